@@ -33,8 +33,8 @@ def cases() -> list[str]:
 
 def read(name: str, part: str) -> Json:
     """``input`` or ``output`` of a case."""
-    found: Json = yaml.safe_load((FOLDER / name / f"{part}.yaml").read_text())
-    return found
+    document: Json = yaml.safe_load((FOLDER / name / f"{part}.yaml").read_text())
+    return document
 
 
 def _queue(said: Json) -> Queue:
@@ -50,9 +50,9 @@ def _queue(said: Json) -> Queue:
 def world(said: Json) -> Context:
     """The cluster state that admission knows in a case."""
     listed = [{"name": "root"}, {"name": "default"}, *said.get("queues", ())]
-    queues = {one["name"]: _queue(one) for one in listed}
-    groups = [msgspec.convert(one, PodGroup) for one in said.get("podGroups", ())]
-    hyper = [msgspec.convert(one, HyperNode) for one in said.get("hyperNodes", ())]
+    queues = {queue["name"]: _queue(queue) for queue in listed}
+    groups = [msgspec.convert(pod_group, PodGroup) for pod_group in said.get("podGroups", ())]
+    hyper = [msgspec.convert(hyper_node, HyperNode) for hyper_node in said.get("hyperNodes", ())]
     return Context(
         queues=queues,
         check_plugins=plugin_problems,
@@ -64,15 +64,17 @@ def world(said: Json) -> Context:
         largest_nodes=maximal(map(amounts_of, said.get("nodes", ()))),
         cluster=sum(map(Counter, map(amounts_of, said.get("nodes", ()))), Counter()),
         priority_classes=set(said.get("priorityClasses", ["high"])),
-        pod_groups={one.metadata.key: one for one in groups},
-        unfinished=Counter(one.spec.queue for one in groups if one.status.phase != "Completed"),
+        pod_groups={group.metadata.key: group for group in groups},
+        unfinished=Counter(group.spec.queue for group in groups if group.status.phase != "Completed"),
         queued_jobs=Counter(
-            (one.spec.queue, submitter_in(one.metadata.annotations))
-            for one in groups
-            if one.status.phase in {None, "", "Pending"}
+            (group.spec.queue, submitter_in(group.metadata.annotations))
+            for group in groups
+            if group.status.phase in {None, "", "Pending"}
         ),
-        hyper_nodes={one.metadata.name: one for one in hyper},
-        edits=tuple(Edit(one["name"], None if one.get("deleted") else _queue(one)) for one in said.get("edits", ())),
+        hyper_nodes={hyper_node.metadata.name: hyper_node for hyper_node in hyper},
+        edits=tuple(
+            Edit(edit["name"], None if edit.get("deleted") else _queue(edit)) for edit in said.get("edits", ())
+        ),
     )
 
 
@@ -96,14 +98,14 @@ def question(said: Json) -> Json:
 def answered(said: Json) -> Json:
     """The response of admission, in the form of ``output.yaml``."""
     response = review(question(said), world(said))["response"]
-    found: Json = {"allowed": response["allowed"]}
+    result: Json = {"allowed": response["allowed"]}
     if not response["allowed"]:
-        found["problems"] = response["status"]["message"].split("; ")
+        result["problems"] = response["status"]["message"].split("; ")
     if response.get("warnings"):
-        found["warnings"] = response["warnings"]
+        result["warnings"] = response["warnings"]
     if "patch" in response:
-        found["patch"] = json.loads(base64.b64decode(response["patch"]))
-    return found
+        result["patch"] = json.loads(base64.b64decode(response["patch"]))
+    return result
 
 
 def main() -> None:

@@ -160,10 +160,10 @@ SPECS = st.one_of(VALUES, st.fixed_dictionaries({}, optional=_PARTS), st.diction
 
 
 def _nested(depth: int) -> Any:
-    found: Any = "x"
+    result: Any = "x"
     for number in range(depth):
-        found = [found] if number % 2 else {"a": found}
-    return found
+        result = [result] if number % 2 else {"a": result}
+    return result
 
 
 def _wide(size: int) -> list[Any]:
@@ -245,6 +245,6 @@ def reviews(draw: st.DrawFn, *, huge: bool = True) -> Any:
             {"name": TEXTS | st.just("q")}, optional={"annotations": VALUES, "namespace": TEXTS, "labels": VALUES}
         )
     )
-    found: Any = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
-    request["object"] = draw(VALUES) if draw(st.integers(0, 19)) == 0 else found
+    manifest: Any = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+    request["object"] = draw(VALUES) if draw(st.integers(0, 19)) == 0 else manifest
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}

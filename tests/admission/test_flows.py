@@ -57,8 +57,8 @@ def test_flows_are_validated(found: Json, expected: list[str]) -> None:
 
 
 def test_the_name_of_a_flow_is_limited_by_its_job_names() -> None:
-    (told,) = refusals(flow(step("a" * 20), name="f" * 40), group="flow.volcanopy.io")
-    assert "has 61 characters, must have at most 60" in told
+    (refusal,) = refusals(flow(step("a" * 20), name="f" * 40), group="flow.volcanopy.io")
+    assert "has 61 characters, must have at most 60" in refusal
 
 
 @pytest.mark.parametrize(
@@ -94,24 +94,26 @@ def test_the_name_of_a_flow_is_limited_by_its_job_names() -> None:
     ],
 )
 def test_cron_jobs_are_validated(found: Json, expected: list[str]) -> None:
-    assert [one for one in refusals(found) if "Too long" not in one or "metadata.name" in one] == expected
+    assert [
+        refusal for refusal in refusals(found) if "Too long" not in refusal or "metadata.name" in refusal
+    ] == expected
 
 
 def test_a_template_is_validated_like_a_job() -> None:
-    found = {
+    manifest = {
         "apiVersion": "flow.volcanopy.io/v1alpha1",
         "kind": "JobTemplate",
         "metadata": {"name": "t", "namespace": "default"},
         "spec": {"tasks": [task("a"), task("a")]},
     }
-    assert refusals(found, group="flow.volcanopy.io") == ['spec.tasks[1].name: Duplicate value: "a"']
+    assert refusals(manifest, group="flow.volcanopy.io") == ['spec.tasks[1].name: Duplicate value: "a"']
 
 
 @given(values, values, values)
 def test_malformed_objects_get_a_response(flows: Any, schedule: Any, job: Any) -> None:
-    for found, group in (
+    for result, group in (
         (flow() | {"spec": {"flows": flows}}, "flow.volcanopy.io"),
         (cron() | {"spec": {"schedule": schedule, "jobTemplate": job}}, "batch.volcanopy.io"),
         ({**flow(), "kind": "JobTemplate", "spec": job}, "flow.volcanopy.io"),
     ):
-        assert isinstance(ask(found, group=group)["allowed"], bool)
+        assert isinstance(ask(result, group=group)["allowed"], bool)

@@ -24,8 +24,8 @@ def test_defaulted_objects_pass_validation(name: str) -> None:
     assert validate(asked, world(said))["response"]["allowed"]
 
 
-def _patched(found: dict[str, object], operations: list[dict[str, object]]) -> dict[str, object]:
+def _patched(result: dict[str, object], operations: list[dict[str, object]]) -> dict[str, object]:
     import jsonpatch
 
-    made: dict[str, object] = jsonpatch.apply_patch(json.loads(json.dumps(found)), operations)
+    made: dict[str, object] = jsonpatch.apply_patch(json.loads(json.dumps(result)), operations)
     return made

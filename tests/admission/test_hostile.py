@@ -42,7 +42,7 @@ def test_every_review_gets_a_response(body: Any) -> None:
     if not isinstance(body, dict):
         return
     asked = _asked(body)
-    context = replace(WORLD, dry_runs=tuple((one, DryRunResult(0, "silent")) for one in asked))
+    context = replace(WORLD, dry_runs=tuple((request, DryRunResult(0, "silent")) for request in asked))
     for answer in (review(body, WORLD), validate(body, context), mutate(body, WORLD)):
         response = json.loads(json.dumps(answer))["response"]
         assert isinstance(response["allowed"], bool)
@@ -58,9 +58,9 @@ def _asked(body: Json) -> tuple[DryRun, ...]:
 @given(reviews())
 def test_huge_reviews_get_a_response(body: Any) -> None:
     try:
-        found = read(json.dumps(body).encode())
-        _asked(found)
-        answer = validate(found, WORLD)
+        result = read(json.dumps(body).encode())
+        _asked(result)
+        answer = validate(result, WORLD)
     except NoReviewError:
         assert not isinstance(body, dict) or not isinstance(body.get("request"), dict) or not _is_json(body)
         return

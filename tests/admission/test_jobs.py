@@ -21,8 +21,11 @@ def task(name: str = "a", *, resources: Json | None = None, init: Json | None = 
 def refusals(*tasks: Json, **spec: Any) -> list[str]:
     """The problems of a job."""
     metadata = {"name": "j", "namespace": "ns"}
-    found = {"apiVersion": "batch.volcanopy.io/v1alpha1", "kind": "BatchJob", "metadata": metadata}
-    return [str(one) for one in job_problems(found | {"spec": {"tasks": list(tasks), **spec}}, plugin_problems)]
+    manifest = {"apiVersion": "batch.volcanopy.io/v1alpha1", "kind": "BatchJob", "metadata": metadata}
+    return [
+        str(job_problem)
+        for job_problem in job_problems(manifest | {"spec": {"tasks": list(tasks), **spec}}, plugin_problems)
+    ]
 
 
 WHOLE = (

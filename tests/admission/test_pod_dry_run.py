@@ -36,15 +36,22 @@ def batch_job(*tasks: Json, name: str = "j", **spec: Any) -> Json:
     }
 
 
-def body(found: Json, old: Json | None = None) -> Json:
-    kind = {"group": found["apiVersion"].partition("/")[0], "kind": found["kind"]}
+def body(manifest: Json, old: Json | None = None) -> Json:
+    kind = {"group": manifest["apiVersion"].partition("/")[0], "kind": manifest["kind"]}
     operation = "CREATE" if old is None else "UPDATE"
-    request = {"uid": "u", "kind": kind, "operation": operation, "namespace": "team", "object": found, "oldObject": old}
+    request = {
+        "uid": "u",
+        "kind": kind,
+        "operation": operation,
+        "namespace": "team",
+        "object": manifest,
+        "oldObject": old,
+    }
     return {"request": request}
 
 
-def asked(found: Json, old: Json | None = None, context: Context = WORLD) -> tuple[DryRun, ...]:
-    request = Request.of(body(found, old))
+def asked(manifest: Json, old: Json | None = None, context: Context = WORLD) -> tuple[DryRun, ...]:
+    request = Request.of(body(manifest, old))
     assert request is not None
     return dry_runs(request, context)
 
@@ -99,9 +106,9 @@ def test_a_missing_priority_class_has_its_own_warning() -> None:
 
 
 def test_a_template_with_too_many_values_is_not_sent() -> None:
-    found = task("a")
-    found["template"]["spec"]["containers"][0]["args"] = ["x"] * 100_000
-    (trial,) = asked(batch_job(found))
+    result = task("a")
+    result["template"]["spec"]["containers"][0]["args"] = ["x"] * 100_000
+    (trial,) = asked(batch_job(result))
     assert trial.pod == "the pods of the tasks exceed 262144 bytes in total"
 
 
@@ -126,8 +133,8 @@ POD = {
 def said(answer: DryRunResult, policy: AdmissionPolicy | None = None, *, immediate: bool = True) -> list[str]:
     """The problems, and the warnings with a mark before them."""
     trial = DryRun("spec.tasks[3].template", TEMPLATE, POD, immediate)
-    told = dry_run_findings([(trial, answer)], policy or AdmissionPolicy())
-    return [f"warning: {one.problem}" if isinstance(one, AdmissionWarning) else str(one) for one in told]
+    message = dry_run_findings([(trial, answer)], policy or AdmissionPolicy())
+    return [f"warning: {item.problem}" if isinstance(item, AdmissionWarning) else str(item) for item in message]
 
 
 @pytest.mark.parametrize(
@@ -144,8 +151,8 @@ def said(answer: DryRunResult, policy: AdmissionPolicy | None = None, *, immedia
     ],
 )
 def test_a_pod_path_is_mapped_to_the_template(path: str, there: str) -> None:
-    told = there.replace("{}", f"{path} of the pod: wrong")
-    assert said(DryRunResult(422, "Pod is invalid", (Problem(path, "wrong"),))) == [told]
+    message = there.replace("{}", f"{path} of the pod: wrong")
+    assert said(DryRunResult(422, "Pod is invalid", (Problem(path, "wrong"),))) == [message]
 
 
 AT = "spec.tasks[3].template: "
@@ -209,8 +216,8 @@ def test_an_unreachable_server_is_a_warning_or_a_rejection_as_configured(code: i
 
 def test_rejections_may_be_configured_as_warnings() -> None:
     refusal = DryRunResult(422, "", (Problem("spec.restartPolicy", "wrong"),))
-    told = said(refusal, AdmissionPolicy(pod_rejected="warn"))
-    assert told == ["warning: spec.tasks[3].template.spec.restartPolicy: wrong"]
+    message = said(refusal, AdmissionPolicy(pod_rejected="warn"))
+    assert message == ["warning: spec.tasks[3].template.spec.restartPolicy: wrong"]
 
 
 def test_rules_of_the_namespace_are_warnings_for_later_pods() -> None:
@@ -221,17 +228,17 @@ def test_rules_of_the_namespace_are_warnings_for_later_pods() -> None:
 
 def test_a_timeout_of_many_tasks_is_reported_once() -> None:
     trial = DryRun("spec.tasks[0].template", TEMPLATE, POD)
-    told = list(dry_run_findings([(trial, DryRunResult(0, "silent"))] * 9, AdmissionPolicy()))
-    assert len(told) == 1
+    message = list(dry_run_findings([(trial, DryRunResult(0, "silent"))] * 9, AdmissionPolicy()))
+    assert len(message) == 1
 
 
 def test_dry_run_rejections_are_listed_with_the_others() -> None:
-    found = batch_job(task("a"), queue="nope", minAvailable=9)
-    (trial,) = asked(found)
+    result = batch_job(task("a"), queue="nope", minAvailable=9)
+    (trial,) = asked(result)
     context = replace(
         WORLD, dry_runs=((trial, DryRunResult(422, "", (Problem("spec.containers[0].image", "Required"),))),)
     )
-    message = validate(body(found), context)["response"]["status"]["message"]
+    message = validate(body(result), context)["response"]["status"]["message"]
     assert "spec.minAvailable: Invalid value: 9" in message
     assert 'spec.queue: Not found: queue "nope"' in message
     assert "spec.tasks[0].template.spec.containers[0].image: Required" in message

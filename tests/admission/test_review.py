@@ -24,8 +24,8 @@ def queue(name: str, *, parent: str = "root", state: str = "Open") -> Queue:
 
 
 QUEUES = {
-    one.metadata.name: one
-    for one in (
+    item.metadata.name: item
+    for item in (
         queue("root", parent=""),
         queue("default"),
         queue("closed", state="Closed"),
@@ -52,26 +52,28 @@ def job(*tasks: Json, name: str = "j", **spec: Any) -> Json:
     }
 
 
-def ask(found: Json, operation: str = "CREATE", group: str = "batch.volcanopy.io", context: Context = CONTEXT) -> Json:
+def ask(
+    manifest: Json, operation: str = "CREATE", group: str = "batch.volcanopy.io", context: Context = CONTEXT
+) -> Json:
     """The response to a request."""
     where = "oldObject" if operation == "DELETE" else "object"
-    kind = {"group": group, "version": "v1", "kind": found.get("kind", "")}
-    answer = review({"request": {"uid": "r1", "kind": kind, "operation": operation, where: found}}, context)
+    kind = {"group": group, "version": "v1", "kind": manifest.get("kind", "")}
+    answer = review({"request": {"uid": "r1", "kind": kind, "operation": operation, where: manifest}}, context)
     response: Json = answer["response"]
     assert response["uid"] == "r1"
     return response
 
 
-def refusals(found: Json, operation: str = "CREATE", group: str = "batch.volcanopy.io") -> list[str]:
+def refusals(manifest: Json, operation: str = "CREATE", group: str = "batch.volcanopy.io") -> list[str]:
     """The problems of an object."""
-    response = ask(found, operation, group)
+    response = ask(manifest, operation, group)
     return response["status"]["message"].split("; ") if not response["allowed"] else []
 
 
-def patched(found: Json) -> Json:
+def patched(manifest: Json) -> Json:
     """The spec of an object after the patch."""
-    response = ask(found)
-    spec = dict(found["spec"])
+    response = ask(manifest)
+    spec = dict(manifest["spec"])
     for operation in json.loads(base64.b64decode(response.get("patch", "W10="))):
         spec[operation["path"].removeprefix("/spec/")] = operation["value"]
     return spec
@@ -149,8 +151,8 @@ def test_jobs_are_validated(found: Json, expected: list[str]) -> None:
 
 
 def test_pod_names_must_fit_the_length_limit() -> None:
-    [told] = refusals(job(task("t" * 30, replicas=101), name="j" * 30))
-    assert "has 65 characters, must have at most 63" in told
+    [refusal] = refusals(job(task("t" * 30, replicas=101), name="j" * 30))
+    assert "has 65 characters, must have at most 63" in refusal
 
 
 def test_a_job_in_a_closed_queue_can_be_updated() -> None:
@@ -163,7 +165,7 @@ def test_without_synced_queues_no_queue_is_rejected() -> None:
 
 def test_a_task_without_a_name_gets_a_default() -> None:
     spec = patched(job(task("", replicas=3), task("b", replicas=6)))
-    assert [one["name"] for one in spec["tasks"]] == ["default0", "b"]
+    assert [task["name"] for task in spec["tasks"]] == ["default0", "b"]
 
 
 def test_no_other_fields_of_a_job_are_defaulted() -> None:
@@ -178,8 +180,8 @@ def test_a_job_without_a_queue_gets_the_default_queue() -> None:
 
 def test_the_mutating_webhook_patches_and_does_not_validate() -> None:
     kind = {"group": "batch.volcanopy.io", "kind": "BatchJob"}
-    found = job(task("", replicas=3), queue="nope")
-    response = mutate({"request": {"uid": "r1", "kind": kind, "operation": "CREATE", "object": found}})["response"]
+    result = job(task("", replicas=3), queue="nope")
+    response = mutate({"request": {"uid": "r1", "kind": kind, "operation": "CREATE", "object": result}})["response"]
     assert (response["allowed"], response["patchType"]) == (True, "JSONPatch")
 
 
@@ -235,10 +237,10 @@ FIELDS = ("tasks", "minAvailable", "queue", "plugins", "policies", "volumes", "m
 
 @given(st.dictionaries(st.sampled_from(FIELDS), values), values, st.sampled_from(["CREATE", "UPDATE"]))
 def test_malformed_objects_get_a_response(spec: Json, extra: Any, operation: str) -> None:
-    found = job(task(extra=extra), **{key: value for key, value in spec.items() if key != "tasks"})
+    result = job(task(extra=extra), **{key: value for key, value in spec.items() if key != "tasks"})
     if "tasks" in spec:
-        found["spec"]["tasks"] = spec["tasks"]
-    response = ask(found, operation)
+        result["spec"]["tasks"] = spec["tasks"]
+    response = ask(result, operation)
     assert isinstance(response["allowed"], bool)
     assert response["allowed"] or response["status"]["message"]
 

@@ -36,7 +36,7 @@ def nodes(schema: Json, path: str = "") -> Iterator[tuple[str, Json]]:
 
 def spec_of(kind: str) -> Json:
     """The schema of a kind's spec."""
-    resource = next(one for one in RESOURCES if one.kind == kind)
+    resource = next(item for item in RESOURCES if item.kind == kind)
     spec: Json = served(resource)["schema"]["openAPIV3Schema"]["properties"]["spec"]
     return spec
 
@@ -50,12 +50,12 @@ def test_the_files_parse_to_the_definitions() -> None:
     assert [yaml.safe_load(text) for text in render_crds().values()] == list(crds())
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda one: one.kind)
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda item: item.kind)
 def test_client_side_apply_can_carry_the_definition(resource: Resource) -> None:
     assert len(json.dumps(crd(resource), separators=(",", ":"))) < APPLY_LIMIT * 0.8
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda one: one.kind)
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda item: item.kind)
 def test_every_node_of_a_schema_is_structural(resource: Resource) -> None:
     for path, node in nodes(served(resource)["schema"]["openAPIV3Schema"]):
         assert "type" in node or node.get("x-kubernetes-int-or-string"), path
@@ -68,13 +68,13 @@ def test_every_node_of_a_schema_is_structural(resource: Resource) -> None:
                 assert key in items.get("required", ()) or "default" in items["properties"][key], (path, key)
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda one: one.kind)
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda item: item.kind)
 def test_a_status_has_no_defaults(resource: Resource) -> None:
     status = served(resource)["schema"]["openAPIV3Schema"]["properties"].get("status", {})
     assert [path for path, node in nodes(status) if "default" in node] == []
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda one: one.kind)
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda item: item.kind)
 def test_every_volcanopy_field_has_a_description(resource: Resource) -> None:
     schema = served(resource)["schema"]["openAPIV3Schema"]
     theirs = tuple(
@@ -92,7 +92,10 @@ def test_every_volcanopy_field_has_a_description(resource: Resource) -> None:
 
 
 def test_short_names_and_categories() -> None:
-    names = {one.kind: (one.plural, one.short_names, one.namespaced, one.api_version) for one in RESOURCES}
+    names = {
+        resource.kind: (resource.plural, resource.short_names, resource.namespaced, resource.api_version)
+        for resource in RESOURCES
+    }
     assert names == {
         "BatchJob": ("batchjobs", ("bj",), True, "batch.volcanopy.io/v1alpha1"),
         "CronBatchJob": ("cronbatchjobs", ("cbj",), True, "batch.volcanopy.io/v1alpha1"),

@@ -17,26 +17,26 @@ def at(text: str) -> datetime:
 
 def times(schedule: Schedule, since: datetime, number: int) -> list[str]:
     """The next times, as the schedule's time zone writes them."""
-    found = []
+    result = []
     for _ in range(number):
         since = schedule.after(since, ORIGIN)
-        found.append(schedule.text(since))
-    return found
+        result.append(schedule.text(since))
+    return result
 
 
 def test_a_time_in_a_skipped_hour_runs_right_after_it() -> None:
-    found = times(Schedule("30 2 * * *", "Europe/Berlin"), at("2026-03-28T12:00"), 2)
-    assert found == ["2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"]
+    result = times(Schedule("30 2 * * *", "Europe/Berlin"), at("2026-03-28T12:00"), 2)
+    assert result == ["2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"]
 
 
 def test_a_time_in_a_repeated_hour_runs_once() -> None:
-    found = times(Schedule("30 2 * * *", "Europe/Berlin"), at("2026-10-24T12:00"), 2)
-    assert found == ["2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"]
+    result = times(Schedule("30 2 * * *", "Europe/Berlin"), at("2026-10-24T12:00"), 2)
+    assert result == ["2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"]
 
 
 def test_a_half_hourly_schedule_runs_in_both_repeated_hours() -> None:
-    found = times(Schedule("*/30 * * * *", "Europe/Berlin"), at("2026-10-25T00:10"), 3)
-    assert found == ["2026-10-25T02:30:00+02:00", "2026-10-25T02:00:00+01:00", "2026-10-25T02:30:00+01:00"]
+    result = times(Schedule("*/30 * * * *", "Europe/Berlin"), at("2026-10-25T00:10"), 3)
+    assert result == ["2026-10-25T02:30:00+02:00", "2026-10-25T02:00:00+01:00", "2026-10-25T02:30:00+01:00"]
 
 
 @pytest.mark.parametrize("text", ["*/30 * * * *", "30 2 * * *", "0 */2 * * *", "@every 50m", "15 1-4 * * 0"])
@@ -50,7 +50,7 @@ def test_the_latest_time_is_the_last_of_the_missed_times(text: str, zone: str | 
         coming.append(moment)
     for minutes in range(1, 720, 41):
         until = since + timedelta(minutes=minutes)
-        expected = [one for one in coming if one <= until]
+        expected = [time for time in coming if time <= until]
         assert schedule.latest(since, until, ORIGIN) == (expected[-1] if expected else None)
         assert schedule.count(since, until, ORIGIN, 1000) == len(expected)
 

@@ -153,8 +153,8 @@ class Installation:
         for each in container["volumeMounts"]:
             (volume,) = [known for known in spec["volumes"] if known["name"] == each["name"]]
             if "configMap" in volume:
-                found = one(self.objects, "ConfigMap", volume["configMap"]["name"])
-                changes[each["mountPath"]] = os.fspath(mount(folder / "config", found["data"]))
+                result = one(self.objects, "ConfigMap", volume["configMap"]["name"])
+                changes[each["mountPath"]] = os.fspath(mount(folder / "config", result["data"]))
             else:
                 (folder / each["name"]).mkdir()
         pod = Pod(
@@ -170,10 +170,10 @@ class Installation:
 
     def _deployment(self, part: str) -> Json:
         label = "app.kubernetes.io/component"
-        (found,) = [
+        (obj,) = [
             each for each in self.objects if each["kind"] == "Deployment" and each["metadata"]["labels"][label] == part
         ]
-        return found
+        return obj
 
     def _run(
         self, part: str, folder: Path, container: Json, account: str, changes: Mapping[str, str], name: str

@@ -64,10 +64,13 @@ async def job_with_all_plugins(world: World) -> None:
     await world.create(batch_job("stored", 1, "100m", volumes=[{"mountPath": "/data", "volumeClaim": spec}]))
     await world.create(batch_job("whole", 2, "100m", duration="200ms", plugins=ALL_PLUGINS))
     await world.create(batch_job("brief", 1, "100m", duration="100ms", ttlSecondsAfterFinished=1))
-    await world.all_of(CLAIMS, lambda found: any(one["metadata"]["name"].startswith("stored") for one in found))
+    await world.all_of(CLAIMS, lambda claims: any(claim["metadata"]["name"].startswith("stored") for claim in claims))
     await world.job("whole", "Completed")
-    await world.all_of(CONFIG_MAPS, lambda found: not any(one["metadata"]["name"].startswith("whole") for one in found))
-    await world.all_of(JOBS, lambda jobs: all(one["metadata"]["name"] != "brief" for one in jobs))
+    await world.all_of(
+        CONFIG_MAPS,
+        lambda config_maps: not any(config_map["metadata"]["name"].startswith("whole") for config_map in config_maps),
+    )
+    await world.all_of(JOBS, lambda jobs: all(job["metadata"]["name"] != "brief" for job in jobs))
 
 
 async def job_with_conflicting_names(world: World) -> None:
@@ -75,7 +78,7 @@ async def job_with_conflicting_names(world: World) -> None:
     taken = {"metadata": {"name": "late-task-0"}, "spec": {"containers": [{"name": "main", **BUSY}]}}
     await world.client.create(PODS, world.namespace, {"apiVersion": "v1", "kind": "Pod", **taken})
     await world.create(batch_job("late", 1, "100m", duration="100ms"))
-    await world.all_of(JOBS, lambda jobs: "exists" in str([one for one in jobs if one["metadata"]["name"] == "late"]))
+    await world.all_of(JOBS, lambda jobs: "exists" in str([job for job in jobs if job["metadata"]["name"] == "late"]))
     await world.client.delete(PODS, world.namespace, "late-task-0", grace=0)
     await world.job("late", "Completed")
 
@@ -83,9 +86,9 @@ async def job_with_conflicting_names(world: World) -> None:
 async def job_is_scaled_and_terminated(world: World) -> None:
     """Its gang changes with its size; it is suspended, goes on, and loses its pods."""
     await world.create(batch_job("grown", 1, "100m", duration="forever", minAvailable=1))
-    found = await world.job("grown", "Running")
+    job = await world.job("grown", "Running")
     await _resize(world, "grown", 2)
-    await world.create(command("stop-grown", "AbortJob", JOBS, found))
+    await world.create(command("stop-grown", "AbortJob", JOBS, job))
     await world.job("grown", "Aborted")
 
 
@@ -94,8 +97,8 @@ async def flow_fails(world: World) -> None:
     spec = batch_job("x", 1, "100m", duration="forever")["spec"]
     broken = batch_job("x", 1, "100m", duration="100ms", exit_code="1")["spec"]
     both = (("calm", spec), ("wild", broken))
-    await world.create(*(_template(name, one) for name, one in both), _flow("river", *(name for name, _ in both)))
-    await world.all_of(FLOWS, lambda flows: any(_named(one, "river") and phase_of(one) == "Failed" for one in flows))
+    await world.create(*(_template(name, item) for name, item in both), _flow("river", *(name for name, _ in both)))
+    await world.all_of(FLOWS, lambda flows: any(_named(flow, "river") and phase_of(flow) == "Failed" for flow in flows))
     await world.job("river-calm", "Terminated")
 
 
@@ -105,7 +108,7 @@ async def flow_with_an_existing_job(world: World) -> None:
     await world.create(
         _template("calmer", batch_job("x", 1, "100m", duration="100ms")["spec"]), _flow("brook", "calmer")
     )
-    await world.all_of(FLOWS, lambda flows: any("exists" in str(one) for one in flows if _named(one, "brook")))
+    await world.all_of(FLOWS, lambda flows: any("exists" in str(flow) for flow in flows if _named(flow, "brook")))
 
 
 async def cron_job_creates_jobs(world: World) -> None:
@@ -118,7 +121,7 @@ async def cron_job_creates_jobs(world: World) -> None:
     made: set[str] = set()
 
     def seen(jobs: list[Json]) -> bool:
-        living = {one["metadata"]["name"] for one in jobs if one["metadata"]["name"].startswith("tick-")}
+        living = {job["metadata"]["name"] for job in jobs if job["metadata"]["name"].startswith("tick-")}
         made.update(living)
         return len(made - living) > 0
 
@@ -134,9 +137,9 @@ async def queue_is_closed_and_opened(world: World) -> None:
         )
     queue = await world.client.get(QUEUES, None, parent)
     await world.create(command("close-it", "CloseQueue", QUEUES, queue))
-    await world.all_of(QUEUES, lambda found: _states(found, parent, child) == ["Closed", "Closed"])
+    await world.all_of(QUEUES, lambda queues: _states(queues, parent, child) == ["Closed", "Closed"])
     await world.create(command("open-it", "OpenQueue", QUEUES, queue))
-    await world.all_of(QUEUES, lambda found: _states(found, parent, child) == ["Open", "Open"])
+    await world.all_of(QUEUES, lambda queues: _states(queues, parent, child) == ["Open", "Open"])
     await world.client.delete(QUEUES, None, child)
 
 
@@ -150,12 +153,12 @@ async def bare_and_workload_pods(world: World) -> None:
     await world.create(job)
     await world.all_of(
         PODS,
-        lambda pods: sum(bool(one["spec"].get("nodeName")) for one in pods if _is_loose(one)) == 4,
+        lambda pods: sum(bool(pod["spec"].get("nodeName")) for pod in pods if _is_loose(pod)) == 4,
     )
     (group,) = [
-        one
-        for one in (await world.client.list(POD_GROUPS, world.namespace)).items
-        if one["metadata"]["ownerReferences"][0]["kind"] == "DaemonSet"
+        pod_group
+        for pod_group in (await world.client.list(POD_GROUPS, world.namespace)).items
+        if pod_group["metadata"]["ownerReferences"][0]["kind"] == "DaemonSet"
     ]
     # What its owner says changes: nobody tells, it is asked again when its pods change.
     await world.client.delete(PODS, world.namespace, "alone", grace=0)
@@ -177,7 +180,7 @@ async def volumes(world: World) -> None:
     await world.job("user-of-disk", "Completed")
     selected = "volume.kubernetes.io/selected-node"
     await world.all_of(
-        CLAIMS, lambda found: any(selected in (one["metadata"].get("annotations") or {}) for one in found)
+        CLAIMS, lambda claims: any(selected in (claim["metadata"].get("annotations") or {}) for claim in claims)
     )
 
 
@@ -236,22 +239,24 @@ async def preemption(world: World) -> None:
     await world.all_of(
         POD_GROUPS,
         lambda groups: any(
-            condition(one, "Unschedulable").get("status") == "True" for one in groups if "huge" in str(one)
+            condition(group, "Unschedulable").get("status") == "True" for group in groups if "huge" in str(group)
         ),
     )
 
 
-def _named(found: Json, name: str) -> bool:
-    return bool(found["metadata"]["name"] == name)
+def _named(manifest: Json, name: str) -> bool:
+    return bool(manifest["metadata"]["name"] == name)
 
 
 def _states(queues: list[Json], *wanted: str) -> list[str]:
-    return [str((one.get("status") or {}).get("state", "")) for one in queues if one["metadata"]["name"] in wanted]
+    return [
+        str((queue.get("status") or {}).get("state", "")) for queue in queues if queue["metadata"]["name"] in wanted
+    ]
 
 
-def _is_loose(found: Json) -> bool:
-    owners = found["metadata"].get("ownerReferences") or [{"kind": ""}]
-    return owners[0]["kind"] in {"", "DaemonSet", "Job"} and found["spec"]["schedulerName"] == "volcanopy"
+def _is_loose(manifest: Json) -> bool:
+    owners = manifest["metadata"].get("ownerReferences") or [{"kind": ""}]
+    return owners[0]["kind"] in {"", "DaemonSet", "Job"} and manifest["spec"]["schedulerName"] == "volcanopy"
 
 
 def _template(name: str, spec: Json) -> Json:
@@ -275,10 +280,11 @@ async def scale_after_restart(world: World) -> None:
 
 
 async def _resize(world: World, name: str, count: int) -> None:
-    found = await world.job(name, "Running")
-    patch: Json = {"spec": {"minAvailable": count, "tasks": found["spec"]["tasks"]}}
+    job = await world.job(name, "Running")
+    patch: Json = {"spec": {"minAvailable": count, "tasks": job["spec"]["tasks"]}}
     patch["spec"]["tasks"][0]["replicas"] = count
     await world.client.patch(JOBS, world.namespace, name, patch)
     await world.all_of(
-        JOBS, lambda jobs: any((one.get("status") or {}).get("running") == count for one in jobs if _named(one, name))
+        JOBS,
+        lambda jobs: any((item.get("status") or {}).get("running") == count for item in jobs if _named(item, name)),
     )

@@ -41,25 +41,27 @@ class Request(NamedTuple):
 def granted(objects: Iterable[Json], account: str) -> set[Right]:
     """What the roles among the objects give a service account, right by right."""
     objects = list(objects)
-    found: set[Right] = set()
+    result: set[Right] = set()
     for binding in objects:
         if binding["kind"] not in {"RoleBinding", "ClusterRoleBinding"}:
             continue
-        if not any(one["kind"] == "ServiceAccount" and one["name"] == account for one in binding["subjects"]):
+        if not any(
+            subject["kind"] == "ServiceAccount" and subject["name"] == account for subject in binding["subjects"]
+        ):
             continue
         reference, namespace = binding["roleRef"], binding["metadata"].get("namespace", "")
         (role,) = [
-            one for one in objects if (one["kind"], one["metadata"]["name"]) == (reference["kind"], reference["name"])
+            obj for obj in objects if (obj["kind"], obj["metadata"]["name"]) == (reference["kind"], reference["name"])
         ]
         for rule in role["rules"]:
             parts = (rule["verbs"], rule["apiGroups"], rule["resources"], [namespace], rule.get("resourceNames", [""]))
-            found |= {Right(*one) for one in itertools.product(*parts)}
-    return found
+            result |= {Right(*item) for item in itertools.product(*parts)}
+    return result
 
 
 def requests(log: Path) -> list[Request]:
     """What was asked for, by whom, and how it was answered; what is no resource (discovery) is left out."""
-    found = []
+    result = []
     for line in log.read_text().splitlines():
         event = json.loads(line)
         what = event.get("objectRef")
@@ -69,5 +71,5 @@ def requests(log: Path) -> list[Request]:
         right = Right(
             event["verb"], what.get("apiGroup", ""), resource, what.get("namespace", ""), what.get("name", "")
         )
-        found.append(Request(event["user"]["username"], right, event["responseStatus"]["code"]))
-    return found
+        result.append(Request(event["user"]["username"], right, event["responseStatus"]["code"]))
+    return result

@@ -28,12 +28,12 @@ class RenderError(Exception):
 
 def need_helm() -> Path:
     """Return the program; skips the test that asks, or fails it in CI, where there is none."""
-    found = helm()
-    if found is None:
+    result = helm()
+    if result is None:
         if os.environ.get("CI"):
             pytest.fail(LACKING)
         pytest.skip(LACKING)
-    return found
+    return result
 
 
 def run_helm(*arguments: str, values: str = "", kubeconfig: Path | None = None) -> str:
@@ -60,14 +60,14 @@ def render(
 
     Raises RenderError. Each call gives objects of its own: change them as you like.
     """
-    found: list[Json] = json.loads(_rendered(json.dumps(values or {}, sort_keys=True), release, namespace, crds))
-    return found
+    document: list[Json] = json.loads(_rendered(json.dumps(values or {}, sort_keys=True), release, namespace, crds))
+    return document
 
 
 def one(objects: Iterable[Json], kind: str, name: str) -> Json:
     """Return the object of this kind and name; fails the test if there is not exactly one."""
-    (found,) = [each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name)]
-    return found
+    (obj,) = [each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name)]
+    return obj
 
 
 @functools.cache

@@ -55,8 +55,8 @@ def test_the_build_context_contains_only_the_package(tmp_path: Path) -> None:
     for name in (".git/config", "tests/test_a.py", ".venv/bin/python", "some.kubeconfig", "volcanopy/api/a.pyc"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    found = [str(path) for path in sent(tmp_path, RULES)]
-    assert found == [
+    result = [str(path) for path in sent(tmp_path, RULES)]
+    assert result == [
         "LICENSE",
         "README.md",
         "pyproject.toml",

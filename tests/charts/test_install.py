@@ -29,14 +29,14 @@ async def apply(kubectl: Path, kubeconfig: Path, objects: list[Json], *how: str)
     )
     said, wrong = await process.communicate(text.encode())
     assert process.returncode == 0, wrong.decode()
-    found = json.loads(said)["items"]
-    assert len(found) == len(objects) + 1
+    items = json.loads(said)["items"]
+    assert len(items) == len(objects) + 1
     # A status that somebody writes meanwhile moves the resource version, not the generation.
     return {
         f"{each['kind']} {each['metadata']['name']}": str(
             each["metadata"].get("generation") or each["metadata"]["resourceVersion"]
         )
-        for each in found
+        for each in items
     }
 
 
@@ -141,8 +141,8 @@ def test_a_release_is_upgraded_and_uninstalled_completely(plane: ControlPlane) -
     assert "Helm does not upgrade CRDs" in notes
     assert plane.request("GET", secret)["data"] == {"ca.crt": "eHg="}
     assert [each["name"] for each in plane.request("GET", f"{HOOKS}/{configuration}")["webhooks"]] == ["x.volcanopy.io"]
-    found = plane.request("GET", f"{OURS}/configmaps/volcanopy-scheduler")
-    assert found["data"] == one(render(changed), "ConfigMap", "volcanopy-scheduler")["data"]
+    result = plane.request("GET", f"{OURS}/configmaps/volcanopy-scheduler")
+    assert result["data"] == one(render(changed), "ConfigMap", "volcanopy-scheduler")["data"]
 
     # The kinds, and with them everybody's jobs, stay.
     helm(plane, "uninstall", RELEASE)

@@ -114,11 +114,11 @@ async def test_every_granted_permission_is_used_and_no_request_is_forbidden(watc
     unexplained, surplus = [], []
     for account in ACCOUNTS:
         user = f"system:serviceaccount:{NAMESPACE}:{account}"
-        mine = [one for one in asked if one.user == user]
+        mine = [request for request in asked if request.user == user]
         assert mine, f"{account} has not asked anything"
-        unexplained += [f"{account}: {one.right} was refused" for one in mine if one.code == 403]
+        unexplained += [f"{account}: {item.right} was refused" for item in mine if item.code == 403]
         rights = granted(objects, account)
-        idle = {right for right in rights if not any(right.covers(one.right) for one in mine)}
+        idle = {right for right in rights if not any(right.covers(item.right) for item in mine)}
         surplus += [f"{account}: {right} is granted and not used" for right in idle - UNOBSERVED[account].keys()]
         surplus += [f"{account}: {right} is explained and not granted" for right in UNOBSERVED[account].keys() - rights]
     problems = sorted({*unexplained, *surplus})
@@ -149,7 +149,7 @@ async def running_services(
             try:
                 # Ready is also who stands by: there is work when the one that leads has made the first queues.
                 await world.all_of(
-                    QUEUES, lambda found: {"root", "default"} <= {each["metadata"]["name"] for each in found}
+                    QUEUES, lambda queues: {"root", "default"} <= {each["metadata"]["name"] for each in queues}
                 )
                 yield installation, world
             except BaseException:
@@ -244,6 +244,6 @@ def test_users_have_the_permissions_of_their_role_in_a_namespace(watched: Watche
 
     # Roles are put together by a controller, a moment after they were made.
     deadline = time.monotonic() + 30
-    while (found := {what: allowed(*what) for what in expected}) != expected:
-        assert time.monotonic() < deadline, found
+    while (result := {what: allowed(*what) for what in expected}) != expected:
+        assert time.monotonic() < deadline, result
         time.sleep(0.1)

@@ -55,8 +55,8 @@ SETS: dict[str, Json] = {
 
 @pytest.fixture(params=SETS, name="values")
 def each_set(request: pytest.FixtureRequest) -> Json:
-    found: Json = SETS[request.param]
-    return found
+    result: Json = SETS[request.param]
+    return result
 
 
 def test_helm_lint_reports_nothing(values: Json) -> None:
@@ -66,10 +66,10 @@ def test_helm_lint_reports_nothing(values: Json) -> None:
 
 
 def deployments(objects: list[Json]) -> Iterator[tuple[Json, Json]]:
-    for found in objects:
-        if found["kind"] == "Deployment":
-            (container,) = found["spec"]["template"]["spec"]["containers"]
-            yield found, container
+    for obj in objects:
+        if obj["kind"] == "Deployment":
+            (container,) = obj["spec"]["template"]["spec"]["containers"]
+            yield obj, container
 
 
 def test_containers_have_minimal_privileges(values: Json) -> None:
@@ -113,9 +113,9 @@ def test_selected_and_referenced_objects_exist(values: Json) -> None:
 
 
 def test_all_objects_have_the_namespace_and_the_chart_labels() -> None:
-    for found in render(namespace="elsewhere", values={"commonLabels": {"team": "platform"}}):
-        assert found["metadata"].get("namespace", "elsewhere") == "elsewhere"
-        assert found["metadata"]["labels"]["team"] == "platform"
+    for result in render(namespace="elsewhere", values={"commonLabels": {"team": "platform"}}):
+        assert result["metadata"].get("namespace", "elsewhere") == "elsewhere"
+        assert result["metadata"]["labels"]["team"] == "platform"
     assert "volcanopy-system" not in json.dumps(render(namespace="elsewhere"))
 
 
@@ -127,7 +127,7 @@ def test_object_names_start_with_the_release_name() -> None:
 def test_two_replicas_elect_a_leader_and_a_single_replica_does_not() -> None:
     for values, elected in (({}, True), (SINGLE, False)):
         objects = render(values)
-        args = {found["metadata"]["name"]: container["args"] for found, container in deployments(objects)}
+        args = {result["metadata"]["name"]: container["args"] for result, container in deployments(objects)}
         for part in ("scheduler", "controller"):
             assert ("--leader-elect" in args[f"volcanopy-{part}"]) == elected
             assert ("--no-leader-elect" in args[f"volcanopy-{part}"]) != elected
@@ -146,12 +146,12 @@ def test_the_scheduler_configuration_is_the_default() -> None:
 
 
 def test_admission_identifies_the_controller_by_its_service_account() -> None:
-    found = policy.parse(one(render(), "ConfigMap", "volcanopy-admission")["data"]["admission.yaml"])
-    assert found == AdmissionPolicy(controllers=[f"system:serviceaccount:{NAMESPACE}:volcanopy-controller"])
+    result = policy.parse(one(render(), "ConfigMap", "volcanopy-admission")["data"]["admission.yaml"])
+    assert result == AdmissionPolicy(controllers=[f"system:serviceaccount:{NAMESPACE}:volcanopy-controller"])
     values = SETS["everything"]
-    found = policy.parse(one(render(values), "ConfigMap", "batch-admission")["data"]["admission.yaml"])
-    assert found.controllers == [f"system:serviceaccount:{NAMESPACE}:batch-controller", "system:serviceaccount:x:y"]
-    assert (found.scheduler_names, found.max_queue_depth) == (["batch"], 3)
+    result = policy.parse(one(render(values), "ConfigMap", "batch-admission")["data"]["admission.yaml"])
+    assert result.controllers == [f"system:serviceaccount:{NAMESPACE}:batch-controller", "system:serviceaccount:x:y"]
+    assert (result.scheduler_names, result.max_queue_depth) == (["batch"], 3)
 
 
 def test_the_schema_contains_every_key_of_the_admission_policy() -> None:
@@ -202,10 +202,10 @@ REFUSED: dict[str, tuple[Json, str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_invalid_values_are_rejected_with_path_and_expected_type(name: str) -> None:
-    values, told = REFUSED[name]
+    values, message = REFUSED[name]
     with pytest.raises(RenderError) as refused:
         render(values)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_changed_config_map_is_reloaded_from_its_mount(tmp_path: Any) -> None:
@@ -241,10 +241,10 @@ def test_monitors_scrape_the_metrics_port_of_every_component() -> None:
 
 
 def test_the_dashboard_is_in_a_config_map_with_the_grafana_label() -> None:
-    found = one(render(SETS["monitored"]), "ConfigMap", "volcanopy-dashboard")
-    assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
+    result = one(render(SETS["monitored"]), "ConfigMap", "volcanopy-dashboard")
+    assert result["metadata"]["labels"]["grafana_dashboard"] == "1"
     files = sorted((CHART / "dashboards").glob("*.json"))
-    assert [(name, json.loads(text)) for name, text in sorted(found["data"].items())] == [
+    assert [(name, json.loads(text)) for name, text in sorted(result["data"].items())] == [
         (path.name, json.loads(path.read_text())) for path in files
     ]
     assert files

@@ -64,7 +64,7 @@ def until(config: Path, kind: Kind[Json], holds: Callable[[list[Json]], bool], s
 def has_unschedulable_reason(name: str) -> Callable[[list[Json]], bool]:
     """Return a predicate: whether the job has the scheduler's message about insufficient resources."""
     return lambda jobs: any(
-        one["metadata"]["name"] == name and "Insufficient" in str(one.get("status", {}).get("state")) for one in jobs
+        job["metadata"]["name"] == name and "Insufficient" in str(job.get("status", {}).get("state")) for job in jobs
     )
 
 
@@ -93,7 +93,7 @@ def run_in_process(
             status = 0
         except SystemExit as ended:
             status = ended.code if isinstance(ended.code, int) else 1
-    return Outcome(status, *(one.buffer.getvalue().decode() for one in (out, err)))
+    return Outcome(status, *(item.buffer.getvalue().decode() for item in (out, err)))
 
 
 @contextlib.contextmanager

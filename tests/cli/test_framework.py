@@ -85,8 +85,8 @@ def test_an_invalid_duration_is_rejected(text: str) -> None:
 
 
 def test_phases_are_those_of_the_api() -> None:
-    assert set(status.PHASES) == {str(one) for one in Phase}
-    assert {str(one) for one in FINISHED} == status.FINISHED
+    assert set(status.PHASES) == {str(phase) for phase in Phase}
+    assert {str(phase) for phase in FINISHED} == status.FINISHED
     assert status.phase_named("aborted") == status.SUSPENDED == str(Phase.ABORTED)
 
 

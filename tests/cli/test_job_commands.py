@@ -134,7 +134,7 @@ def test_commands_suspend_resume_restart_and_terminate_a_job(volcanopy: Run) -> 
         assert (done.status, done.err) == (0, ""), verb
         assert volcanopy("job", "wait", "steady", f"--for=phase={phase}").status == 0, verb
     conditions = json.loads(volcanopy("job", "get", "steady", "-o", "json").out)["status"]["conditions"]
-    said = {one["type"]: one["message"] for one in conditions}
+    said = {condition["type"]: condition["message"] for condition in conditions}
     assert said["Terminated"] == "to see it terminate"
     late = volcanopy("job", "suspend", "steady")
     assert late.status == 1
@@ -166,9 +166,9 @@ def test_logs_are_followed_until_the_job_has_ended(volcanopy: Run) -> None:
     assert (said.status, said.err) == (0, "")
     ends = sorted(line.split("]")[0][1:] for line in said.lines if "ended with exit code 0" in line)
     assert ends == ["pod/chatty-late-0/main", "pod/chatty-task-0/main", "pod/chatty-task-1/main"]
-    one = volcanopy("job", "logs", "chatty", "--task", "task", "--index", "1", "--tail", "1").lines
-    assert len(one) == 1
-    assert one[0].startswith("simulated: ended with exit code 0"), "one pod alone needs no prefix"
+    item = volcanopy("job", "logs", "chatty", "--task", "task", "--index", "1", "--tail", "1").lines
+    assert len(item) == 1
+    assert item[0].startswith("simulated: ended with exit code 0"), "one pod alone needs no prefix"
     assert volcanopy("job", "logs", "chatty", "--task", "nope").sentence() == (
         '--task: job "chatty" has no task "nope", only task, late'
     )

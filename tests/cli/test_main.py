@@ -43,4 +43,4 @@ def test_crd_writes_the_definitions_of_the_chart(tmp_path: Path) -> None:
 
 def test_crd_prints_all_definitions_as_one_stream() -> None:
     printed = list(yaml.safe_load_all(volcanopy("crd").stdout))
-    assert {one["spec"]["names"]["kind"] for one in printed} == {one.kind for one in RESOURCES}
+    assert {definition["spec"]["names"]["kind"] for definition in printed} == {resource.kind for resource in RESOURCES}

@@ -58,7 +58,8 @@ def folder(tmp_path: Path) -> Path:
         " spec: {flows: [{name: training}]}}\n",
     ]
     text = "---\n".join(
-        one.replace("}}\n", "}, " + template + "}\n") if "spec" not in one else one for one in documents
+        document.replace("}}\n", "}, " + template + "}\n") if "spec" not in document else document
+        for document in documents
     )
     (tmp_path / "all.yaml").write_text(text)
     return tmp_path
@@ -104,10 +105,10 @@ def test_every_example_is_a_valid_command_line() -> None:
     seen = 0
     for words, command in COMMANDS.items():
         for line in (command.epilog or "").splitlines():
-            if not (found := re.search(r"volcanopy (.+?)( >.*)?$", line.strip().removesuffix(")"))):
+            if not (match := re.search(r"volcanopy (.+?)( >.*)?$", line.strip().removesuffix(")"))):
                 continue
-            typed = shlex.split(found[1])
-            meant = next((one for one in (tuple(typed[:2]), tuple(typed[:1])) if one in COMMANDS), ())
+            typed = shlex.split(match[1])
+            meant = next((item for item in (tuple(typed[:2]), tuple(typed[:1])) if item in COMMANDS), ())
             assert meant, line
             COMMANDS[meant].make_context(" ".join(meant), typed[len(meant) :])
             seen += meant == words

@@ -33,7 +33,7 @@ def test_every_golden_text_has_its_case() -> None:
 
 def test_no_help_is_truncated_at_eighty_columns() -> None:
     root = all_commands()
-    for name in ("", *(name for name, one in root.commands.items() if hasattr(one, "commands"))):
+    for name in ("", *(name for name, command in root.commands.items() if hasattr(command, "commands"))):
         api = run_in_process(*([name] if name else []), "--help").out
         assert "..." not in api.partition("Commands:")[2], api
 

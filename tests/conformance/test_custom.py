@@ -109,8 +109,8 @@ def of_loads(scenario: Scenario) -> Iterator[str]:
 def of_waiting_times(scenario: Scenario) -> Iterator[str]:
     """``expectedOrder``: whether a job without a waiting time comes before one with an hour."""
     state = State()
-    for thing in world("job left:\njob right note.volcanopy.io/sla-waiting-time=1h:"):
-        state.upsert(thing)
+    for obj in world("job left:\njob right note.volcanopy.io/sla-waiting-time=1h:"):
+        state.upsert(obj)
     asked = Session(state.snapshot(NOON, "conformance"), scenario.config())
     left, right = asked.jobs()
     keys = asked.hooks.job_keys(np.array([left.row, right.row]))
@@ -188,7 +188,7 @@ def _refusals(asked: Session, expected: dict[str, dict[str, bool]]) -> Iterator[
     for key, name in ((key, name) for key, of in expected.items() for name in of):
         task = TaskView(asked.ledger, asked.snapshot.task_rows[key])
         node = np.array([asked.snapshot.nodes.index[name]])
-        refused = any(one.nodes.any() for one in asked.hooks.predicate(task, NodesView(asked.ledger, node)))
+        refused = any(item.nodes.any() for item in asked.hooks.predicate(task, NodesView(asked.ledger, node)))
         if refused is expected[key][name]:
             yield f"{key} is {'refused' if refused else 'taken'} by {name}"
 
@@ -196,13 +196,13 @@ def _refusals(asked: Session, expected: dict[str, dict[str, bool]]) -> Iterator[
 @pytest.mark.parametrize("scenario", ASKED, ids=lambda scenario: scenario.name)
 def test_plugin_results_equal_the_expected_results(scenario: Scenario) -> None:
     try:
-        found = list(QUESTIONS[scenario.file](scenario))
+        result = list(QUESTIONS[scenario.file](scenario))
     except ConfigError as error:
-        found = [f"the configuration is refused: {error}"]
+        result = [f"the configuration is refused: {error}"]
     if scenario.name in DIFFERENCES:
-        assert found, f"{scenario.name} agrees by now: take it out of the document of differences"
+        assert result, f"{scenario.name} agrees by now: take it out of the document of differences"
         pytest.xfail(f"differs on purpose: {DIFFERENCES[scenario.name]}")
-    assert found == []
+    assert result == []
 
 
 def test_every_scenario_is_covered_or_excluded_with_a_reason() -> None:

@@ -68,11 +68,11 @@ def _of_groups(session: Session, plan: Plan, said: Any) -> Iterator[str]:
 
 @pytest.mark.parametrize("scenario", SESSIONS, ids=lambda scenario: scenario.name)
 def test_session_decisions_equal_the_expected_decisions(scenario: Scenario) -> None:
-    found = list(disagreements(scenario))
+    result = list(disagreements(scenario))
     if scenario.name in DIFFERENCES:
-        assert found, f"{scenario.name} agrees by now: take it out of the document of differences"
+        assert result, f"{scenario.name} agrees by now: take it out of the document of differences"
         pytest.xfail(f"differs on purpose: {DIFFERENCES[scenario.name]}")
-    assert found == []
+    assert result == []
 
 
 def test_every_documented_difference_is_a_scenario() -> None:

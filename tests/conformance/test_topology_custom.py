@@ -13,7 +13,11 @@ from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.session.session import Session
 
 DIFFERENCES = differences()
-ASKED = [one for one in scenarios("custom") if one.file == "plugins-network-topology-aware-network_topology_aware"]
+ASKED = [
+    scenario
+    for scenario in scenarios("custom")
+    if scenario.file == "plugins-network-topology-aware-network_topology_aware"
+]
 
 if not ASKED:
     pytest.skip(f"no conformance worlds in {FOLDER}", allow_module_level=True)
@@ -36,8 +40,8 @@ def disagreements(scenario: Scenario) -> Iterator[str]:
 
 @pytest.mark.parametrize("scenario", ASKED, ids=lambda scenario: scenario.name)
 def test_node_scores_equal_the_expected_scores(scenario: Scenario) -> None:
-    found = list(disagreements(scenario))
+    result = list(disagreements(scenario))
     if scenario.name in DIFFERENCES:
-        assert found, f"{scenario.name} agrees by now: take it out of the document of differences"
+        assert result, f"{scenario.name} agrees by now: take it out of the document of differences"
         pytest.xfail(f"differs on purpose: {DIFFERENCES[scenario.name]}")
-    assert found == []
+    assert result == []

@@ -74,8 +74,8 @@ class Scenario:
     def state(self) -> State:
         """Return the state with all objects of the scenario."""
         state = State()
-        for thing in self.objects():
-            state.upsert(thing)
+        for obj in self.objects():
+            state.upsert(obj)
         return state
 
     def snapshot(self) -> Snapshot:
@@ -86,8 +86,8 @@ class Scenario:
         """The scenario's objects."""
         said = self.said
         for key, kind in KINDS.items():
-            for thing in said.get(key) or ():
-                yield msgspec.convert(_absolute(thing), kind)
+            for obj in said.get(key) or ():
+                yield msgspec.convert(_absolute(obj), kind)
         for name, entry in (said.get("hyperNodes") or {}).items():
             hypernode = msgspec.convert(_absolute(entry["hyperNode"]), topology_read.HyperNode)
             # a name is its key: in some scenarios an object is listed under another's as well
@@ -114,20 +114,20 @@ def plugin_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": entry["name"], "arguments": entry.get("arguments") or {}, **dict.fromkeys(SWITCHES, False), **on}
 
 
-def _absolute(thing: Any) -> Any:
+def _absolute(obj: Any) -> Any:
     """Return the value with times relative to now replaced by absolute times."""
-    if isinstance(thing, dict):
-        if thing.keys() == {"nowPlusSeconds"}:
-            return (NOW + timedelta(seconds=thing["nowPlusSeconds"])).isoformat()
-        return {key: _absolute(value) for key, value in thing.items()}
-    return [_absolute(value) for value in thing] if isinstance(thing, list) else thing
+    if isinstance(obj, dict):
+        if obj.keys() == {"nowPlusSeconds"}:
+            return (NOW + timedelta(seconds=obj["nowPlusSeconds"])).isoformat()
+        return {key: _absolute(value) for key, value in obj.items()}
+    return [_absolute(value) for value in obj] if isinstance(obj, list) else obj
 
 
 def scenarios(kind: str) -> list[Scenario]:
     """Return all scenarios of a kind; none if the folder does not exist."""
-    found = [
+    result = [
         Scenario(path.stem, said)
         for path in sorted(FOLDER.glob("*.json"))
         for said in json.loads(path.read_text("utf-8"))
     ]
-    return [scenario for scenario in found if scenario.kind == kind]
+    return [scenario for scenario in result if scenario.kind == kind]

@@ -113,10 +113,10 @@ def comparable(answer: Answer, step: Step) -> Any:
 
 def _plain(value: Any, dropped: frozenset[str]) -> Any:
     if isinstance(value, dict):
-        kept = {key: _plain(one, dropped) for key, one in value.items() if key not in dropped}
-        return {key: one for key, one in kept.items() if one is not None}
+        kept = {key: _plain(item, dropped) for key, item in value.items() if key not in dropped}
+        return {key: item for key, item in kept.items() if item is not None}
     if isinstance(value, list):
-        return [_plain(one, dropped) for one in value]
+        return [_plain(item, dropped) for item in value]
     if isinstance(value, str):
         value = _VERSION.sub(r"\1<version>", _TIME.sub("<time>", _UID.sub("<uid>", value)))
         return _GENERATED.sub(r"\1<name>", value)

@@ -65,9 +65,9 @@ def real_control_plane() -> Iterator[ControlPlane]:
 @pytest.fixture(scope="session")
 def kubectl_program() -> Path:
     """Where kubectl is; skips the test that asks, or fails it in CI, if there is none."""
-    found = kubectl()
-    if found is None:
+    result = kubectl()
+    if result is None:
         if os.environ.get("CI"):
             pytest.fail("kubectl is neither on the PATH nor built")
         pytest.skip("kubectl is neither on the PATH nor built: run `python -m hack.controlplane`")
-    return found
+    return result

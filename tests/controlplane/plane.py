@@ -98,10 +98,10 @@ class ControlPlane:
 
         Raises StartError, with the logs, when it does not come up within a minute.
         """
-        found = programs or assets()
-        if found is None:
+        result = programs or assets()
+        if result is None:
             raise StartError("there is no kube-apiserver here: run `python -m hack.controlplane`")
-        plane = cls(found)
+        plane = cls(result)
         try:
             plane._start(controllers, crds, apiserver_flags)
         except BaseException as error:

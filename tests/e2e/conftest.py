@@ -75,8 +75,8 @@ async def _on_real(config: Path, namespace: str) -> AsyncIterator[World]:
 async def _clear(client: Client) -> None:
     """Take away what takes room or waits for it: other tests share the server, and one scheduler serves all of it."""
     for kind in (*WORKLOADS, CRON_JOBS, FLOWS, JOBS, POD_GROUPS, PODS):
-        found = (await client.list(kind)).items
-        for namespace in {one["metadata"]["namespace"] for one in found}:
+        objects = (await client.list(kind)).items
+        for namespace in {obj["metadata"]["namespace"] for obj in objects}:
             await client.delete_collection(kind, namespace, propagation="Background", grace=0 if kind is PODS else None)
     await client.delete_collection(NODES, None)
 

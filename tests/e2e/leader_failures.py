@@ -116,7 +116,7 @@ class LeaderTermination:
     def __init__(
         self, command: str, replicas: Sequence[RestartableProcess], leases: Leases, recorder: PodRecorder
     ) -> None:
-        self.command, self.replicas = command, [RestartedProcess(one) for one in replicas]
+        self.command, self.replicas = command, [RestartedProcess(replica) for replica in replicas]
         self._leases, self._recorder = leases, recorder
         self.takeovers: dict[Signals, list[float]] = {}
         self.first_acts: list[float] = []
@@ -125,10 +125,10 @@ class LeaderTermination:
     async def once(self, number: Signals, taken_over: asyncio.Event) -> None:
         """End the leader in the middle of its work, and wait until another has taken over (sets the event) and acts."""
         # The other one is there, or nobody could take over.
-        for one in self.replicas:
-            await one.process.ready()
+        for replica in self.replicas:
+            await replica.process.ready()
         before = await self._leases.holder(self.command)
-        (victim,) = [one for one in self.replicas if before in one.process.identities]
+        (victim,) = [item for item in self.replicas if before in item.process.identities]
         self._forget_ends()
         signalled = time.monotonic()
         victim.process.send(number)
@@ -139,21 +139,21 @@ class LeaderTermination:
             status = await victim.ends.get()
         # A leader to whom the machine left no time to renew has ended by itself, and so may have the one that stood by:
         # that says nothing of takeovers.
-        if status == (-SIGKILL if number is SIGKILL else 0) and all(one.ends.empty() for one in self.replicas):
+        if status == (-SIGKILL if number is SIGKILL else 0) and all(item.ends.empty() for item in self.replicas):
             self.takeovers.setdefault(number, []).append(took - signalled)
         seen = self._recorder.at[self.command]
         await self._recorder.until(lambda: bool(seen) and seen[-1] > took, within=120)
         self.first_acts.append(next(moment for moment in seen if moment > took) - took)
 
     def _forget_ends(self) -> None:
-        for one in self.replicas:
-            while not one.ends.empty():
-                one.ends.get_nowait()
+        for replica in self.replicas:
+            while not replica.ends.empty():
+                replica.ends.get_nowait()
 
     def summary(self) -> str:
         parts = [
-            f"lease taken {', '.join(f'{took:.1f}' for took in found)} s after {number.name}"
-            for number, found in self.takeovers.items()
+            f"lease taken {', '.join(f'{took:.1f}' for took in takeover)} s after {number.name}"
+            for number, takeover in self.takeovers.items()
         ]
         parts.append(f"first act {', '.join(f'{took:.2f}' for took in self.first_acts)} s after that")
         return f"{self.command}: {'; '.join(parts)}"
@@ -184,7 +184,7 @@ async def run_gangs(
         for replica in (*schedulers, *controllers):
             await replica.ready()
         await has_queues(client)
-        kept = [one.keep() for ending in endings.values() for one in ending.replicas]
+        kept = [item.keep() for ending in endings.values() for item in ending.replicas]
         async with background_tasks(*kept):
             for number in ends:
                 for job in [waiting.pop() for _ in range(share - 2)]:

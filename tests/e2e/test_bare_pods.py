@@ -39,9 +39,9 @@ async def owner(cluster: World, **notes: str) -> Json:
     return reference | {"uid": made["metadata"]["uid"]}
 
 
-def phases(found: list[Json]) -> list[str]:
+def phases(objects: list[Json]) -> list[str]:
     """The phases of pods or groups."""
-    return [str((one.get("status") or {}).get("phase", "")) for one in found]
+    return [str((obj.get("status") or {}).get("phase", "")) for obj in objects]
 
 
 async def test_a_bare_pod_completes_and_its_pod_group_is_deleted_with_it(cluster: World) -> None:
@@ -57,38 +57,39 @@ async def test_workload_pods_wait_for_their_minimum(cluster: World) -> None:
     reference = await owner(cluster, **{names.GROUP_MIN_MEMBER: "4"})
     await cluster.create(*(pod(f"p{number}", "5", reference) for number in range(4)))
     groups = await cluster.all_of(
-        POD_GROUPS, lambda found: bool(found) and condition(found[0], "Unschedulable").get("status") == "True"
+        POD_GROUPS,
+        lambda pod_groups: bool(pod_groups) and condition(pod_groups[0], "Unschedulable").get("status") == "True",
     )
     assert groups[0]["spec"]["minMember"] == 4
     pods = (await cluster.client.list(PODS, cluster.namespace)).items
-    assert not any(one["spec"].get("nodeName") for one in pods)
+    assert not any(pod["spec"].get("nodeName") for pod in pods)
     notes = {"metadata": {"annotations": {names.GROUP_MIN_MEMBER: "3"}}}
     await cluster.client.patch(DAEMON_SETS, cluster.namespace, "set", notes)
     await cluster.client.delete(PODS, cluster.namespace, "p3", grace=0)
     await cluster.create(pod("p4", "5", reference))
-    await cluster.all_of(PODS, lambda found: sorted(phases(found)) == ["Pending", "Running", "Running", "Running"])
+    await cluster.all_of(PODS, lambda result: sorted(phases(result)) == ["Pending", "Running", "Running", "Running"])
 
 
 async def test_a_queue_closes_after_its_last_pod_and_accepts_pods_when_reopened(cluster: World) -> None:
     queue = f"{cluster.namespace}-q"
     spec: Json = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": queue}, "spec": {}}
     early, late = (pod(name) for name in ("early", "late"))
-    for one in (early, late):
-        one["metadata"]["annotations"][names.POD_QUEUE_NAME] = queue
+    for item in (early, late):
+        item["metadata"]["annotations"][names.POD_QUEUE_NAME] = queue
     await cluster.create(spec, early)
     await cluster.all_of(PODS, lambda pods: phases(pods) == ["Running"])
     await cluster.create(command("CloseQueue", queue))
-    await cluster.all_of(QUEUES, lambda found: state(found, queue) == "Closing")
+    await cluster.all_of(QUEUES, lambda queues: state(queues, queue) == "Closing")
     await cluster.client.delete(PODS, cluster.namespace, "early", grace=0)
-    await cluster.all_of(QUEUES, lambda found: state(found, queue) == "Closed", 60)
+    await cluster.all_of(QUEUES, lambda queues: state(queues, queue) == "Closed", 60)
     await cluster.create(command("OpenQueue", queue))
-    await cluster.all_of(QUEUES, lambda found: state(found, queue) == "Open")
+    await cluster.all_of(QUEUES, lambda queues: state(queues, queue) == "Open")
     await cluster.create(late)
     await cluster.all_of(PODS, lambda pods: phases(pods) == ["Running"])
-    await cluster.all_of(QUEUES, lambda found: len(allocated_and_counts(found, queue)) > 1)
+    await cluster.all_of(QUEUES, lambda queues: len(allocated_and_counts(queues, queue)) > 1)
     # Only an empty queue can be deleted.
     await cluster.client.delete(PODS, cluster.namespace, "late", grace=0)
-    await cluster.all_of(QUEUES, lambda found: not allocated_and_counts(found, queue), 60)
+    await cluster.all_of(QUEUES, lambda queues: not allocated_and_counts(queues, queue), 60)
 
 
 def command(action: str, queue: str) -> Json:
@@ -114,7 +115,7 @@ def state(queues: list[Json], name: str) -> str:
 async def test_a_deployment_runs_is_updated_and_scaled_to_zero(cluster: World) -> None:
     """Its controllers are those of Kubernetes, so this is for a real control plane."""
     blocks = guide()
-    deployment = next(one for one in blocks if one["kind"] == "Deployment")
+    deployment = next(block for block in blocks if block["kind"] == "Deployment")
     await cluster.create(deployment)
     await cluster.all_of(PODS, lambda pods: phases(pods) == ["Running"] * 3)
     (group,) = await cluster.all_of(POD_GROUPS, lambda groups: phases(groups) == ["Running"])
@@ -136,19 +137,19 @@ async def test_a_deployment_runs_is_updated_and_scaled_to_zero(cluster: World) -
 def guide() -> list[Json]:
     """The manifests of the guide, in their order."""
     blocks = GUIDE.read_text().split("```yaml\n")[1:]
-    return [one for block in blocks for one in yaml.safe_load_all(block.partition("```")[0])]
+    return [item for block in blocks for item in yaml.safe_load_all(block.partition("```")[0])]
 
 
 async def test_the_manifests_of_the_guide_have_the_documented_result(cluster: World) -> None:
     for manifest in guide():
         await cluster.create(manifest)
     for queue in ("school", "school-first-year"):
-        await cluster.all_of(QUEUES, lambda found, name=queue: state(found, name) == "Closed")  # type: ignore[misc]
+        await cluster.all_of(QUEUES, lambda queues, name=queue: state(queues, name) == "Closed")  # type: ignore[misc]
     await cluster.all_of(
-        PODS, lambda pods: {one["metadata"]["name"]: one["status"]["phase"] for one in pods}.get("once") == "Succeeded"
+        PODS, lambda pods: {pod["metadata"]["name"]: pod["status"]["phase"] for pod in pods}.get("once") == "Succeeded"
     )
     groups = (await cluster.client.list(POD_GROUPS, cluster.namespace)).items
-    once = next(one for one in groups if one["metadata"]["ownerReferences"][0]["name"] == "once")
+    once = next(group for group in groups if group["metadata"]["ownerReferences"][0]["name"] == "once")
     assert once["metadata"]["annotations"][names.PREEMPTABLE] == "true"
     assert "sim.volcanopy.io/duration" not in once["metadata"]["annotations"]
 
@@ -157,4 +158,4 @@ async def test_a_job_has_only_the_pod_group_of_its_controller(cluster: World) ->
     await cluster.create(batch_job("own", 2, "1", duration="forever"))
     await cluster.job("own", "Running")
     groups = (await cluster.client.list(POD_GROUPS, cluster.namespace)).items
-    assert [one["metadata"]["ownerReferences"][0]["kind"] for one in groups] == [JOBS.kind]
+    assert [group["metadata"]["ownerReferences"][0]["kind"] for group in groups] == [JOBS.kind]

@@ -84,11 +84,11 @@ class LeaderPause:
 
     async def set(self, leases: Leases, after: int) -> None:
         self._before = await leases.holder(self.command)
-        (self._leader,) = [one for one in self._replicas if self._before in one.identities]
+        (self._leader,) = [replica for replica in self._replicas if self._before in replica.identities]
         self._proxy = self._proxies[self._replicas.index(self._leader)]
 
         def pause_leader(method: str, path: str) -> None:
-            sent = sum(one.partition("?")[0].endswith(self._path) for _, one in self._proxy.requests)
+            sent = sum(item.partition("?")[0].endswith(self._path) for _, item in self._proxy.requests)
             if not self.paused.is_set() and sent >= after:
                 self._leader.pause()
                 self.paused.set()
@@ -135,8 +135,8 @@ async def test_paused_leaders_change_nothing_when_they_continue(
         binding = LeaderPause("scheduler", "/binding", schedulers, proxies[2:])
         async with terminated_on_exit(*controllers, *schedulers):
             await start_and_wait_until_ready(*controllers, *schedulers)
-            for one in (making, binding):
-                await one.set(leases, after=20)
+            for item in (making, binding):
+                await item.set(leases, after=20)
             await client.create(JOBS, "paused", gang(0, size, "forever"))
             await making.succeeded(leases)
             await binding.succeeded(leases)

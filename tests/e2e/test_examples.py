@@ -64,18 +64,18 @@ ENDS: dict[str, dict[str, tuple[str, dict[str, int]]]] = {
 async def test_an_example_ends_as_documented(cluster: World, name: str) -> None:
     await cluster.create(*example(name))
     for job, (phase, succeeded) in ENDS[name].items():
-        found = (await cluster.job(job, phase))["status"]
-        assert found["state"]["reason"]
-        assert found["state"]["message"]
-        counts = {task: count.get("phase", {}) for task, count in found["taskStatusCount"].items()}
+        status = (await cluster.job(job, phase))["status"]
+        assert status["state"]["reason"]
+        assert status["state"]["message"]
+        counts = {task: count.get("phase", {}) for task, count in status["taskStatusCount"].items()}
         assert {task: counts[task].get("Succeeded", 0) for task in succeeded} == succeeded
     await cluster.all_of(PODS, lambda pods: all(pod["status"]["phase"] in {"Succeeded", "Failed"} for pod in pods))
 
 
 async def test_a_flow_runs_jobs_in_dependency_order(cluster: World) -> None:
     await cluster.create(*example("10-flow"))
-    (flow,) = await cluster.all_of(FLOWS, lambda flows: [phase_of(one) for one in flows] == ["Succeed"])
-    jobs = {one["name"]: one for one in flow["status"]["jobStatusList"]}
+    (flow,) = await cluster.all_of(FLOWS, lambda flows: [phase_of(item) for item in flows] == ["Succeed"])
+    jobs = {item["name"]: item for item in flow["status"]["jobStatusList"]}
     assert list(jobs) == ["fetch", "clean", "clean-more", "serve", "evaluate"]
     assert jobs["clean"]["startTimestamp"] >= jobs["fetch"]["endTimestamp"]
     assert jobs["evaluate"]["startTimestamp"] <= jobs["serve"]["endTimestamp"]
@@ -88,10 +88,10 @@ async def test_a_cron_job_makes_jobs_one_after_another(cluster: World) -> None:
     bodies[0]["spec"]["schedule"] = "@every 1s"
     await cluster.create(*bodies)
     (cron,) = await cluster.all_of(
-        CRON_JOBS, lambda found: bool((found[0].get("status") or {}).get("lastSuccessfulTime"))
+        CRON_JOBS, lambda cron_jobs: bool((cron_jobs[0].get("status") or {}).get("lastSuccessfulTime"))
     )
     first = cron["status"]["lastScheduleTime"]
-    await cluster.all_of(CRON_JOBS, lambda found: found[0]["status"]["lastScheduleTime"] > first)
+    await cluster.all_of(CRON_JOBS, lambda cron_jobs: cron_jobs[0]["status"]["lastScheduleTime"] > first)
     await cluster.client.delete(CRON_JOBS, cluster.namespace, "report", propagation="Background")
     await cluster.all_of(JOBS, lambda jobs: not jobs)
 
@@ -141,7 +141,7 @@ async def test_two_queues_share_a_full_cluster_by_their_weights(cluster: World) 
     await cluster.all_of(PODS, lambda pods: len(pods) == 3 * 24)
     await cluster.client.delete(JOBS, cluster.namespace, "before", propagation="Background")
     wanted = {"research": "18", "teaching": "6"}
-    await cluster.all_of(QUEUES, lambda found: allocated(found) | wanted == allocated(found))
+    await cluster.all_of(QUEUES, lambda result: allocated(result) | wanted == allocated(result))
 
 
 def allocated(queues: list[Json]) -> dict[str, str]:

@@ -34,11 +34,11 @@ async def explained(cluster: World, job: str) -> tuple[Json, Json]:
         return any(of(group) == job and (group.get("status") or {}).get("explanation") for group in groups)
 
     groups = await cluster.all_of(POD_GROUPS, has)
-    group = next(one for one in groups if of(one) == job)
+    group = next(item for item in groups if of(item) == job)
     said = group["status"]["explanation"]["message"]
     jobs = await cluster.all_of(
         JOBS,
-        lambda found: any(one["status"]["state"].get("message") == said for one in found if one.get("status")),
+        lambda result: any(item["status"]["state"].get("message") == said for item in result if item.get("status")),
         fields=f"metadata.name={job}",
     )
     return jobs[0], group
@@ -56,8 +56,8 @@ async def events_of(client: Client, group: Json) -> list[Json]:
             listing = await client.list(
                 EVENTS, group["metadata"]["namespace"], field_selector=f"involvedObject.uid={uid}"
             )
-            if found := [one for one in listing.items if one["type"] == "Warning"]:
-                return found
+            if objects := [obj for obj in listing.items if obj["type"] == "Warning"]:
+                return objects
             async with client.watch(EVENTS, resource_version=listing.resource_version) as stream:
                 await stream.readline()
 
@@ -87,7 +87,7 @@ async def test_job_pod_group_and_event_have_the_same_message(cluster: World) -> 
         assert condition(group, "Unschedulable")["message"] == said["message"]
         assert condition(job, "Pending")["message"] == said["message"]
         events = await events_of(cluster.client, group)
-        assert [one["message"] for one in events][-1:] == [said["message"]], name
+        assert [event["message"] for event in events][-1:] == [said["message"]], name
         report = job_report(await job_facts(cluster.client, cluster.namespace, name, "volcanopy-system"))
         assert report.summary == f'job "{name}" is pending: {said["message"]}'
         assert mark in plain(job_lines(report))
@@ -103,7 +103,7 @@ async def test_a_scheduled_job_has_no_explanation(cluster: World) -> None:
     await cluster.job("second", "Running")
     await cluster.all_of(
         POD_GROUPS,
-        lambda groups: [one["status"].get("explanation") for one in groups if of(one) == "second"] == [None],
+        lambda groups: [group["status"].get("explanation") for group in groups if of(group) == "second"] == [None],
     )
     report = job_report(await job_facts(cluster.client, cluster.namespace, "second", "volcanopy-system"))
     assert report.summary == 'job "second" is running: 1/1 pods running'
@@ -118,15 +118,15 @@ async def test_explain_queue_lists_pending_jobs_and_the_limiting_ancestor(cluste
     await explained(cluster, "waits")
 
     def holds(queues: list[Json]) -> bool:
-        return all((one.get("status") or {}).get("allocated", {}).get("cpu") == "1" for one in queues)
+        return all((queue.get("status") or {}).get("allocated", {}).get("cpu") == "1" for queue in queues)
 
     for name in ("ex-ml", "ex-team"):
         await cluster.all_of(QUEUES, holds, fields=f"metadata.name={name}")
     report = queue_report(await queue_facts(cluster.client, "ex-ml"))
     assert report.ancestors == ("ex-team", "root")
     assert dict(report.gates).keys() <= {"capability", "share", "overcommit"}
-    assert [one.name for one in report.waiting] == ["waits"]
-    (cpu,) = [one for one in report.resources if one.resource == "cpu"]
+    assert [job.name for job in report.waiting] == ["waits"]
+    (cpu,) = [resource for resource in report.resources if resource.resource == "cpu"]
     assert (cpu.allocated, cpu.capability, cpu.limited_by, cpu.available) == ("1", "4", "ex-team", "3")
     shown = plain(queue_lines(report))
     assert 'queue "ex-team": cpu available 3' in shown
@@ -147,17 +147,19 @@ async def test_plan_of_a_snapshot_equals_the_decisions_of_the_scheduler(
     path = tmp_path / "cluster.json"
     path.write_text(taken.out)
     items = json.loads(taken.out)["items"]
-    assert not {one["kind"] for one in items} & {"Secret", "ConfigMap"}
-    assert not [one for one in items if "env" in str(one.get("spec", {}).get("containers", ""))]
+    assert not {item["kind"] for item in items} & {"Secret", "ConfigMap"}
+    assert not [item for item in items if "env" in str(item.get("spec", {}).get("containers", ""))]
     await asyncio.to_thread(plan, [str(path)], None, None, True)
     made = json.loads(capsys.readouterr().out)["effects"]
-    assert not [one for one in made if one["effect"] in {"Bind", "Evict"}]
-    explanations = {one["podGroup"]: _explanation_fields(one) for one in made if one["effect"] == "Explain"}
+    assert not [entry for entry in made if entry["effect"] in {"Bind", "Evict"}]
+    explanations = {entry["podGroup"]: _explanation_fields(entry) for entry in made if entry["effect"] == "Explain"}
     assert len(explanations) == len(CASES)
 
     def matches_plan(groups: list[Json]) -> bool:
         """Other numbers in a sentence are written a little later than the first sentence."""
-        live = {f"{cluster.namespace}/{one['metadata']['name']}": one["status"].get("explanation") for one in groups}
+        live = {
+            f"{cluster.namespace}/{group['metadata']['name']}": group["status"].get("explanation") for group in groups
+        }
         return {key: _explanation_fields(said) for key, said in live.items() if said} == explanations
 
     await cluster.all_of(POD_GROUPS, matches_plan, 60)

@@ -18,8 +18,10 @@ async def test_what_is_drained_waits_again_and_has_not_failed(cluster: World) ->
         PODS,
         lambda pods: all(pod["metadata"]["uid"] not in old and not pod["spec"].get("nodeName") for pod in pods),
     )
-    told = f'queue "{name}" is drained: stopPolicy HoldAndDrain'
-    groups = await cluster.all_of(POD_GROUPS, lambda found: explanation(found, "long").get("message") == told)
+    message = f'queue "{name}" is drained: stopPolicy HoldAndDrain'
+    groups = await cluster.all_of(
+        POD_GROUPS, lambda pod_groups: explanation(pod_groups, "long").get("message") == message
+    )
     assert explanation(groups, "long")["gate"] == "queue"
     status = (await cluster.job("long", "Running", "Pending"))["status"]
     assert not status.get("retryCount")
@@ -32,8 +34,8 @@ async def test_what_is_drained_waits_again_and_has_not_failed(cluster: World) ->
 async def test_a_job_in_a_queue_on_hold_starts_when_it_is_resumed(cluster: World) -> None:
     name = f"stopped-{cluster.namespace}"
     await cluster.create(queue(name, stopPolicy="Hold"), batch_job("late", 1, "1", queue=name))
-    told = f'queue "{name}" is held: stopPolicy Hold'
-    await cluster.all_of(POD_GROUPS, lambda found: explanation(found, "late").get("message") == told)
+    message = f'queue "{name}" is held: stopPolicy Hold'
+    await cluster.all_of(POD_GROUPS, lambda pod_groups: explanation(pod_groups, "late").get("message") == message)
     await cluster.client.patch(QUEUES, None, name, {"spec": {"stopPolicy": "None"}})
     await cluster.job("late", "Completed")
 

@@ -26,7 +26,7 @@ async def test_a_restarted_container_can_succeed(cluster: World) -> None:
     await cluster.create(body)
     await cluster.job("twice", "Completed")
     pods = (await cluster.client.list(PODS, cluster.namespace)).items
-    assert [one["restartCount"] for one in pods[0]["status"]["containerStatuses"]] == [1]
+    assert [container_status["restartCount"] for container_status in pods[0]["status"]["containerStatuses"]] == [1]
 
 
 async def test_deleting_a_job_deletes_its_pods_and_pod_group(cluster: World) -> None:

@@ -17,8 +17,8 @@ def gang() -> Json:
     return batch_job("gang", 4, "5", duration="forever")
 
 
-def message_of(found: Json, kind: str, status: str) -> str:
-    status_condition = condition(found, kind)
+def message_of(manifest: Json, kind: str, status: str) -> str:
+    status_condition = condition(manifest, kind)
     return str(status_condition.get("message", "")) if status_condition.get("status") == status else ""
 
 
@@ -38,7 +38,7 @@ async def test_pods_pod_group_job_and_events_have_the_same_reason(cluster: World
     assert jobs[0]["status"]["state"]["phase"] == "Pending"
     about = {"Pod", "PodGroup", "BatchJob"}
     await cluster.all_of(
-        EVENTS, lambda events: {one["involvedObject"]["kind"] for one in events if one["message"] == WHY} == about
+        EVENTS, lambda events: {event["involvedObject"]["kind"] for event in events if event["message"] == WHY} == about
     )
 
 

@@ -17,7 +17,7 @@ FOLDER = EXAMPLES / "20-shared-gpu"
 async def test_pods_share_two_gpus_and_have_annotations_with_their_gpu() -> None:
     """No card is given more memory or cores than it has, and the job completes."""
     parts = Parts(scheduler=SchedulerSettings(config=FOLDER / "scheduler.conf"))
-    nodes = [copy_of(one.body) for one in read([str(FOLDER / "cluster")])]
+    nodes = [copy_of(item.body) for item in read([str(FOLDER / "cluster")])]
     async with LocalCluster(0, objects=nodes, parts=parts) as local:
         world = World(local.components, "default", FOLDER)
         await world.create(*example("20-shared-gpu"))

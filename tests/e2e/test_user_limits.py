@@ -29,8 +29,8 @@ async def user(cluster: World, name: str) -> AsyncIterator[Creator]:
 
 def explanation(groups: list[Json], job: str) -> Json:
     """Why the pod group of a job waits."""
-    found = next((one for one in groups if one["metadata"]["name"].startswith(f"{job}-")), {})
-    said: Json = (found.get("status") or {}).get("explanation") or {}
+    group = next((item for item in groups if item["metadata"]["name"].startswith(f"{job}-")), {})
+    said: Json = (group.get("status") or {}).get("explanation") or {}
     return said
 
 
@@ -44,12 +44,14 @@ async def test_a_user_at_the_limit_waits_and_others_do_not(cluster: World) -> No
         await bo.create([batch_job("third", 1, "1", duration="forever", queue=name)])
         await cluster.job("third", "Running")
     message = f'maxRunningJobs of user "ana" in queue "{name}" reached (1/1)'
-    groups = await cluster.all_of(POD_GROUPS, lambda found: explanation(found, "second").get("message") == message)
+    groups = await cluster.all_of(
+        POD_GROUPS, lambda pod_groups: explanation(pod_groups, "second").get("message") == message
+    )
     why = explanation(groups, "second")
     assert why["gate"] == "limits"
     assert why["unblockedBy"] == f'end of 1 job of user "ana" in queue "{name}"'
     assert why["blockedBy"] == [f"job {cluster.namespace}/first"]
-    await cluster.all_of(JOBS, lambda found: any(message in str(job.get("status")) for job in found))
+    await cluster.all_of(JOBS, lambda jobs: any(message in str(job.get("status")) for job in jobs))
     await cluster.client.delete(JOBS, cluster.namespace, "first", propagation="Background")
     await cluster.job("second", "Running")
 
@@ -60,7 +62,7 @@ async def test_max_queued_jobs_of_a_user_is_enforced(cluster: World) -> None:
     await cluster.create(queue(name, maxRunningJobs=0, limits=[{"users": ["ana"], "maxQueuedJobs": 1}]))
     async with user(cluster, "ana") as ana, user(cluster, "bo") as bo:
         await ana.create([batch_job("first", 1, "1", queue=name)])
-        await cluster.all_of(POD_GROUPS, lambda found: explanation(found, "first").get("gate") == "limits")
+        await cluster.all_of(POD_GROUPS, lambda pod_groups: explanation(pod_groups, "first").get("gate") == "limits")
         with pytest.raises(CreateError, match=r'maxQueuedJobs of user "ana" in queue ".*" reached \(1/1\)'):
             await ana.create([batch_job("second", 1, "1", queue=name)])
         await bo.create([batch_job("third", 1, "1", queue=name)])

@@ -90,13 +90,15 @@ async def test_a_gang_with_too_few_volumes_waits_and_binds_none(cluster: World) 
     await cluster.create(with_volume(batch_job("pair", 2, "1", duration="200ms"), ephemeral=template))
 
     def waiting_for_volumes(pods: list[Json]) -> bool:
-        texts = [one.get("message", "") for pod in pods for one in pod.get("status", {}).get("conditions") or ()]
-        return len(pods) == 2 and sum("didn't find available persistent volumes to bind" in one for one in texts) == 2
+        texts = [
+            condition.get("message", "") for pod in pods for condition in pod.get("status", {}).get("conditions") or ()
+        ]
+        return len(pods) == 2 and sum("didn't find available persistent volumes to bind" in text for text in texts) == 2
 
     pods = await cluster.all_of(PODS, waiting_for_volumes)
     assert not any(pod["spec"].get("nodeName") for pod in pods)
-    found = await cluster.client.get(VOLUMES, None, f"disk-{own}")
-    assert not found["spec"].get("claimRef")
+    result = await cluster.client.get(VOLUMES, None, f"disk-{own}")
+    assert not result["spec"].get("claimRef")
 
 
 async def test_pods_of_a_claim_template_allocate_and_release_devices(cluster: World) -> None:
@@ -138,17 +140,17 @@ async def test_pods_of_a_claim_template_allocate_and_release_devices(cluster: Wo
     await cluster.create(job)
 
     def both(claims: list[Json]) -> bool:
-        given = [(one.get("status") or {}).get("allocation") for one in claims]
+        given = [(claim.get("status") or {}).get("allocation") for claim in claims]
         return len(given) == 2 and all(given)
 
     claims = await cluster.all_of(DEVICE_CLAIMS, both)
-    given = [one["status"]["allocation"]["devices"]["results"][0]["device"] for one in claims]
+    given = [claim["status"]["allocation"]["devices"]["results"][0]["device"] for claim in claims]
     assert sorted(given) == ["card-0", "card-1"]
     await cluster.job("cards", "Completed")
     pods = (await cluster.client.list(PODS, own)).items
     assert {pod["spec"]["nodeName"] for pod in pods} == {"node-2"}
     await cluster.all_of(
-        DEVICE_CLAIMS, lambda claims: not any((one.get("status") or {}).get("allocation") for one in claims)
+        DEVICE_CLAIMS, lambda claims: not any((claim.get("status") or {}).get("allocation") for claim in claims)
     )
 
 

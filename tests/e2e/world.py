@@ -64,22 +64,22 @@ class World:
         try:
             async with asyncio.timeout(seconds):
                 await reflector.synced.wait()
-                while not holds(found := list(reflector.objects.values())):
+                while not holds(values := list(reflector.objects.values())):
                     changed.clear()
                     await changed.wait()
         except TimeoutError:
-            stood = "\n".join(f"{key}: {one.get('status')}" for key, one in reflector.objects.items())
+            stood = "\n".join(f"{key}: {obj.get('status')}" for key, obj in reflector.objects.items())
             raise AssertionError(f"not after {seconds:g} s:\n{stood}") from None
         finally:
             following.cancel()
-        return found
+        return values
 
     async def job(self, name: str, *phases: str, seconds: float = 30.0) -> Json:
         """Wait until a job is in one of these phases; gives it."""
-        found = await self.all_of(
-            JOBS, lambda jobs: any(phase_of(one) in phases for one in jobs), seconds, f"metadata.name={name}"
+        result = await self.all_of(
+            JOBS, lambda jobs: any(phase_of(job) in phases for job in jobs), seconds, f"metadata.name={name}"
         )
-        return found[0]
+        return result[0]
 
 
 def phase_of(job: Json) -> str:
@@ -87,10 +87,10 @@ def phase_of(job: Json) -> str:
     return str(((job.get("status") or {}).get("state") or {}).get("phase", ""))
 
 
-def condition(found: Json, kind: str) -> Json:
+def condition(manifest: Json, kind: str) -> Json:
     """A condition of an object, empty if it has none of that type."""
-    conditions: list[Json] = (found.get("status") or {}).get("conditions") or []
-    return next((one for one in conditions if one["type"] == kind), {})
+    conditions: list[Json] = (manifest.get("status") or {}).get("conditions") or []
+    return next((condition for condition in conditions if condition["type"] == kind), {})
 
 
 def batch_job(name: str, replicas: int, cpu: str, **more: Any) -> Json:
@@ -111,7 +111,7 @@ def batch_job(name: str, replicas: int, cpu: str, **more: Any) -> Json:
 
 def example(name: str) -> list[Json]:
     """The manifests of an example; its pods run a tenth of the time that they ask for."""
-    bodies = [one.body for one in read([str(EXAMPLES / name)])]
+    bodies = [item.body for item in read([str(EXAMPLES / name)])]
     for template in templates(bodies):
         notes = template["metadata"]["annotations"]
         if notes[DURATION] != "forever":

@@ -63,7 +63,7 @@ class FlowWorld(Jobs):
         given = {"metadata": metadata, "spec": {"flows": list(flows), **spec}}
         self.flow = JobFlow.read(given, unknown="forbid")
         self.templates: dict[str, JobTemplate] = {}
-        for name, of in (templates or {one["name"]: job_spec() for one in flows}).items():
+        for name, of in (templates or {flow["name"]: job_spec() for flow in flows}).items():
             self.template(name, of)
         self.answers: dict[PodProbe, bool] = {}
         self.pods: dict[str, Any] = {}
@@ -109,7 +109,7 @@ class FlowWorld(Jobs):
 
     def job_message(self, name: str) -> str:
         """The status of one job."""
-        return next(one.message for one in self.flow.status.job_status_list if one.name == name)
+        return next(item.message for item in self.flow.status.job_status_list if item.name == name)
 
 
 class CronWorld(Jobs):

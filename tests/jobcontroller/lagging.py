@@ -111,20 +111,20 @@ class LaggingWorld(World):
         return made
 
     def _tell(self, news: News) -> None:
-        kind, what, found = news
+        kind, what, result = news
         self._told[kind] = news
-        self._shown[kind].pop(_key(found), None)
+        self._shown[kind].pop(_key(result), None)
         if what != "DELETED":
-            self._shown[kind][_key(found)] = found
+            self._shown[kind][_key(result)] = result
         match kind:
             case "pods":
-                self.cache.pod_changes([Change(_CHANGES[what], msgspec.convert(found, Pod))])
+                self.cache.pod_changes([Change(_CHANGES[what], msgspec.convert(result, Pod))])
             case "groups":
-                self.cache.pod_group_changes([Change(_CHANGES[what], msgspec.convert(found, PodGroup))])
+                self.cache.pod_group_changes([Change(_CHANGES[what], msgspec.convert(result, PodGroup))])
             case "jobs":
-                self.cache.job_event(what, deepcopy(found))
+                self.cache.job_event(what, deepcopy(result))
             case _:
-                self.cache.command_event(what, deepcopy(found))
+                self.cache.command_event(what, deepcopy(result))
 
     def restart(self) -> None:
         """A controller that knows nothing looks at everything."""
@@ -133,8 +133,8 @@ class LaggingWorld(World):
         for kind in KINDS:
             self._lines[kind], self._shown[kind] = [], {}
             self._recorded[kind] = deepcopy(self._truth(kind))
-            for found in self._recorded[kind].values():
-                self._tell((kind, "ADDED", found))
+            for result in self._recorded[kind].values():
+                self._tell((kind, "ADDED", result))
         self.cache.listed("pods", self._uid)
         self.cache.listed("podgroups", self._uid)
 
@@ -228,25 +228,25 @@ class LaggingWorld(World):
         return version
 
     def _stop(self, effect: effects.DeletePod, version: str) -> None:
-        found = self.pods.get(effect.name)
-        if found is None or found["metadata"]["uid"] != effect.uid:
+        pod = self.pods.get(effect.name)
+        if pod is None or pod["metadata"]["uid"] != effect.uid:
             return
         if self.job and self.job["metadata"]["resourceVersion"] == version:
-            self._has_reason(found)
+            self._has_reason(pod)
         self.delete(effect.name)
 
-    def _has_reason(self, found: Json) -> None:
+    def _has_reason(self, manifest: Json) -> None:
         """A pod is deleted only if the written status has a reason for it."""
         job = self.read()
         if job.status.state.phase not in LIVE:
             return
-        (one,) = Observed(pods=(msgspec.convert(found, Pod),)).members(job)
-        task = job.spec.task(one.task)
+        (member,) = Observed(pods=(msgspec.convert(manifest, Pod),)).members(job)
+        task = job.spec.task(member.task)
         assert (
-            one.index >= (task.replicas if task else 0)
-            or one.version < job.status.version
-            or any(one.replaced_by(restart) for restart in job.status.restarts)
-        ), f"{one.name} is stopped without reason"
+            member.index >= (task.replicas if task else 0)
+            or member.version < job.status.version
+            or any(member.replaced_by(restart) for restart in job.status.restarts)
+        ), f"{member.name} is stopped without reason"
 
     def settle(self, limit: int = 40) -> "LaggingWorld":
         """Deliver and reconcile until there is nothing to do."""
@@ -269,8 +269,8 @@ class LaggingWorld(World):
                 self.delete(name)
         if self.pod_group and owner_of(self.pod_group) != alive:
             self.pod_group = None
-        self.objects = {key: one for key, one in self.objects.items() if owner_of(one) == alive}
-        self.commands = {name: one for name, one in self.commands.items() if one["target"]["uid"] == alive}
+        self.objects = {key: obj for key, obj in self.objects.items() if owner_of(obj) == alive}
+        self.commands = {name: command for name, command in self.commands.items() if command["target"]["uid"] == alive}
 
     def recreate(self, manifest: Json) -> None:
         """Another job of the name comes, where the last one is gone."""
@@ -290,19 +290,19 @@ def _asleep(key: str, burst: bool) -> None:
     """No timers: the test decides when the controller reconciles."""
 
 
-def _key(found: Json) -> str:
-    return str(found["metadata"]["name"])
+def _key(manifest: Json) -> str:
+    return str(manifest["metadata"]["name"])
 
 
-def owner_of(found: Json) -> str:
+def owner_of(manifest: Json) -> str:
     """The uid of the job that an object belongs to."""
-    return str(found["metadata"]["ownerReferences"][0]["uid"])
+    return str(manifest["metadata"]["ownerReferences"][0]["uid"])
 
 
-def _mine(found: Json, owner: str) -> Json:
-    if owner_of(found) != owner:
+def _mine(manifest: Json, owner: str) -> Json:
+    if owner_of(manifest) != owner:
         raise FaultError("the name is taken")
-    return found
+    return manifest
 
 
 _CHANGES = {"ADDED": ChangeType.ADDED, "MODIFIED": ChangeType.MODIFIED, "DELETED": ChangeType.DELETED}

@@ -18,7 +18,7 @@ def test_a_job_is_created_on_schedule_once() -> None:
     minutes = int((START + timedelta(minutes=30)).timestamp()) // 60
     assert world.born == [f"c-{minutes}"]
     assert world.cron.status.last_schedule_time == START + timedelta(minutes=30)
-    assert [one.name for one in world.cron.status.active] == world.born
+    assert [item.name for item in world.cron.status.active] == world.born
     world.pass_time(minutes=10)
     assert len(world.settle().born) == 1
 
@@ -106,9 +106,9 @@ def test_a_suspended_cron_job_creates_no_jobs_and_runs_the_last_missed_time_when
 
 def test_an_invalid_schedule_or_time_zone_is_reported() -> None:
     assert "invalid hour" in CronWorld("0 25 * * *").settle().cron.status.message
-    told = CronWorld("@daily", timeZone="Mars/Olympus").settle().cron.status.message
+    message = CronWorld("@daily", timeZone="Mars/Olympus").settle().cron.status.message
     assert (
-        told
+        message
         == 'spec.timeZone: Invalid value: "Mars/Olympus": must be the name of a time zone, such as Europe/Berlin or UTC'
     )
 

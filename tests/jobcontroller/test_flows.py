@@ -183,11 +183,11 @@ def test_a_job_can_wait_for_the_phase_of_a_task() -> None:
 
 def pod(name: str, ip: str) -> Pod:
     """A running pod of the task ``server``."""
-    found = {
+    manifest = {
         "metadata": {"name": name, "namespace": "ns", "uid": name, "annotations": {names.TASK_SPEC: "server"}},
         "status": {"phase": "Running", "podIP": ip},
     }
-    return msgspec.convert(found, Pod)
+    return msgspec.convert(manifest, Pod)
 
 
 def test_a_job_can_wait_for_an_answer_over_http() -> None:
@@ -237,7 +237,10 @@ def test_the_history_of_a_job_is_kept_with_its_times() -> None:
     world.settle().pass_time(minutes=2)
     world.set("f-a", "Completed")
     entry = world.settle().flow.status.job_status_list[0]
-    assert [(one.state, one.end_timestamp is not None) for one in entry.running_histories] == [
+    assert [
+        (running_history.state, running_history.end_timestamp is not None)
+        for running_history in entry.running_histories
+    ] == [
         ("Pending", True),
         ("Running", True),
         ("Completed", True),

@@ -22,9 +22,9 @@ EVENTS = ["PodFailed", "PodEvicted", "TaskCompleted", "Unknown", "TaskFailed", "
 @st.composite
 def policies(draw: st.DrawFn) -> list[Json]:
     """Policies on events and exit codes, some with a timeout; or the one for everything."""
-    found: list[Json] = []
+    result: list[Json] = []
     if draw(st.integers(0, 5)) == 0:
-        found.append({"event": "*", "action": draw(st.sampled_from(ACTIONS))})
+        result.append({"event": "*", "action": draw(st.sampled_from(ACTIONS))})
         events: list[str] = []
     else:
         events = draw(st.lists(st.sampled_from(EVENTS), unique=True, max_size=4))
@@ -32,10 +32,10 @@ def policies(draw: st.DrawFn) -> list[Json]:
         policy: Json = {"event": event, "action": draw(st.sampled_from(ACTIONS))}
         if event == "PodPending" or draw(st.integers(0, 2)) == 0:
             policy["timeout"] = "30s"
-        found.append(policy)
+        result.append(policy)
     if draw(st.booleans()):
-        found.append({"exitCode": draw(st.sampled_from([3, 137])), "action": draw(st.sampled_from(ACTIONS))})
-    return found
+        result.append({"exitCode": draw(st.sampled_from([3, 137])), "action": draw(st.sampled_from(ACTIONS))})
+    return result
 
 
 @st.composite
@@ -193,8 +193,8 @@ class JobMachine(RuleBasedStateMachine):
 
     def _tasks(self, spec: Json) -> list[Json]:
         assert self.world.job
-        found: list[Json] = spec.get("tasks") or self.world.job["spec"]["tasks"]
-        return found
+        result: list[Json] = spec.get("tasks") or self.world.job["spec"]["tasks"]
+        return result
 
     @precondition(lambda self: self.exists)
     @rule(chance=st.integers(0, 4))
@@ -230,8 +230,8 @@ class JobMachine(RuleBasedStateMachine):
     @invariant()
     def exactly_one_phase_condition_with_a_reason(self) -> None:
         if self.has_status:
-            held = [one for one in self.world.status["conditions"] if one["status"] == "True"]
-            assert [one["type"] for one in held] == [self.world.phase]
+            held = [condition for condition in self.world.status["conditions"] if condition["status"] == "True"]
+            assert [condition["type"] for condition in held] == [self.world.phase]
             assert self.world.message
 
     def teardown(self) -> None:

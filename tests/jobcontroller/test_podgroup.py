@@ -120,8 +120,8 @@ def test_a_pod_counts_with_its_peak_requests(spec: dict[str, Any], cpu: int) -> 
 
 def test_an_equal_group_is_not_updated_for_another_quantity_format() -> None:
     desired = pod_group_spec(read(task(replicas=2, cpu="1500m")), read(task(replicas=2, cpu="1500m")).spec.tasks, {})
-    found = desired | {"minResources": desired["minResources"] | {"cpu": "3000m", "requests.cpu": 3}}
-    assert changes(desired, msgspec.convert({"metadata": {}, "spec": found}, PodGroup)) == {}
+    result = desired | {"minResources": desired["minResources"] | {"cpu": "3000m", "requests.cpu": 3}}
+    assert changes(desired, msgspec.convert({"metadata": {}, "spec": result}, PodGroup)) == {}
 
 
 def test_outdated_fields_are_removed_by_name() -> None:

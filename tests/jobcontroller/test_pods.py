@@ -136,8 +136,12 @@ def test_volumes_are_mounted_in_every_container_and_claims_created_once() -> Non
     ]
     world = World(job(volumes=volumes)).settle().admit().settle()
     spec = world.pods["job-a-0"]["spec"]
-    assert [one["persistentVolumeClaim"]["claimName"] for one in spec["volumes"]] == ["mine", "job-volume-2"]
-    assert [one["mountPath"] for one in spec["containers"][0]["volumeMounts"]] == ["/data", "/more", "/new"]
+    assert [volume["persistentVolumeClaim"]["claimName"] for volume in spec["volumes"]] == ["mine", "job-volume-2"]
+    assert [volume_mount["mountPath"] for volume_mount in spec["containers"][0]["volumeMounts"]] == [
+        "/data",
+        "/more",
+        "/new",
+    ]
     assert world.objects["PersistentVolumeClaim/job-volume-2"]["spec"] == {"accessModes": ["ReadWriteOnce"]}
 
 

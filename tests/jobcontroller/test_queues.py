@@ -55,7 +55,7 @@ def test_a_queue_is_closed_when_its_jobs_have_ended() -> None:
     assert world.settle().states() == {"q": "Closing"}
     world.jobs["q"] = 0
     assert world.settle().states() == {"q": "Closed"}
-    assert [one for one in world.events if one.startswith("q:")] == [
+    assert [event for event in world.events if event.startswith("q:")] == [
         "q: Normal CloseQueue: queue closed to new jobs: maintenance; 2 PodGroups Running",
         "q: Normal QueueClosed: all jobs are finished",
     ]
@@ -79,8 +79,8 @@ def test_opening_a_child_of_a_closed_queue_is_rejected_with_the_remedy() -> None
     world.settle().events.clear()
     world.ask("OpenQueue", "q11")
     world.settle()
-    told = 'Command "c0001" rejected: parent queue "q1" is Closed: open it first'
-    assert world.events == [f"q11: Warning CommandRejected: {told}"]
+    message = 'Command "c0001" rejected: parent queue "q1" is Closed: open it first'
+    assert world.events == [f"q11: Warning CommandRejected: {message}"]
     assert world.states() == {"q1": "Closed", "q11": "Closed"}
 
 

@@ -39,8 +39,8 @@ class Rig:
         kinds: tuple[Kind[Any], ...] = (NODES, QUEUES, POD_GROUPS, PODS)
         for kind in kinds:
             listing = await self.cluster.client.list(kind)
-            changes += [Change(ChangeType.MODIFIED, one) for one in listing.items]
-            there = {one.metadata.key for one in listing.items}
+            changes += [Change(ChangeType.MODIFIED, obj) for obj in listing.items]
+            there = {obj.metadata.key for obj in listing.items}
             if kind is PODS:
                 gone = [pod for key, pod in self.store.pods.items() if key not in there]
                 changes += [Change(ChangeType.DELETED, pod) for pod in gone]
@@ -56,8 +56,8 @@ class Rig:
         return await self.submit(*effects)
 
     async def condition(self, pod: str, kind: str = "PodScheduled") -> tuple[str, str, str] | None:
-        found = pod_condition(await self.cluster.get_pod(pod), kind)
-        return None if found is None else (found.status, found.reason, found.message)
+        result = pod_condition(await self.cluster.get_pod(pod), kind)
+        return None if result is None else (result.status, result.reason, result.message)
 
 
 @asynccontextmanager

@@ -82,8 +82,8 @@ class Cluster:
     async def events(self, reason: str = "") -> list[tuple[str, str, str]]:
         """(object, reason, message) of all events, or of those with this reason."""
         listing = await self.client.list(EVENTS)
-        found = [(one["involvedObject"]["name"], one["reason"], one["message"]) for one in listing.items]
-        return sorted(entry for entry in found if not reason or entry[1] == reason)
+        result = [(obj["involvedObject"]["name"], obj["reason"], obj["message"]) for obj in listing.items]
+        return sorted(entry for entry in result if not reason or entry[1] == reason)
 
     async def until(self, holds: Callable[[], Awaitable[bool]], *kinds: Kind[Any], deadline: float = 20.0) -> None:
         """Wait for a condition that can become true only with a change of one of these kinds (pods)."""
@@ -131,7 +131,7 @@ async def borrowed_cluster(connection: Connection) -> AsyncIterator[Cluster]:
 
 async def _empty(client: Client) -> None:
     for kind in (PODS.raw, POD_GROUPS.raw, EVENTS):
-        for namespace in {one["metadata"]["namespace"] for one in (await client.list(kind)).items}:
+        for namespace in {obj["metadata"]["namespace"] for obj in (await client.list(kind)).items}:
             await client.delete_collection(kind, namespace, grace=0)
     for kind in (NODES.raw, QUEUES.raw):
         await client.delete_collection(kind, None)

@@ -178,31 +178,31 @@ class FaultyServer:
             if (plural, namespace, name) in self.objects:
                 raise _RejectedError(409, "AlreadyExists")
             return self.put(plural, namespace, name, **body)
-        found = self.objects.get(key)
-        if found is None:
+        result = self.objects.get(key)
+        if result is None:
             raise _RejectedError(404, "NotFound", f"{plural} {name!r} not found")
         if request.method == "GET":
-            return found
+            return result
         if request.method == "DELETE":
             uid = body.get("preconditions", {}).get("uid")
-            if uid and uid != found["metadata"]["uid"]:
+            if uid and uid != result["metadata"]["uid"]:
                 raise _RejectedError(409, "Conflict")
             return self.remove(*key)
         if sub == "binding":
-            if found.get("spec", {}).get("nodeName") or body["metadata"].get("uid", "") not in {
+            if result.get("spec", {}).get("nodeName") or body["metadata"].get("uid", "") not in {
                 "",
-                found["metadata"]["uid"],
+                result["metadata"]["uid"],
             }:
                 raise _RejectedError(409, "Conflict", "already assigned")
-            self.put(*key, spec={**found.get("spec", {}), "nodeName": body["target"]["name"]}, metadata=_noted(body))
+            self.put(*key, spec={**result.get("spec", {}), "nodeName": body["target"]["name"]}, metadata=_noted(body))
             return status(201, "Success")
         if sub == "eviction":
             return self.remove(*key)
         version = (body.get("metadata") or {}).pop("resourceVersion", None) if isinstance(body, dict) else None
-        if version and version != found["metadata"]["resourceVersion"]:
+        if version and version != result["metadata"]["resourceVersion"]:
             raise _RejectedError(409, "Conflict", "the object has been modified")
-        changed = body if request.method == "PUT" else merged(found, body)
-        changed["metadata"] = {**found["metadata"], **changed.get("metadata", {})}
+        changed = body if request.method == "PUT" else merged(result, body)
+        changed["metadata"] = {**result["metadata"], **changed.get("metadata", {})}
         return self._record("MODIFIED", key, copy.deepcopy(changed))
 
     def _list(self, request: web.Request, plural: str, namespace: str) -> Json:

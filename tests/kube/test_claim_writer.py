@@ -36,7 +36,7 @@ async def cluster() -> AsyncIterator[Cluster]:
 async def see(rig: Rig, *kinds: Kind[Any]) -> None:
     await rig.see()
     for kind in kinds:
-        rig.store.take([Change(ChangeType.MODIFIED, one) for one in (await rig.cluster.client.list(kind)).items])
+        rig.store.take([Change(ChangeType.MODIFIED, obj) for obj in (await rig.cluster.client.list(kind)).items])
 
 
 async def device_claim(cluster: Cluster, name: str) -> Json:
@@ -61,8 +61,8 @@ async def bound(cluster: Cluster, name: str, volume: str) -> None:
 
 
 def bind(pod: str, *choices: VolumeChoice | DeviceChoice, timeout: int = 60) -> Bind:
-    volumes = tuple(one for one in choices if isinstance(one, VolumeChoice))
-    given = tuple(one for one in choices if isinstance(one, DeviceChoice))
+    volumes = tuple(choice for choice in choices if isinstance(choice, VolumeChoice))
+    given = tuple(choice for choice in choices if isinstance(choice, DeviceChoice))
     return Bind(f"default/{pod}", "n1", "default/a", claims=Claims(volumes, given, timeout))
 
 
@@ -82,10 +82,10 @@ async def test_devices_are_written_into_the_claim_with_the_pod_before_the_pod_is
     await see(rig, DEVICE_CLAIMS)
     done = await rig.apply(bind("a-0", device(claim)), bind("a-1", device(claim, None)))
     assert done == Applied(bound=2)
-    found = await cluster.client.get(DEVICE_CLAIMS.raw, "default", "card")
-    assert found["status"]["allocation"] == ALLOCATION
-    assert sorted(one["name"] for one in found["status"]["reservedFor"]) == ["a-0", "a-1"]
-    assert found["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+    result = await cluster.client.get(DEVICE_CLAIMS.raw, "default", "card")
+    assert result["status"]["allocation"] == ALLOCATION
+    assert sorted(item["name"] for item in result["status"]["reservedFor"]) == ["a-0", "a-1"]
+    assert result["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
     sent = [(verb, what) for verb, what, _ in rig.script.sent if verb in {"patch", "bind"}]
     assert sent.index(("patch", "resourceclaims")) < sent.index(("bind", "pods"))
 
@@ -113,9 +113,9 @@ async def test_devices_are_released_when_the_bind_fails(cluster: Cluster, rig: R
     await see(rig, DEVICE_CLAIMS)
     rig.script.plan("bind", refused(403, "not you"))
     assert (await rig.apply(bind("a-0", device(claim)))).failed == ("default/a-0",)
-    found = await cluster.client.get(DEVICE_CLAIMS.raw, "default", "card")
-    assert not found["status"].get("allocation")
-    assert not found["status"].get("reservedFor")
+    result = await cluster.client.get(DEVICE_CLAIMS.raw, "default", "card")
+    assert not result["status"].get("allocation")
+    assert not result["status"].get("reservedFor")
     assert rig.store.waits("default/a-0")
     assert not rig.store.state.claims.claim_tables().taken_devices
 
@@ -128,9 +128,9 @@ async def test_shared_devices_stay_allocated_when_one_bind_fails(cluster: Cluste
     await see(rig, DEVICE_CLAIMS)
     rig.script.plan("bind", refused(403, "not you"))
     assert (await rig.apply(bind("a-1", device(claim, None)))).failed == ("default/a-1",)
-    found = await cluster.client.get(DEVICE_CLAIMS.raw, "default", "card")
-    assert found["status"]["allocation"] == ALLOCATION
-    assert [one["name"] for one in found["status"]["reservedFor"]] == ["a-0"]
+    result = await cluster.client.get(DEVICE_CLAIMS.raw, "default", "card")
+    assert result["status"]["allocation"] == ALLOCATION
+    assert [item["name"] for item in result["status"]["reservedFor"]] == ["a-0"]
 
 
 async def test_a_claim_with_other_devices_fails_the_bind_with_a_message(cluster: Cluster, rig: Rig) -> None:
@@ -153,8 +153,8 @@ async def test_an_unused_allocation_is_replaced_by_the_decided_one(cluster: Clus
     await cluster.client.patch_status(DEVICE_CLAIMS.raw, "default", "card", {"status": {"allocation": OTHER}})
     await see(rig, DEVICE_CLAIMS)
     assert (await rig.apply(bind("a-0", device(claim)))).bound == 1
-    found = await cluster.client.get(DEVICE_CLAIMS.raw, "default", "card")
-    assert found["status"]["allocation"] == ALLOCATION
+    result = await cluster.client.get(DEVICE_CLAIMS.raw, "default", "card")
+    assert result["status"]["allocation"] == ALLOCATION
 
 
 async def test_a_volume_is_prebound_and_the_bind_waits_for_its_claim(cluster: Cluster, rig: Rig) -> None:
@@ -165,16 +165,16 @@ async def test_a_volume_is_prebound_and_the_bind_waits_for_its_claim(cluster: Cl
     applying = rig.submit(bind("a-0", volume(claim, "disk")))
 
     async def is_prebound() -> bool:
-        found = await cluster.client.get(VOLUMES.raw, None, "disk")
-        return bool((found["spec"].get("claimRef") or {}).get("uid") == claim["metadata"]["uid"])
+        actual = await cluster.client.get(VOLUMES.raw, None, "disk")
+        return bool((actual["spec"].get("claimRef") or {}).get("uid") == claim["metadata"]["uid"])
 
     await cluster.until(is_prebound, VOLUMES)
     assert await cluster.where() == {}
     await bound(cluster, "data", "disk")
     await see(rig, VOLUME_CLAIMS, VOLUMES)
     assert await applying == Applied(bound=1)
-    found = await cluster.client.get(VOLUMES.raw, None, "disk")
-    assert found["metadata"]["annotations"] == {"pv.kubernetes.io/bound-by-controller": "yes"}
+    result = await cluster.client.get(VOLUMES.raw, None, "disk")
+    assert result["metadata"]["annotations"] == {"pv.kubernetes.io/bound-by-controller": "yes"}
 
 
 async def test_a_provisioner_gets_the_selected_node_and_may_reject_it(cluster: Cluster, rig: Rig) -> None:
@@ -185,8 +185,8 @@ async def test_a_provisioner_gets_the_selected_node_and_may_reject_it(cluster: C
     selected = "volume.kubernetes.io/selected-node"
 
     async def has_selected_node() -> bool:
-        found = await cluster.client.get(VOLUME_CLAIMS.raw, "default", "data")
-        return bool((found["metadata"].get("annotations") or {}).get(selected) == "n1")
+        result = await cluster.client.get(VOLUME_CLAIMS.raw, "default", "data")
+        return bool((result["metadata"].get("annotations") or {}).get(selected) == "n1")
 
     await cluster.until(has_selected_node, VOLUME_CLAIMS)
     await see(rig, VOLUME_CLAIMS)
@@ -259,7 +259,9 @@ async def test_a_kind_is_followed_in_the_newest_version_that_the_server_has(clus
     there, absent = OptionalReflector(cluster.client, DEVICE_CLAIMS), OptionalReflector(cluster.client, missing)
     async with asyncio.TaskGroup() as tasks:
         following = [
-            tasks.create_task(there.run(lambda changes: added.extend(one.object.metadata.name for one in changes))),
+            tasks.create_task(
+                there.run(lambda changes: added.extend(change.object.metadata.name for change in changes))
+            ),
             tasks.create_task(absent.run(lambda changes: added.append("nothing"))),
         ]
         await there.synced.wait()

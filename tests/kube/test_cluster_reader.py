@@ -22,12 +22,12 @@ async def test_a_single_read_has_the_same_kinds_and_objects_as_the_store(cluster
     try:
         await followed.synced()
         assert await cluster_reader.take(cluster.client, taken) == []
-        assert {one.kind.kind for one in followed.reflectors} == {
+        assert {reflector.kind.kind for reflector in followed.reflectors} == {
             kind.kind for kind in (*followed_kinds.REQUIRED, *followed_kinds.OPTIONAL)
         }
-        first, second = (objects(one.snapshot(NOW, "s")) for one in (followed, taken))
+        first, second = (objects(item.snapshot(NOW, "s")) for item in (followed, taken))
         assert sorted(map(str, first)) == sorted(map(str, second))
-        assert [one["metadata"]["name"] for one in first if one["kind"] == "Pod"] == ["a-0", "a-1"]
+        assert [item["metadata"]["name"] for item in first if item["kind"] == "Pod"] == ["a-0", "a-1"]
     finally:
         following.cancel()
 

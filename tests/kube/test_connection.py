@@ -157,8 +157,8 @@ async def test_an_unauthorized_token_is_replaced_and_the_request_retried(tmp_pat
         server.put("pods", "ns", "p")
         server.tokens = {"Bearer token-2"}
         async with Client(load(tmp_path, config(plugin.user, server=server.url))) as client:
-            found = await asyncio.gather(*(client.get(PODS, "ns", "p") for _ in range(20)))
-            assert len(found) == 20
+            result = await asyncio.gather(*(client.get(PODS, "ns", "p") for _ in range(20)))
+            assert len(result) == 20
             assert plugin.calls == 2
             made = await client.create(PODS, "ns", {"metadata": {"name": "q"}})
             assert made.metadata.name == "q"

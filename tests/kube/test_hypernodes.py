@@ -68,10 +68,10 @@ def cycle_triggered(store: Store) -> bool:
 def test_a_status_update_does_not_trigger_a_cycle() -> None:
     store = Store(clock=lambda: 5.0)
     things = world(WORLD)
-    store.take([Change(ChangeType.ADDED, one) for one in things])
+    store.take([Change(ChangeType.ADDED, obj) for obj in things])
     store.changed.clear()
     table = store.snapshot(NOW).hypernodes
-    rack = next(one for one in things if isinstance(one, topology_read.HyperNode))
+    rack = next(obj for obj in things if isinstance(obj, topology_read.HyperNode))
     store.take([Change(ChangeType.MODIFIED, replace(rack, metadata=replace(rack.metadata, resource_version="7")))])
     assert not cycle_triggered(store)
     assert store.snapshot(NOW).hypernodes is table
@@ -82,9 +82,9 @@ def test_a_status_update_does_not_trigger_a_cycle() -> None:
 
 def test_a_dump_contains_the_hypernodes() -> None:
     state = State()
-    for thing in world(WORLD):
-        state.upsert(thing)
-    dumped = [one for one in objects(state.snapshot(NOW)) if one["kind"] == "HyperNode"]
+    for obj in world(WORLD):
+        state.upsert(obj)
+    dumped = [item for item in objects(state.snapshot(NOW)) if item["kind"] == "HyperNode"]
     assert dumped[0]["apiVersion"] == "topology.volcanopy.io/v1alpha1"
     assert dumped[0]["spec"]["members"][0]["selector"] == {"exactMatch": {"name": "n1"}}
 

@@ -233,13 +233,13 @@ async def test_a_process_without_election_always_leads() -> None:
 @st.composite
 def machines(draw: st.DrawFn, server: Server) -> list[Machine]:
     """Three processes. The fastest clock runs at most 1.56 times as fast as the slowest: less than 10 / 6."""
-    found = []
+    result = []
     for name in "abc":
         starts = draw(st.lists(st.floats(0, 80), max_size=3))
         pauses = tuple((start, start + draw(st.floats(0.1, 30))) for start in starts)
         rate, offset = draw(st.sampled_from((0.8, 1.0, 1.25))), draw(st.floats(-1e4, 1e4))
-        found.append(Machine(server, name, rate, offset, pauses, watches=draw(st.booleans())))
-    return found
+        result.append(Machine(server, name, rate, offset, pauses, watches=draw(st.booleans())))
+    return result
 
 
 @settings(max_examples=40, deadline=None)
@@ -255,11 +255,11 @@ def test_at_most_one_leader_and_eventually_one(data: st.DataObject, seed: int, l
         ghosts: list[Machine] = []
 
         def look() -> None:
-            leaders = [one.elector.identity for one in (*processes, *ghosts) if one.elector.may_act()]
+            leaders = [item.elector.identity for item in (*processes, *ghosts) if item.elector.may_act()]
             assert len(leaders) <= 1, f"{leaders} at {virtual_loop().time()}"
 
         virtual_loop().before_time_passes = look
-        tasks = [asyncio.create_task(one.run()) for one in processes]
+        tasks = [asyncio.create_task(process.run()) for process in processes]
         for _ in range(dice.randint(0, 4)):
             await asyncio.sleep(dice.uniform(1, 25))
             victim = dice.randrange(3)
@@ -273,7 +273,7 @@ def test_at_most_one_leader_and_eventually_one(data: st.DataObject, seed: int, l
             tasks[victim] = asyncio.create_task(fresh.run())
         # From the calm on, what was under way for a minute arrives; then there is one lease to be waited for.
         await asyncio.sleep(calm + 60 + 2 * slowest + (TERMS.duration + TERMS.retry) / 0.8 + 4 - virtual_loop().time())
-        assert sum(one.elector.may_act() for one in processes) == 1, server.held
+        assert sum(process.elector.may_act() for process in processes) == 1, server.held
         for task in tasks:
             assert not task.done(), task
             task.cancel()

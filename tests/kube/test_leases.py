@@ -36,9 +36,9 @@ async def test_a_lease_has_the_standard_fields(cluster: Cluster, lock: LeaseLock
         "renewTime": "2026-03-01T12:00:00.250000Z",
         "leaseTransitions": 3,
     }
-    found = await lock.read(5)
-    assert found is not None
-    assert found.record == made.record
+    result = await lock.read(5)
+    assert result is not None
+    assert result.record == made.record
 
 
 async def test_of_two_concurrent_writes_one_is_a_conflict(lock: LeaseLock) -> None:
@@ -54,8 +54,8 @@ async def test_of_two_concurrent_writes_one_is_a_conflict(lock: LeaseLock) -> No
 async def test_fields_of_other_writers_are_kept(cluster: Cluster, lock: LeaseLock) -> None:
     await lock.write(Record("a", 10, NOW, NOW), None, 5)
     await cluster.client.patch(LEASES, NAMESPACE, NAME, {"metadata": {"labels": {"team": "x"}}})
-    found = await lock.read(5)
-    await lock.write(Record("a", 10, NOW, NOW, 1), found, 5)
+    result = await lock.read(5)
+    await lock.write(Record("a", 10, NOW, NOW, 1), result, 5)
     assert (await cluster.client.get(LEASES, NAMESPACE, NAME))["metadata"]["labels"] == {"team": "x"}
 
 
@@ -80,9 +80,9 @@ async def test_the_standby_takes_over_immediately_when_the_leader_releases(lock:
     # Without the watch it would be the first after a pause of 0.3 s at the least, or of two seconds.
     assert loop.time() - began < 1
     assert (first.may_act(), second.may_act()) == (False, True)
-    found = await lock.read(5)
-    assert found is not None
-    assert (found.record.holder, found.record.transitions) == ("second", 1)
+    result = await lock.read(5)
+    assert result is not None
+    assert (result.record.holder, result.record.transitions) == ("second", 1)
 
 
 async def test_a_holder_stops_when_its_lease_is_taken(cluster: Cluster, lock: LeaseLock) -> None:

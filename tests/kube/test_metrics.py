@@ -46,11 +46,13 @@ def served() -> dict[str, float]:
 
 
 def test_names_that_volcano_has_are_kept() -> None:
-    assert {f"volcanopy_{name}" for name in OF_VOLCANO.split()} <= {one.name for one in registry.INSTRUMENTS}
+    assert {f"volcanopy_{name}" for name in OF_VOLCANO.split()} <= {
+        instrument.name for instrument in registry.INSTRUMENTS
+    }
 
 
 def test_labels_have_bounded_cardinality() -> None:
-    labels = {label for one in registry.INSTRUMENTS for label in one.labels}
+    labels = {label for instrument in registry.INSTRUMENTS for label in instrument.labels}
     assert labels == {
         "OnSession", "action", "code", "component", "controller", "gate", "jobflow_namespace", "kind", "operation", "outcome", "part",
         "phase", "plugin", "queue_name", "reason", "resource", "result", "stage", "verb", "verdict", "webhook",
@@ -58,12 +60,12 @@ def test_labels_have_bounded_cardinality() -> None:
 
 
 def test_metrics_are_served_in_both_formats() -> None:
-    names = {one.name for one in registry.INSTRUMENTS}
+    names = {instrument.name for instrument in registry.INSTRUMENTS}
     assert len(names) == len(registry.INSTRUMENTS)
     for accepted in ("text/plain", "application/openmetrics-text"):
         encode, _ = choose_encoder(accepted)
-        told = set(re.findall(r"^# HELP (\S+)", encode(registry.REGISTRY).decode(), re.MULTILINE))
-        assert {name.removesuffix("_total") for name in names} <= {name.removesuffix("_total") for name in told}
+        message = set(re.findall(r"^# HELP (\S+)", encode(registry.REGISTRY).decode(), re.MULTILINE))
+        assert {name.removesuffix("_total") for name in names} <= {name.removesuffix("_total") for name in message}
 
 
 def test_the_reference_is_written_from_the_code() -> None:
@@ -75,11 +77,11 @@ def test_the_dashboard_queries_existing_metrics() -> None:
     asked = set(
         re.findall(r"volcanopy_[a-z0-9_]+", json.dumps(dashboard["panels"]) + json.dumps(dashboard["templating"]))
     )
-    there = {one.name for one in registry.INSTRUMENTS}
+    there = {instrument.name for instrument in registry.INSTRUMENTS}
     there |= {
-        f"{one.name}_{part}"
-        for one in registry.INSTRUMENTS
-        if one.type == "histogram"
+        f"{instrument.name}_{part}"
+        for instrument in registry.INSTRUMENTS
+        if instrument.type == "histogram"
         for part in ("bucket", "sum", "count")
     }
     assert asked
@@ -88,7 +90,7 @@ def test_the_dashboard_queries_existing_metrics() -> None:
 
 def test_the_dashboard_groups_by_existing_labels() -> None:
     dashboard = json.loads(DASHBOARD.read_text())
-    labels = {one.name: set(one.labels) | {"le"} for one in registry.INSTRUMENTS}
+    labels = {instrument.name: set(instrument.labels) | {"le"} for instrument in registry.INSTRUMENTS}
     for panel in dashboard["panels"]:
         for target in panel.get("targets", ()):
             (name,) = set(re.findall(r"volcanopy_[a-z0-9_]+", target["expr"]))
@@ -96,7 +98,7 @@ def test_the_dashboard_groups_by_existing_labels() -> None:
             said = re.findall(r"by \(([^)]*)\)", target["expr"]) + re.findall(
                 r"([A-Za-z_]+)=~?\"|([a-z_]+)!", target["expr"]
             )
-            flat = [part for one in said for part in (one if isinstance(one, tuple) else one.split(", ")) if part]
+            flat = [part for item in said for part in (item if isinstance(item, tuple) else item.split(", ")) if part]
             flat += re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])
             assert set(flat) <= known, target["expr"]
 
@@ -138,11 +140,11 @@ def test_gauges_of_deleted_objects_are_removed() -> None:
     class Thing:
         size = 3.0
 
-    gauge, thing = MetricRegistry().callback_gauge("size", "Something", "of"), Thing()
-    gauge.follow(thing, lambda one: [(("thing",), one.size)])
+    gauge, obj = MetricRegistry().callback_gauge("size", "Something", "of"), Thing()
+    gauge.follow(obj, lambda item: [(("thing",), item.size)])
     assert values(gauge) == {("thing",): 3.0}
-    alive = weakref.ref(thing)
-    del thing
+    alive = weakref.ref(obj)
+    del obj
     assert alive() is None
     assert values(gauge) == {}
 
@@ -171,8 +173,8 @@ async def test_requests_are_counted_by_verb_resource_and_outcome() -> None:
 async def test_cached_objects_are_counted_while_their_watch_exists() -> None:
     name = 'volcanopy_cache_objects{"resource": "pods"}'
     async with faulty_server() as server, Client(connect(server)) as client:
-        for one in "abc":
-            await client.create(PODS, "ns", {"metadata": {"name": one}})
+        for item in "abc":
+            await client.create(PODS, "ns", {"metadata": {"name": item}})
         before = served().get(name, 0.0)
         reflector = Reflector(client, PODS)
         batches = reflector.batches()

@@ -19,9 +19,9 @@ POLICY = "gang, binpack"
 
 def snapshot_of(*things: Object, without: frozenset[str] = frozenset()) -> Snapshot:
     state = State()
-    for thing in things:
-        if thing.metadata.name not in without:
-            state.upsert(thing)
+    for obj in things:
+        if obj.metadata.name not in without:
+            state.upsert(obj)
     return state.snapshot(NOW)
 
 
@@ -66,10 +66,10 @@ def test_a_recreated_pod_is_not_bound_by_an_old_plan() -> None:
     things = world(WORLD)
     basis, plan = made(*things)
     renewed = [
-        replace(one, metadata=replace(one.metadata, uid="new"))
-        if isinstance(one, core.Pod) and one.metadata.name == "b-0"
-        else one
-        for one in things
+        replace(obj, metadata=replace(obj.metadata, uid="new"))
+        if isinstance(obj, core.Pod) and obj.metadata.name == "b-0"
+        else obj
+        for obj in things
     ]
     left = recheck(plan, basis, snapshot_of(*renewed), {"gang"})
     assert set(left.dropped) == {"default/b"}

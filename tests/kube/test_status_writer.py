@@ -77,7 +77,7 @@ async def test_a_gang_scheduled_within_the_grace_period_is_never_unschedulable(c
     scheduled = GroupCondition("Scheduled", "GangReady", "gang is ready: the required pods have nodes")
     await rig.apply(SetPodGroup("default/a", "Running", scheduled))
     assert await rig.applier.finish(5)
-    assert [one.type for one in (await cluster.get_group("a")).status.conditions] == ["Scheduled"]
+    assert [condition.type for condition in (await cluster.get_group("a")).status.conditions] == ["Scheduled"]
     assert rig.script.by_object() == {"a-0": 1, "a-1": 1, "a": 2 + rig.script.count("create", "events")}
     assert await rig.recorder.flush()
     assert await cluster.events() == [("a", "Scheduled", "pod group is ready")]
@@ -165,7 +165,7 @@ async def test_the_explanation_is_written_with_the_unschedulable_condition(clust
         amounts={"requested": {"cpu": "2"}, "available": {"cpu": "1"}},
         blocked_by=("job default/b",),
     )
-    assert [one.message for one in status.conditions] == ["no room"]
+    assert [condition.message for condition in status.conditions] == ["no room"]
     assert rig.script.count("patch", "podgroups") == 1
 
 
@@ -199,9 +199,9 @@ async def test_changed_numbers_are_written_only_with_other_changes(cluster: Clus
     assert rig.applier.waiting == 1, "the event; no status"
     await rig.apply(set_pod_group("Inqueue", "no room", running=1), reason(position="4"))
     assert await rig.applier.finish(5)
-    found = await explained(cluster)
-    assert found is not None
-    assert found.numbers["position"] == "4"
+    result = await explained(cluster)
+    assert result is not None
+    assert result.numbers["position"] == "4"
     assert rig.script.count("patch", "podgroups") == 1
 
 
@@ -212,9 +212,9 @@ async def test_a_changed_explanation_with_the_same_message_is_one_delayed_write(
         await rig.apply(reason(unblocked_by=f"{number} cpu on node n{number}"))
     assert rig.script.count("patch", "podgroups") == 0
     assert await rig.applier.finish(5)
-    found = await explained(cluster)
-    assert found is not None
-    assert found.unblocked_by == "5 cpu on node n5"
+    result = await explained(cluster)
+    assert result is not None
+    assert result.unblocked_by == "5 cpu on node n5"
     assert rig.script.count("patch", "podgroups") == 1
 
 
@@ -252,11 +252,11 @@ async def test_an_explanation_is_truncated(cluster: Cluster, rig: Rig) -> None:
         set_pod_group("Inqueue", message), Explain("default/a", "nodes", message, numbers, nodes, blocked_by=blocked_by)
     )
     assert await rig.applier.finish(5)
-    found = await explained(cluster)
-    assert found is not None
-    assert (len(found.message), len(found.blocked_by), len(found.numbers)) == (32768, 64, 64)
-    assert next(iter(found.nodes.items())) == ("Insufficient cpu", 9)
-    assert max(map(len, found.nodes)) == 253
+    result = await explained(cluster)
+    assert result is not None
+    assert (len(result.message), len(result.blocked_by), len(result.numbers)) == (32768, 64, 64)
+    assert next(iter(result.nodes.items())) == ("Insufficient cpu", 9)
+    assert max(map(len, result.nodes)) == 253
 
 
 # Queues and explanations
@@ -368,6 +368,8 @@ async def test_events_have_their_involved_objects(cluster: Cluster, rig: Rig) ->
     await rig.apply(Explain("default/a", "nodes", "why", pods={"default/a-0": "why"}))
     assert await rig.applier.finish(5)
     assert await rig.recorder.flush()
-    about = {one["involvedObject"]["kind"]: one["involvedObject"] for one in (await cluster.client.list(EVENTS)).items}
+    about = {
+        event["involvedObject"]["kind"]: event["involvedObject"] for event in (await cluster.client.list(EVENTS)).items
+    }
     assert about["Pod"]["uid"] == (await cluster.get_pod("a-0")).metadata.uid
     assert about["PodGroup"]["apiVersion"] == "scheduling.volcanopy.io/v1beta1"

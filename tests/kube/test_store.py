@@ -22,7 +22,7 @@ WORLD = """
 
 
 def added(*things: Any) -> list[Change[Any]]:
-    return [Change(ChangeType.ADDED, one) for one in things]
+    return [Change(ChangeType.ADDED, obj) for obj in things]
 
 
 def filled(text: str = WORLD) -> Store:
@@ -32,9 +32,9 @@ def filled(text: str = WORLD) -> Store:
     return store
 
 
-def versioned(thing: Any, version: int, **status: Any) -> Any:
-    meta = replace(thing.metadata, resource_version=str(version))
-    return replace(thing, metadata=meta, status=replace(thing.status, **status))
+def versioned(obj: Any, version: int, **status: Any) -> Any:
+    meta = replace(obj.metadata, resource_version=str(version))
+    return replace(obj, metadata=meta, status=replace(obj.status, **status))
 
 
 def status_of(store: Store, pod: str) -> tuple[Status, str]:
@@ -74,12 +74,12 @@ def test_the_trigger_keeps_the_first_unprocessed_change() -> None:
 def test_irrelevant_changes_do_not_trigger_a_cycle() -> None:
     store = filled()
     pod = store.pods["default/a-0"]
-    told = core.Condition(type="PodScheduled", status="False", message="no room")
+    condition = core.Condition(type="PodScheduled", status="False", message="no room")
     group = store.groups["default/a"]
-    store.take([Change(ChangeType.MODIFIED, versioned(pod, 7, conditions=(told,)))])
+    store.take([Change(ChangeType.MODIFIED, versioned(pod, 7, conditions=(condition,)))])
     store.take([Change(ChangeType.MODIFIED, versioned(group, 7, running=1))])
     assert store.changed.since is None
-    assert store.pods["default/a-0"].status.conditions == (told,)
+    assert store.pods["default/a-0"].status.conditions == (condition,)
     store.take([Change(ChangeType.MODIFIED, versioned(pod, 8, phase="Running"))])
     assert store.changed.since == 5.0
 
@@ -224,7 +224,7 @@ def test_after_all_writes_and_events_the_store_equals_the_server(steps: list[str
     store = filled("job a phase=Pending: 1 x cpu=1")
     server = versioned(store.groups["default/a"], 1)
     store.take(added(server))
-    history, told, phases = [server], 1, ["Inqueue", "Running", "Pending", "Unknown", "Completed"]
+    history, message, phases = [server], 1, ["Inqueue", "Running", "Pending", "Unknown", "Completed"]
     for number, step in enumerate(steps):
         wanted = store.expected_group("default/a")
         if step == "assume":
@@ -237,13 +237,13 @@ def test_after_all_writes_and_events_the_store_equals_the_server(steps: list[str
             store.settle_group("default/a", wanted)
         elif step == "fail" and wanted is not None:
             store.settle_group("default/a", wanted)
-        elif step == "echo" and told < len(history):
-            store.take([Change(ChangeType.MODIFIED, history[told])])
-            told += 1
+        elif step == "echo" and message < len(history):
+            store.take([Change(ChangeType.MODIFIED, history[message])])
+            message += 1
         elif step == "elsewhere":
             server = versioned(server, len(history) + 1, running=number)
             history.append(server)
-    for event in history[told:]:
+    for event in history[message:]:
         store.take([Change(ChangeType.MODIFIED, event)])
     left = store.expected_group("default/a")
     if left is not None:

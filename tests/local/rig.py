@@ -47,12 +47,12 @@ class Rig:
         following = asyncio.create_task(reflector.run(lambda _: changed.set()))
         try:
             await reflector.synced.wait()
-            while not holds(found := {one["metadata"]["name"]: one for one in reflector.objects.values()}):
+            while not holds(result := {obj["metadata"]["name"]: obj for obj in reflector.objects.values()}):
                 changed.clear()
                 await changed.wait()
         finally:
             following.cancel()
-        return found
+        return result
 
     async def pod(self, name: str, phase: str) -> Json:
         """Wait until a pod is in a phase; gives it."""

@@ -51,7 +51,7 @@ async def test_persisted_objects_are_available_in_the_next_cluster(tmp_path: Pat
     async with LocalCluster(1, persist=file, parts=CLIENT_ONLY) as first:
         await Creator(first.client).create([batch_job("kept", 1, "1", duration="100ms")])
     async with LocalCluster(0, persist=file) as second:
-        assert [one["metadata"]["name"] for one in (await second.client.list(NODES)).items] == ["node-1"]
+        assert [node["metadata"]["name"] for node in (await second.client.list(NODES)).items] == ["node-1"]
         await completed(second.client, "kept")
 
 

@@ -28,8 +28,8 @@ def pod(status: Json, **said: str) -> Json:
     }
 
 
-def log_lines(found: Json, *, previous: bool = False) -> list[str]:
-    return [line.text for line in lines(found, "c", Stages(), previous=previous)]
+def log_lines(manifest: Json, *, previous: bool = False) -> list[str]:
+    return [line.text for line in lines(manifest, "c", Stages(), previous=previous)]
 
 
 def test_the_log_of_a_running_container_states_the_simulation_and_its_end() -> None:
@@ -73,9 +73,9 @@ def test_query_parameters_select_lines(query: dict[str, str], count: int) -> Non
 
 
 def test_lines_may_have_timestamps_and_a_byte_limit() -> None:
-    found = lines(pod(ENDED), "c", Stages())
-    assert text(found, {"timestamps": "true"}, 0.0).startswith(b"2030-01-01T00:00:00Z simulated: ")
-    assert text(found, {"limitBytes": "9"}, 0.0) == b"simulated"
+    result = lines(pod(ENDED), "c", Stages())
+    assert text(result, {"timestamps": "true"}, 0.0).startswith(b"2030-01-01T00:00:00Z simulated: ")
+    assert text(result, {"limitBytes": "9"}, 0.0) == b"simulated"
 
 
 async def test_the_log_forecast_matches_the_outcome(kubelet: Rig) -> None:

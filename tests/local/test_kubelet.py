@@ -13,8 +13,11 @@ LEASES: Kind[Json] = Kind("coordination.k8s.io", "v1", "Lease", "leases", True, 
 FOREVER = {"duration": "forever"}
 
 
-def held(found: Json, kind: str) -> str:
-    return next((one["status"] for one in found["status"].get("conditions") or () if one["type"] == kind), "")
+def held(manifest: Json, kind: str) -> str:
+    return next(
+        (condition["status"] for condition in manifest["status"].get("conditions") or () if condition["type"] == kind),
+        "",
+    )
 
 
 async def test_a_pod_has_the_statuses_of_a_real_kubelet(kubelet: Rig) -> None:
@@ -133,19 +136,19 @@ async def test_a_restarted_kubelet_continues_running_pods(server: ApiServer) -> 
 
 
 async def test_nodes_are_ready_and_send_heartbeats(kubelet: Rig) -> None:
-    found = await kubelet.until(NODES, lambda found: all(held(node, "Ready") == "True" for node in found.values()))
-    assert list(found) == ["node-1", "node-2"]
-    assert found["node-1"]["status"]["allocatable"] == dict(nodes.DEFAULT_CAPACITY)
+    result = await kubelet.until(NODES, lambda actual: all(held(node, "Ready") == "True" for node in actual.values()))
+    assert list(result) == ["node-1", "node-2"]
+    assert result["node-1"]["status"]["allocatable"] == dict(nodes.DEFAULT_CAPACITY)
     leases = await kubelet.until(LEASES, lambda leases: len(leases) == 2)
     assert leases["node-2"]["spec"]["holderIdentity"] == "node-2"
-    assert leases["node-2"]["metadata"]["ownerReferences"][0]["uid"] == found["node-2"]["metadata"]["uid"]
+    assert leases["node-2"]["metadata"]["ownerReferences"][0]["uid"] == result["node-2"]["metadata"]["uid"]
 
 
 async def test_nodes_created_by_users_are_simulated(kubelet: Rig) -> None:
     body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "own"}, "status": {"capacity": {"cpu": "2"}}}
     await kubelet.client.create(NODES, None, body)
-    found = await kubelet.until(NODES, lambda found: "own" in found and held(found["own"], "Ready") == "True")
-    assert found["own"]["status"]["allocatable"] == {**nodes.DEFAULT_CAPACITY, "cpu": "2"}
+    result = await kubelet.until(NODES, lambda actual: "own" in actual and held(actual["own"], "Ready") == "True")
+    assert result["own"]["status"]["allocatable"] == {**nodes.DEFAULT_CAPACITY, "cpu": "2"}
     await kubelet.run("p", "own")
     await kubelet.pod("p", "Succeeded")
 

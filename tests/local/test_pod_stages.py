@@ -44,8 +44,8 @@ def test_a_pod_is_pending_then_running_then_succeeded() -> None:
 
 
 def test_an_exit_code_other_than_zero_fails_the_pod() -> None:
-    found = at(made(duration="2s", exit_code="3"), BORN, BORN + 10)
-    assert (found.phase, found.main[0].last and found.main[0].last.code) == ("Failed", 3)
+    result = at(made(duration="2s", exit_code="3"), BORN, BORN + 10)
+    assert (result.phase, result.main[0].last and result.main[0].last.code) == ("Failed", 3)
 
 
 def test_a_pod_with_restart_policy_always_runs_forever_by_default() -> None:
@@ -68,8 +68,8 @@ def test_a_failed_container_is_restarted_with_growing_pauses() -> None:
 
 def test_each_run_uses_the_next_exit_code() -> None:
     life = made("OnFailure", duration="1s", exit_code="1,1,0", back_off="1s", start_delay="0s")
-    found = at(life, BORN, BORN + 60)
-    assert (found.phase, found.main[0].restarts) == ("Succeeded", 2)
+    result = at(life, BORN, BORN + 60)
+    assert (result.phase, result.main[0].restarts) == ("Succeeded", 2)
 
 
 def test_init_containers_run_one_after_the_other_before_the_others() -> None:
@@ -87,15 +87,15 @@ def test_init_containers_run_one_after_the_other_before_the_others() -> None:
 
 def test_a_failed_init_container_fails_a_pod_that_is_never_restarted() -> None:
     life = made(init=(("setup", "i", ""),), exit_code__setup="1", start_delay="0s")
-    found = at(life, BORN, BORN + 10)
-    assert (found.phase, found.main[0].state) == ("Failed", "waiting")
+    result = at(life, BORN, BORN + 10)
+    assert (result.phase, result.main[0].state) == ("Failed", "waiting")
 
 
 def test_a_sidecar_delays_neither_start_nor_end() -> None:
     life = made(init=(("proxy", "i", "Always"),), duration="2s", start_delay="0s")
     assert at(life, BORN, BORN + 1).init[0].state == "running"
-    found = at(life, BORN, BORN + 3)
-    assert (found.phase, found.init[0].state) == ("Succeeded", "terminated")
+    result = at(life, BORN, BORN + 3)
+    assert (result.phase, result.init[0].state) == ("Succeeded", "terminated")
 
 
 def test_a_pod_lives_as_long_as_its_longest_container() -> None:
@@ -107,8 +107,8 @@ def test_a_pod_lives_as_long_as_its_longest_container() -> None:
 def test_a_deadline_ends_a_pod_with_its_reason() -> None:
     life = made(duration="forever", deadline=7)
     assert at(life, BORN, BORN + 1).until == BORN + 7
-    found = at(life, BORN, BORN + 8)
-    assert (found.phase, found.reason) == ("Failed", "DeadlineExceeded")
+    result = at(life, BORN, BORN + 8)
+    assert (result.phase, result.reason) == ("Failed", "DeadlineExceeded")
 
 
 def test_a_deadline_after_the_end_changes_nothing() -> None:
@@ -163,19 +163,19 @@ def test_the_phases_of_a_pod_only_advance(life: Script, when: float, gap: float)
 @given(life=lives, when=st.floats(0, 40))
 def test_a_pod_changes_exactly_at_its_next_change(life: Script, when: float) -> None:
     now = BORN + when
-    found = at(life, BORN, now)
-    assert found.until > now
-    if found.until < math.inf:
-        just_before = at(life, BORN, math.nextafter(found.until, 0))
-        assert pod_status.to_show(just_before) == pod_status.to_show(found)
-        assert _told(at(life, BORN, found.until)) != _told(found)
+    result = at(life, BORN, now)
+    assert result.until > now
+    if result.until < math.inf:
+        just_before = at(life, BORN, math.nextafter(result.until, 0))
+        assert pod_status.to_show(just_before) == pod_status.to_show(result)
+        assert _told(at(life, BORN, result.until)) != _told(result)
 
 
 @given(life=lives, when=st.floats(0, 40))
 def test_a_stopped_pod_has_no_running_container(life: Script, when: float) -> None:
-    found = cut(at(life, BORN, BORN + when), BORN + when, 143)
-    assert found.over
-    assert not any(span.state == "running" for span in (*found.init, *found.main))
+    result = cut(at(life, BORN, BORN + when), BORN + when, 143)
+    assert result.over
+    assert not any(span.state == "running" for span in (*result.init, *result.main))
 
 
 def _told(moment: Moment) -> object:

@@ -37,8 +37,8 @@ LATE = "becomes stable late"
 
 def seen(objects: Iterable[Object]) -> Snapshot:
     state = State()
-    for thing in objects:
-        state.upsert(thing)
+    for obj in objects:
+        state.upsert(obj)
     return state.snapshot(NOW, "test")
 
 
@@ -99,7 +99,7 @@ def stability(case: Case, rng: Random) -> list[str]:
     plans: list[Plan] = []
     admits_first = "enqueue" not in config.actions or config.actions.index("enqueue") < config.actions.index("allocate")
     limited_by_budget = "pdb" in config.plugins and any(
-        isinstance(thing, PodDisruptionBudget) for thing in _objects(case.world)
+        isinstance(obj, PodDisruptionBudget) for obj in _objects(case.world)
     )
     left = STABLE_AFTER + 1 + simulation.has_terminating_pods()
     while len(plans) < 4 * STABLE_AFTER:
@@ -142,17 +142,17 @@ def incremental_state(case: Case, rng: Random) -> list[str]:
     objects, other = _objects(case.world), _objects(case.world.replace("cpu=1", "cpu=2"))
     rng.shuffle(other)
     state = State()
-    for thing in other[: len(other) // 2]:
-        state.upsert(thing)
-    for thing in other[: len(other) // 4]:
-        state.delete(thing)
-    known = {(type(thing), thing.metadata.key) for thing in objects}
-    for thing in other:
-        if (type(thing), thing.metadata.key) not in known:
-            state.delete(thing)
+    for obj in other[: len(other) // 2]:
+        state.upsert(obj)
+    for obj in other[: len(other) // 4]:
+        state.delete(obj)
+    known = {(type(item), item.metadata.key) for item in objects}
+    for obj in other:
+        if (type(obj), obj.metadata.key) not in known:
+            state.delete(obj)
     rng.shuffle(objects)
-    for thing in objects:
-        state.upsert(thing)
+    for obj in objects:
+        state.upsert(obj)
     same = placement.canonical(state.snapshot(NOW)) == placement.canonical(seen(objects))
     return [] if same else ["the incremental state differs from the rebuilt state"]
 

@@ -11,18 +11,18 @@ from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.testing.notation import NOW, world
 
 WORLD = "node n1 cpu=9\nnode n2 cpu=9\njob a: 4 x cpu=1"
-PODS = [thing for thing in world(WORLD) if isinstance(thing, core.Pod)]
+PODS = [obj for obj in world(WORLD) if isinstance(obj, core.Pod)]
 
 
 def held(snapshot: Snapshot) -> dict[str, list[tuple[str, dict[str, str]]]]:
     """By node: who holds something of it, and what is said about it."""
     return {
         name: [
-            (str(snapshot.tasks.keys[one.row]), {k: v for k, v in one.notes.items() if k == names.GPU_INDEX})
-            for one in found
+            (str(snapshot.tasks.keys[item.row]), {k: v for k, v in item.notes.items() if k == names.GPU_INDEX})
+            for item in assigned_pod
         ]
-        for name, found in zip(snapshot.nodes.names, snapshot.nodes.assigned_pods, strict=True)
-        if found
+        for name, assigned_pod in zip(snapshot.nodes.names, snapshot.nodes.assigned_pods, strict=True)
+        if assigned_pod
     }
 
 
@@ -48,9 +48,9 @@ STEPS = st.tuples(
 def test_assignments_depend_on_the_objects_alone(steps: list[tuple[int, str, str]]) -> None:
     """Whatever came before, the holders are those of a state built from what is there now."""
     state = State()
-    now = {(type(thing).__name__, thing.metadata.key): thing for thing in world(WORLD)}
-    for thing in now.values():
-        state.upsert(thing)
+    now = {(type(item).__name__, item.metadata.key): item for item in world(WORLD)}
+    for obj in now.values():
+        state.upsert(obj)
     for number, where, card in steps:
         pod = PODS[number]
         key = ("Pod", pod.metadata.key)
@@ -64,15 +64,15 @@ def test_assignments_depend_on_the_objects_alone(steps: list[tuple[int, str, str
         now[key] = changed
         state.upsert(changed)
     fresh = State()
-    for thing in now.values():
-        fresh.upsert(thing)
+    for obj in now.values():
+        fresh.upsert(obj)
     assert held(state.snapshot(NOW)) == held(fresh.snapshot(NOW))
 
 
 def test_assignments_of_a_pending_bind_count_until_it_is_observed_or_fails() -> None:
     state = State()
-    for thing in world(WORLD):
-        state.upsert(thing)
+    for obj in world(WORLD):
+        state.upsert(obj)
     state.assume(Plan((Bind("default/a-0", "n1", annotations={names.GPU_INDEX: "1"}),)))
     assert held(state.snapshot(NOW)) == {"n1": [("default/a-0", {names.GPU_INDEX: "1"})]}
     state.upsert(PODS[0])  # told again, not yet with its node
@@ -86,8 +86,8 @@ def test_assignments_of_a_pending_bind_count_until_it_is_observed_or_fails() -> 
 
 def test_assignments_of_a_node_are_the_same_object_until_one_changes() -> None:
     state = State()
-    for thing in world(WORLD):
-        state.upsert(thing)
+    for obj in world(WORLD):
+        state.upsert(obj)
     state.upsert(on(PODS[0], "n1", "0"))
     before = state.snapshot(NOW).nodes.assigned_pods
     state.upsert(on(PODS[1], "n2", "1"))

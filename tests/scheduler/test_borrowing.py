@@ -43,8 +43,8 @@ def evicted(made: Plan) -> dict[str, int]:
 
 
 def explanation(made: Plan, job: str) -> Explain:
-    found: Explain = next(effect for effect in made.of(Explain) if effect.job == f"default/{job}")
-    return found
+    result: Explain = next(effect for effect in made.of(Explain) if effect.job == f"default/{job}")
+    return result
 
 
 # Borrowing

@@ -38,9 +38,9 @@ def columns(state: State) -> dict[str, Any]:
             "" if tasks["mark"][row] == NONE else state.marks.all[tasks["mark"][row]],
             name(nodes.plain["names"], tasks["node"][row]),
             name(nodes.plain["names"], tasks["nominated"][row]),
-            [tasks[one][row] for one in ("priority", "created", "started", "ordinal", "preemptable", "gated")],
-            sorted(state.shapes.selectors[one].key() for one in state.shapes.all[tasks["shape"][row]].matched),
-            sorted(state.shapes.selectors[one].key() for one, rows in enumerate(state.matches) if row in rows),
+            [tasks[item][row] for item in ("priority", "created", "started", "ordinal", "preemptable", "gated")],
+            sorted(state.shapes.selectors[item].key() for item in state.shapes.all[tasks["shape"][row]].matched),
+            sorted(state.shapes.selectors[item].key() for item, rows in enumerate(state.matches) if row in rows),
             state.shapes.all[tasks["shape"][row]].request,
             tasks["pods"][row],
         )
@@ -48,7 +48,7 @@ def columns(state: State) -> dict[str, Any]:
     } | {
         f"node {key}": (
             int(nodes.plain["tasks"][row]),
-            sorted(one.pod.metadata.key for one in nodes.plain["assigned_pods"][row] or ()),
+            sorted(item.pod.metadata.key for item in nodes.plain["assigned_pods"][row] or ()),
         )
         for key, row in nodes.rows.items()
     }
@@ -64,14 +64,14 @@ def same(one: State, other: State) -> None:
 def test_bulk_loading_equals_adding_pods_each_alone(text: str, later: str, data: st.DataObject) -> None:
     """With any previous state, with repeated pods, and with pending effects of plans."""
     things = world(text)
-    pods = [thing for thing in things if isinstance(thing, core.Pod)]
-    again = [thing for thing in world(later) if isinstance(thing, core.Pod)]
+    pods = [item for item in things if isinstance(item, core.Pod)]
+    again = [item for item in world(later) if isinstance(item, core.Pod)]
     known = data.draw(st.lists(st.sampled_from(pods), unique_by=id)) if pods else []
     states = State(), State()
     for state in states:
-        for thing in things:
-            if not isinstance(thing, core.Pod):
-                state.upsert(thing)
+        for obj in things:
+            if not isinstance(obj, core.Pod):
+                state.upsert(obj)
         for pod in known:
             state.upsert(pod)
     snapshot = states[0].snapshot(NOW)
@@ -128,8 +128,8 @@ def test_bulk_loading_includes_pods_with_selectors_and_devices() -> None:
     ]
     one, other = State(), State()
     for state in (one, other):
-        for thing in world(RICH):
-            state.upsert(thing)
+        for obj in world(RICH):
+            state.upsert(obj)
     for each in pods:
         one.upsert(each)
     other.load(pods)

@@ -128,8 +128,8 @@ def test_evictions_within_the_cooldown_time_are_violations_if_enforced() -> None
             type="PodScheduled", status="True", last_transition_time=NOW - timedelta(minutes=minutes)
         )
         objects = [
-            replace(thing, status=replace(thing.status, conditions=(since,))) if isinstance(thing, core.Pod) else thing
-            for thing in world(text)
+            replace(obj, status=replace(obj.status, conditions=(since,))) if isinstance(obj, core.Pod) else obj
+            for obj in world(text)
         ]
         assert violations(snapshot("", objects), Plan((evict("v-0", "preempt"),)), {"cdp"})[1:] == expected
 

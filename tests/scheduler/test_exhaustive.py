@@ -48,9 +48,9 @@ def verdicts(plugins: str, count: int) -> Iterator[tuple[str, bool, bool]]:
 def test_where_a_gang_can_be_placed_allocate_places_it(plugins: str) -> None:
     """A heuristic search may miss at most one world in two hundred."""
     outcomes = list(verdicts(plugins, WORLDS))
-    assert not [text for text, possible, found in outcomes if found and not possible]
+    assert not [text for text, possible, result in outcomes if result and not possible]
     possible = sum(possible for _, possible, _ in outcomes)
-    missed = [text for text, possible, found in outcomes if possible and not found]
+    missed = [text for text, possible, result in outcomes if possible and not result]
     assert possible > WORLDS / 4
     assert len(missed) <= possible / 200, "\n--\n".join(missed)
 

@@ -131,14 +131,14 @@ def expected(
             part = part.below.setdefault(name, Part())
             part.weight = max(part.weight, weight)
         part.jobs += [(asked, held[job]) for job, (of, asked) in enumerate(jobs) if of == queue]
-    grows = [sum(one[dim] for one in held) < TOTAL[dim] for dim in range(3)]
+    grows = [sum(condition[dim] for condition in held) < TOTAL[dim] for dim in range(3)]
     for steps in paths:
-        part, found = root, []
+        part, result = root, []
         for name, _ in steps:
             part = part.below[name]
             whole, saturated = part.weigh(grows)
-            found.append((saturated, pytest.approx(max(whole) / part.weight, abs=1e-8)))
-        yield tuple(found)
+            result.append((saturated, pytest.approx(max(whole) / part.weight, abs=1e-8)))
+        yield tuple(result)
 
 
 LEAVES: list[Path] = [

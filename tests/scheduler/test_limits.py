@@ -9,8 +9,8 @@ RULES = "gang, predicates"
 
 
 def admitted(text: str, plugins: str = RULES, actions: str = "enqueue, allocate, backfill") -> list[str]:
-    found = [effect for effect in decide(text, plugins, actions).of(SetPodGroup) if effect.phase == "Inqueue"]
-    return sorted(effect.pod_group.removeprefix("default/") for effect in found)
+    effects = [effect for effect in decide(text, plugins, actions).of(SetPodGroup) if effect.phase == "Inqueue"]
+    return sorted(effect.pod_group.removeprefix("default/") for effect in effects)
 
 
 def bound(text: str, plugins: str = RULES, actions: str = "enqueue, allocate, backfill") -> list[str]:
@@ -18,8 +18,8 @@ def bound(text: str, plugins: str = RULES, actions: str = "enqueue, allocate, ba
 
 
 def waits(text: str, job: str, plugins: str = RULES, actions: str = "enqueue, allocate, backfill") -> Explain:
-    told: dict[str, Explain] = {one.job: one for one in decide(text, plugins, actions).of(Explain)}
-    return told[f"default/{job}"]
+    reported: dict[str, Explain] = {effect.job: effect for effect in decide(text, plugins, actions).of(Explain)}
+    return reported[f"default/{job}"]
 
 
 # How many jobs

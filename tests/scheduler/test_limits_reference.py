@@ -30,7 +30,7 @@ def limited_world(seed: int) -> str:
 
 def holders(session: Session) -> dict[int, AssignedPod]:
     """Return the jobs of a session."""
-    ledger, jobs, found = session.ledger, session.snapshot.jobs, {}
+    ledger, jobs, result = session.ledger, session.snapshot.jobs, {}
     before = session.snapshot.jobs.counts[HOLDING].sum(axis=0)
     for row in range(len(jobs)):
         if jobs.keys[row] is None or jobs.queue[row] < 0:
@@ -45,28 +45,30 @@ def holders(session: Session) -> dict[int, AssignedPod]:
         admitted = bool({"Inqueue", "Running", "Unknown"}.intersection(phases)) or before[row] > 0
         queue = session.snapshot.queues.names[jobs.queue[row]]
         counts = admitted and jobs.groups[row] is not None
-        found[row] = AssignedPod(queue, submitter.user, submitter.groups, counts, held)
-    return found
+        result[row] = AssignedPod(queue, submitter.user, submitter.groups, counts, held)
+    return result
 
 
 @settings(max_examples=120, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(CHAINS), st.integers(1, 3))
 def test_limits_equal_the_reference(seed: int, chain: str, count: int) -> None:
     text = limited_world(seed)
-    queues = {one.metadata.name: one for one in world(text) if isinstance(one, core.Queue)}
+    queues = {obj.metadata.name: obj for obj in world(text) if isinstance(obj, core.Queue)}
     session = Session(snapshot(text), config("priority, gang, predicates", chain))
     for step in ("", *session.config.actions):
         if step:
             builtin().actions[step](session, {})
         if session.limits is None:
-            assert not any(one.spec.limits or one.spec.max_running_jobs is not None for one in queues.values())
+            assert not any(queue.spec.limits or queue.spec.max_running_jobs is not None for queue in queues.values())
             return
         jobs = holders(session)
         everyone = list(jobs.values())
-        for row, one in jobs.items():
+        for row, item in jobs.items():
             job = JobView(session.ledger, row)
-            assert (session.limits.exceeds_job_count(job) is None) == user_limits.may_be_admitted(queues, one, everyone)
+            assert (session.limits.exceeds_job_count(job) is None) == user_limits.may_be_admitted(
+                queues, item, everyone
+            )
             for task in session.snapshot.members(row)[:4].tolist():
                 view = TaskView(session.ledger, task)
-                may = user_limits.may_hold(queues, one, everyone, dict(view.request.items()), count)
+                may = user_limits.may_hold(queues, item, everyone, dict(view.request.items()), count)
                 assert (session.limits.exceeded(view, count) is None) == may

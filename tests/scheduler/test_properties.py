@@ -28,11 +28,11 @@ def test_properties_of_random_worlds(name: str, part: int) -> None:
     first = 1_000_000 + WORLDS * (PARTS * list(PROPERTIES).index(name) + part)
     late = 0
     for seed in range(first, first + WORLDS):
-        one = case(Random(seed))
-        wrong = problems(name, one, seed)
+        item = case(Random(seed))
+        wrong = problems(name, item, seed)
         late += bool(wrong) and wrong[0].startswith(LATE)
         if wrong and (late > 1 or not wrong[0].startswith(LATE)):
-            small = shrunk(name, one, seed)
+            small = shrunk(name, item, seed)
             pytest.fail(f"world {seed}, made smaller:\n{small}\n" + "\n".join(problems(name, small, seed)))
 
 
@@ -52,8 +52,8 @@ def test_every_plugin_is_in_random_configurations_or_excluded_with_a_reason() ->
 
 def test_random_configurations_name_every_plugin_and_every_action() -> None:
     configs = [case(Random(seed)).config() for seed in range(60)]
-    assert {name for one in configs for name in one.plugins} == ARGUMENTS.keys()
-    assert {name for one in configs for name in one.actions} == builtin().actions.keys()
+    assert {name for config in configs for name in config.plugins} == ARGUMENTS.keys()
+    assert {name for config in configs for name in config.actions} == builtin().actions.keys()
 
 
 def test_tables_grow_while_they_are_written() -> None:

@@ -38,7 +38,7 @@ def written_fields(plan: Plan, *fields: str) -> dict[str, str]:
     made = {}
     for effect in plan.of(SetQueue):
         values = [getattr(effect, field) for field in fields]
-        made[effect.queue] = " ".join(one if isinstance(one, str) else one.get("cpu", "-") for one in values)
+        made[effect.queue] = " ".join(value if isinstance(value, str) else value.get("cpu", "-") for value in values)
     return made
 
 
@@ -112,7 +112,7 @@ def test_shares_come_from_the_first_share_plugin() -> None:
 def test_a_plan_prints_allocated_and_has_the_rest_in_json() -> None:
     made = decide(TREE, "gang, capacity")
     assert "queue sci allocated cpu 2, pods 2" in str(made).splitlines()
-    entry = next(one for one in document(made)["effects"] if one.get("queue") == "dev")
+    entry = next(effect for effect in document(made)["effects"] if effect.get("queue") == "dev")
     assert entry == {
         "effect": "SetQueue",
         "queue": "dev",
@@ -134,8 +134,8 @@ def written(state: State, plan: Plan) -> None:
 
 def test_unchanged_queue_statuses_are_not_written() -> None:
     state = State()
-    for thing in world(TREE):
-        state.upsert(thing)
+    for obj in world(TREE):
+        state.upsert(obj)
     rules = config("gang, proportion")
     plan = schedule(state.snapshot(NOW), rules)
     assert len(plan.of(SetQueue)) == 5
@@ -146,8 +146,8 @@ def test_unchanged_queue_statuses_are_not_written() -> None:
 
 def test_a_foreign_change_of_a_queue_status_is_corrected() -> None:
     state = State()
-    for thing in world(TREE):
-        state.upsert(thing)
+    for obj in world(TREE):
+        state.upsert(obj)
     rules = config("gang, proportion")
     written(state, schedule(state.snapshot(NOW), rules))
     sci = state.queues["sci"]
@@ -157,14 +157,14 @@ def test_a_foreign_change_of_a_queue_status_is_corrected() -> None:
         replace(sci.status, deserved={**sci.status.deserved, "example.com/never-heard-of": "1"}),
     ):
         state.upsert(replace(sci, status=wrong))
-        assert [one.queue for one in schedule(state.snapshot(NOW), rules).of(SetQueue)] == ["sci"]
+        assert [effect.queue for effect in schedule(state.snapshot(NOW), rules).of(SetQueue)] == ["sci"]
 
 
 def test_updated_queue_statuses_equal_a_rebuilt_table() -> None:
     """Only changed statuses are parsed; the rest of the table and its caches are kept."""
     state, fresh = State(), State()
-    for thing in world(TREE):
-        state.upsert(thing)
+    for obj in world(TREE):
+        state.upsert(obj)
     rules = config("gang, proportion")
     before = state.snapshot(NOW)
     written(state, schedule(before, rules))
@@ -182,8 +182,8 @@ def test_updated_queue_statuses_equal_a_rebuilt_table() -> None:
 
 def test_a_changed_deserved_share_rebuilds_the_table() -> None:
     state = State()
-    for thing in world(TREE):
-        state.upsert(thing)
+    for obj in world(TREE):
+        state.upsert(obj)
     before = state.snapshot(NOW).queues
     state.upsert(replace(state.queues["sci"], spec=replace(state.queues["sci"].spec, weight=7)))
     after = state.snapshot(NOW).queues
@@ -275,15 +275,15 @@ def claimed(session: Session, own: list[list[int]], row: int) -> list[int]:
         child for child in range(len(queues)) if queues.parent[child] == row and len(queues.lines[child]) == length + 1
     ]
     below = [claimed(session, own, child) for child in children]
-    return [max(mine, sum(one[place] for one in below)) for place, mine in enumerate(own[row])]
+    return [max(mine, sum(child[place] for child in below)) for place, mine in enumerate(own[row])]
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases())
 def test_queue_statuses_equal_sums_over_all_tasks(case: Case) -> None:
     state = State()
-    for thing in world(case.world):
-        state.upsert(thing)
+    for obj in world(case.world):
+        state.upsert(obj)
     rules, actions = case.config(), builtin().actions
     listening = Listening()
     session = Session(state.snapshot(NOW), rules, listening)
@@ -320,8 +320,8 @@ def test_the_share_of_a_queue_without_deserved_is_zero_or_maximal() -> None:
 
 def test_a_plan_does_not_depend_on_observers() -> None:
     state = State()
-    for thing in world(TREE):
-        state.upsert(thing)
+    for obj in world(TREE):
+        state.upsert(obj)
     snapshot, rules = state.snapshot(NOW), config("gang, proportion")
     listening = Listening()
     assert str(schedule(snapshot, rules, observer=listening)) == str(schedule(snapshot, rules))

@@ -25,8 +25,10 @@ BARE = "priority, gang | predicates"
 
 
 def why(text: str, job: str, plugins: str = BARE, actions: str = "enqueue, allocate, backfill") -> Explain:
-    found: list[Explain] = [one for one in decide(text, plugins, actions).of(Explain) if one.job == f"default/{job}"]
-    return found[0]
+    effects: list[Explain] = [
+        effect for effect in decide(text, plugins, actions).of(Explain) if effect.job == f"default/{job}"
+    ]
+    return effects[0]
 
 
 def test_amounts_of_a_share_are_requested_allocated_and_deserved() -> None:
@@ -99,9 +101,9 @@ def test_surplus_pods_of_a_running_job_have_a_condition() -> None:
 
 def test_pods_without_an_existing_pod_group_have_a_condition() -> None:
     state = State()
-    for thing in world("node n1 cpu=2\njob a: 1 x cpu=1"):
-        if not isinstance(thing, core.PodGroup):
-            state.upsert(thing)
+    for obj in world("node n1 cpu=2\njob a: 1 x cpu=1"):
+        if not isinstance(obj, core.PodGroup):
+            state.upsert(obj)
     explain = schedule(state.snapshot(NOW, "test"), config(BARE)).of(Explain)[0]
     assert (explain.job, explain.gate, explain.message) == ("default/a", "gang", 'podgroup "a" not found')
 
@@ -132,12 +134,12 @@ def test_node_reasons_are_computed_once_per_equal_shape(monkeypatch: pytest.Monk
 def after(snapshot: Snapshot, plan: Plan, things: list[object]) -> Iterator[object]:
     """Return the world with updated pod group statuses."""
     updates = {effect.pod_group: effect for effect in plan.of(SetPodGroup)}
-    for thing in things:
-        if isinstance(thing, core.PodGroup) and thing.metadata.key in updates:
-            status = statuses.group_status(thing.status, updates[thing.metadata.key], snapshot.session, NOW)
-            yield msgspec.structs.replace(thing, status=status)
+    for obj in things:
+        if isinstance(obj, core.PodGroup) and obj.metadata.key in updates:
+            status = statuses.group_status(obj.status, updates[obj.metadata.key], snapshot.session, NOW)
+            yield msgspec.structs.replace(obj, status=status)
         else:
-            yield thing
+            yield obj
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -145,8 +147,8 @@ def after(snapshot: Snapshot, plan: Plan, things: list[object]) -> Iterator[obje
 def test_a_waiting_job_has_a_reason_that_is_written_once(text: str, rules: SchedulerConfig) -> None:
     things: list[object] = list(world(text))
     state = State()
-    for thing in things:
-        state.upsert(thing)  # type: ignore[arg-type]
+    for obj in things:
+        state.upsert(obj)  # type: ignore[arg-type]
     snapshot = state.snapshot(NOW, "first")
     plan = schedule(snapshot, rules)
     explains = {effect.job: effect for effect in plan.of(Explain)}
@@ -164,8 +166,8 @@ def test_a_waiting_job_has_a_reason_that_is_written_once(text: str, rules: Sched
     if plan.of(Bind, Evict, Nominate):
         return
     again = State()
-    for thing in after(snapshot, plan, things):
-        again.upsert(thing)  # type: ignore[arg-type]
+    for obj in after(snapshot, plan, things):
+        again.upsert(obj)  # type: ignore[arg-type]
     second = schedule(again.snapshot(NOW, "second"), rules)
     assert not second.of(SetPodGroup)
     assert second.of(Explain) == plan.of(Explain)

@@ -103,16 +103,16 @@ def test_alternating_shapes_share_a_score_table(monkeypatch: pytest.MonkeyPatch)
 def test_images_on_nodes_count_in_a_block() -> None:
     state = State()
     lines = ["node n1 cpu=8 memory=8Gi pods=20", "node n2 cpu=8 memory=8Gi pods=20"]
-    for thing in world("\n".join([*lines, *(f"job j{number}: 1 x cpu={1 + number % 3}" for number in range(6))])):
-        match thing:
-            case core.Node() if thing.metadata.name == "n2":
+    for obj in world("\n".join([*lines, *(f"job j{number}: 1 x cpu={1 + number % 3}" for number in range(6))])):
+        match obj:
+            case core.Node() if obj.metadata.name == "n2":
                 images = (core.Image(names=("big:1",), size_bytes=900 * 2**20),)
-                state.upsert(replace(thing, status=replace(thing.status, images=images)))
+                state.upsert(replace(obj, status=replace(obj.status, images=images)))
             case core.Pod():
-                containers = tuple(replace(one, image="big:1") for one in thing.spec.containers)
-                state.upsert(replace(thing, spec=replace(thing.spec, containers=containers)))
+                containers = tuple(replace(container, image="big:1") for container in obj.spec.containers)
+                state.upsert(replace(obj, spec=replace(obj.spec, containers=containers)))
             case _:
-                state.upsert(thing)
+                state.upsert(obj)
     session = Session(state.snapshot(NOW), config(PLUGINS))
     tasks = [TaskView(session.ledger, row) for row in np.flatnonzero(session.ledger.status == Status.PENDING).tolist()]
     assert_blocks_agree(session, tasks)

@@ -102,8 +102,8 @@ def test_nominations_in_a_held_queue_reserve_nothing(stop: str, admitted: bool) 
         job c phase=Pending minres.cpu=4:
     """
     plan = made(text, "gang, overcommit", "enqueue")
-    told = {effect.pod_group for effect in plan.of(SetPodGroup) if effect.phase == "Inqueue"}
-    assert ("default/c" in told) is admitted
+    reported = {effect.pod_group for effect in plan.of(SetPodGroup) if effect.phase == "Inqueue"}
+    assert ("default/c" in reported) is admitted
 
 
 # Draining

@@ -30,8 +30,8 @@ RACKS = """
 def why(text: str, plugins: str = PLUGINS) -> Explain:
     explains = decide(text, plugins).of(Explain)
     assert len(explains) == 1
-    found: Explain = explains[0]
-    return found
+    explain: Explain = explains[0]
+    return explain
 
 
 def nodes_of(made: Plan, job: str) -> list[str]:
@@ -208,7 +208,7 @@ class TestOtherActions:
         """
         made = decide(text, "priority, gang, predicates, network-topology-aware", "enqueue, allocate, preempt")
         assert violations(snapshot(text), made) == []
-        assert [str(one) for one in made.effects if str(one).startswith("evict")] == []
+        assert [str(effect) for effect in made.effects if str(effect).startswith("evict")] == []
 
     def test_nominations_do_not_spread_a_job_over_domains(self) -> None:
         """The nominations date from when n1 and n3 were in one rack."""
@@ -278,8 +278,8 @@ class TestForest:
 
     def test_it_is_rebuilt_only_if_it_changes(self) -> None:
         state = State()
-        for thing in world(RACKS):
-            state.upsert(thing)
+        for obj in world(RACKS):
+            state.upsert(obj)
         first = state.snapshot(NOW).hypernodes
         node = state.snapshot(NOW).nodes.traits.objects[0]
         state.upsert(core.Node(metadata=node.metadata, spec=core.NodeSpec(unschedulable=True), status=node.status))
@@ -291,8 +291,8 @@ class TestForest:
 
     def test_members_are_selected_by_labels(self) -> None:
         state = State()
-        for thing in world("node n1 example.com/rack=a\nhypernode a tier=1: example.com/rack=a"):
-            state.upsert(thing)
+        for obj in world("node n1 example.com/rack=a\nhypernode a tier=1: example.com/rack=a"):
+            state.upsert(obj)
         assert state.snapshot(NOW).hypernodes.of_node.tolist() == [0]
         state.upsert(core.Node(metadata=core.Meta(name="n1", labels={"example.com/rack": "b"})))
         assert state.snapshot(NOW).hypernodes.of_node.tolist() == [1]
@@ -301,10 +301,10 @@ class TestForest:
 def test_sub_groups_follow_policy_changes() -> None:
     """Pods may be observed before their group, and a group may change its policy."""
     objects = world("node n1\njob a split=1 split.by=p/p: 1 x cpu=1 label.p/p=a, 1 x cpu=1 label.p/p=b")
-    group = next(thing for thing in objects if isinstance(thing, core.PodGroup))
+    group = next(item for item in objects if isinstance(item, core.PodGroup))
     state = State()
-    for thing in reversed(objects):
-        state.upsert(thing)
+    for obj in reversed(objects):
+        state.upsert(obj)
     row = state.snapshot(NOW).jobs.keys.tolist().index("default/a")
     assert len(state.snapshot(NOW).parts(row)) == 2
     state.upsert(core.PodGroup(metadata=group.metadata, status=group.status))

@@ -101,8 +101,8 @@ def test_the_order_in_which_objects_arrive_does_not_matter(text: str, plugins: s
     plans = []
     for things in (objects, shuffled):
         state = State()
-        for thing in things:
-            state.upsert(thing)
+        for obj in things:
+            state.upsert(obj)
         plans.append(str(schedule(state.snapshot(NOW, "test"), config(plugins))))
     assert plans[0] == plans[1]
 

@@ -46,7 +46,7 @@ def shown(rules: str, text: str) -> str:
     ]
     document = {"actions": actions.strip() or "enqueue, allocate, backfill", "tiers": tiers}
     plan = decide(text, parse(msgspec.json.encode(document).decode(), builtin()))
-    return "".join(f"{message_block(one)}\n" for one in plan.of(Explain))
+    return "".join(f"{message_block(effect)}\n" for effect in plan.of(Explain))
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case[2].split("\n")[0])

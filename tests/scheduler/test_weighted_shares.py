@@ -35,8 +35,8 @@ def test_a_total_is_divided_by_weight_between_the_least_and_the_most(
     total, ones = case
     weight, least, most = (np.array(column, dtype=np.int64) for column in zip(*ones, strict=True))
     shares = divided(total, weight, least, most).tolist()
-    low, high = ([Fraction(one[place]) for one in ones] for place in (1, 2))
-    exact = level([one[0] for one in ones], low, high, Fraction(total))
+    low, high = ([Fraction(queue_node[place]) for queue_node in ones] for place in (1, 2))
+    exact = level([queue_node[0] for queue_node in ones], low, high, Fraction(total))
     assert all(abs(Fraction(share) - true) < 1 for share, true in zip(shares, exact, strict=True))
     assert sum(shares) == max(int(least.sum()), min(total, int(most.sum())))
 
@@ -62,22 +62,22 @@ def trees(draw: st.DrawFn) -> tuple[int, list[QueueNode], str]:
         lines.append("queue root")
     for number in range(draw(st.integers(1, 7))):
         above, children = draw(st.sampled_from(parents))
-        one = QueueNode(f"q{number}", draw(st.integers(1, 5)))
-        words = [f"queue {one.name} weight={one.weight} parent={above}"]
+        queue_node = QueueNode(f"q{number}", draw(st.integers(1, 5)))
+        words = [f"queue {queue_node.name} weight={queue_node.weight} parent={above}"]
         if draw(st.integers(0, 3)) == 0:
-            one.guarantee = draw(st.integers(1, 4)) * 1000
-            words.append(f"guarantee.cpu={one.guarantee // 1000}")
+            queue_node.guarantee = draw(st.integers(1, 4)) * 1000
+            words.append(f"guarantee.cpu={queue_node.guarantee // 1000}")
         if draw(st.integers(0, 3)) == 0:
-            one.ceiling = draw(st.integers(1, 20)) * 1000
-            words.append(f"capability.cpu={one.ceiling // 1000}")
-        children.append(one)
+            queue_node.ceiling = draw(st.integers(1, 20)) * 1000
+            words.append(f"capability.cpu={queue_node.ceiling // 1000}")
+        children.append(queue_node)
         lines.append(" ".join(words))
         if draw(st.booleans()):
-            parents.append((one.name, one.below))
+            parents.append((queue_node.name, queue_node.below))
         asks = draw(st.integers(0, 20))
         if asks:
-            one.asks = asks * 1000
-            lines.append(f"job j{number} queue={one.name}: {asks} x cpu=1")
+            queue_node.asks = asks * 1000
+            lines.append(f"job j{number} queue={queue_node.name}: {asks} x cpu=1")
     for top in tops:
         reduce_guarantees(top, total * 1000)
     return total, tops, "\n".join(lines)
@@ -101,7 +101,10 @@ def test_deserved_shares_are_exact_at_every_level(case: tuple[int, list[QueueNod
     exact = dict(shares_of(Fraction(total * 1000), tops))
     levels = [tops]
     while levels[-1]:
-        levels.append([below for one in levels[-1] for below in one.below])
+        levels.append([below for level in levels[-1] for below in level.below])
     for depth, vessels in enumerate(levels, 1):
-        for one in vessels:
-            assert abs(Fraction(int(plugin.deserved[0, index[one.name]])) - exact[one.name]) < depth, (one.name, text)
+        for vessel in vessels:
+            assert abs(Fraction(int(plugin.deserved[0, index[vessel.name]])) - exact[vessel.name]) < depth, (
+                vessel.name,
+                text,
+            )

@@ -27,8 +27,8 @@ def session(text: str, *tiers: dict[str, dict[str, Any]], actions: str = "enqueu
 
 
 def admits(asked: Session, job: str) -> bool:
-    found = next(view for view in asked.jobs() if view.key == f"default/{job}")
-    return asked.hooks.job_enqueueable(found).value >= 0
+    result = next(view for view in asked.jobs() if view.key == f"default/{job}")
+    return asked.hooks.job_enqueueable(result).value >= 0
 
 
 # Votes

@@ -19,34 +19,34 @@ PATIENCE = 30
 """For how many seconds a failing world is made smaller."""
 
 
-def problems(name: str, one: Case, seed: int) -> list[str]:
+def problems(name: str, case: Case, seed: int) -> list[str]:
     """Return the violations of a case; exceptions included."""
     try:
-        return PROPERTIES[name](one, Random(seed))
+        return PROPERTIES[name](case, Random(seed))
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         return [f"{type(error).__name__} at {place.filename}:{place.lineno}: {error}"]
 
 
-def smaller(one: Case) -> Iterator[Case]:
+def smaller(case: Case) -> Iterator[Case]:
     """Yield the case without a line, a group of tasks, a token, a plugin or an action."""
-    lines = one.world.splitlines()
+    lines = case.world.splitlines()
     for at in range(len(lines)):
-        yield Case("\n".join(lines[:at] + lines[at + 1 :]), one.document)
+        yield Case("\n".join(lines[:at] + lines[at + 1 :]), case.document)
     for at, line in enumerate(lines):
         for shorter in _shorter(line):
-            yield Case("\n".join([*lines[:at], shorter, *lines[at + 1 :]]), one.document)
-    document = json.loads(one.document)
+            yield Case("\n".join([*lines[:at], shorter, *lines[at + 1 :]]), case.document)
+    document = json.loads(case.document)
     actions = document["actions"].split(", ")
     for at in range(len(actions)):
         if len(actions) > 1:
-            yield Case(one.world, json.dumps({**document, "actions": ", ".join(actions[:at] + actions[at + 1 :])}))
+            yield Case(case.world, json.dumps({**document, "actions": ", ".join(actions[:at] + actions[at + 1 :])}))
     for number, tier in enumerate(document["tiers"]):
         for at, entry in enumerate(tier["plugins"]):
             for fewer in ([], *([{k: v for k, v in entry.items() if k != key}] for key in entry if key != "name")):
                 plugins = [*tier["plugins"][:at], *fewer, *tier["plugins"][at + 1 :]]
                 tiers = [*document["tiers"][:number], {"plugins": plugins}, *document["tiers"][number + 1 :]]
-                yield Case(one.world, json.dumps({**document, "tiers": tiers}))
+                yield Case(case.world, json.dumps({**document, "tiers": tiers}))
 
 
 def _shorter(line: str) -> Iterator[str]:
@@ -67,22 +67,22 @@ def _shorter(line: str) -> Iterator[str]:
                 yield head + colon + ", ".join([*parts[:at], f"{count} x {fewer}", *parts[at + 1 :]])
 
 
-def shrunk(name: str, one: Case, seed: int) -> Case:
+def shrunk(name: str, case: Case, seed: int) -> Case:
     """Return the smallest case with the same kind of violation."""
-    kind = _kind(problems(name, one, seed))
+    kind = _kind(problems(name, case, seed))
     progress, began = True, time.monotonic()
     while progress and time.monotonic() - began < PATIENCE:
         progress = False
-        for less in smaller(one):
+        for less in smaller(case):
             try:
                 less.config()
             except Exception:  # a world or a configuration that cannot be read is no smaller case
                 continue
             wrong = problems(name, less, seed)
             if wrong and _kind(wrong) == kind:
-                one, progress = less, True
+                case, progress = less, True
                 break
-    return one
+    return case
 
 
 def _kind(wrong: list[str]) -> str:
@@ -97,17 +97,17 @@ def run(count: int, seed: int, shard: tuple[int, int], names: list[str], most: i
     failed, looked, began = 0, 0, time.monotonic()
     kinds: dict[str, int] = {}
     for number in range(seed + shard[0], seed + count, shard[1]):
-        one = case(Random(number))
+        element = case(Random(number))
         looked += 1
         for name in names:
-            wrong = problems(name, one, number)
+            wrong = problems(name, element, number)
             if not wrong:
                 continue
             failed += 1
             kind = f"{name}: {_kind(wrong)}"
             kinds[kind] = kinds.get(kind, 0) + 1
             if kinds[kind] <= most:
-                small = shrunk(name, one, number)
+                small = shrunk(name, element, number)
                 lines = "\n".join(problems(name, small, number))
                 print(f"== {name} fails in world {number}\n{lines}\n-- world\n{small}\n", flush=True)
         if looked % 1000 == 0:

@@ -46,7 +46,7 @@ POD_GROUPS: Kind[Json] = Kind("scheduling.volcanopy.io", "v1beta1", "PodGroup", 
 HYPER_NODES: Kind[Json] = Kind("topology.volcanopy.io", "v1alpha1", "HyperNode", "hypernodes", False, dict)
 NODES: Kind[Json] = Kind("", "v1", "Node", "nodes", False, dict)
 PRIORITIES: Kind[Json] = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, dict)
-KINDS = {one.kind: one for one in (RAW_QUEUES, POD_GROUPS, HYPER_NODES, JOBS)}
+KINDS = {item.kind: item for item in (RAW_QUEUES, POD_GROUPS, HYPER_NODES, JOBS)}
 OLD_NAMES = ("root", "default")
 WORLD = ("queues", "podGroups", "hyperNodes", "namespaces", "nodes", "priorityClasses", "edits", "policy")
 """The parts of a case that make its world."""
@@ -92,12 +92,12 @@ class NotifyingCache(ClusterCache):
                 self.more.clear()
 
     def _has(self, kind: str, key: str, version: str | None) -> bool:
-        found = self.copies[kind].objects.get(key)
-        return found is None if version is None else found is not None and _same(found, version)
+        result = self.copies[kind].objects.get(key)
+        return result is None if version is None else result is not None and _same(result, version)
 
 
-def _same(found: Any, version: str) -> bool:
-    return bool(found.metadata.resource_version == version)
+def _same(value: Any, version: str) -> bool:
+    return bool(value.metadata.resource_version == version)
 
 
 class Policies(PolicyFile):
@@ -150,10 +150,10 @@ class Stage:
             status = {"allocatable": {key: str(value) for key, value in amounts.items()}}
             body = {"metadata": {"name": f"golden-{number}"}, "status": status | {"capacity": status["allocatable"]}}
             await self._create(NODES, None, body)
-        for one in world.get("hyperNodes", ()):
-            await self._create(HYPER_NODES, None, one)
-        for one in world.get("podGroups", ()):
-            await self._create(POD_GROUPS, one["metadata"]["namespace"], one)
+        for item in world.get("hyperNodes", ()):
+            await self._create(HYPER_NODES, None, item)
+        for item in world.get("podGroups", ()):
+            await self._create(POD_GROUPS, item["metadata"]["namespace"], item)
         if (old := existing_object(world)) is not None:
             await self._create(KINDS[old["kind"]], old["metadata"].get("namespace"), old)
         if edits := world.get("edits"):
@@ -183,8 +183,8 @@ class Stage:
         try:
             made = await self.client.create(kind, namespace, whole)
         except AlreadyExists:
-            found = await self.client.get(kind, namespace, name)
-            whole["metadata"] = found["metadata"] | body["metadata"]
+            result = await self.client.get(kind, namespace, name)
+            whole["metadata"] = result["metadata"] | body["metadata"]
             made = await self.client.update(kind, namespace, name, whole)
         self._made.append((kind, namespace, name))
         if body.get("status") and kind is not NODES:
@@ -210,10 +210,10 @@ class Stage:
 
     async def _write(self, edits: Sequence[Json]) -> None:
         rows = []
-        for one in edits:
-            row: Json = {"name": one["name"], "at": datetime.now(UTC).isoformat()}
-            if not one.get("deleted"):
-                spec = {key: value for key, value in one.items() if key != "name"}
+        for edit in edits:
+            row: Json = {"name": edit["name"], "at": datetime.now(UTC).isoformat()}
+            if not edit.get("deleted"):
+                spec = {key: value for key, value in edit.items() if key != "name"}
                 spec["guarantee"] = {"resource": spec.get("guarantee", {}).get("resource", {})}
                 row["spec"] = {"parent": "", "capability": {}, "deserved": {}} | spec
             rows.append(row)
@@ -231,14 +231,14 @@ class Stage:
 
     async def kubectl(self, *arguments: str, user: str = "", groups: Sequence[str] = ()) -> KubectlResult:
         """Run kubectl, as a given user."""
-        acting = [f"--as={user}", *(f"--as-group={one}" for one in groups)] if user else []
+        acting = [f"--as={user}", *(f"--as-group={group}" for group in groups)] if user else []
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *self._kubectl, *arguments, *acting, stdout=pipe, stderr=pipe, cwd=self._folder
         )
-        out, told = await process.communicate()
+        out, message = await process.communicate()
         assert process.returncode is not None
-        return KubectlResult(process.returncode, out.decode(), told.decode().splitlines())
+        return KubectlResult(process.returncode, out.decode(), message.decode().splitlines())
 
 
 def existing_object(case: Json) -> Json | None:
@@ -257,11 +257,11 @@ async def stage(kubeconfig: Path, kubectl: Path, folder: Path, monkeypatch: pyte
     connection = Connection.load(kubeconfig)
     maker = replace(connection, credentials=Acting(connection.credentials, MAKER, ["system:masters"]))
     async with Client(maker) as client, Client(connection) as admin:
-        found = Stage(client, kubeconfig, kubectl, folder)
-        found.config.write_text("{}")
+        result = Stage(client, kubeconfig, kubectl, folder)
+        result.config.write_text("{}")
         await _prepare(client)
         stop, ready = asyncio.Event(), asyncio.Event()
-        settings = AdmissionSettings(config=found.config, period=3600)
+        settings = AdmissionSettings(config=result.config, period=3600)
         running = asyncio.create_task(admission_service.run(connection, settings, stop, ready))
         waiting = asyncio.create_task(ready.wait())
         try:
@@ -271,8 +271,8 @@ async def stage(kubeconfig: Path, kubectl: Path, folder: Path, monkeypatch: pyte
             await _leave_out(client)
             await _permit(client)
             await _in_force(client, admin)
-            yield found
-            await found.clear()
+            yield result
+            await result.clear()
         finally:
             for kind in (BINDINGS, ROLES):
                 with contextlib.suppress(NotFound):
@@ -304,10 +304,10 @@ async def _leave_out(client: Client) -> None:
     """Let the webhooks leave out what the maker does."""
     condition = {"name": "not-the-maker", "expression": f"request.userInfo.username != '{MAKER}'"}
     for kind in (MUTATING, VALIDATING):
-        found = await client.get(kind, None, CONFIGURATION)
-        for webhook in found["webhooks"]:
+        result = await client.get(kind, None, CONFIGURATION)
+        for webhook in result["webhooks"]:
             webhook["matchConditions"] = [*(webhook.get("matchConditions") or ()), condition]
-        await client.update(kind, None, CONFIGURATION, found)
+        await client.update(kind, None, CONFIGURATION, result)
 
 
 async def _in_force(maker: Client, admin: Client) -> None:
@@ -317,9 +317,9 @@ async def _in_force(maker: Client, admin: Client) -> None:
     group = {"apiVersion": POD_GROUPS.api_version, "kind": "PodGroup", "metadata": {"name": "probe"}}
     async with asyncio.timeout(20):
         while True:
-            judged = [await _refused(one, RAW_QUEUES.path() + _DRY, broken) for one in (admin, maker)]
-            bodies = [await one.post_raw(POD_GROUPS.path("team") + _DRY, group) for one in (admin, maker)]
-            if judged == [True, False] and [b"submitted-by" in one for one in bodies] == [True, False]:
+            judged = [await _refused(item, RAW_QUEUES.path() + _DRY, broken) for item in (admin, maker)]
+            bodies = [await item.post_raw(POD_GROUPS.path("team") + _DRY, group) for item in (admin, maker)]
+            if judged == [True, False] and [b"submitted-by" in body for body in bodies] == [True, False]:
                 return
             await asyncio.sleep(0.05)
 

@@ -66,8 +66,8 @@ class Cluster:
             try:
                 yield cluster
             finally:
-                for one in tasks:
-                    one.cancel()
+                for task in tasks:
+                    task.cancel()
                 for outcome in await asyncio.gather(*tasks, return_exceptions=True):
                     if isinstance(outcome, Exception):
                         raise outcome
@@ -84,18 +84,18 @@ class Cluster:
     @property
     def jobs(self) -> dict[str, Json]:
         """Jobs by name."""
-        return {key.partition("/")[2]: one for key, one in self._jobs.objects.items()}
+        return {key.partition("/")[2]: job for key, job in self._jobs.objects.items()}
 
     @property
     def pods(self) -> dict[str, Json]:
         """Pods by name."""
-        return {key.partition("/")[2]: one for key, one in self._pods.objects.items()}
+        return {key.partition("/")[2]: pod for key, pod in self._pods.objects.items()}
 
     @property
     def groups(self) -> dict[str, Json]:
         """PodGroups by the name of their job, or of another owner."""
-        owned = (one for one in self._groups.objects.values() if one["metadata"].get("ownerReferences"))
-        return {one["metadata"]["ownerReferences"][0]["name"]: one for one in owned}
+        owned = (group for group in self._groups.objects.values() if group["metadata"].get("ownerReferences"))
+        return {item["metadata"]["ownerReferences"][0]["name"]: item for item in owned}
 
     def phase(self, job: str) -> str:
         """The phase of a job."""
@@ -113,7 +113,7 @@ class Cluster:
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
-            states = {name: one.get("status", {}).get("state") for name, one in self.jobs.items()}
+            states = {name: job.get("status", {}).get("state") for name, job in self.jobs.items()}
             raise AssertionError(f"did not come: jobs {states}, pods {sorted(self.pods)}") from None
 
     async def all_of(self, kind: Kind[Json], holds: Callable[[list[Json]], bool], seconds: float = 30.0) -> None:
@@ -167,14 +167,14 @@ class Cluster:
 
     def _moves(self) -> list[tuple[str, str, str]]:
         moves = [
-            ("group", one["metadata"]["name"], "Inqueue")
-            for one in self.groups.values()
-            if one.get("status", {}).get("phase", "") in {"", "Pending"}
+            ("group", group["metadata"]["name"], "Inqueue")
+            for group in self.groups.values()
+            if group.get("status", {}).get("phase", "") in {"", "Pending"}
         ]
         onward = {"Pending": "Running"} | ({"Running": self.ends} if self.ends else {})
-        for name, one in self.pods.items():
-            phase = one["status"]["phase"]
-            if phase in onward and "deletionTimestamp" not in one["metadata"]:
+        for name, pod in self.pods.items():
+            phase = pod["status"]["phase"]
+            if phase in onward and "deletionTimestamp" not in pod["metadata"]:
                 moves.append(("pod", name, onward[phase]))
         return moves if self.plays else []
 

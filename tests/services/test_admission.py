@@ -64,10 +64,10 @@ async def test_all_problems_are_reported_together(cluster: Cluster) -> None:
         circle = [task("a", dependsOn={"name": ["b"]}), task("b", dependsOn={"name": ["a"]})]
         with pytest.raises(ApiError) as caught:
             await cluster.submit("bad", *circle, queue="nope", plugins={"svx": []})
-        told = str(caught.value)
-        assert "spec.tasks: Invalid value: dependsOn has a cycle: a -> b -> a" in told
-        assert 'spec.plugins.svx: Not found: job plugin "svx": job plugins are "env", "svc", "ssh"' in told
-        assert 'spec.queue: Not found: queue "nope"' in told
+        message = str(caught.value)
+        assert "spec.tasks: Invalid value: dependsOn has a cycle: a -> b -> a" in message
+        assert 'spec.plugins.svx: Not found: job plugin "svx": job plugins are "env", "svc", "ssh"' in message
+        assert 'spec.queue: Not found: queue "nope"' in message
 
 
 async def test_a_task_without_a_name_gets_a_default(cluster: Cluster) -> None:
@@ -76,7 +76,7 @@ async def test_a_task_without_a_name_gets_a_default(cluster: Cluster) -> None:
         del unnamed["name"]
         await cluster.submit("filled", unnamed, task("b", 2, minAvailable=1))
         await cluster.until(lambda: "filled" in cluster.jobs)
-        assert [one["name"] for one in cluster.jobs["filled"]["spec"]["tasks"]] == ["default0", "b"]
+        assert [task["name"] for task in cluster.jobs["filled"]["spec"]["tasks"]] == ["default0", "b"]
 
 
 async def test_the_default_queue_stays(cluster: Cluster) -> None:

@@ -43,15 +43,15 @@ async def played(
     """Admission at work on an API server, and kubectl."""
     if request.param == "real":
         plane: ControlPlane = request.getfixturevalue("real_control_plane")
-        async with stage(plane.kubeconfig, kubectl_program, tmp_path, monkeypatch) as found:
-            yield found
+        async with stage(plane.kubeconfig, kubectl_program, tmp_path, monkeypatch) as result:
+            yield result
         return
     server = await ApiServer.start(tls=self_signed())
     try:
         config = tmp_path / "kubeconfig"
         config.write_text(server.kubeconfig())
-        async with stage(config, kubectl_program, tmp_path, monkeypatch) as found:
-            yield found
+        async with stage(config, kubectl_program, tmp_path, monkeypatch) as result:
+            yield result
     finally:
         await server.stop()
 
@@ -67,7 +67,7 @@ class Case:
         self.groups: list[str] = self.said.get("groups", [])
         own = self.agreed.get("kubectl")
         self.allowed: bool = self.agreed["allowed"] and own is None
-        self.warnings = [f"Warning: {one}" for one in self.agreed.get("warnings", ())] if own is None else []
+        self.warnings = [f"Warning: {warning}" for warning in self.agreed.get("warnings", ())] if own is None else []
         self.alone = name if own is not None else ""
 
     @property
@@ -84,17 +84,17 @@ class Case:
         """The problems in a line of kubectl, without the surrounding text."""
         begins = "The request is invalid" if alone else "Error from server (Invalid)"
         start = f'{begins}: error when {_DOING[self.operation]} "{self.name}.json": admission webhook "'
-        webhook, _, told = line.removeprefix(start).partition('.validate.volcanopy.io" denied the request: ')
+        webhook, _, message = line.removeprefix(start).partition('.validate.volcanopy.io" denied the request: ')
         assert line.startswith(start), line
         assert webhook.isalpha(), line
-        return sorted(told.split("; "))
+        return sorted(message.split("; "))
 
 
 def batches() -> Iterator[list[Case]]:
     """All cases, those together that can be asked at once."""
     ordered = sorted(map(Case, cases()), key=lambda case: json.dumps(case.asking))
-    for _, found in groupby(ordered, key=lambda case: case.asking):
-        yield list(found)
+    for _, result in groupby(ordered, key=lambda case: case.asking):
+        yield list(result)
 
 
 @pytest.mark.slow("calls kubectl for each of 166 cases")
@@ -112,8 +112,8 @@ async def test_kubectl_prints_the_golden_message(played: Stage) -> None:
         try:
             _compare(batch, printed)
         except AssertionError as difference:
-            told = "\n  ".join([*printed.told, str(difference)])
-            wrong.append(f"{', '.join(case.name for case in batch)}: {printed.status}\n  {told}")
+            message = "\n  ".join([*printed.told, str(difference)])
+            wrong.append(f"{', '.join(case.name for case in batch)}: {printed.status}\n  {message}")
     assert not wrong, "\n".join(wrong)
 
 
@@ -133,38 +133,38 @@ def _compare(batch: Sequence[Case], printed: KubectlResult) -> None:
         return
     warnings = list(dict.fromkeys(line for case in batch for line in case.warnings))
     assert [line for line in printed.told if line.startswith("Warning: ")] == warnings
-    told = [line for line in printed.told if not line.startswith("Warning: ")]
+    reported = [line for line in printed.told if not line.startswith("Warning: ")]
     assert (printed.status == 0) == first.allowed
     if not first.allowed:
-        problems = [case.refusal(line, alone=len(batch) == 1) for case, line in zip(batch, told, strict=True)]
+        problems = [case.refusal(line, alone=len(batch) == 1) for case, line in zip(batch, reported, strict=True)]
         assert problems == [sorted(case.agreed["problems"]) for case in batch]
         return
-    assert not told
+    assert not reported
     if first.operation != "DELETE":
-        found = json.loads(printed.out)
-        made = found["items"] if len(batch) > 1 else [found]
-        for case, one in zip(batch, made, strict=True):
-            _filled_in(case, one)
+        document = json.loads(printed.out)
+        made = document["items"] if len(batch) > 1 else [document]
+        for case, entry in zip(batch, made, strict=True):
+            _filled_in(case, entry)
 
 
-def _filled_in(case: Case, found: Json) -> None:
+def _filled_in(case: Case, manifest: Json) -> None:
     """What was agreed to be filled in is there."""
     for operation in case.agreed.get("patch", ()):
-        value: Any = found
+        value: Any = manifest
         for step in operation["path"].split("/")[1:]:
             value = value[step.replace("~1", "/").replace("~0", "~")]
         assert _holds(value, operation["value"], case), (operation, value)
 
 
-def _holds(found: Any, wanted: Any, case: Case) -> bool:
+def _holds(value: Any, wanted: Any, case: Case) -> bool:
     """Whether the expected fields are there; the API server adds defaults, and default groups."""
     if isinstance(wanted, dict):
-        return all(key in found and _holds(found[key], one, case) for key, one in wanted.items())
+        return all(key in value and _holds(value[key], item, case) for key, item in wanted.items())
     if isinstance(wanted, list):
-        return len(found) == len(wanted) and all(_holds(*pair, case) for pair in zip(found, wanted, strict=True))
+        return len(value) == len(wanted) and all(_holds(*pair, case) for pair in zip(value, wanted, strict=True))
     if isinstance(wanted, str) and wanted.startswith("["):
-        return set(json.loads(wanted)) <= set(json.loads(found))
-    return bool(found == wanted)
+        return set(json.loads(wanted)) <= set(json.loads(value))
+    return bool(value == wanted)
 
 
 async def test_admitted_objects_are_stored_as_in_the_golden_files(played: Stage) -> None:

@@ -93,8 +93,8 @@ async def test_only_submitters_submit_and_the_submitter_cannot_be_forged(cluster
             with pytest.raises(ApiError, match="annotation is immutable"):
                 await bob.patch(JOBS, cluster.namespace, "b", forged)
             await bob.patch(JOBS, cluster.namespace, "b", {"metadata": {"annotations": {names.SUBMITTED_BY: None}}})
-            found = await bob.get(JOBS, cluster.namespace, "b")
-            assert found["metadata"]["annotations"][names.SUBMITTED_BY] == "bob"
+            result = await bob.get(JOBS, cluster.namespace, "b")
+            assert result["metadata"]["annotations"][names.SUBMITTED_BY] == "bob"
 
 
 async def test_a_queue_is_changed_by_its_administrators(cluster: Cluster) -> None:
@@ -157,18 +157,18 @@ async def test_of_two_changes_that_exceed_a_sum_together_one_is_rejected(cluster
     children = [f"a-{cluster.namespace}", f"b-{cluster.namespace}"]
     async with admission(cluster):
         await cluster.client.create(QUEUES.raw, None, queue(parent, deserved={"cpu": "10"}))
-        for one in children:
-            await cluster.client.create(QUEUES.raw, None, queue(one, parent=parent, deserved={"cpu": "2"}))
+        for child in children:
+            await cluster.client.create(QUEUES.raw, None, queue(child, parent=parent, deserved={"cpu": "2"}))
         for _ in range(5):
             raised = {"spec": {"deserved": {"cpu": "7"}}}
             outcomes = await asyncio.gather(
-                *(cluster.client.patch(QUEUES.raw, None, one, raised) for one in children), return_exceptions=True
+                *(cluster.client.patch(QUEUES.raw, None, item, raised) for item in children), return_exceptions=True
             )
-            assert sum(isinstance(one, ApiError) for one in outcomes) == 1
-            [refusal] = [one for one in outcomes if isinstance(one, ApiError)]
+            assert sum(isinstance(outcome, ApiError) for outcome in outcomes) == 1
+            [refusal] = [outcome for outcome in outcomes if isinstance(outcome, ApiError)]
             assert "Invalid value: 14: sum of deserved of the child queues" in str(refusal)
-            for one in children:
-                await cluster.client.patch(QUEUES.raw, None, one, {"spec": {"deserved": {"cpu": "2"}}})
+            for child in children:
+                await cluster.client.patch(QUEUES.raw, None, child, {"spec": {"deserved": {"cpu": "2"}}})
 
 
 async def test_a_dry_run_stores_nothing(cluster: Cluster) -> None:
@@ -181,7 +181,7 @@ async def test_a_dry_run_stores_nothing(cluster: Cluster) -> None:
 
 async def _page(cluster: Cluster) -> Any:
     try:
-        found: Json = await cluster.client.get(CONFIG_MAPS, AdmissionSettings().home, PAGE)
+        config_map: Json = await cluster.client.get(CONFIG_MAPS, AdmissionSettings().home, PAGE)
     except NotFound:
         return None
-    return found["data"]
+    return config_map["data"]

@@ -65,4 +65,4 @@ async def test_a_cert_manager_certificate_is_requested_and_watched(cluster: Clus
 def test_the_configurations_name_the_certificate_that_is_injected() -> None:
     for _, made in Registration("", service="system/hooks", inject_from=f"system/{NAME}").configurations():
         assert made["metadata"]["annotations"] == {INJECT: f"system/{NAME}"}
-        assert all("caBundle" not in one["clientConfig"] for one in made["webhooks"])
+        assert all("caBundle" not in webhook["clientConfig"] for webhook in made["webhooks"])

@@ -40,9 +40,9 @@ def trusted(material: Material) -> list[x509.Certificate]:
 
 def is_trusted(material: Material, bundle: str) -> bool:
     """Whether the served certificate was signed by a CA in the bundle."""
-    for one in x509.load_pem_x509_certificates(bundle.encode()):
+    for certificate in x509.load_pem_x509_certificates(bundle.encode()):
         try:
-            leaf(material).verify_directly_issued_by(one)
+            leaf(material).verify_directly_issued_by(certificate)
         except InvalidSignature:
             continue
         return True
@@ -78,14 +78,14 @@ def test_served_certificates_are_trusted_over_thirty_years() -> None:
     """Checked every ten days, with API servers that get the bundle one check later."""
     terms = Terms(lifetime=90 * DAY, authority_lifetime=1000 * DAY)
     material: Material = {}
-    told, authorities, now = "", set(), NOW
+    message, authorities, now = "", set(), NOW
     for _ in range(1100):
-        material = renewed(material, HOSTS, now, told.encode(), terms)
-        assert not told or is_trusted(material, told)
+        material = renewed(material, HOSTS, now, message.encode(), terms)
+        assert not message or is_trusted(material, message)
         assert leaf(material).not_valid_after_utc > now + 10 * DAY
         assert len(trusted(material)) <= 3
         authorities.add(trusted(material)[0].serial_number)
-        told, now = material[TRUSTED], now + 10 * DAY
+        message, now = material[TRUSTED], now + 10 * DAY
     assert len(authorities) > 10
 
 
@@ -105,9 +105,9 @@ async def test_a_server_reloads_its_certificate_while_serving() -> None:
     async def shown() -> bytes:
         client = ssl.create_default_context(cadata=(ring.trusted or b"").decode())
         _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client, server_hostname="localhost")
-        found: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        result: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         writer.close()
-        return found
+        return result
 
     async def quiet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
@@ -142,8 +142,8 @@ async def test_servers_share_one_secret(cluster: Cluster) -> None:
     now += 300 * DAY
     await asyncio.gather(*(ring.renew() for ring in rings))
     assert len({ring.material[CERTIFICATE] for ring in rings}) == 1
-    found: Json = await cluster.client.get(SECRETS, cluster.namespace, SECRET)
-    kept = decoded(found)
+    secret: Json = await cluster.client.get(SECRETS, cluster.namespace, SECRET)
+    kept = decoded(secret)
     assert kept == dict(rings[0].material)
     assert leaf(kept).not_valid_before_utc > NOW + 200 * DAY
 

@@ -29,7 +29,7 @@ def test_only_the_largest_nodes_are_kept() -> None:
     sizes = NodeSizes()
     many = [node(f"n{n}", cpu=str(n % 8 + 1), memory="8Gi") for n in range(100)]
     wide = node("wide", cpu="2", memory="64Gi")
-    sizes.take([Change(ChangeType.ADDED, one) for one in [*many, wide]])
+    sizes.take([Change(ChangeType.ADDED, item) for item in [*many, wide]])
     assert sorted(room["cpu"] for room in sizes.largest()) == [2000, 8000]
     sizes.take([Change(ChangeType.DELETED, wide)])
     assert [room["cpu"] for room in sizes.largest()] == [8000]
@@ -44,9 +44,9 @@ def test_only_the_largest_nodes_are_kept() -> None:
 def test_a_pod_fits_a_node_if_and_only_if_it_fits_one_of_the_largest(
     rooms: list[dict[str, int]], pod: dict[str, int]
 ) -> None:
-    def fits(found: object) -> bool:
-        assert isinstance(found, (list, tuple))
-        return any(all(room.get(key, 0) >= units for key, units in pod.items()) for room in found)
+    def fits(value: object) -> bool:
+        assert isinstance(value, (list, tuple))
+        return any(all(room.get(key, 0) >= units for key, units in pod.items()) for room in value)
 
     assert fits(rooms) == fits(maximal(rooms))
 

@@ -38,12 +38,12 @@ def test_an_equivalent_file_changes_nothing(file: Path) -> None:
 
 def test_an_invalid_file_is_reported_once_and_the_last_valid_one_stays(file: Path) -> None:
     configuration = ConfigFile(file, builtin())
-    with capture_logs() as told:
+    with capture_logs() as logs:
         for space in ("", " "):
             file.write_text(f'actions: "allocat"{space}\ntiers: []\n')
             assert not configuration.reload()
     assert configuration.current.actions == ("allocate",)
-    assert [line["problem"] for line in told] == [
+    assert [line["problem"] for line in logs] == [
         f"{file}: actions: unknown action 'allocat', did you mean 'allocate'?"
     ]
 
@@ -51,9 +51,9 @@ def test_an_invalid_file_is_reported_once_and_the_last_valid_one_stays(file: Pat
 def test_a_removed_and_restored_file_is_loaded_again(file: Path) -> None:
     configuration = ConfigFile(file, builtin())
     file.unlink()
-    with capture_logs() as told:
+    with capture_logs() as logs:
         assert not configuration.reload()
-    assert "cannot be read: No such file" in told[0]["problem"]
+    assert "cannot be read: No such file" in logs[0]["problem"]
     assert configuration.current.actions == ("allocate",)
     file.write_text('actions: "backfill"\ntiers: []\n')
     assert configuration.reload()

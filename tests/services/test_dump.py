@@ -49,8 +49,8 @@ def parsed_state(
     text: str, loads: dict[str, tuple[float, float]] | None = None, previous: datetime | None = None
 ) -> State:
     state = State()
-    for thing in notation.world(text):
-        state.upsert(thing)
+    for obj in notation.world(text):
+        state.upsert(obj)
     if loads is not None:
         moment = NOW - timedelta(seconds=10, microseconds=333)
         state.set_usage({name: (*load, moment) for name, load in loads.items()}, timedelta(seconds=15))
@@ -71,8 +71,8 @@ def again(folder: Path, snapshot: Snapshot, capsys: pytest.CaptureFixture[str]) 
 
 
 def effects(said: Any) -> list[Any]:
-    found: list[Any] = said["effects"]
-    return found
+    result: list[Any] = said["effects"]
+    return result
 
 
 WORLDS = {
@@ -119,11 +119,11 @@ def test_gpu_cards_of_assumed_binds_are_in_the_dump(tmp_path: Path, capsys: pyte
     room = "volcanopy.io/gpu-memory=20 volcanopy.io/gpu-number=2"
     state = parsed_state(f"node n1 cpu=8 {room}\njob a: 1 x cpu=1 volcanopy.io/gpu-memory=6")
     state.assume(schedule(state.snapshot(NOW), parse(CONFIG, builtin())))
-    for thing in notation.world("job b: 1 x cpu=1 volcanopy.io/gpu-memory=6"):
-        state.upsert(thing)
+    for obj in notation.world("job b: 1 x cpu=1 volcanopy.io/gpu-memory=6"):
+        state.upsert(obj)
     first, second = again(tmp_path, state.snapshot(NOW, "s1"), capsys)
     assert first == second
-    (bind,) = [one for one in first if one["effect"] == "Bind"]
+    (bind,) = [item for item in first if item["effect"] == "Bind"]
     assert bind["annotations"]["volcanopy.io/gpu-index"] == "1"
 
 
@@ -136,7 +136,7 @@ def test_evicted_pods_are_marked_in_the_dump(tmp_path: Path, capsys: pytest.Capt
     state.assume(plan)
     first, second = again(tmp_path, state.snapshot(NOW, "s1"), capsys)
     assert first == second
-    assert not [one for one in first if one["effect"] == "Evict"]
+    assert not [item for item in first if item["effect"] == "Evict"]
 
 
 def test_the_cycle_is_a_readable_object_of_the_list(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_the_cycle_is_a_readable_object_of_the_list(tmp_path: Path) -> None:
         NOW, "s1"
     )
     world = dump(tmp_path, snapshot, Plan(()), [])
-    cycle = next(one for one in yaml.safe_load(world.read_text())["items"] if one["kind"] == "SchedulingCycle")
+    cycle = next(obj for obj in yaml.safe_load(world.read_text())["items"] if obj["kind"] == "SchedulingCycle")
     assert cycle["metadata"] == {"name": "s1"}
     assert cycle["now"] == msgspec.to_builtins(NOW)
     moment = (NOW - timedelta(seconds=10, microseconds=333)).timestamp()

@@ -46,15 +46,15 @@ def test_the_example_plugin_is_loaded_by_its_entry_point(tmp_path: Path, monkeyp
     assert project["tool"]["setuptools"]["py-modules"] == [module]
     install(tmp_path, monkeypatch, module, project["project"]["entry-points"])
     shutil.copy(EXAMPLE / f"{module}.py", tmp_path / module)
-    found = registry()
+    result = registry()
     config = parse(
         "actions: allocate\ntiers:\n- plugins:\n  - {name: cheapest, arguments: {cheapest.at-most: 2.5}}\n  - name: gang",
-        found,
+        result,
     )
     prices = {"n1": 2, "n2": 1, "n3": 3}
     nodes = [f"node {name} cpu=2 label.example.com/price-per-hour={price}" for name, price in prices.items()]
     world = "\n".join([*nodes, "job a: 4 x cpu=1", "job b: 1 x cpu=1"])
-    plan = schedule(snapshot(world), config, found)
+    plan = schedule(snapshot(world), config, result)
     assert [effect.node for effect in plan.of(Bind)] == ["n2", "n2", "n1", "n1"]
     assert "1 node(s) exceeded the maximum price" in str(plan)
 
@@ -77,9 +77,9 @@ number = 3
 @pytest.mark.parametrize("value", ["waving:Wave", "waving:wave"])
 def test_an_action_may_be_a_class_or_an_instance(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, monkeypatch, "waving", {ACTIONS: {"wave": value}}, ACTION)
-    found = registry()
-    config = parse("actions: allocate, wave\nconfigurations: [{name: wave, arguments: {times: 2}}]", found)
-    assert not schedule(snapshot("node n1 cpu=1"), config, found).of(Bind)
+    result = registry()
+    config = parse("actions: allocate, wave\nconfigurations: [{name: wave, arguments: {times: 2}}]", result)
+    assert not schedule(snapshot("node n1 cpu=1"), config, result).of(Bind)
 
 
 PLUGIN = """

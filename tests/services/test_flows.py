@@ -54,9 +54,9 @@ class Watched:
         """Wait for a condition on the status of an object; return the object."""
         async with asyncio.timeout(40):
             while True:
-                for key, one in self._reflector.objects.items():
-                    if key.endswith(f"/{name}") and holds(one.get("status") or {}):
-                        return one
+                for key, obj in self._reflector.objects.items():
+                    if key.endswith(f"/{name}") and holds(obj.get("status") or {}):
+                        return obj
                 self._changed.clear()
                 await self._changed.wait()
 
@@ -72,8 +72,8 @@ async def test_a_flow_runs_its_jobs_in_order_across_a_restart(cluster: Cluster) 
         async with Watched.open(cluster, FLOWS) as flows:
             done = await flows.until("f", lambda status: status.get("state", {}).get("phase") == "Succeed")
     assert done["status"]["completedJobs"] == ["f-first", "f-second"]
-    found = await cluster.client.get(TEMPLATES, cluster.namespace, "second")
-    assert found["status"]["jobDependsOnList"] == ["f-second"]
+    result = await cluster.client.get(TEMPLATES, cluster.namespace, "second")
+    assert result["status"]["jobDependsOnList"] == ["f-second"]
 
 
 async def test_a_failed_job_of_a_flow_is_recreated(cluster: Cluster) -> None:

@@ -103,15 +103,15 @@ async def test_problems_are_reported_with_the_right_status_code() -> None:
     async with serving(health, "127.0.0.1", 0) as address:
         assert await ask(address, "/livez") == (200, "ok")
         assert await ask(address, "/healthz") == (200, "ok")
-        told = "[+]cycles ok\n[-]caches failed: not listed yet: pods\nleader: somebody\nreadyz check failed\n"
-        assert await ask(address, "/readyz") == (503, told)
+        message = "[+]cycles ok\n[-]caches failed: not listed yet: pods\nleader: somebody\nreadyz check failed\n"
+        assert await ask(address, "/readyz") == (503, message)
         problems["caches"] = ""
         assert await ask(address, "/readyz") == (200, "ok")
-        told = "[+]cycles ok\n[+]caches ok\nleader: somebody\nreadyz check passed\n"
-        assert await ask(address, "/readyz?verbose") == (200, told)
+        message = "[+]cycles ok\n[+]caches ok\nleader: somebody\nreadyz check passed\n"
+        assert await ask(address, "/readyz?verbose") == (200, message)
         problems["cycles"] = "stuck"
-        told = "[-]cycles failed: stuck\nleader: somebody\nlivez check failed\n"
-        assert await ask(address, "/livez") == (503, told)
+        message = "[-]cycles failed: stuck\nleader: somebody\nlivez check failed\n"
+        assert await ask(address, "/livez") == (503, message)
         assert (await ask(address, "/readyz"))[0] == 503
         assert (await ask(address, "/nothing"))[0] == 404
 
@@ -212,11 +212,11 @@ async def test_a_stuck_scheduler_is_unhealthy_and_stops_in_time(cluster: Cluster
             assert "no successful cycle for" in health.alive()["cycles"]
             assert health.alive()["watches"] == ""
             loop = asyncio.get_running_loop()
-            told = loop.time()
+            moment = loop.time()
             stop.set()
             async with start_scheduler(cluster, elected("stuck")) as (other, _):
                 await until(lambda: other.facts["leader"]().startswith("this process"), 5)
-        assert loop.time() - told < 10
+        assert loop.time() - moment < 10
     finally:
         never.set()
 

@@ -63,18 +63,18 @@ async def found_in(names: set[tuple[str, str]]) -> tuple[set[tuple[str, str]], i
         return not fails(store.snapshot(NOW))
 
     assert not await attempt()
-    found = await isolate(store.quarantine, attempt, "error")
+    result = await isolate(store.quarantine, attempt, "error")
     assert await attempt()
     assert {(entry.kind, entry.key) for entry in store.quarantine.entries()} == {
-        (entry.kind, entry.key) for entry in found
+        (entry.kind, entry.key) for entry in result
     }
-    return {(entry.kind, entry.object.metadata.name) for entry in found}, attempts
+    return {(entry.kind, entry.object.metadata.name) for entry in result}, attempts
 
 
 @pytest.mark.parametrize("name", ["a0", "b9", "a5"])
 async def test_a_single_group_is_found_in_few_attempts(name: str) -> None:
-    found, attempts = await found_in({("PodGroup", name)})
-    assert found == {("PodGroup", name)}
+    result, attempts = await found_in({("PodGroup", name)})
+    assert result == {("PodGroup", name)}
     assert attempts < 15
 
 

@@ -61,7 +61,7 @@ def test_a_late_create_response_does_not_restore_a_pod_missing_in_the_list() -> 
     assert cache.pods_of("u1") == ()
     assert cache.woken == ["ns/j"]
     cache.pod_made("u1", pod("p2", 13))
-    assert [one.metadata.uid for one in cache.pods_of("u1")] == ["p2"]
+    assert [item.metadata.uid for item in cache.pods_of("u1")] == ["p2"]
 
 
 def test_a_watched_object_is_removed_only_by_the_watch() -> None:
@@ -69,7 +69,7 @@ def test_a_watched_object_is_removed_only_by_the_watch() -> None:
     cache.pod_made("u1", pod("p1", 10))
     cache.pod_changes([Change(ChangeType.ADDED, pod("p1", 10))])
     cache.listed("pods", 12)
-    assert [one.metadata.uid for one in cache.pods_of("u1")] == ["p1"]
+    assert [item.metadata.uid for item in cache.pods_of("u1")] == ["p1"]
     cache.pod_changes([Change(ChangeType.DELETED, pod("p1", 14))])
     cache.pod_made("u1", pod("p1", 10))
     assert cache.pods_of("u1") == ()

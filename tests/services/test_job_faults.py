@@ -113,8 +113,8 @@ async def by_hand(cluster: Cluster) -> AsyncIterator[tuple[JobController, Client
         try:
             yield working, client
         finally:
-            for one in tasks:
-                one.cancel()
+            for task in tasks:
+                task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
 

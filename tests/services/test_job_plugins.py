@@ -27,7 +27,7 @@ async def test_an_api_server_accepts_all_plugin_objects_and_each_job_completes(c
         for name, case in CASES.items():
             await cluster.submit(name, *case["spec"]["tasks"], plugins=case["spec"]["plugins"])
         await cluster.until(lambda: all(cluster.phase(name) == "Completed" for name in CASES), 60.0)
-        replicas = sum(one["replicas"] for case in CASES.values() for one in case["spec"]["tasks"])
+        replicas = sum(task["replicas"] for case in CASES.values() for task in case["spec"]["tasks"])
         assert len(cluster.pods) == replicas
 
 

@@ -205,8 +205,8 @@ async def test_a_failing_source_is_reported_once_backs_off_and_keeps_its_last_va
                 await source.told.put(said)
             await source.told.put({"n1": (60.0, 25.0, datetime.now(UTC))})
             await asyncio.wait_for(store.changed.wait(), 5)
-        assert [one["problem"] for one in logs if one["log_level"] == "warning"] == ["no answer", "another fault"]
-        assert [one["event"] for one in logs if one["log_level"] == "info"] == ["node load available again"]
+        assert [log["problem"] for log in logs if log["log_level"] == "warning"] == ["no answer", "another fault"]
+        assert [log["event"] for log in logs if log["log_level"] == "info"] == ["node load available again"]
         failures = follower.pauses[1:6]
         assert all(low / 2 <= pause <= low for pause, low in zip(failures, (1, 2, 4, 8, 16), strict=True))
         assert follower.problem == ""
@@ -317,8 +317,8 @@ async def test_custom_metrics_are_fractions_in_each_served_version() -> None:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         host, port = runner.addresses[0][:2]
         async with Client(Connection(f"http://{host}:{port}")) as client:
-            found = await CustomMetrics(client).measure()
-        assert found == {"n1": (25.0, 50.0, datetime(2030, 1, 1, tzinfo=UTC))}
+            result = await CustomMetrics(client).measure()
+        assert result == {"n1": (25.0, 50.0, datetime(2030, 1, 1, tzinfo=UTC))}
     finally:
         await runner.cleanup()
 

@@ -39,10 +39,10 @@ async def test_rejections_of_the_api_server_are_reported_for_the_template(cluste
         tasks = [task("a"), broken(restartPolicy="Sometimes")]
         with pytest.raises(ApiError) as caught:
             await cluster.client.create(JOBS, cluster.namespace, job(cluster, "j", tasks=tasks, queue="nope"))
-        told = str(caught.value)
-        assert 'spec.tasks[1].template.spec.containers[0].volumeMounts[0].name: Not found: "none"' in told
-        assert 'spec.tasks[1].template.spec.restartPolicy: Unsupported value: "Sometimes"' in told
-        assert 'spec.queue: Not found: queue "nope"' in told
+        message = str(caught.value)
+        assert 'spec.tasks[1].template.spec.containers[0].volumeMounts[0].name: Not found: "none"' in message
+        assert 'spec.tasks[1].template.spec.restartPolicy: Unsupported value: "Sometimes"' in message
+        assert 'spec.queue: Not found: queue "nope"' in message
 
 
 async def test_templates_and_cron_jobs_are_dry_run(cluster: Cluster) -> None:
@@ -92,8 +92,8 @@ async def test_additions_of_plugins_and_volumes_are_part_of_the_dry_run(cluster:
         volumes = [{"mountPath": "/data", "volumeClaim": {"accessModes": ["ReadWriteOnce"]}}]
         volumes[0]["volumeClaim"]["resources"] = {"requests": {"storage": "1Gi"}}  # type: ignore[index]
         plugins = {"mpi": ["--master=mpimaster", "--worker=mpiworker"], "env": []}
-        found = job(cluster, "full", tasks=tasks, volumes=volumes, plugins=plugins)
-        assert await cluster.client.try_create(JOBS, cluster.namespace, found) == ()
+        result = job(cluster, "full", tasks=tasks, volumes=volumes, plugins=plugins)
+        assert await cluster.client.try_create(JOBS, cluster.namespace, result) == ()
 
 
 async def test_rules_of_the_namespace_are_reported(cluster: Cluster) -> None:
@@ -108,7 +108,9 @@ async def test_rules_of_the_namespace_are_reported(cluster: Cluster) -> None:
 
 
 async def _enforce(cluster: Cluster, mode: str) -> None:
-    labels = {f"pod-security.kubernetes.io/{one}": "restricted" if one == mode else None for one in ("warn", "enforce")}
+    labels = {
+        f"pod-security.kubernetes.io/{item}": "restricted" if item == mode else None for item in ("warn", "enforce")
+    }
     await cluster.client.patch(NAMESPACES, None, cluster.namespace, {"metadata": {"labels": labels}})
 
 
@@ -117,7 +119,7 @@ async def test_an_exhausted_quota_is_a_warning(cluster: Cluster) -> None:
     async with admission(cluster):
         quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": 0}}}
         await cluster.client.create(QUOTAS, cluster.namespace, quota)
-        await cluster.all_of(QUOTAS, lambda found: any(one.get("status", {}).get("hard") for one in found))
+        await cluster.all_of(QUOTAS, lambda quotas: any(item.get("status", {}).get("hard") for item in quotas))
         (warning,) = await cluster.client.try_create(JOBS, cluster.namespace, job(cluster, "j"))
         assert "the API server currently rejects the pod: exceeded quota: q, requested: pods=1" in warning
 

@@ -56,20 +56,20 @@ async def create(cluster: Cluster, *pods: Json) -> None:
     pending = iter(pods)
 
     async def some() -> None:
-        for one in pending:
-            await cluster.client.create(PODS.raw, cluster.namespace, one)
+        for item in pending:
+            await cluster.client.create(PODS.raw, cluster.namespace, item)
 
     await asyncio.gather(*(some() for _ in range(32)))
 
 
-def group_of(one: Json) -> str:
+def group_of(obj: Json) -> str:
     """The PodGroup that a pod names."""
-    return str((one["metadata"].get("annotations") or {}).get(names.GROUP_NAME, ""))
+    return str((obj["metadata"].get("annotations") or {}).get(names.GROUP_NAME, ""))
 
 
 def named(pods: Iterable[Json]) -> set[str]:
     """The PodGroups that pods name."""
-    return {group_of(one) for one in pods}
+    return {group_of(pod) for pod in pods}
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ async def test_the_group_of_a_pod_is_recreated_while_the_pod_exists_and_deleted_
         first = cluster.groups["bare"]["metadata"]
         await cluster.client.delete(POD_GROUPS, cluster.namespace, first["name"])
         await cluster.until(
-            lambda: [one["metadata"]["uid"] for one in cluster.groups.values()] not in ([], [first["uid"]])
+            lambda: [group["metadata"]["uid"] for group in cluster.groups.values()] not in ([], [first["uid"]])
         )
         await cluster.set_pod("bare", "Succeeded")
         await cluster.client.delete(PODS, cluster.namespace, "bare", grace=0)

@@ -33,10 +33,10 @@ def raising(name: str, parent: str, cpu: int, operation: str = "UPDATE") -> Json
 @pytest.fixture
 async def family(cluster: Cluster) -> list[str]:
     """A queue of ten with two parts of two each."""
-    parent, *children = (f"{one}-{cluster.namespace}" for one in "pab")
+    parent, *children = (f"{item}-{cluster.namespace}" for item in "pab")
     await cluster.client.create(QUEUES.raw, None, queue(parent, deserved={"cpu": 10}))
-    for one in children:
-        await cluster.client.create(QUEUES.raw, None, queue(one, parent=parent, deserved={"cpu": 2}))
+    for child in children:
+        await cluster.client.create(QUEUES.raw, None, queue(child, parent=parent, deserved={"cpu": 2}))
     return [parent, *children]
 
 

@@ -103,7 +103,7 @@ class Queues:
         try:
             async with asyncio.timeout(20):
                 while True:
-                    said = [one["message"] for one in reflector.objects.values() if one["reason"] == reason]
+                    said = [obj["message"] for obj in reflector.objects.values() if obj["reason"] == reason]
                     if said:
                         return said
                     changed.clear()
@@ -195,7 +195,7 @@ async def test_opening_a_child_of_a_closed_queue_is_rejected_with_a_reason(queue
         await queues.ask("CloseQueue", "a")
         await queues.until(lambda: queues.states("a", "a1") == ["Closed", "Closed"])
         await queues.ask("OpenQueue", "a1")
-        (told,) = await queues.events("a1", "CommandRejected")
-        assert f'parent queue "{queues.name("a")}" is Closed: open it first' in told
+        (event,) = await queues.events("a1", "CommandRejected")
+        assert f'parent queue "{queues.name("a")}" is Closed: open it first' in event
         await queues.until(lambda: not list(queues.commands()))
         assert queues.states("a1") == ["Closed"]

@@ -18,8 +18,8 @@ def body(**request: Any) -> bytes:
 
 
 def test_a_review_is_read_as_it_is() -> None:
-    found = read(body(uid="u", object={"spec": {"a": [1, 2]}}))
-    assert found["request"] == {"uid": "u", "object": {"spec": {"a": [1, 2]}}}
+    result = read(body(uid="u", object={"spec": {"a": [1, 2]}}))
+    assert result["request"] == {"uid": "u", "object": {"spec": {"a": [1, 2]}}}
 
 
 @pytest.mark.parametrize("sent", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"request":' + b"[," * 50_000])
@@ -47,24 +47,28 @@ def test_values_outside_of_the_object_count(sent: bytes) -> None:
 def test_the_old_and_the_new_object_have_separate_limits() -> None:
     half = {"spec": DENSE[: MOST_VALUES // 3]}
     said = {"uid": "u", "operation": "UPDATE", "kind": {"kind": "Queue", "group": "g"}, "dryRun": True}
-    found = read(body(**said, object=half, oldObject=half, userInfo={"username": "a"}))["request"]
-    assert found["object"] == found["oldObject"] == half
-    assert found["userInfo"] == {"username": "a"}
-    assert {key: found[key] for key in said} == said
+    request = read(body(**said, object=half, oldObject=half, userInfo={"username": "a"}))["request"]
+    assert request["object"] == request["oldObject"] == half
+    assert request["userInfo"] == {"username": "a"}
+    assert {key: request[key] for key in said} == said
 
 
 def test_an_object_with_too_many_values_can_be_deleted() -> None:
-    found = read(body(uid="u", operation="DELETE", name="q", object=None, oldObject={"spec": DENSE}))["request"]
-    assert (found["name"], found["object"], found["oldObject"]) == ("q", None, None)
+    request = read(body(uid="u", operation="DELETE", name="q", object=None, oldObject={"spec": DENSE}))["request"]
+    assert (request["name"], request["object"], request["oldObject"]) == ("q", None, None)
 
 
 @settings(max_examples=50, suppress_health_check=list(HealthCheck), deadline=None)
-@given(st.recursive(st.none() | st.text(), lambda one: st.lists(one) | st.dictionaries(st.text(), one), max_leaves=20))
+@given(
+    st.recursive(
+        st.none() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20
+    )
+)
 def test_the_estimate_is_an_upper_bound_of_the_values(value: Any) -> None:
     from volcanopy.services.admission.request_limits import _values
 
-    def count(found: Any) -> int:
-        inner = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
+    def count(result: Any) -> int:
+        inner = result.values() if isinstance(result, dict) else result if isinstance(result, list) else ()
         return 1 + sum(map(count, inner))
 
     assert count(value) <= _values(msgspec.json.encode(value)) + 1

@@ -73,13 +73,13 @@ async def test_a_gang_is_admitted_placed_and_reported(cluster: Cluster) -> None:
             return (await cluster.client.get(QUEUES, None, "default")).status.allocated.get("cpu") == "3"
 
         await cluster.until(counted, QUEUES)
-    assert [one.type for one in (await cluster.get_group("a")).status.conditions] == ["Scheduled"]
+    assert [condition.type for condition in (await cluster.get_group("a")).status.conditions] == ["Scheduled"]
 
 
 async def test_the_root_and_the_default_queue_are_made_open_and_once(cluster: Cluster) -> None:
     """Two schedulers start at the same moment; neither stumbles over the other's queue."""
     async with scheduling(cluster), scheduling(cluster):
-        queues = {one.metadata.name: one for one in (await cluster.client.list(QUEUES)).items}
+        queues = {queue.metadata.name: queue for queue in (await cluster.client.list(QUEUES)).items}
     assert set(queues) == {"root", "default"}
     assert queues["root"].spec.reclaimable is False
     assert {queue.status.state for queue in queues.values()} == {"Open"}
@@ -211,9 +211,9 @@ class Failing:
 async def first_report(folder: Path) -> dict[str, Any]:
     """The first report, as soon as the file exists."""
     async with asyncio.timeout(20):
-        while not (found := _reports(folder)):  # noqa: ASYNC110
+        while not (reports := _reports(folder)):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-    return found[0]
+    return reports[0]
 
 
 def _reports(folder: Path) -> list[dict[str, Any]]:
@@ -230,7 +230,7 @@ async def test_an_invalid_plan_is_dumped_not_applied_and_scheduling_continues(cl
     async with scheduling(cluster, settings, builtin().with_actions(careless)):
         report = await first_report(tmp_path / "dumps")
         assert report["problems"][0] == "node n1 is overcommitted: 3 of 2 cpu"
-        assert len([one for one in report["plan"]["effects"] if one["effect"] == "Bind"]) == 3
+        assert len([effect for effect in report["plan"]["effects"] if effect["effect"] == "Bind"]) == 3
         assert await cluster.where() == {}
         careless.careful = True
         await cluster.node("n2", cpu="2")

@@ -127,7 +127,7 @@ job c queue=idle phase=Pending min=1 minres.cpu=1: 1 x cpu=1 gated
 
 def store_of(text: str = WORLD) -> Store:
     store = Store()
-    store.take([Change(ChangeType.ADDED, thing) for thing in world(text)])
+    store.take([Change(ChangeType.ADDED, obj) for obj in world(text)])
     return store
 
 
@@ -292,9 +292,9 @@ async def test_queue_statuses_are_written_up_to_the_root_and_only_on_change(clus
         wanted = {"allocated": {"cpu": "4"}, "waiting": {"cpu": "4"}, "share": "1.00"}
 
         async def message_written() -> bool:
-            found = {one.metadata.name: one.status for one in (await cluster.client.list(QUEUES)).items}
+            result = {queue.metadata.name: queue.status for queue in (await cluster.client.list(QUEUES)).items}
             held = {"cpu": "4", "pods": "4"}
-            return all(found[name].allocated == found[name].waiting == held for name in ("dev", "eng", "root"))
+            return all(result[name].allocated == result[name].waiting == held for name in ("dev", "eng", "root"))
 
         await cluster.until(message_written, QUEUES)
         status = (await cluster.client.get(QUEUES, None, "eng")).status

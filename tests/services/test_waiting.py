@@ -36,11 +36,11 @@ def job(name: str, phase: str = "", user: User = ANA, queue: str = "q") -> Queue
 
 def counts_after(waiting: WaitingJobs, *things: PodGroup | QueuedJob, gone: bool = False) -> Counter[tuple[str, User]]:
     kind = ChangeType.DELETED if gone else ChangeType.MODIFIED
-    for thing in things:
-        if isinstance(thing, QueuedJob):
-            waiting.take_jobs([Change(kind, slim_job(thing))])
+    for obj in things:
+        if isinstance(obj, QueuedJob):
+            waiting.take_jobs([Change(kind, slim_job(obj))])
         else:
-            waiting.take_groups([Change(kind, thing)])
+            waiting.take_groups([Change(kind, obj)])
     return waiting.count
 
 
@@ -70,7 +70,7 @@ def test_a_job_whose_pod_group_is_gone_waits_again_for_another() -> None:
 def test_cached_objects_have_their_submitter() -> None:
     slim = slim_meta(group("a-1", "Pending", job="a").metadata)
     assert slim.annotations == notes(ANA)
-    assert [one.name for one in slim.owner_references] == ["a"]
+    assert [owner_reference.name for owner_reference in slim.owner_references] == ["a"]
 
 
 @given(st.integers(0, 10**9))
@@ -94,7 +94,7 @@ def test_the_count_equals_a_recount_after_any_events(seed: int) -> None:
             counts_after(waiting, jobs.pop(other.metadata.key, other) if gone else other, gone=gone)
             if not gone:
                 jobs[other.metadata.key] = other
-    owned = {f"team/{owner.name}" for one in groups.values() for owner in one.metadata.owner_references}
+    owned = {f"team/{owner.name}" for group in groups.values() for owner in group.metadata.owner_references}
     wanted: Counter[tuple[str, User]] = Counter()
     for one in groups.values():
         user = ANA if one.metadata.annotations == notes(ANA) else BO

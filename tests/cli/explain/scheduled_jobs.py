@@ -48,12 +48,12 @@ class Place:
         try:
             async with asyncio.timeout(seconds):
                 while True:
-                    by_name = {one["metadata"]["name"]: one for one in reflector.objects.values()}
-                    found = {
+                    by_name = {obj["metadata"]["name"]: obj for obj in reflector.objects.values()}
+                    result = {
                         job: by_name.get(self.groups[job], {}).get("status", {}).get("explanation") for job in jobs
                     }
-                    if all(found.values()):
-                        return {job: said for job, said in found.items() if said}
+                    if all(result.values()):
+                        return {job: said for job, said in result.items() if said}
                     changed.clear()
                     await changed.wait()
         finally:
@@ -90,17 +90,17 @@ async def scheduled_world(text: str, configuration: str, folder: Path) -> AsyncI
 
 async def _create_objects(client: Client, text: str) -> dict[str, str]:
     things = world(text)
-    groups = {thing.metadata.name: await _job(client, thing) for thing in things if isinstance(thing, core.PodGroup)}
-    for thing in things:
-        kind = _KINDS[type(thing)]
-        body: Json = {"apiVersion": kind.api_version, "kind": kind.kind, **msgspec.to_builtins(thing)}
+    groups = {item.metadata.name: await _job(client, item) for item in things if isinstance(item, core.PodGroup)}
+    for obj in things:
+        kind = _KINDS[type(obj)]
+        body: Json = {"apiVersion": kind.api_version, "kind": kind.kind, **msgspec.to_builtins(obj)}
         metadata = {key: value for key, value in body["metadata"].items() if key not in {"uid", "resourceVersion"}}
         body["metadata"] = metadata
         for key in ("annotations", "labels"):
             if names.GROUP_NAME in metadata.get(key, {}):
                 metadata[key] = metadata[key] | {names.GROUP_NAME: groups[metadata[key][names.GROUP_NAME]]}
-        if isinstance(thing, core.PodGroup):
-            metadata["name"] = groups[thing.metadata.name]
+        if isinstance(obj, core.PodGroup):
+            metadata["name"] = groups[obj.metadata.name]
         _fill(body)
         status = body.pop("status", None) if kind.kind != "Node" else None
         try:

@@ -95,18 +95,18 @@ def pods(manifest: Json, registry: Registry = JOB_PLUGINS) -> dict[str, Json]:
     read = BatchJob.read(manifest)
     plugins = plugins_of(read, registry)
     made = [
-        pod(read, BatchJobStatus(), one, index, plugins) for one in read.spec.tasks for index in range(one.replicas)
+        pod(read, BatchJobStatus(), task, index, plugins) for task in read.spec.tasks for index in range(task.replicas)
     ]
-    return {one["metadata"]["name"]: one for one in made}
+    return {entry["metadata"]["name"]: entry for entry in made}
 
 
 def objects(manifest: Json, registry: Registry = JOB_PLUGINS) -> dict[str, Json]:
     """All objects of a job's plugins, by ``Kind/name``."""
     made = [needed.manifest for plugin in active_plugins(manifest, registry) for needed in plugin.objects()]
-    return {f"{one['kind']}/{one['metadata']['name']}": one for one in made}
+    return {f"{entry['kind']}/{entry['metadata']['name']}": entry for entry in made}
 
 
-def environment(found: Json, container: str = "main") -> dict[str, str]:
+def environment(manifest: Json, container: str = "main") -> dict[str, str]:
     """What a container is given as text."""
-    one = next(one for one in found["spec"]["containers"] if one["name"] == container)
-    return {entry["name"]: entry["value"] for entry in one.get("env") or () if "value" in entry}
+    item = next(element for element in manifest["spec"]["containers"] if element["name"] == container)
+    return {entry["name"]: entry["value"] for entry in item.get("env") or () if "value" in entry}

@@ -34,7 +34,7 @@ def torch_env(environment: dict[str, str]) -> Rendezvous:
 
 def openmpi_hostfile(text: str) -> dict[str, int]:
     """Hosts and their slots: a line for each, ``#`` begins a comment, ``slots=n`` and ``max_slots=n`` may follow."""
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for line in text.splitlines():
         words = line.partition("#")[0].split()
         if not words:
@@ -43,19 +43,19 @@ def openmpi_hostfile(text: str) -> dict[str, int]:
         options = dict(word.split("=", 1) for word in said)
         if unknown := set(options) - {"slots", "max_slots", "max-slots"}:
             raise ValueError(f"unknown option {min(unknown)}")
-        found[host] = found.get(host, 0) + int(options.get("slots", 1))
-    return found
+        result[host] = result.get(host, 0) + int(options.get("slots", 1))
+    return result
 
 
 def openmpi_host(text: str) -> dict[str, int]:
     """Hosts and their slots, as ``mpirun --host`` takes them: by comma, each with one slot without ``:n``."""
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for word in text.split(","):
         host, _, slots = word.partition(":")
         if not host:
             raise ValueError("a host has no name")
-        found[host] = found.get(host, 0) + int(slots or 1)
-    return found
+        result[host] = result.get(host, 0) + int(slots or 1)
+    return result
 
 
 TF_TYPES = {"chief", "worker", "ps", "evaluator"}

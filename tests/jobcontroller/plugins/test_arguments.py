@@ -100,8 +100,8 @@ def test_a_plugin_enables_its_dependencies(name: str, brings: set[str]) -> None:
 
 
 def test_an_enabled_dependency_keeps_the_arguments_of_the_job() -> None:
-    found = active_plugins(job(named("master", 1), plugins={"mpi": [], "ssh": ["--ssh-port=2022"]}))
-    assert next(plugin for plugin in found if plugin.name == "ssh").arguments.ssh_port == 2022
+    result = active_plugins(job(named("master", 1), plugins={"mpi": [], "ssh": ["--ssh-port=2022"]}))
+    assert next(plugin for plugin in result if plugin.name == "ssh").arguments.ssh_port == 2022
 
 
 def test_objects_of_dependencies_are_created_listed_and_deleted() -> None:
@@ -206,13 +206,13 @@ class Next(Base):
 
 def test_plugins_may_inherit_from_and_depend_on_each_other() -> None:
     registry = {"base": Base, "next": Next}
-    found = plugins_of(BatchJob.read(job(plugins={"next": ["--leader=a"]})), registry)
-    assert [(plugin.name, plugin.arguments.leader) for plugin in found] == [("base", "leader"), ("next", "a")]
+    result = plugins_of(BatchJob.read(job(plugins={"next": ["--leader=a"]})), registry)
+    assert [(plugin.name, plugin.arguments.leader) for plugin in result] == [("base", "leader"), ("next", "a")]
 
 
 def test_plugins_create_only_objects_that_the_controller_supports() -> None:
-    told = "no Deployment can be made for a job: it must be one of ConfigMap, Secret, Service, NetworkPolicy, "
-    with pytest.raises(PluginError, match=told):
+    message = "no Deployment can be made for a job: it must be one of ConfigMap, Secret, Service, NetworkPolicy, "
+    with pytest.raises(PluginError, match=message):
         Needed({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}})
     assert set(OBJECT_KINDS) == set(_OBJECTS)
 

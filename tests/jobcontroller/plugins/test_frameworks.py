@@ -35,12 +35,12 @@ def own_address(pod: Json) -> str:
 @given(masters=st.integers(1, 4), workers=st.integers(0, 6))
 def test_torch_meets_at_the_first_master_with_every_rank_once(masters: int, workers: int) -> None:
     manifest = job(named("master", masters), named("worker", workers), plugins={"pytorch": []})
-    found = {name: torch_env(environment(pod)) for name, pod in pods(manifest).items()}
-    assert sorted(one.rank for one in found.values()) == list(range(masters + workers))
-    assert {(one.address, one.port, one.world_size) for one in found.values()} == {
+    result = {name: torch_env(environment(pod)) for name, pod in pods(manifest).items()}
+    assert sorted(item.rank for item in result.values()) == list(range(masters + workers))
+    assert {(item.address, item.port, item.world_size) for item in result.values()} == {
         ("job-master-0.job", 23456, masters + workers)
     }
-    assert found["job-master-0"].rank == 0
+    assert result["job-master-0"].rank == 0
     assert "job-master-0.job" in hosts(manifest)
 
 
@@ -96,9 +96,11 @@ def test_the_hosts_file_of_svc_is_a_hostfile_too() -> None:
 def test_the_hostfile_lies_where_the_master_looks_and_only_there() -> None:
     made = pods(CASES["mpi"])
     (mount,) = (
-        one for one in made["job-master-0"]["spec"]["containers"][0]["volumeMounts"] if one["mountPath"] == "/etc/mpi"
+        volume_mount
+        for volume_mount in made["job-master-0"]["spec"]["containers"][0]["volumeMounts"]
+        if volume_mount["mountPath"] == "/etc/mpi"
     )
-    (volume,) = (one for one in made["job-master-0"]["spec"]["volumes"] if one["name"] == mount["name"])
+    (volume,) = (item for item in made["job-master-0"]["spec"]["volumes"] if item["name"] == mount["name"])
     assert volume["configMap"] == {"name": "job-mpi"}
     assert "job-mpi" not in json.dumps(made["job-worker-0"])
 
@@ -188,8 +190,8 @@ def test_a_single_pod_has_no_cluster_configuration() -> None:
 
 def test_jax_processes_are_numbered_and_the_first_is_the_coordinator() -> None:
     made = pods(CASES["jax"])
-    told = {name: jax_initialize(environment(pod)) for name, pod in made.items()}
-    assert told == {f"job-worker-{index}": ("job-worker-0.job:6666", 2, index) for index in (0, 1)}
+    reported = {name: jax_initialize(environment(pod)) for name, pod in made.items()}
+    assert reported == {f"job-worker-{index}": ("job-worker-0.job:6666", 2, index) for index in (0, 1)}
     assert [bool(pod["spec"]["containers"][0].get("ports")) for pod in made.values()] == [True, False]
 
 

@@ -26,8 +26,8 @@ def test_the_reference_is_up_to_date() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_object_is_owned_by_the_job(name: str) -> None:
-    for found in objects(CASES[name]).values():
-        (owner,) = found["metadata"]["ownerReferences"]
+    for obj in objects(CASES[name]).values():
+        (owner,) = obj["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"], owner["controller"]) == ("BatchJob", "u1", True)
-        assert found["metadata"]["namespace"] == "ns"
-        assert found["metadata"]["labels"] == {"volcanopy.io/job-name": "job"}
+        assert obj["metadata"]["namespace"] == "ns"
+        assert obj["metadata"]["labels"] == {"volcanopy.io/job-name": "job"}

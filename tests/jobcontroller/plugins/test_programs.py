@@ -88,4 +88,4 @@ def test_the_init_container_changes_neither_requests_nor_qos_class() -> None:
 def test_an_existing_wait_container_is_not_added_again() -> None:
     worker = named("worker", 1, initContainers=[{"name": WAITING, "image": "mine"}])
     made = pods(job(task("master"), worker, plugins={"pytorch": ["--wait-master-enabled"]}))
-    assert [one["image"] for one in made["job-worker-0"]["spec"]["initContainers"]] == ["mine"]
+    assert [init_container["image"] for init_container in made["job-worker-0"]["spec"]["initContainers"]] == ["mine"]

@@ -65,11 +65,11 @@ _Dumper.add_representer(str, _text)
 
 def golden(manifest: Json) -> str:
     """A job, its pods and the objects; of their metadata, what plugins have no part in is left out."""
-    told = {key: manifest["metadata"][key] for key in ("name", "namespace")}
-    job = {"apiVersion": manifest["apiVersion"], "kind": "BatchJob", "metadata": told, "spec": manifest["spec"]}
+    reported = {key: manifest["metadata"][key] for key in ("name", "namespace")}
+    job = {"apiVersion": manifest["apiVersion"], "kind": "BatchJob", "metadata": reported, "spec": manifest["spec"]}
     bare = pods(manifest | {"spec": manifest["spec"] | {"plugins": {}}})
     made = [pod | {"metadata": _added(bare[name]["metadata"], pod["metadata"])} for name, pod in pods(manifest).items()]
-    kept = [one | {"metadata": {"name": one["metadata"]["name"]}} for one in objects(manifest).values()]
+    kept = [obj | {"metadata": {"name": obj["metadata"]["name"]}} for obj in objects(manifest).values()]
     return yaml.dump_all([job, *made, *kept], Dumper=_Dumper, sort_keys=False, width=120)
 
 
@@ -125,10 +125,10 @@ def _additions(name: str) -> Iterator[str]:
     bare = {key: type(key, (plugin,), {"implies": ()}) for key, plugin in alone.items()}
     job = CASES[name]
     before, after = pods(job | {"spec": job["spec"] | {"plugins": {}}}), pods(job, bare)
-    found = {what: "" for one in after for what in _differences(before[one], after[one])}
+    result = {what: "" for item in after for what in _differences(before[item], after[item])}
     for needed in (needed.manifest for plugin in active_plugins(job, bare) for needed in plugin.objects()):
-        found[f"{needed['kind']} `{re.sub(r'^job', '<job>', needed['metadata']['name'])}`"] = ""
-    yield from (f"- {what}" for what in found)
+        result[f"{needed['kind']} `{re.sub(r'^job', '<job>', needed['metadata']['name'])}`"] = ""
+    yield from (f"- {what}" for what in result)
 
 
 def _differences(before: Json, after: Json) -> Iterator[str]:

@@ -45,9 +45,9 @@ class Place:
         """Everything that comes back on one connection until the server closes it."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         writer.write(sent)
-        found = await reader.read()
+        result = await reader.read()
         writer.close()
-        return found
+        return result
 
 
 @pytest.fixture
@@ -61,13 +61,13 @@ async def place() -> AsyncIterator[Place]:
 
 def bodies(answers: bytes) -> list[bytes]:
     """The bodies of answers with a length, in their order."""
-    found = []
+    result = []
     while answers:
         head, _, answers = answers.partition(b"\r\n\r\n")
         length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-        found.append(answers[:length])
+        result.append(answers[:length])
         answers = answers[length:]
-    return found
+    return result
 
 
 LAST = b"GET /last HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"

@@ -216,8 +216,8 @@ def test_kubectl_migrates_the_fields_of_client_side_apply() -> None:
     live = client_side(deployment())
     taken = put(live, deployment(replicas=3))
     assert taken["spec"]["replicas"] == 3
-    told = json.loads(taken["metadata"]["annotations"][LAST_APPLIED])
-    assert told == deployment(replicas=3)
+    document = json.loads(taken["metadata"]["annotations"][LAST_APPLIED])
+    assert document == deployment(replicas=3)
     with pytest.raises(ApplyConflict):
         put(live, deployment(replicas=3), "other")
 
@@ -295,8 +295,8 @@ trees: st.SearchStrategy[dict[str, Any]] = st.recursive(
 
 def tidy(tree: dict[str, Any]) -> dict[str, Any]:
     """A tree as the functions make them: `.` is a leaf and stands only beside other keys."""
-    found = {key: tidy(below) for key, below in tree.items() if key != "."}
-    return {".": {}, **found} if "." in tree and found else found
+    result = {key: tidy(below) for key, below in tree.items() if key != "."}
+    return {".": {}, **result} if "." in tree and result else result
 
 
 sets = st.dictionaries(st.sampled_from(["f:a", "f:b", "f:c"]), trees.map(tidy), max_size=3)

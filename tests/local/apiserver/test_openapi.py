@@ -72,9 +72,9 @@ def test_every_reference_resolves() -> None:
         (JOB.group, JOB.version, [JOB]),
     ):
         built = document(group, version, kinds, DEFINITIONS)
-        found = {reference.removeprefix("#/components/schemas/") for reference in references(built)}
-        assert found
-        assert found <= built["components"]["schemas"].keys()
+        result = {reference.removeprefix("#/components/schemas/") for reference in references(built)}
+        assert result
+        assert result <= built["components"]["schemas"].keys()
         json.dumps(built)
 
 

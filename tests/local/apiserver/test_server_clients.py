@@ -157,7 +157,7 @@ async def test_kopf_serves_custom_resources(server: ApiServer, client: Client) -
     """Creation, update and deletion handlers with kopf's own annotations and finalizers."""
     await client.create(DEFINITIONS, WIDGET_DEFINITION)
     registry = kopf.OperatorRegistry()
-    told: list[str] = []
+    reported: list[str] = []
     deleted = asyncio.Event()
 
     @kopf.on.login(registry=registry)
@@ -166,16 +166,16 @@ async def test_kopf_serves_custom_resources(server: ApiServer, client: Client) -
 
     @kopf.on.create("contract.example.io", "v1", "widgets", registry=registry)
     async def created(name: str, patch: kopf.Patch, **_: Any) -> None:
-        told.append(f"created {name}")
+        reported.append(f"created {name}")
         patch.status["replicas"] = 1
 
     @kopf.on.update("contract.example.io", "v1", "widgets", registry=registry)
     async def updated(name: str, **_: Any) -> None:
-        told.append(f"updated {name}")
+        reported.append(f"updated {name}")
 
     @kopf.on.delete("contract.example.io", "v1", "widgets", registry=registry)
     async def gone(name: str, **_: Any) -> None:
-        told.append(f"deleted {name}")
+        reported.append(f"deleted {name}")
         deleted.set()
 
     settings = kopf.OperatorSettings()
@@ -195,7 +195,7 @@ async def test_kopf_serves_custom_resources(server: ApiServer, client: Client) -
             while (await watch.next(10))["object"].get("status", {}).get("replicas") != 1:
                 pass
             await client.patch(f"{WIDGETS}/w", {"spec": {"replicas": 2}})
-            while "updated w" not in told:
+            while "updated w" not in reported:
                 await watch.next(10)
             await client.delete(f"{WIDGETS}/w")
             await asyncio.wait_for(deleted.wait(), 10)
@@ -203,7 +203,7 @@ async def test_kopf_serves_custom_resources(server: ApiServer, client: Client) -
     finally:
         stop.set()
         await asyncio.wait_for(operator, 15)
-    assert told == ["created w", "updated w", "deleted w"]
+    assert reported == ["created w", "updated w", "deleted w"]
 
 
 async def test_the_watch_of_a_disconnected_client_ends(server: ApiServer, client: Client) -> None:

@@ -56,8 +56,8 @@ async def test_selectable_fields_can_be_used_in_field_selectors(client: Client) 
     await client.create(DEFINITIONS, definition("v1"))
     await client.create(THINGS, thing("a", size=3))
     await client.create(THINGS, thing("b"))
-    found = await client.get(f"{THINGS}?fieldSelector=spec.size%3D1")
-    assert [item["metadata"]["name"] for item in found["items"]] == ["b"]
+    result = await client.get(f"{THINGS}?fieldSelector=spec.size%3D1")
+    assert [item["metadata"]["name"] for item in result["items"]] == ["b"]
 
 
 async def test_a_definition_is_deleted_after_its_objects(client: Client) -> None:

@@ -159,8 +159,8 @@ async def test_operations_and_subresources_are_matched(client: Client, hook: Hoo
     await client.create(MAPS, map_of("m"))
     await client.patch(f"{MAPS}/m", {"data": {"k": "w"}})
     await client.delete(f"{MAPS}/m")
-    told = [(r["operation"], r["kind"]["kind"], r.get("subResource", "")) for r in hook.asked]
-    assert told == [
+    reported = [(r["operation"], r["kind"]["kind"], r.get("subResource", "")) for r in hook.asked]
+    assert reported == [
         ("CREATE", "Binding", "binding"),
         ("UPDATE", "Pod", "status"),
         ("CREATE", "ConfigMap", ""),
@@ -215,6 +215,6 @@ async def test_webhooks_get_the_user_info(hook: Hook) -> None:
         code, body = await nobody.ask("GET", MAPS)
         assert (code, body["reason"]) == (401, "Unauthorized")
     finally:
-        for one in (admin, ann, nobody):
-            await one.close()
+        for item in (admin, ann, nobody):
+            await item.close()
         await server.stop()

@@ -45,13 +45,13 @@ def test_every_past_version_can_be_read_until_it_is_compacted(changes: list[tupl
             store.put(bucket, _body(namespace, name, node))
         elif entry is not None:
             store.remove(bucket, entry)
-        moments[store.version] = [one.raw for one in bucket.entries()]
+        moments[store.version] = [item.raw for item in bucket.entries()]
     for version, seen in moments.items():
         if version < bucket.compacted:
             with pytest.raises(ApiError, match="too old"):
                 bucket.entries_at(version)
         else:
-            assert [one.raw for one in bucket.entries_at(version)] == seen
+            assert [item.raw for item in bucket.entries_at(version)] == seen
             assert [event.version for event in bucket.since(version)] == [
                 event.version for event in bucket.history if event.version > version
             ]

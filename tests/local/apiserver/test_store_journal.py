@@ -63,8 +63,8 @@ async def test_a_killed_server_keeps_all_confirmed_writes(tmp_path: Path) -> Non
     await client.close()
 
     server, client = await _serve(path)
-    found = [item["metadata"]["uid"] for item in (await client.get(MAPS))["items"]]
-    assert sorted(found) == sorted(confirmed)
+    result = [item["metadata"]["uid"] for item in (await client.get(MAPS))["items"]]
+    assert sorted(result) == sorted(confirmed)
     await client.close()
     await server.stop()
 

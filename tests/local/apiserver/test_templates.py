@@ -36,7 +36,7 @@ def pod(name: str, spec: Any) -> dict[str, Any]:
 
 def parsed_pods(body: dict[str, Any]) -> tuple[Any, Any]:
     status = {**body["status"]}
-    conditions = [{**one, "lastTransitionTime": ""} for one in status.pop("conditions", [])]
+    conditions = [{**item, "lastTransitionTime": ""} for item in status.pop("conditions", [])]
     return body["spec"], (status, conditions)
 
 

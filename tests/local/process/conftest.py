@@ -82,10 +82,10 @@ def isolation_named(name: str) -> Isolation:
     """The isolation, if it can be used here."""
     if name == "plain":
         return PlainProcesses()
-    found = strongest()
-    if not isinstance(found, Bubblewrap):
+    result = strongest()
+    if not isinstance(result, Bubblewrap):
         pytest.skip("bubblewrap is not installed or may not be used here")
-    return found
+    return result
 
 
 @pytest.fixture(params=RUNTIMES)

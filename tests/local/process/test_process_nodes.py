@@ -247,12 +247,12 @@ async def _line(cluster: ProcessCluster, name: str, text: str) -> None:
 
 def _with_environment(variable: str) -> list[int]:
     """The pids of processes of this machine with a variable."""
-    found = []
+    result = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
                 if variable.encode() in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
+                    result.append(int(folder.name))
             except OSError:
                 continue
-    return found
+    return result

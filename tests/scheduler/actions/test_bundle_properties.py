@@ -99,11 +99,11 @@ def test_a_gang_preemptor_is_bound_after_its_victims_terminate(text: str, chosen
 
 
 def newcomers() -> Iterator[Object]:
-    for thing in world("class c9 value=9\njob z queue=q0 priority=c9 min=1: 4 x cpu=1"):
-        if isinstance(thing, core.Pod):
-            yield replace(thing, spec=replace(thing.spec, preemption_policy="Never"))
+    for obj in world("class c9 value=9\njob z queue=q0 priority=c9 min=1: 4 x cpu=1"):
+        if isinstance(obj, core.Pod):
+            yield replace(obj, spec=replace(obj.spec, preemption_policy="Never"))
         else:
-            yield thing
+            yield obj
 
 
 @many
@@ -129,13 +129,13 @@ def bundles_of(before: Snapshot, plan: Plan) -> list[set[str]]:
     leaving: dict[str, set[str]] = {}
     for effect in plan.of(Evict):
         leaving.setdefault(effect.group, set()).add(effect.pod)
-    found: list[set[str]] = []
+    result: list[set[str]] = []
     for group, pods in sorted(leaving.items()):
         job = [str(key) for key in before.jobs.keys].index(group)
         ready = int(before.jobs.counts[np.flatnonzero(READY), job].sum())
         breaks = ready >= before.jobs.min_available[job] > ready - len(pods)
-        found += [pods] if breaks else [{pod} for pod in sorted(pods)]
-    return found
+        result += [pods] if breaks else [{pod} for pod in sorted(pods)]
+    return result
 
 
 @many

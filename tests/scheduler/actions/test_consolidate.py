@@ -132,8 +132,8 @@ def settled(simulation: Simulation, cycles: int = 6) -> None:
 
 
 def node_of(simulation: Simulation, pod: str) -> str:
-    found = simulation.pod(f"default/{pod}")
-    return "" if found is None else found.spec.node_name
+    result = simulation.pod(f"default/{pod}")
+    return "" if result is None else result.spec.node_name
 
 
 def test_the_node_of_a_moved_pod_is_reserved_while_it_terminates() -> None:

@@ -35,7 +35,7 @@ def moves(text: str, plugins: str | SchedulerConfig = PLUGINS, actions: str = CH
 
 
 def why(text: str, job: str, plugins: str = PLUGINS, actions: str = CHAIN) -> str:
-    explains = {one.job: one for one in decide(CLASSES + text, plugins, actions).of(Explain)}
+    explains = {effect.job: effect for effect in decide(CLASSES + text, plugins, actions).of(Explain)}
     explain: Explain = explains[f"default/{job}"]
     return explain.message
 
@@ -253,10 +253,10 @@ class TestVerification:
 
     def test_a_pod_that_never_preempts_waits(self) -> None:
         objects = [
-            replace(thing, spec=replace(thing.spec, preemption_policy="Never"))
-            if isinstance(thing, core.Pod) and thing.metadata.name == "b-0"
-            else thing
-            for thing in world(CLASSES + "node n1 cpu=1\njob a: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1")
+            replace(obj, spec=replace(obj.spec, preemption_policy="Never"))
+            if isinstance(obj, core.Pod) and obj.metadata.name == "b-0"
+            else obj
+            for obj in world(CLASSES + "node n1 cpu=1\njob a: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1")
         ]
         made = schedule(seen(objects), config(PLUGINS, CHAIN))
         assert made.of(Evict) == []

@@ -19,7 +19,9 @@ def capacity(tree: bool = False) -> SchedulerConfig:
     if not tree:
         return made
     first, second = made.tiers
-    return replace(made, tiers=(tuple(replace(one, hierarchy=one.plugin.name == "capacity") for one in first), second))
+    return replace(
+        made, tiers=(tuple(replace(item, hierarchy=item.plugin.name == "capacity") for item in first), second)
+    )
 
 
 def moves(text: str, plugins: str | SchedulerConfig = PROPORTION, actions: str = CHAIN) -> list[str]:
@@ -31,7 +33,7 @@ def evicted(text: str, plugins: str | SchedulerConfig = PROPORTION, actions: str
 
 
 def why(text: str, job: str, plugins: str | SchedulerConfig = PROPORTION) -> str:
-    explains = {one.job: one for one in decide(text, plugins, CHAIN).of(Explain)}
+    explains = {effect.job: effect for effect in decide(text, plugins, CHAIN).of(Explain)}
     explain: Explain = explains[f"default/{job}"]
     return explain.message
 
@@ -161,7 +163,7 @@ def test_a_gang_with_required_topology_reclaims_a_rack() -> None:
 def test_a_hierarchical_drf_share_allows_reclaim() -> None:
     made = config("gang, conformance, drf | predicates", CHAIN)
     tree = replace(
-        made, tiers=(tuple(replace(one, hierarchy=one.plugin.name == "drf") for one in made.tiers[0]), made.tiers[1])
+        made, tiers=(tuple(replace(tier, hierarchy=tier.plugin.name == "drf") for tier in made.tiers[0]), made.tiers[1])
     )
     text = f"{TWO}node n1 cpu=4\njob a queue=q1 min=0: 4 x cpu=1 on=n1\njob b queue=q2 min={{0}}: {{0}} x cpu=1"
     assert evicted(text.format(1), tree) == ["a-3"]
@@ -188,7 +190,7 @@ def test_queues_do_not_evict_each_other_alternately() -> None:
     chosen = config("priority, conformance, capacity | gang, predicates", CHAIN)
     made = decide(text, chosen, CHAIN)
     assert not made.of(Evict, Nominate)
-    reason = {one.job: one.message for one in made.of(Explain)}["default/b"]
+    reason = {effect.job: effect.message for effect in made.of(Explain)}["default/b"]
     assert reason.endswith("gangreclaim: preemption rejected: victims could preempt back")
 
 

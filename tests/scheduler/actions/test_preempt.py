@@ -79,10 +79,10 @@ def test_a_terminating_pod_is_awaited_without_further_evictions() -> None:
 
 def test_a_pod_that_never_preempts_waits() -> None:
     objects = [
-        replace(thing, spec=replace(thing.spec, preemption_policy="Never"))
-        if isinstance(thing, core.Pod) and thing.metadata.name == "b-0"
-        else thing
-        for thing in world(HIGH + "node n1 cpu=1\njob a min=0: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1")
+        replace(obj, spec=replace(obj.spec, preemption_policy="Never"))
+        if isinstance(obj, core.Pod) and obj.metadata.name == "b-0"
+        else obj
+        for obj in world(HIGH + "node n1 cpu=1\njob a min=0: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1")
     ]
     made = schedule(snapshot("", objects), config(PLUGINS, "preempt"))
     assert made.of(Evict) == []

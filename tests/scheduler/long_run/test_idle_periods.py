@@ -26,8 +26,8 @@ def shares(busy: set[str]) -> dict[str, float]:
             for child, weight in TREE.get(name, {}).items()
         ]
 
-    found = dict(shares_of(Fraction(CPUS), below("root")))
-    return {leaf: float(found[leaf] / CPUS) for leaf in LEAVES}
+    result = dict(shares_of(Fraction(CPUS), below("root")))
+    return {leaf: float(result[leaf] / CPUS) for leaf in LEAVES}
 
 
 def world(claims: bool) -> str:

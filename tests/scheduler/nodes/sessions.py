@@ -85,8 +85,8 @@ class Stage:
 
     def __init__(self, things: Iterable[core.Node | core.Pod]) -> None:
         state = State()
-        for thing in things:
-            state.upsert(thing)
+        for obj in things:
+            state.upsert(obj)
         self.snapshot = state.snapshot(NOW)
         self.ledger = Ledger(self.snapshot)
         self.cluster = Cluster(self.ledger)

@@ -148,10 +148,10 @@ def claim_of(name: str, requests: Iterable[tuple[int, str]], constraint: tuple[s
 requests = st.lists(st.tuples(st.integers(1, 2), st.sampled_from(["", "", "all", "admin"])), min_size=1, max_size=2)
 constraints = st.sampled_from([("", ""), ("match_attribute", "socket"), ("distinct_attribute", "socket")])
 claims = st.lists(st.tuples(requests, constraints), min_size=1, max_size=2).map(
-    lambda found: [claim_of(f"c{number}", *one) for number, one in enumerate(found)]
+    lambda result: [claim_of(f"c{number}", *item) for number, item in enumerate(result)]
 )
 cards = st.lists(st.sampled_from(["0", "1", ""]), max_size=4).map(
-    lambda sockets: [(str(number), {"socket": one} if one else {}) for number, one in enumerate(sockets)]
+    lambda sockets: [(str(number), {"socket": socket} if socket else {}) for number, socket in enumerate(sockets)]
 )
 
 
@@ -222,8 +222,8 @@ def test_assumed_devices_are_taken_in_the_next_cycle(text: str) -> None:
         assert violations(shot, made) == []
         for bind in made.of(Bind):
             for choice in bind.claims.devices if bind.claims is not None else ():
-                for one in (choice.allocation or {}).get("devices", {}).get("results", ()):
-                    device = (one["pool"], one["device"])
+                for result in (choice.allocation or {}).get("devices", {}).get("results", ()):
+                    device = (result["pool"], result["device"])
                     assert device not in allocated
                     allocated.add(device)
         state.assume(made)
@@ -237,7 +237,7 @@ def test_claim_cache_depends_on_the_objects_alone(text: str, data: st.DataObject
     for obj in data.draw(st.permutations(claim_tables)):
         history.append((True, obj))
         if data.draw(st.booleans()):
-            history.append((False, data.draw(st.sampled_from([one for _, one in history]))))
+            history.append((False, data.draw(st.sampled_from([item for _, item in history]))))
     cache, there = ClaimCache(), dict[tuple[type[Any], str], Any]()
     for is_there, obj in history:
         key = (type(obj), obj.metadata.key)

@@ -59,5 +59,5 @@ def test_devices_with_equal_attributes_are_evaluated_once() -> None:
     compiled = expression(f'{A}.model == "t4"')
     others = [BasicDevice(attributes={"model": {"string": model}, "uuid": {"string": f"u{number}"}})
               for number, model in enumerate(("t4", "a100", "t4"))]  # fmt: skip
-    assert [compiled.evaluate("gpu.example.com", one).matches for one in others] == [True, False, True]
+    assert [compiled.evaluate("gpu.example.com", other).matches for other in others] == [True, False, True]
     assert compiled.evaluate("gpu.example.com", others[0]) is compiled.evaluate("gpu.example.com", others[2])

@@ -69,11 +69,11 @@ def test_containers_of_a_pod_get_disjoint_cpus(where: Layout, bits: int, counts:
     free = bits & where.all
     given_ = cpu_assignment.assign(where, free, tuple(counts), policy)
     if given_ is not None:
-        assert [one.bit_count() for one in given_] == counts
+        assert [item.bit_count() for item in given_] == counts
         assert cpu_assignment.union(given_).bit_count() == sum(counts)
         assert cpu_assignment.union(given_) & ~free == 0
         if policy == cpu_assignment.SINGLE:
-            assert all(len(where.used(one)) <= 1 for one in given_)
+            assert all(len(where.used(item)) <= 1 for item in given_)
 
 
 def test_whole_sockets_are_taken_first() -> None:

@@ -41,18 +41,18 @@ class ClusterOverTime:
 
     def _add(self, text: str, minutes: int) -> None:
         for made in world(text):
-            thing = replace(made, metadata=replace(made.metadata, creation_timestamp=self.now))
-            if isinstance(thing, core.Pod):
-                self.runs[thing.metadata.key] = minutes
-                runs = bool(thing.spec.node_name)
-                status = replace(thing.status, start_time=self.now if runs else None)
-                self.pods[thing.metadata.key] = replace(thing, status=status)
+            changed = replace(made, metadata=replace(made.metadata, creation_timestamp=self.now))
+            if isinstance(changed, core.Pod):
+                self.runs[changed.metadata.key] = minutes
+                runs = bool(changed.spec.node_name)
+                status = replace(changed.status, start_time=self.now if runs else None)
+                self.pods[changed.metadata.key] = replace(changed, status=status)
                 if runs:
-                    self.started[thing.metadata.key] = self.minute
-            elif isinstance(thing, core.PodGroup):
-                self.groups[thing.metadata.key] = thing
+                    self.started[changed.metadata.key] = self.minute
+            elif isinstance(changed, core.PodGroup):
+                self.groups[changed.metadata.key] = changed
             else:
-                self.rest.append(thing)
+                self.rest.append(changed)
 
     def cycle(self) -> Plan:
         """End pods whose runtime is over, make a plan with a new scheduler, and apply it."""
@@ -62,8 +62,8 @@ class ClusterOverTime:
         for key in [key for key in self.groups if not any(_of(pod, key) for pod in self.pods.values())]:
             del self.groups[key]
         state = State()
-        for thing in (*self.rest, *self.groups.values(), *self.pods.values()):
-            state.upsert(thing)  # type: ignore[arg-type]
+        for obj in (*self.rest, *self.groups.values(), *self.pods.values()):
+            state.upsert(obj)  # type: ignore[arg-type]
         snapshot = state.snapshot(self.now, f"minute-{self.minute}")
         plan = schedule(snapshot, self.config)
         assert violations(snapshot, plan) == []
@@ -83,8 +83,8 @@ class ClusterOverTime:
 
     def runs_on(self, pod: str) -> str:
         """Return the node of a pod; empty if it has none or has ended."""
-        found = self.pods.get(f"default/{pod}")
-        return "" if found is None else found.spec.node_name
+        result = self.pods.get(f"default/{pod}")
+        return "" if result is None else result.spec.node_name
 
     def _apply(self, effect: object) -> None:
         match effect:

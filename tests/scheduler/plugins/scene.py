@@ -47,8 +47,8 @@ def seen(
 ) -> Snapshot:
     """Return a snapshot with node load measured ``age`` ago; ``previous`` is the time of the previous cycle."""
     state = State()
-    for thing in world(text):
-        state.upsert(thing)
+    for obj in world(text):
+        state.upsert(obj)
     if loads is not None:
         state.set_usage({name: (*load, now - age) for name, load in loads.items()})
     if previous is not None:
@@ -75,8 +75,8 @@ class Scene:
 
     def scores(self, task: str) -> dict[str, float]:
         """The score of each node, to six places."""
-        found = self.session.hooks.node_order(TasksView([self.task(task)]), self.nodes)[0]
-        return {name: round(float(score), 6) for name, score in zip(self.snapshot.nodes.names, found, strict=True)}
+        result = self.session.hooks.node_order(TasksView([self.task(task)]), self.nodes)[0]
+        return {name: round(float(score), 6) for name, score in zip(self.snapshot.nodes.names, result, strict=True)}
 
     def rejected(self, task: str) -> dict[str, str]:
         """Return the rejected nodes, each with the first reason."""

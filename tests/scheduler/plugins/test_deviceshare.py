@@ -27,20 +27,22 @@ def by(way: str, **more: Any) -> dict[str, dict[str, Any]]:
 
 def cards(plan: Plan) -> dict[str, str]:
     """The node and the cards of each pod that is bound."""
-    found = {}
+    result = {}
     for bind in plan.of(Bind):
         annotation = bind.annotations.get(names.GPU_INDEX) or bind.annotations.get(names.VGPU_IDS, "")
-        ids = ";".join("+".join(one.split(",")[0] for one in part.split(":") if one) for part in annotation.split(";"))
-        found[bind.pod.removeprefix("default/")] = (
+        ids = ";".join(
+            "+".join(item.split(",")[0] for item in part.split(":") if item) for part in annotation.split(";")
+        )
+        result[bind.pod.removeprefix("default/")] = (
             f"{bind.node} {ids if names.VGPU_IDS in bind.annotations else annotation}"
         )
-    return found
+    return result
 
 
 def vgpus(*texts: str, mode: str = "hami-core") -> str:
     """Return the keys of a node line that register vGPUs, given as ``uuid,pods,memory,type`` with an optional ``,false``."""
     whole = [text if text.count(",") > 3 else f"{text},true" for text in texts]
-    return f"{VGPU} note.{names.VGPU_REGISTER}='{':'.join(f'{one},{mode}' for one in whole)}:'"
+    return f"{VGPU} note.{names.VGPU_REGISTER}='{':'.join(f'{item},{mode}' for item in whole)}:'"
 
 
 # Shared by memory
@@ -265,11 +267,11 @@ def test_a_gang_that_cannot_start_releases_its_assignments() -> None:
 
 def test_a_pending_bind_reserves_its_card_until_it_fails() -> None:
     state = State()
-    for thing in world(f"node n1 cpu=8 {MEMORY}=20 {NUMBER}=2\njob a: 1 x cpu=1 {MEMORY}=6"):
-        state.upsert(thing)
+    for obj in world(f"node n1 cpu=8 {MEMORY}=20 {NUMBER}=2\njob a: 1 x cpu=1 {MEMORY}=6"):
+        state.upsert(obj)
     state.assume(made(state.snapshot(NOW), by("memory")))
-    for thing in world(f"job b: 1 x cpu=1 {MEMORY}=6"):
-        state.upsert(thing)
+    for obj in world(f"job b: 1 x cpu=1 {MEMORY}=6"):
+        state.upsert(obj)
     assert cards(made(state.snapshot(NOW), by("memory"))) == {"b-0": "n1 1"}
     state.forget("default/a-0")
     assert sorted(cards(made(state.snapshot(NOW), by("memory"))).values()) == ["n1 0", "n1 1"]
@@ -335,8 +337,8 @@ def test_no_card_is_overcommitted(data: st.DataObject) -> None:
     plans = []
     for order in (objects, data.draw(st.permutations(objects))):
         state = State()
-        for thing in order:
-            state.upsert(thing)
+        for obj in order:
+            state.upsert(obj)
         plans.append(made(state.snapshot(NOW), by("memory", SchedulePolicy=policy, ScheduleWeight=1)))
     assert cards(plans[0]) == cards(plans[1])
     taken: dict[str, int] = {}

@@ -143,8 +143,8 @@ def test_results_do_not_depend_on_the_order_of_arrival() -> None:
     plans = []
     for order in (objects, objects[::-1]):
         state = State()
-        for thing in order:
-            state.upsert(thing)
+        for obj in order:
+            state.upsert(obj)
         plans.append(str(schedule(state.snapshot(NOW, "test"), hdrf())))
     assert plans[0] == plans[1]
 
@@ -153,10 +153,10 @@ def test_results_do_not_depend_on_the_order_of_arrival() -> None:
 def test_scheduling_properties_hold_with_hierarchical_drf(name: str) -> None:
     """Random worlds and configurations with hierarchical drf; without proportion, which conflicts with it."""
     for seed in range(60):
-        one = case(Random(seed))
-        document = json.loads(one.document)
+        item = case(Random(seed))
+        document = json.loads(item.document)
         for tier in document["tiers"]:
             tier["plugins"] = [entry for entry in tier["plugins"] if entry["name"] not in {"proportion", "drf"}]
         document["tiers"][0]["plugins"].append({"name": "drf", "enableHierarchy": True})
-        found = PROPERTIES[name](Case(one.world, json.dumps(document)), Random(seed))
-        assert found == [], f"seed {seed}"
+        result = PROPERTIES[name](Case(item.world, json.dumps(document)), Random(seed))
+        assert result == [], f"seed {seed}"

@@ -37,12 +37,12 @@ def affinity(
 def snapshot(text: str, rules: Mapping[str, Any], notes: Mapping[str, str] | None = None) -> Snapshot:
     """Return a snapshot in which queues have node group rules."""
     state = State()
-    for thing in world(NODES + text):
-        if isinstance(thing, core.Queue):
-            meta = replace(thing.metadata, annotations=dict(notes or {}))
-            state.upsert(replace(thing, metadata=meta, spec=replace(thing.spec, affinity=rules.get(meta.name))))
+    for obj in world(NODES + text):
+        if isinstance(obj, core.Queue):
+            meta = replace(obj.metadata, annotations=dict(notes or {}))
+            state.upsert(replace(obj, metadata=meta, spec=replace(obj.spec, affinity=rules.get(meta.name))))
         else:
-            state.upsert(thing)
+            state.upsert(obj)
     return state.snapshot(NOW, "test")
 
 
@@ -50,7 +50,7 @@ def asked(seen: Snapshot, hierarchy: bool = False, **arguments: bool) -> tuple[l
     """Return the feasible nodes of the pending pod, and the score of each node."""
     plugin = NodeGroup(NodeGroupArguments.model_validate(arguments), Cluster(Ledger(seen)), hierarchy)
     task, nodes = plugin.cluster.task(seen.task_rows["default/a-0"]), plugin.cluster.nodes()
-    rejected = [bool(any(one.nodes[row] for one in plugin.predicate(task, nodes))) for row in range(len(nodes))]
+    rejected = [bool(any(item.nodes[row] for item in plugin.predicate(task, nodes))) for row in range(len(nodes))]
     allowed = [name for name, no in zip(seen.nodes.names, rejected, strict=True) if not no]
     return allowed, plugin.node_order(TasksView([task]), nodes)[0].tolist()
 

@@ -21,11 +21,11 @@ PLUGINS: dict[str, dict[str, Any]] = {"gang": {}, "predicates": {}, "numa-aware"
 
 def cpus(plan: Plan) -> dict[str, tuple[str, str]]:
     """The node and the cpus that each pod is bound to."""
-    found = {}
+    result = {}
     for bind in plan.of(Bind):
         annotation = json.loads(bind.annotations.get(names.TOPOLOGY_DECISION, '{"cpus":{"main":""}}'))
-        found[bind.pod.removeprefix("default/")] = (bind.node, annotation["cpus"]["main"])
-    return found
+        result[bind.pod.removeprefix("default/")] = (bind.node, annotation["cpus"]["main"])
+    return result
 
 
 def rejected(text: str, task: str = "a-0") -> dict[str, str]:
@@ -153,9 +153,9 @@ def test_tasks_of_a_session_do_not_take_the_same_cpus() -> None:
         job c: 1 x cpu=1 {SINGLE}
         job d: 1 x cpu=1 {SINGLE}
     """
-    found = cpus(made(seen(text), PLUGINS))
-    assert sorted(found) == ["a-0", "a-1", "b-0", "c-0"]
-    taken = [cpu for _, one in found.values() for cpu in list_of(one)]
+    result = cpus(made(seen(text), PLUGINS))
+    assert sorted(result) == ["a-0", "a-1", "b-0", "c-0"]
+    taken = [cpu for _, item in result.values() for cpu in list_of(item)]
     assert sorted(taken) == list(range(8))
 
 
@@ -204,14 +204,14 @@ def state_with_assignment(pod: str, what: str, report: topology_read.PodAllocati
         job old: 1 x cpu=4 on=n1 guaranteed memory=1Gi
         job a: 1 x cpu=4 {SINGLE}
     """
-    for thing in world(text):
-        match thing:
-            case core.Pod() if thing.metadata.name == pod:
-                state.upsert(with_note(thing, what))
+    for obj in world(text):
+        match obj:
+            case core.Pod() if obj.metadata.name == pod:
+                state.upsert(with_note(obj, what))
             case topology_read.NumaTopology() if report is not None:
-                state.upsert(replace(thing, spec=replace(thing.spec, pod_allocations=(report,))))
+                state.upsert(replace(obj, spec=replace(obj.spec, pod_allocations=(report,))))
             case _:
-                state.upsert(thing)
+                state.upsert(obj)
     return state
 
 
@@ -239,13 +239,13 @@ def test_a_pending_bind_reserves_its_cpus() -> None:
         numa n1 cpus=2x4 policy=single-numa-node
         job a: 1 x cpu=4 {SINGLE}
     """
-    for thing in world(text):
-        state.upsert(thing)
+    for obj in world(text):
+        state.upsert(obj)
     plan = made(state.snapshot(NOW), PLUGINS)
     assert cpus(plan) == {"a-0": ("n1", "0-3")}
     state.assume(plan)
-    for thing in world(f"job b: 1 x cpu=4 {SINGLE}"):
-        state.upsert(thing)
+    for obj in world(f"job b: 1 x cpu=4 {SINGLE}"):
+        state.upsert(obj)
     assert cpus(made(state.snapshot(NOW), PLUGINS)) == {"b-0": ("n1", "4-7")}
     state.forget("default/a-0")
     again = cpus(made(state.snapshot(NOW), PLUGINS))
@@ -262,11 +262,11 @@ def test_cpus_of_a_victim_are_nominated_until_it_terminates() -> None:
     """
     state = State()
     spots = {"low-0": "0-2", "low-1": "4-6"}
-    for thing in world(text):
-        if isinstance(thing, core.Pod) and thing.metadata.name in spots:
-            state.upsert(with_note(thing, json.dumps({"cpus": {"main": spots[thing.metadata.name]}})))
+    for obj in world(text):
+        if isinstance(obj, core.Pod) and obj.metadata.name in spots:
+            state.upsert(with_note(obj, json.dumps({"cpus": {"main": spots[obj.metadata.name]}})))
         else:
-            state.upsert(thing)
+            state.upsert(obj)
     config = configured({"priority": {}, "gang": {}, "predicates": {}, "numa-aware": {}}, "allocate, preempt")
     plan = schedule(state.snapshot(NOW), config)
     assert not plan.of(Bind)

@@ -98,7 +98,7 @@ def test_each_filter_rejects_with_the_message_of_kube_scheduler(
     stage = Stage(things)
     predicates = plugin(stage)
     assert rejected(predicates, stage) == {reason: nodes}
-    assert [one.final for one in predicates.predicate(stage.task("new"), stage.cluster.nodes())] == [final]
+    assert [item.final for item in predicates.predicate(stage.task("new"), stage.cluster.nodes())] == [final]
 
 
 def test_only_the_first_filter_counts_for_a_rejected_node() -> None:

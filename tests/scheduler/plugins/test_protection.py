@@ -21,8 +21,8 @@ CROWDED = HIGH + "node n1 cpu=3\njob a min=0: 3 x cpu=1 app/name=web on=n1\njob 
 
 def decide(objects: Sequence[Object], plugins: str, actions: str) -> Plan:
     state = State()
-    for thing in objects:
-        state.upsert(thing)
+    for obj in objects:
+        state.upsert(obj)
     return schedule(state.snapshot(NOW, "test"), config(plugins, actions))
 
 
@@ -60,10 +60,10 @@ def test_a_pod_is_protected_during_its_cooldown_time(ago: int, evicted: int) -> 
     )
     since = core.Condition(type="PodScheduled", status="True", last_transition_time=NOW - timedelta(seconds=ago))
     objects = [
-        replace(thing, status=replace(thing.status, conditions=(since,)))
-        if isinstance(thing, core.Pod) and thing.spec.node_name
-        else thing
-        for thing in world(text)
+        replace(obj, status=replace(obj.status, conditions=(since,)))
+        if isinstance(obj, core.Pod) and obj.spec.node_name
+        else obj
+        for obj in world(text)
     ]
     assert len(decide(objects, "priority, gang, cdp | predicates", "preempt").of(Evict)) == evicted
 

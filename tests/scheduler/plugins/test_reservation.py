@@ -72,8 +72,8 @@ def bound(plan: Plan) -> dict[str, str]:
 
 
 def explanation(plan: Plan, job: str) -> Explain:
-    found: list[Explain] = [effect for effect in plan.of(Explain) if effect.job == f"default/{job}"]
-    return found[0]
+    effects: list[Explain] = [effect for effect in plan.of(Explain) if effect.job == f"default/{job}"]
+    return effects[0]
 
 
 def test_a_pod_that_ends_in_time_uses_the_reservation() -> None:

@@ -169,7 +169,7 @@ def test_vectorised_scores_equal_scores_per_node(
     lines += [f"pod p{i} cpu={used} node=n{i}" for i, (_, _, used) in enumerate(nodes)]
     lines.append(f"job new: 1 x cpu={asked[0]} gpu={asked[1]}")
     resources = {"cpu": {"type": cpu, "weight": weights[0]}, "nvidia.com/gpu": {"type": gpu, "weight": weights[1]}}
-    found = scene("\n".join(lines), resources=resources).scores("new-0")
+    scores = scene("\n".join(lines), resources=resources).scores("new-0")
     for i, (room, devices, used) in enumerate(nodes):
         terms = [(asked[0], used, room, cpu, weights[0]), (asked[1], 0, devices, gpu, weights[1])]
         terms = [term for term in terms if term[0]]
@@ -179,4 +179,4 @@ def test_vectorised_scores_equal_scores_per_node(
                 part = ask + use if kind == "MostAllocated" else have - ask - use
                 score += weight * part / have if have else 0.0
             score *= 1000 / sum(term[4] for term in terms)
-        assert np.isclose(found[f"n{i}"], score, atol=1e-5)
+        assert np.isclose(scores[f"n{i}"], score, atol=1e-5)

@@ -39,10 +39,10 @@ def test_affine_tasks_are_placed_together_and_anti_affine_tasks_apart() -> None:
         job a '{NEAR}' '{APART}': 2 x cpu=1 role=ps, 4 x cpu=1 role=worker
         """
     )
-    found = places(snapshot)
-    assert found["ps-0"] != found["ps-1"]
-    assert {found[f"worker-{number}"] for number in range(4)} == {found["ps-0"], found["ps-1"]}
-    assert sorted(found.values()).count(found["ps-0"]) == sorted(found.values()).count(found["ps-1"]) == 3
+    result = places(snapshot)
+    assert result["ps-0"] != result["ps-1"]
+    assert {result[f"worker-{number}"] for number in range(4)} == {result["ps-0"], result["ps-1"]}
+    assert sorted(result.values()).count(result["ps-0"]) == sorted(result.values()).count(result["ps-1"]) == 3
 
 
 def test_tasks_with_self_affinity_fill_one_node() -> None:
@@ -172,7 +172,7 @@ def test_vectorised_counts_equal_counts_per_node(
     ledger, asked = stage.session.ledger, stage.session.cluster.task(members[-1])
     scores = plugin.node_order(TasksView([asked]), stage.nodes)[0].tolist()
     team = plugin._team(asked)
-    bucket = None if team is None else next((one for one in team.buckets if asked.row in one.tasks), None)
+    bucket = None if team is None else next((item for item in team.buckets if asked.row in item.tasks), None)
     if team is None or bucket is None:
         assert not any(scores)
         return

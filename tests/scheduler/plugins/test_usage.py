@@ -59,7 +59,7 @@ def test_without_measurements_all_nodes_score_zero() -> None:
 
 def test_a_measurement_is_valid_until_the_next_and_follows_node_changes() -> None:
     state = State()
-    first, second = (thing for thing in world(NODES) if isinstance(thing, core.Node))
+    first, second = (obj for obj in world(NODES) if isinstance(obj, core.Node))
     state.upsert(second)
     state.set_usage({"n1": (10.0, 20.0, NOW), "n2": (30.0, 40.0, NOW)})
     before = state.snapshot(NOW)
@@ -93,8 +93,8 @@ def running(name: str, node: str, started: float, cpu: str = "2", limit: str = "
 
 def beside(*pods: core.Pod, loads: Mapping[str, tuple[float, float]], **estimator: Any) -> Scene:
     state = State()
-    for thing in (*world(f"{NODES}job new: 3 x cpu=1"), *pods):
-        state.upsert(thing)
+    for obj in (*world(f"{NODES}job new: 3 x cpu=1"), *pods):
+        state.upsert(obj)
     state.set_usage({name: (*load, NOW) for name, load in loads.items()}, interval=timedelta(seconds=30))
     usage = {"cpu.weight": 1, "memory.weight": 0, "usage.weight": 1, "estimator": estimator}
     return Scene(state.snapshot(NOW, "test"), {"usage": usage})
@@ -189,10 +189,10 @@ def _reckoned_anew_it_is_the_same(session: Session) -> None:
     snapshot, ledger = session.snapshot, session.ledger
     if snapshot.usage is None:
         return
-    found = session.hooks.node_order(TasksView([session.cluster.task(0)]), session.cluster.nodes())[0]
+    result = session.hooks.node_order(TasksView([session.cluster.task(0)]), session.cluster.nodes())[0]
     for node in range(len(snapshot.nodes)):
         if np.isnan(snapshot.usage.cpu[node]):
-            assert found[node] == 0
+            assert result[node] == 0
             continue
         there = [
             row
@@ -214,4 +214,4 @@ def _reckoned_anew_it_is_the_same(session: Session) -> None:
                 parts.append(min(real / 100 + expected / int(snapshot.nodes.allocatable[name][node]), 1.0))
             load[factor] = sum(parts) / 2
         mean = load[1.2] if load[1.0] >= 0.6 else load[1.0]
-        assert np.isclose(found[node], 500 * (1 - mean))
+        assert np.isclose(result[node], 500 * (1 - mean))

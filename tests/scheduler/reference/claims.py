@@ -19,9 +19,9 @@ def volumes_can_be_had(
     """Whether each unbound claim of a pod can get its own volume on a node."""
     ways: list[list[str | None]] = []
     for claim in claims:
-        apart = [one for one in volumes if _is_for(one, claim) and _is_large_enough(one, claim)]
+        apart = [volume for volume in volumes if _is_for(volume, claim) and _is_large_enough(volume, claim)]
         result: list[str | None] = [
-            one.metadata.name for one in apart or volumes if _serves(claim, one, node, bool(apart))
+            volume.metadata.name for volume in apart or volumes if _serves(claim, volume, node, bool(apart))
         ]
         if not apart and _can_be_made(claim, classes, node):
             result.append(None)
@@ -63,7 +63,10 @@ def _reaches(volume: storage.PersistentVolume, node: core.Node) -> bool:
     if affinity is None or affinity.required is None:
         return True
     for term in affinity.required.node_selector_terms:
-        if all(node.metadata.labels.get(one.key) in one.values for one in term.match_expressions):
+        if all(
+            node.metadata.labels.get(match_expression.key) in match_expression.values
+            for match_expression in term.match_expressions
+        ):
             return True
     return False
 
@@ -75,7 +78,10 @@ def _can_be_made(
     if made_by.provisioner in {"", "kubernetes.io/no-provisioner"}:
         return False
     return not made_by.allowed_topologies or any(
-        all(node.metadata.labels.get(one.key) in one.values for one in term.match_label_expressions)
+        all(
+            node.metadata.labels.get(match_label_expression.key) in match_label_expression.values
+            for match_label_expression in term.match_label_expressions
+        )
         for term in made_by.allowed_topologies
     )
 

@@ -35,18 +35,18 @@ class World:
 
     def on(self, *names: str) -> list[core.Pod]:
         """The pods on these nodes, terminating ones included."""
-        return [one.pod for one in self.placed if one.node in names]
+        return [placed_pod.pod for placed_pod in self.placed if placed_pod.node in names]
 
     def staying_on(self, name: str) -> list[core.Pod]:
         """The pods on a node that are not terminating."""
-        return [one.pod for one in self.placed if one.node == name and not one.leaving]
+        return [placed_pod.pod for placed_pod in self.placed if placed_pod.node == name and not placed_pod.leaving]
 
     def domain(self, node: core.Node, key: str) -> list[core.Pod]:
         """The pods in the node's topology domain; none if the node is in none."""
         value = node.metadata.labels.get(key)
         if value is None:
             return []
-        return self.on(*(one.metadata.name for one in self.nodes if one.metadata.labels.get(key) == value))
+        return self.on(*(item.metadata.name for item in self.nodes if item.metadata.labels.get(key) == value))
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,11 @@ class Amounts:
 def refusal(pod: core.Pod, node: core.Node, world: World) -> str:
     """Return the first reason why the pod cannot run on the node; empty if it can."""
     taint = rules.untolerated(pod, node)
-    constraints = [one for one in pod.spec.topology_spread_constraints if one.when_unsatisfiable == "DoNotSchedule"]
+    constraints = [
+        topology_spread_constraint
+        for topology_spread_constraint in pod.spec.topology_spread_constraints
+        if topology_spread_constraint.when_unsatisfiable == "DoNotSchedule"
+    ]
     if node.spec.unschedulable and not rules.tolerated(
         pod, core.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
     ):
@@ -73,7 +77,7 @@ def refusal(pod: core.Pod, node: core.Node, world: World) -> str:
         return "node(s) didn't match Pod's node affinity/selector"
     if taint is not None:
         return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
-    if any(one.topology_key not in node.metadata.labels for one in constraints):
+    if any(constraint.topology_key not in node.metadata.labels for constraint in constraints):
         return "node(s) didn't match pod topology spread constraints (missing required label)"
     if not _is_near(pod, node, world):
         return "node(s) didn't match pod affinity rules"
@@ -92,7 +96,7 @@ def refusal(pod: core.Pod, node: core.Node, world: World) -> str:
         for term in rules.anti_affinity(other.pod)
     ):
         return "node(s) didn't satisfy existing pods anti-affinity rules"
-    if any(_skew(one, constraints, pod, node, world) > one.max_skew for one in constraints):
+    if any(_skew(constraint, constraints, pod, node, world) > constraint.max_skew for constraint in constraints):
         return "node(s) didn't match pod topology spread constraints"
     return ""
 
@@ -124,17 +128,17 @@ def _counted(
     world: World,
 ) -> dict[str, int]:
     """The matching pods in each domain of the nodes that count."""
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for node in world.nodes:
-        if any(one.topology_key not in node.metadata.labels for one in all_of_them):
+        if any(item.topology_key not in node.metadata.labels for item in all_of_them):
             continue
         if constraint.node_affinity_policy == "Honor" and not rules.node_affinity(pod, node):
             continue
         if constraint.node_taints_policy == "Honor" and rules.untolerated(pod, node) is not None:
             continue
         value = node.metadata.labels[constraint.topology_key]
-        found[value] = found.get(value, 0) + rules.count_spread(constraint, pod, world.staying_on(node.metadata.name))
-    return found
+        result[value] = result.get(value, 0) + rules.count_spread(constraint, pod, world.staying_on(node.metadata.name))
+    return result
 
 
 def _skew(
@@ -144,10 +148,10 @@ def _skew(
     node: core.Node,
     world: World,
 ) -> int:
-    found = _counted(constraint, all_of_them, pod, world)
-    least = min(found.values()) if found and len(found) >= (constraint.min_domains or 1) else 0
+    result = _counted(constraint, all_of_them, pod, world)
+    least = min(result.values()) if result and len(result) >= (constraint.min_domains or 1) else 0
     itself = int(rules.spread_matches(constraint, pod, pod))
-    return found.get(node.metadata.labels[constraint.topology_key], 0) + itself - least
+    return result.get(node.metadata.labels[constraint.topology_key], 0) + itself - least
 
 
 # Scores
@@ -185,7 +189,7 @@ def balanced_allocation(before: Amounts, pod: Amounts, room: Amounts) -> int | N
             deviation = abs((fractions[0] - fractions[1]) / 2)
         elif len(fractions) > 2:
             mean = sum(fractions) / len(fractions)
-            deviation = math.sqrt(sum((one - mean) * (one - mean) for one in fractions) / len(fractions))
+            deviation = math.sqrt(sum((fraction - mean) * (fraction - mean) for fraction in fractions) / len(fractions))
             assert math.isclose(deviation, statistics.pstdev(fractions), abs_tol=1e-9)
         else:
             deviation = 0.0
@@ -198,10 +202,14 @@ def balanced_allocation(before: Amounts, pod: Amounts, room: Amounts) -> int | N
 def node_preference(pod: core.Pod, candidates: Sequence[core.Node]) -> list[int]:
     """0 to 100: the weights of preferred node affinity, against the best candidate."""
     raw = [
-        sum(one.weight for one in rules.preferred_nodes(pod) if rules.node_term(one.preference, node))
+        sum(
+            preferred_node.weight
+            for preferred_node in rules.preferred_nodes(pod)
+            if rules.node_term(preferred_node.preference, node)
+        )
         for node in candidates
     ]
-    return [100 * one // max(raw) if max(raw) else 0 for one in raw]
+    return [100 * score // max(raw) if max(raw) else 0 for score in raw]
 
 
 def taint_preference(pod: core.Pod, candidates: Sequence[core.Node]) -> list[int]:
@@ -210,7 +218,7 @@ def taint_preference(pod: core.Pod, candidates: Sequence[core.Node]) -> list[int
         sum(1 for taint in node.spec.taints if taint.effect == "PreferNoSchedule" and not rules.tolerated(pod, taint))
         for node in candidates
     ]
-    return [100 - 100 * one // max(raw) if max(raw) else 100 for one in raw]
+    return [100 - 100 * score // max(raw) if max(raw) else 100 for score in raw]
 
 
 def pod_preference(pod: core.Pod, candidates: Sequence[core.Node], world: World) -> list[int]:
@@ -233,15 +241,23 @@ def pod_preference(pod: core.Pod, candidates: Sequence[core.Node], world: World)
                     score += weight
         raw.append(score)
     least, most = min(raw), max(raw)
-    return [int(100.0 * ((one - least) / (most - least))) if most > least else 0 for one in raw]
+    return [int(100.0 * ((item - least) / (most - least))) if most > least else 0 for item in raw]
 
 
 def spread_preference(pod: core.Pod, candidates: Sequence[core.Node], world: World) -> list[int]:
     """0 to 100: how few matching pods are in the topology domains of each candidate; 0 where a label is missing."""
-    constraints = [one for one in pod.spec.topology_spread_constraints if one.when_unsatisfiable != "DoNotSchedule"]
+    constraints = [
+        topology_spread_constraint
+        for topology_spread_constraint in pod.spec.topology_spread_constraints
+        if topology_spread_constraint.when_unsatisfiable != "DoNotSchedule"
+    ]
     if not constraints:
         return [0] * len(candidates)
-    labelled = [node for node in candidates if all(one.topology_key in node.metadata.labels for one in constraints)]
+    labelled = [
+        node
+        for node in candidates
+        if all(constraint.topology_key in node.metadata.labels for constraint in constraints)
+    ]
     raw = {node.metadata.name: _spread_score(constraints, pod, node, labelled, world) for node in labelled}
     most, least = max(raw.values(), default=0), min(raw.values(), default=0)
 
@@ -261,15 +277,15 @@ def _spread_score(
     world: World,
 ) -> int:
     total = 0.0
-    for one in constraints:
-        value = node.metadata.labels[one.topology_key]
-        if one.topology_key == "kubernetes.io/hostname":
+    for constraint in constraints:
+        value = node.metadata.labels[constraint.topology_key]
+        if constraint.topology_key == "kubernetes.io/hostname":
             size = len(labelled)
-            count = rules.count_spread(one, pod, world.staying_on(node.metadata.name))
+            count = rules.count_spread(constraint, pod, world.staying_on(node.metadata.name))
         else:
-            size = len({other.metadata.labels[one.topology_key] for other in labelled})
-            count = _counted(one, constraints, pod, world).get(value, 0)
-        total += count * math.log(size + 2) + (one.max_skew - 1)
+            size = len({other.metadata.labels[constraint.topology_key] for other in labelled})
+            count = _counted(constraint, constraints, pod, world).get(value, 0)
+        total += count * math.log(size + 2) + (constraint.max_skew - 1)
     whole = math.floor(total)
     return whole + (1 if total - whole >= 0.5 else 0)
 
@@ -280,7 +296,7 @@ def image_locality(pod: core.Pod, node: core.Node, world: World) -> int:
     summed = 0
     for container in containers:
         name = container.image if ":" in container.image.split("/")[-1] else container.image + ":latest"
-        having = [one for one in world.nodes if rules.image_size(name, one) is not None]
+        having = [item for item in world.nodes if rules.image_size(name, item) is not None]
         size = rules.image_size(name, node)
         if size is not None:
             summed += int(size * (len(having) / len(world.nodes)))

@@ -12,24 +12,28 @@ def labels_match(selector: core.LabelSelector | None, labels: Mapping[str, str])
     requested = [
         core.Requirement(key=key, operator="In", values=(value,)) for key, value in selector.match_labels.items()
     ]
-    return all(requirement_holds(one, labels) for one in (*requested, *selector.match_expressions))
+    return all(requirement_holds(item, labels) for item in (*requested, *selector.match_expressions))
 
 
-def requirement_holds(one: core.Requirement, labels: Mapping[str, str]) -> bool:
+def requirement_holds(requirement: core.Requirement, labels: Mapping[str, str]) -> bool:
     """Whether labels satisfy one requirement."""
-    there = one.key in labels
-    value = labels.get(one.key, "")
-    if one.operator == "In":
-        return there and value in one.values
-    if one.operator == "NotIn":
-        return not (there and value in one.values)
-    if one.operator == "Exists":
+    there = requirement.key in labels
+    value = labels.get(requirement.key, "")
+    if requirement.operator == "In":
+        return there and value in requirement.values
+    if requirement.operator == "NotIn":
+        return not (there and value in requirement.values)
+    if requirement.operator == "Exists":
         return there
-    if one.operator == "DoesNotExist":
+    if requirement.operator == "DoesNotExist":
         return not there
     if not there or not value.lstrip("-").isdigit():
         return False
-    return int(value) > int(one.values[0]) if one.operator == "Gt" else int(value) < int(one.values[0])
+    return (
+        int(value) > int(requirement.values[0])
+        if requirement.operator == "Gt"
+        else int(value) < int(requirement.values[0])
+    )
 
 
 def node_term(term: core.NodeSelectorTerm, node: core.Node) -> bool:
@@ -37,9 +41,9 @@ def node_term(term: core.NodeSelectorTerm, node: core.Node) -> bool:
     if not term.match_expressions and not term.match_fields:
         return False
     fields = {"metadata.name": node.metadata.name}
-    return all(requirement_holds(one, node.metadata.labels) for one in term.match_expressions) and all(
-        requirement_holds(one, fields) for one in term.match_fields
-    )
+    return all(
+        requirement_holds(match_expression, node.metadata.labels) for match_expression in term.match_expressions
+    ) and all(requirement_holds(match_field, fields) for match_field in term.match_fields)
 
 
 def node_affinity(pod: core.Pod, node: core.Node) -> bool:
@@ -112,8 +116,8 @@ def preferred_pods(pod: core.Pod) -> list[tuple[int, core.PodAffinityTerm]]:
     """The pod's preferences about other pods, those against them with a negative weight."""
     near = pod.spec.affinity.pod_affinity if pod.spec.affinity else None
     away = pod.spec.affinity.pod_anti_affinity if pod.spec.affinity else None
-    liked = [(one.weight, one.pod_affinity_term) for one in near.preferred] if near else []
-    return liked + ([(-one.weight, one.pod_affinity_term) for one in away.preferred] if away else [])
+    liked = [(item.weight, item.pod_affinity_term) for item in near.preferred] if near else []
+    return liked + ([(-item.weight, item.pod_affinity_term) for item in away.preferred] if away else [])
 
 
 def term_matches(

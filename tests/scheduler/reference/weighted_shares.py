@@ -19,7 +19,7 @@ class QueueNode:
     @property
     def requests(self) -> int:
         """The requests of the queue and its descendants."""
-        return self.asks + sum(one.requests for one in self.below)
+        return self.asks + sum(child.requests for child in self.below)
 
     @property
     def is_busy(self) -> bool:
@@ -35,20 +35,22 @@ def shares_of(
     ``most`` is the limit of all queues together, if it differs from the total.
     """
     available = total if most is None else most
-    guaranteed = sum((Fraction(one.guarantee) for one in queues), Fraction(0))
+    guaranteed = sum((Fraction(item.guarantee) for item in queues), Fraction(0))
     limits = []
-    for one in queues:
-        left = max(available - guaranteed, Fraction(0)) + one.guarantee
-        limits.append(left if one.ceiling is None else min(left, Fraction(one.ceiling)))
-    least = [min(Fraction(one.guarantee), limit) for one, limit in zip(queues, limits, strict=True)]
-    requests = [max(Fraction(one.requests), Fraction(one.guarantee)) if one.is_busy else Fraction(0) for one in queues]
+    for queue in queues:
+        left = max(available - guaranteed, Fraction(0)) + queue.guarantee
+        limits.append(left if queue.ceiling is None else min(left, Fraction(queue.ceiling)))
+    least = [min(Fraction(item.guarantee), limit) for item, limit in zip(queues, limits, strict=True)]
+    requests = [
+        max(Fraction(item.requests), Fraction(item.guarantee)) if item.is_busy else Fraction(0) for item in queues
+    ]
     highest = [max(min(request, limit), low) for request, limit, low in zip(requests, limits, least, strict=True)]
-    for one, share, limit in zip(
-        queues, level([one.weight for one in queues], least, highest, total), limits, strict=True
+    for queue, share, limit in zip(
+        queues, level([item.weight for item in queues], least, highest, total), limits, strict=True
     ):
-        yield one.name, share if one.is_busy else Fraction(0)
-        if one.below:
-            parts = [*one.below, QueueNode(f"{one.name}'s own", asks=one.asks)]
+        yield queue.name, share if queue.is_busy else Fraction(0)
+        if queue.below:
+            parts = [*queue.below, QueueNode(f"{queue.name}'s own", asks=queue.asks)]
             yield from shares_of(share, parts, limit)
 
 
