@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import structlog
 
+from volcanopy.api import names
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.kinds import Json
@@ -29,6 +30,7 @@ from volcanopy.local.simulated import container_logs, nodes
 from volcanopy.local.simulated.claim_controller import ClaimController
 from volcanopy.local.simulated.kubelet import Kubelet
 from volcanopy.local.simulated.pod_stages import Stages
+from volcanopy.local.workloads.controller import WorkloadController
 from volcanopy.services.admission import admission_service as admission
 from volcanopy.services.admission.admission_service import AdmissionSettings
 from volcanopy.services.controllers import controller_service
@@ -72,6 +74,8 @@ class Parts:
     """Whether all nodes of the cluster are simulated, also those without the label."""
     claims: bool = False
     """Whether to run the controller of PersistentVolumeClaims and ResourceClaims."""
+    workloads: bool = False
+    """Whether to run the controller of Deployments, ReplicaSets, StatefulSets and Jobs."""
     process: ProcessSettings | None = None
     """How pods on process nodes run; None without such nodes."""
 
@@ -116,6 +120,8 @@ class Components:
         parts, connection = self.parts, self.connection
         if parts.claims:
             services.append(("claim controller", ClaimController(self.client).run))
+        if parts.workloads:
+            services.append(("workload controller", WorkloadController(self.client).run))
         if (webhook := parts.admission) is not None:
             services.append(("admission", lambda stop, ready: admission.run(connection, webhook, stop, ready)))
         if (scheduling := parts.scheduler) is not None:
@@ -194,7 +200,7 @@ class LocalCluster:
     ) -> None:
         self._nodes = nodes.manifests(count, capacity)
         self._objects, self._port, self._tls, self._persist = objects, port, tls, persist
-        self._parts = replace(parts or Parts(), claims=True)
+        self._parts = replace(parts or Parts(), claims=True, workloads=True)
         self._stack = contextlib.AsyncExitStack()
         self.server: ApiServer
         self.components: Components
@@ -206,6 +212,7 @@ class LocalCluster:
                 tls=self_signed() if self._tls else None,
                 persist=self._persist,
                 log_source=self._log,
+                default_scheduler=names.SCHEDULER if self._parts.scheduler is not None else "",
             )
             self._stack.push_async_callback(self.server.stop)
             connection = connection_to(self.server)

@@ -139,6 +139,8 @@ class Context:
         self.webhooks: Admission
         self.templates: PodTemplates
         self.bookmark_seconds = 60.0
+        self.default_scheduler = ""
+        """The scheduler of pods that name none, or `default-scheduler`; empty where a default-scheduler runs."""
         self._dice = Random()
         self._second = 0
         self._stamp = ""

@@ -102,12 +102,14 @@ class ApiServer:
         service_addresses: Mapping[str, str] | None = None,
         users: Mapping[str, User] | None = None,
         history: int = HISTORY,
+        default_scheduler: str = "",
     ) -> "ApiServer":
         """Listen on `host:port` (0 chooses a free port) and serve a cluster.
 
         `tls` turns on HTTPS, and then every request needs a token: the one in `kubeconfig()`, or
         one of `users` (token to user). `persist` names the file that keeps the objects across restarts. `log_source` answers
         `kubectl logs`. `service_addresses` maps `namespace/name` or `namespace/name:port` of webhook services to `host:port`.
+        `default_scheduler` is the scheduler of pods that name none.
         `history` is how many events of each kind can still be watched; older watches are answered 410.
 
         Raises OSError if the address is taken, JournalError if the file is damaged.
@@ -121,6 +123,7 @@ class ApiServer:
         journal = open_journal(persist, store) if persist is not None else None
         ctx.webhooks = webhooks = Webhooks(ctx)
         ctx.templates = Templates()
+        ctx.default_scheduler = default_scheduler
         customs = CustomResources(ctx)
         ctx.collector = collector = Collector(ctx)
         customs.resume()

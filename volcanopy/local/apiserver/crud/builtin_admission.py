@@ -20,6 +20,8 @@ def admit_create(ctx: Context, kind: Kind, body: Body) -> None:
         _priority(ctx, body)
         spec = body["spec"]
         tolerate_lost_nodes(spec)
+        if ctx.default_scheduler and spec.get("schedulerName") == "default-scheduler":
+            spec["schedulerName"] = ctx.default_scheduler
         if not spec.get("serviceAccountName"):
             spec["serviceAccountName"] = spec["serviceAccount"] = "default"
     elif kind.bucket == "persistentvolumeclaims":

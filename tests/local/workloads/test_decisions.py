@@ -1,0 +1,285 @@
+"""What the controllers of workloads decide from an object and its pods."""
+
+import itertools
+from typing import Any
+
+import pytest
+
+from volcanopy.kube.client.kinds import Json
+from volcanopy.local.workloads import deployment, job, replica_set, stateful_set
+from volcanopy.local.workloads.plan import Create, Delete, Effect, SetStatus, Update, template_hash
+
+NOW = "2026-01-01T00:00:00Z"
+LATER = "2026-01-01T00:10:00Z"
+_uids = itertools.count(1)
+
+
+def workload(kind: str, name: str = "w", status: Json | None = None, **spec: Any) -> Json:
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "n", "uid": f"{kind}-{name}", "generation": 1},
+        "spec": {"template": template, **spec},
+        "status": status or {},
+    }
+
+
+def pod(
+    owner: Json, name: str = "", phase: str = "Running", *, ready: bool = True, deleted: bool = False, **metadata: Any
+) -> Json:
+    number = next(_uids)
+    made = {
+        "name": name or f"p{number}",
+        "namespace": "n",
+        "uid": f"u{number}",
+        "creationTimestamp": NOW,
+        "ownerReferences": [{"uid": owner["metadata"]["uid"], "controller": True}],
+        **metadata,
+    }
+    if deleted:
+        made["deletionTimestamp"] = NOW
+    conditions = [{"type": "Ready", "status": "True" if ready and phase == "Running" else "False"}]
+    return {"metadata": made, "spec": {"nodeName": "n1"}, "status": {"phase": phase, "conditions": conditions}}
+
+
+def created(effects: list[Effect]) -> int:
+    return sum(isinstance(effect, Create) and effect.kind == "Pod" for effect in effects)
+
+
+def deleted(effects: list[Effect]) -> list[str]:
+    return [effect.body["metadata"]["name"] for effect in effects if isinstance(effect, Delete)]
+
+
+def status_of(effects: list[Effect]) -> Json:
+    return next((effect.status for effect in effects if isinstance(effect, SetStatus)), {})
+
+
+# ReplicaSets
+
+
+def test_missing_pods_are_created_and_those_that_ended_replaced() -> None:
+    owner = workload("ReplicaSet", replicas=3)
+    effects = replica_set.reconcile(owner, [pod(owner), pod(owner, phase="Failed"), pod(owner, deleted=True)])
+    assert (created(effects), status_of(effects)["replicas"]) == (2, 1)
+
+
+def test_surplus_pods_that_are_not_ready_are_deleted_first() -> None:
+    owner = workload("ReplicaSet", replicas=1)
+    pods = [pod(owner, "a"), pod(owner, "b", ready=False), pod(owner, "c")]
+    assert deleted(replica_set.reconcile(owner, pods))[0] == "b"
+    assert len(deleted(replica_set.reconcile(owner, pods))) == 2
+
+
+def test_a_settled_replica_set_needs_nothing() -> None:
+    owner = workload("ReplicaSet", replicas=1)
+    pods = [pod(owner)]
+    owner["status"] = status_of(replica_set.reconcile(owner, pods))
+    assert replica_set.reconcile(owner, pods) == []
+
+
+# Deployments
+
+
+class Rollout:
+    """Carries a deployment's effects out on ReplicaSets whose pods become available at once or never."""
+
+    def __init__(self, replicas: int, **strategy: Any) -> None:
+        self.deployment = workload(
+            "Deployment", replicas=replicas, selector={"matchLabels": {"app": "w"}}, strategy=strategy
+        )
+        self.sets: dict[str, Json] = {}
+
+    def step(self, *, become_available: bool = True) -> bool:
+        effects = deployment.reconcile(self.deployment, list(self.sets.values()), NOW)
+        for effect in effects:
+            match effect:
+                case Create(_, body):
+                    body["metadata"]["uid"] = body["metadata"]["name"]
+                    self.sets[body["metadata"]["name"]] = body
+                case Update("ReplicaSet", body, patch):
+                    target = self.sets[body["metadata"]["name"]]
+                    target["spec"] |= patch.get("spec", {})
+                    target["metadata"]["annotations"] |= patch.get("metadata", {}).get("annotations", {})
+                case Update(_, _, patch):
+                    self.deployment["metadata"]["annotations"] = patch["metadata"]["annotations"]
+                case Delete(_, body):
+                    del self.sets[body["metadata"]["name"]]
+                case SetStatus(status):
+                    self.deployment["status"] = status
+        for each in self.sets.values():
+            size, status = each["spec"]["replicas"], each.setdefault("status", {})
+            available = size if become_available else min(size, status.get("availableReplicas", 0))
+            status |= {"replicas": size, "readyReplicas": available, "availableReplicas": available}
+        return bool(effects)
+
+    def settle(self) -> None:
+        for _ in range(30):
+            if not self.step():
+                return
+        raise AssertionError("the rollout does not end")
+
+    def sizes(self) -> list[int]:
+        return sorted((each["spec"]["replicas"] for each in self.sets.values()), reverse=True)
+
+    def new_image(self, image: str) -> None:
+        template = self.deployment["spec"]["template"]
+        container = {**template["spec"]["containers"][0], "image": image}
+        self.deployment["spec"]["template"] = {**template, "spec": {"containers": [container]}}
+
+
+def test_a_rollout_keeps_enough_pods_available_and_few_enough_in_all() -> None:
+    rollout = Rollout(4, type="RollingUpdate", rollingUpdate={"maxSurge": 1, "maxUnavailable": 1})
+    rollout.settle()
+    assert rollout.sizes() == [4]
+    rollout.new_image("j")
+    for _ in range(30):
+        changed = rollout.step()
+        available = sum(each["status"]["availableReplicas"] for each in rollout.sets.values())
+        assert available >= 3
+        assert sum(rollout.sizes()) <= 5
+        if not changed:
+            break
+    assert rollout.sizes() == [4, 0]
+    conditions = {each["type"]: each["reason"] for each in rollout.deployment["status"]["conditions"]}
+    assert conditions == {"Available": "MinimumReplicasAvailable", "Progressing": "NewReplicaSetAvailable"}
+
+
+def test_a_rollout_whose_pods_never_become_available_keeps_the_old_ones() -> None:
+    rollout = Rollout(4, type="RollingUpdate", rollingUpdate={"maxSurge": "25%", "maxUnavailable": "25%"})
+    rollout.settle()
+    rollout.new_image("broken")
+    for _ in range(10):
+        rollout.step(become_available=False)
+    assert sum(each["status"]["availableReplicas"] for each in rollout.sets.values()) == 3
+
+
+def test_recreate_removes_the_old_pods_first() -> None:
+    rollout = Rollout(2, type="Recreate")
+    rollout.settle()
+    rollout.new_image("j")
+    rollout.step()
+    assert rollout.sizes() == [2, 0]
+    rollout.step()
+    assert rollout.sizes() == [0, 0]
+    rollout.settle()
+    assert rollout.sizes() == [2, 0]
+
+
+def test_an_earlier_template_takes_its_replica_set_again_as_the_newest_revision() -> None:
+    rollout = Rollout(1)
+    rollout.settle()
+    first = dict(rollout.deployment["spec"]["template"])
+    rollout.new_image("j")
+    rollout.settle()
+    rollout.deployment["spec"]["template"] = {**first, "metadata": {**first["metadata"], "creationTimestamp": None}}
+    rollout.settle()
+    revisions = sorted(each["metadata"]["annotations"][deployment.REVISION] for each in rollout.sets.values())
+    assert revisions == ["2", "3"]
+
+
+# Jobs
+
+
+def batch(**spec: Any) -> Json:
+    return workload("Job", parallelism=spec.pop("parallelism", 1), completions=spec.pop("completions", 1), **spec)
+
+
+def test_a_job_runs_its_parallelism_until_it_is_complete() -> None:
+    owner = batch(parallelism=2, completions=3)
+    assert created(job.reconcile(owner, [], NOW)) == 2
+    pods = [pod(owner, phase="Succeeded"), pod(owner, phase="Succeeded")]
+    assert created(job.reconcile(owner, pods, NOW)) == 1
+    effects = job.reconcile(owner, [*pods, pod(owner, phase="Succeeded")], NOW)
+    assert status_of(effects)["conditions"][0]["type"] == "Complete"
+    assert (status_of(effects)["succeeded"], status_of(effects)["completionTime"]) == (3, NOW)
+
+
+def test_an_indexed_job_runs_every_index_once() -> None:
+    owner = batch(parallelism=3, completions=3, completionMode="Indexed")
+    pods = [pod(owner, phase="Succeeded", annotations={job.INDEX: "1"}), pod(owner, annotations={job.INDEX: "0"})]
+    effects = job.reconcile(owner, pods, NOW)
+    bodies = [effect.body for effect in effects if isinstance(effect, Create)]
+    assert [body["metadata"]["annotations"][job.INDEX] for body in bodies] == ["2"]
+    assert {"name": "JOB_COMPLETION_INDEX", "value": "2"} in bodies[0]["spec"]["containers"][0]["env"]
+
+
+def test_a_job_fails_after_its_backoff_limit_or_deadline() -> None:
+    owner = batch(backoffLimit=1)
+    failed = [pod(owner, phase="Failed"), pod(owner, phase="Failed")]
+    assert created(job.reconcile(owner, failed[:1], NOW)) == 1
+    assert status_of(job.reconcile(owner, failed, NOW))["conditions"][0]["reason"] == "BackoffLimitExceeded"
+    owner = batch(activeDeadlineSeconds=60)
+    owner["status"] = {"startTime": NOW}
+    running = pod(owner, "slow")
+    effects = job.reconcile(owner, [running], LATER)
+    assert (deleted(effects), status_of(effects)["conditions"][0]["reason"]) == (["slow"], "DeadlineExceeded")
+
+
+def test_a_suspended_job_has_no_pods() -> None:
+    owner = batch(suspend=True)
+    assert created(job.reconcile(owner, [], NOW)) == 0
+    assert deleted(job.reconcile(owner, [pod(owner, "a")], NOW)) == ["a"]
+
+
+def test_a_finished_job_is_deleted_after_its_time_to_live() -> None:
+    owner = batch(ttlSecondsAfterFinished=60)
+    owner["status"] = {"conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": NOW}]}
+    assert job.reconcile(owner, [], NOW) == []
+    assert deleted(job.reconcile(owner, [], LATER)) == ["w"]
+
+
+# StatefulSets
+
+
+def stateful(replicas: int, **spec: Any) -> tuple[Json, str]:
+    owner = workload("StatefulSet", replicas=replicas, serviceName="svc", **spec)
+    return owner, f"w-{template_hash(owner['spec']['template'])}"
+
+
+def member(owner: Json, number: int, revision: str, **options: Any) -> Json:
+    return pod(owner, f"w-{number}", labels={stateful_set.REVISION: revision}, **options)
+
+
+def test_pods_are_created_in_order_each_when_the_one_before_is_ready() -> None:
+    owner, revision = stateful(2)
+    names = [
+        effect.body["metadata"]["name"] for effect in stateful_set.reconcile(owner, []) if isinstance(effect, Create)
+    ]
+    assert names == ["w-0"]
+    waiting = [member(owner, 0, revision, ready=False)]
+    assert created(stateful_set.reconcile(owner, waiting)) == 0
+    assert created(stateful_set.reconcile(owner, [member(owner, 0, revision)])) == 1
+
+
+def test_parallel_pods_are_created_at_once_with_their_claims() -> None:
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    owner, _ = stateful(2, podManagementPolicy="Parallel", volumeClaimTemplates=[claim])
+    effects = [effect for effect in stateful_set.reconcile(owner, []) if isinstance(effect, Create)]
+    assert [effect.body["metadata"]["name"] for effect in effects] == ["data-w-0", "w-0", "data-w-1", "w-1"]
+    spec = effects[1].body["spec"]
+    assert spec["volumes"] == [{"name": "data", "persistentVolumeClaim": {"claimName": "data-w-0"}}]
+    assert (spec["hostname"], spec["subdomain"]) == ("w-0", "svc")
+
+
+def test_surplus_pods_are_deleted_from_the_last() -> None:
+    owner, revision = stateful(1)
+    pods = [member(owner, number, revision) for number in range(3)]
+    assert deleted(stateful_set.reconcile(owner, pods)) == ["w-2"]
+
+
+def test_an_update_replaces_pods_from_the_last_and_leaves_those_below_the_partition() -> None:
+    owner, revision = stateful(3, updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 1}})
+    old = [member(owner, number, "w-old") for number in range(3)]
+    assert deleted(stateful_set.reconcile(owner, old)) == ["w-2"]
+    updated = [*old[:2], member(owner, 2, revision)]
+    assert deleted(stateful_set.reconcile(owner, updated)) == ["w-1"]
+    assert deleted(stateful_set.reconcile(owner, [old[0], member(owner, 1, revision), updated[2]])) == []
+
+
+@pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
+def test_a_settled_stateful_set_needs_nothing(policy: str) -> None:
+    owner, revision = stateful(2, podManagementPolicy=policy)
+    pods = [member(owner, number, revision) for number in range(2)]
+    owner["status"] = status_of(stateful_set.reconcile(owner, pods))
+    assert stateful_set.reconcile(owner, pods) == []

@@ -1,0 +1,155 @@
+"""The controller of Deployments, ReplicaSets, StatefulSets and Jobs: watches, decides, writes.
+
+On a real cluster kube-controller-manager does this. A workload is decided again when it, or an object that it controls, has
+changed, and not before the watch has shown what was written for it last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+import structlog
+
+from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.local.simulated.timers import TimedWorkers
+from volcanopy.local.workloads import deployment, job, replica_set, stateful_set
+from volcanopy.local.workloads.plan import Create, Delete, Effect, SetStatus, Update, controller_uid
+
+log = structlog.get_logger(__name__)
+
+PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
+CLAIMS: Kind[Json] = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, dict)
+REPLICA_SETS: Kind[Json] = Kind("apps", "v1", "ReplicaSet", "replicasets", True, dict)
+DEPLOYMENTS: Kind[Json] = Kind("apps", "v1", "Deployment", "deployments", True, dict)
+STATEFUL_SETS: Kind[Json] = Kind("apps", "v1", "StatefulSet", "statefulsets", True, dict)
+JOBS: Kind[Json] = Kind("batch", "v1", "Job", "jobs", True, dict)
+WATCHED = (PODS, REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS, JOBS)
+_KINDS = {kind.kind: kind for kind in (*WATCHED, CLAIMS)}
+_WORKERS = 8
+SEEN_LIMIT = 30.0
+"""Seconds after which a write counts as seen: an object may come and go while a watch is interrupted."""
+
+
+class WorkloadController:
+    """Runs the workloads of all namespaces."""
+
+    def __init__(self, client: Client, clock: Callable[[], float] = time.time) -> None:
+        self._client, self._clock = client, clock
+        self._reflectors = {kind.kind: Reflector(client, kind) for kind in WATCHED}
+        self._workers = TimedWorkers("workload", self._decide, _WORKERS, clock)
+        self._keys: dict[str, str] = {}
+        # Of each workload by uid: the uids that its writes created (or, with "-", deleted) and no watch has shown, with the time.
+        self._unseen: dict[str, dict[str, float]] = {}
+
+    async def run(self, stop: asyncio.Event, ready: asyncio.Event | None = None) -> None:
+        """Run until `stop` is set; `ready` is set once all objects are listed."""
+        async with asyncio.TaskGroup() as tasks:
+            working = [
+                tasks.create_task(reflector.run(self._taken(kind)), name=f"workloads {kind}")
+                for kind, reflector in self._reflectors.items()
+            ]
+            for reflector in self._reflectors.values():
+                await reflector.synced.wait()
+            working.append(tasks.create_task(self._workers.run(), name="workloads"))
+            if ready is not None:
+                ready.set()
+            await stop.wait()
+            for task in working:
+                task.cancel()
+
+    def _taken(self, kind: str) -> Callable[[Iterable[Change[Json]]], None]:
+        """A function that enqueues the workloads that a change concerns."""
+
+        def on_changes(changes: Iterable[Change[Json]]) -> None:
+            for change in changes:
+                metadata = change.object["metadata"]
+                key = f"{kind} {metadata['namespace']}/{metadata['name']}"
+                owner = controller_uid(change.object)
+                gone = change.type is ChangeType.DELETED
+                if unseen := self._unseen.get(owner):
+                    unseen.pop(metadata["uid"], None)
+                    if gone or "deletionTimestamp" in metadata:
+                        unseen.pop(f"-{metadata['uid']}", None)
+                if kind != PODS.kind:
+                    if gone:
+                        self._keys.pop(metadata["uid"], None)
+                        self._unseen.pop(metadata["uid"], None)
+                    else:
+                        self._keys[metadata["uid"]] = key
+                        self._workers.put(key)
+                if owner in self._keys:
+                    self._workers.put(self._keys[owner])
+
+        return on_changes
+
+    async def _decide(self, key: str) -> float:
+        """Take the next step of a workload; return when it must be looked at again."""
+        kind, _, name = key.partition(" ")
+        workload = self._reflectors[kind].objects.get(name)
+        if workload is None:
+            return math.inf
+        workload = {"apiVersion": _KINDS[kind].api_version, "kind": kind, **workload}
+        uid = workload["metadata"]["uid"]
+        if unseen := self._unseen.get(uid):
+            latest = max(unseen.values()) + SEEN_LIMIT
+            if self._clock() < latest:
+                return latest
+            unseen.clear()
+        for effect in self._reconciled(kind, workload):
+            await self._write(workload, effect)
+        if kind == JOBS.kind:
+            due = job.deadline(workload)
+            return math.inf if due is None or due <= self._clock() else due
+        return math.inf
+
+    def _reconciled(self, kind: str, workload: Json) -> list[Effect]:
+        now = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        namespace = workload["metadata"]["namespace"]
+
+        def objects(of: Kind[Json]) -> list[Json]:
+            prefix = f"{namespace}/"
+            return [item for key, item in self._reflectors[of.kind].objects.items() if key.startswith(prefix)]
+
+        match kind:
+            case "ReplicaSet":
+                return replica_set.reconcile(workload, objects(PODS))
+            case "Deployment":
+                return deployment.reconcile(workload, objects(REPLICA_SETS), now)
+            case "StatefulSet":
+                return stateful_set.reconcile(workload, objects(PODS))
+            case _:
+                return job.reconcile(workload, objects(PODS), now)
+
+    async def _write(self, workload: Json, effect: Effect) -> None:
+        """Carry out an effect; the watch must show its outcome before the workload is decided again."""
+        metadata = workload["metadata"]
+        namespace, unseen = metadata["namespace"], self._unseen.setdefault(metadata["uid"], {})
+        try:
+            match effect:
+                case Create(kind, body):
+                    made = await self._client.create(_KINDS[kind], namespace, body)
+                    if kind != CLAIMS.kind and not self._knows(kind, made):
+                        unseen[made["metadata"]["uid"]] = self._clock()
+                case Delete(kind, body):
+                    gone = body["metadata"]
+                    unseen[f"-{gone['uid']}"] = self._clock()
+                    await self._client.delete(_KINDS[kind], namespace, gone["name"], uid=gone["uid"])
+                case Update(kind, body, patch):
+                    await self._client.patch(_KINDS[kind], namespace, body["metadata"]["name"], patch)
+                case SetStatus(status):
+                    patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
+                    await self._client.patch_status(_KINDS[workload["kind"]], namespace, metadata["name"], patch)
+        except (AlreadyExists, NotFound, Conflict) as error:
+            log.debug("workload has changed meanwhile", workload=metadata["name"], error=str(error))
+
+    def _knows(self, kind: str, made: Json) -> bool:
+        metadata = made["metadata"]
+        known = self._reflectors[kind].objects.get(f"{metadata['namespace']}/{metadata['name']}")
+        return known is not None and known["metadata"]["uid"] == metadata["uid"]

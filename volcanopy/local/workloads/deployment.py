@@ -1,0 +1,183 @@
+"""Deployments: a ReplicaSet for every version of the template, and the change from one to the next.
+
+1. The ReplicaSet of the present template is found by its hash, or created.
+2. RollingUpdate: it grows while all together stay within replicas + maxSurge; the others shrink while available pods stay at
+   replicas - maxUnavailable or more. Recreate: the others shrink to nothing first.
+3. ReplicaSets without replicas beyond `revisionHistoryLimit` are deleted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from volcanopy.kube.client.kinds import Json
+from volcanopy.local.workloads.plan import (
+    Create,
+    Delete,
+    Effect,
+    Update,
+    changed,
+    owned,
+    owner_reference,
+    template_hash,
+    with_conditions,
+)
+
+HASH_LABEL = "pod-template-hash"
+REVISION = "deployment.kubernetes.io/revision"
+
+
+def reconcile(deployment: Json, replica_sets: Sequence[Json], now: str) -> list[Effect]:
+    """The next step of a deployment; `now` is the time of changed conditions."""
+    metadata, spec = deployment["metadata"], deployment["spec"]
+    sets = owned(deployment, replica_sets)
+    if "deletionTimestamp" in metadata:
+        return []
+    suffix = template_hash(spec["template"])
+    current = next((each for each in sets if each["metadata"]["labels"].get(HASH_LABEL) == suffix), None)
+    others = [each for each in sets if each is not current]
+    revision = max((_revision(each) for each in others), default=0) + 1
+    effects: list[Effect] = []
+    if current is None:
+        effects.append(Create("ReplicaSet", _replica_set(deployment, suffix, _first_size(spec, others), revision)))
+    elif not spec.get("paused"):
+        if _revision(current) < revision:
+            effects.append(Update("ReplicaSet", current, _revision_patch(revision)))
+        effects += _scaled(spec, current, others)
+    elif len(sets) == 1 and _size(current) != spec["replicas"]:
+        effects.append(_resized(current, spec["replicas"]))
+    shown = revision if current is None else max(_revision(current), revision)
+    if (metadata.get("annotations") or {}).get(REVISION) != str(shown):
+        effects.append(Update("Deployment", deployment, _revision_patch(shown)))
+    effects += _expired(spec, others)
+    return effects + changed(deployment, _status(deployment, current, sets, now))
+
+
+def _scaled(spec: Json, current: Json, others: Sequence[Json]) -> list[Effect]:
+    replicas = int(spec["replicas"])
+    remaining = [each for each in others if _size(each) > 0 or _counted(each, "replicas") > 0]
+    if (spec.get("strategy") or {}).get("type") == "Recreate":
+        if remaining:
+            return [_resized(each, 0) for each in remaining if _size(each) > 0]
+        return [_resized(current, replicas)] if _size(current) != replicas else []
+    surge, unavailable = _margins(spec)
+    effects: list[Effect] = []
+    total = _size(current) + sum(map(_size, others))
+    size = min(replicas, _size(current) + max(replicas + surge - total, 0)) if _size(current) < replicas else replicas
+    if size != _size(current):
+        effects.append(_resized(current, size))
+    # Only pods that are available now may stand in for those that are removed.
+    available = _counted(current, "availableReplicas") + sum(_counted(each, "availableReplicas") for each in others)
+    spare = available - (replicas - unavailable)
+    for each in sorted(remaining, key=_revision):
+        unready = _size(each) - _counted(each, "availableReplicas")
+        removed = min(_size(each), max(spare, 0) + max(unready, 0))
+        spare -= max(removed - max(unready, 0), 0)
+        if removed > 0:
+            effects.append(_resized(each, _size(each) - removed))
+    return effects
+
+
+def _first_size(spec: Json, others: Sequence[Json]) -> int:
+    """The size of a new ReplicaSet: what the surge allows beside the others."""
+    replicas, present = int(spec["replicas"]), sum(map(_size, others))
+    if (spec.get("strategy") or {}).get("type") == "Recreate":
+        return 0 if present else replicas
+    return max(min(replicas, replicas + _margins(spec)[0] - present), 0)
+
+
+def _margins(spec: Json) -> tuple[int, int]:
+    """maxSurge and maxUnavailable in pods; one of them is at least 1."""
+    rolling = (spec.get("strategy") or {}).get("rollingUpdate") or {}
+    replicas = int(spec["replicas"])
+    surge = _count(rolling.get("maxSurge", "25%"), replicas, up=True)
+    unavailable = _count(rolling.get("maxUnavailable", "25%"), replicas, up=False)
+    return surge, unavailable if surge or unavailable else 1
+
+
+def _count(value: int | str, replicas: int, *, up: bool) -> int:
+    if isinstance(value, int):
+        return value
+    share = int(value.rstrip("%")) * replicas / 100
+    return math.ceil(share) if up else math.floor(share)
+
+
+def _replica_set(deployment: Json, suffix: str, replicas: int, revision: int) -> Json:
+    metadata, spec = deployment["metadata"], deployment["spec"]
+    template = spec["template"]
+    labels = {**((template.get("metadata") or {}).get("labels") or {}), HASH_LABEL: suffix}
+    selector = spec.get("selector") or {}
+    return {
+        "metadata": {
+            "name": f"{metadata['name']}-{suffix}",
+            "namespace": metadata["namespace"],
+            "labels": labels,
+            "annotations": {REVISION: str(revision)},
+            "ownerReferences": [owner_reference(deployment)],
+        },
+        "spec": {
+            "replicas": replicas,
+            "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), HASH_LABEL: suffix}},
+            "template": {**template, "metadata": {**(template.get("metadata") or {}), "labels": labels}},
+        },
+    }
+
+
+def _expired(spec: Json, others: Sequence[Json]) -> list[Effect]:
+    empty = [each for each in others if _size(each) == 0 and _counted(each, "replicas") == 0]
+    surplus = len(empty) - int(spec.get("revisionHistoryLimit", 10))
+    return [Delete("ReplicaSet", each) for each in sorted(empty, key=_revision)[: max(surplus, 0)]]
+
+
+def _status(deployment: Json, current: Json | None, sets: Sequence[Json], now: str) -> Json:
+    spec = deployment["spec"]
+    replicas, total = int(spec["replicas"]), sum(_counted(each, "replicas") for each in sets)
+    available = sum(_counted(each, "availableReplicas") for each in sets)
+    updated = _counted(current, "replicas") if current is not None else 0
+    enough = available >= replicas - _margins(spec)[1]
+    complete = updated == replicas == total and available >= replicas
+    conditions = [
+        {
+            "type": "Available",
+            "status": "True" if enough else "False",
+            "reason": "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
+            "message": f"Deployment {'has' if enough else 'does not have'} minimum availability.",
+        },
+        {
+            "type": "Progressing",
+            "status": "True",
+            "reason": "NewReplicaSetAvailable" if complete else "ReplicaSetUpdated",
+            "message": f"{updated} of {replicas} replicas are updated, {available} available.",
+        },
+    ]
+    before = (deployment.get("status") or {}).get("conditions") or ()
+    return {
+        "observedGeneration": deployment["metadata"].get("generation", 1),
+        "replicas": total,
+        "updatedReplicas": updated,
+        "readyReplicas": sum(_counted(each, "readyReplicas") for each in sets),
+        "availableReplicas": available,
+        "unavailableReplicas": max(max(total, replicas) - available, 0),
+        "conditions": with_conditions(before, conditions, now),
+    }
+
+
+def _size(replica_set: Json) -> int:
+    return int(replica_set["spec"].get("replicas", 1))
+
+
+def _counted(replica_set: Json, field: str) -> int:
+    return int((replica_set.get("status") or {}).get(field) or 0)
+
+
+def _revision(replica_set: Json) -> int:
+    return int((replica_set["metadata"].get("annotations") or {}).get(REVISION, "0"))
+
+
+def _revision_patch(revision: int) -> Json:
+    return {"metadata": {"annotations": {REVISION: str(revision)}}}
+
+
+def _resized(replica_set: Json, replicas: int) -> Effect:
+    return Update("ReplicaSet", replica_set, {"spec": {"replicas": replicas}})
