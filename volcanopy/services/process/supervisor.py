@@ -82,8 +82,10 @@ class Supervisor:
                 self._look()
                 running = [part.task for part in self._parts.values() if part.task is not None]
                 changed = asyncio.ensure_future(self._changed.wait())
-                await asyncio.wait((*running, changed), timeout=self._period, return_when=asyncio.FIRST_COMPLETED)
-                changed.cancel()
+                try:
+                    await asyncio.wait((*running, changed), timeout=self._period, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    changed.cancel()
                 self._changed.clear()
         finally:
             await self._stop()
