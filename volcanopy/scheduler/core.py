@@ -11,6 +11,7 @@ from volcanopy.scheduler.actions.evict.gangreclaim import GangReclaim
 from volcanopy.scheduler.actions.evict.preempt import Preempt
 from volcanopy.scheduler.actions.evict.reclaim import Reclaim
 from volcanopy.scheduler.actions.shuffle import Shuffle
+from volcanopy.scheduler.actions.stale_gangs import StaleGangEviction
 from volcanopy.scheduler.actions.stop_policy import StopPolicy
 from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.observer import NO_OBSERVER, Observer
@@ -61,6 +62,7 @@ ACTIONS = (
     Preempt(),
     Reclaim(),
     Shuffle(),
+    StaleGangEviction(),
 )
 MANDATORY_ACTIONS = {action.name: action for action in (StopPolicy(),)}
 

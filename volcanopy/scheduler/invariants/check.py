@@ -63,6 +63,7 @@ def violations(snapshot: Snapshot, plan: Plan, enforced: Iterable[str] = ENFORCE
         if is_enforced("gang", "broken"):
             result += evictions.broken_in_part(made)
         result += evictions.wrongly_moved(made)
+        result += evictions.wrongly_restarted(made, is_enforced)
         result += evictions.needless(made, is_enforced)
     result += admission.over_quota(snapshot, plan, is_enforced)
     result += topology_crossed(snapshot, plan)

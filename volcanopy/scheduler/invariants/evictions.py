@@ -87,6 +87,22 @@ def wrongly_moved(moves: Moves) -> list[str]:
     return result
 
 
+def wrongly_restarted(moves: Moves, is_enforced: IsEnforced) -> list[str]:
+    """Return the gangs that are evicted as stale although they have their minimum, or not as a whole."""
+    snapshot, result, owners = moves.snapshot, list[str](), set[int]()
+    for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
+        if evict.reason == "stalegangeviction":
+            owners.add(int(snapshot.tasks.job[row]))
+    for job in sorted(owners - {NONE}):
+        before = PRESENT[snapshot.tasks.status] | may_follow(moves, job, is_enforced)
+        if is_enforced("gang", "ready") and not missing(moves, job, before):
+            result.append(f"gang {snapshot.jobs.keys[job]} is evicted as stale although it has its required pods")
+        running = int(STARTED[moves.status[snapshot.members(job)]].sum())
+        if running:
+            result.append(f"gang {snapshot.jobs.keys[job]} is evicted as stale in part: {running} of its pods stay")
+    return result
+
+
 def needless(moves: Moves, is_enforced: IsEnforced) -> list[str]:
     """Return victims without which every placement of the plan would still fit on its node.
 

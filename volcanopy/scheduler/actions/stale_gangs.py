@@ -1,0 +1,86 @@
+"""stalegangeviction: evict the rest of gangs that run below their minimum and whose other members find no node.
+
+Such a gang uses resources and makes no progress: its pods wait for each other. Evicted whole it is placed whole again, here
+or elsewhere, or leaves its resources to others until it can start.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import field_validator
+
+from volcanopy.scheduler.framework.plugin import Arguments
+from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.model.task_status import EVICTABLE, Status
+from volcanopy.scheduler.session.session import Session
+
+REASON = "stalegangeviction"
+
+
+class StaleGangArguments(Arguments):
+    """When a gang is stale."""
+
+    after: str = "1m"
+    """The time that a gang may run below its minimum."""
+
+    @field_validator("after")
+    @classmethod
+    def _is_a_duration(cls, text: str) -> str:
+        if text != "0s" and pod_fields.duration(text) is None:
+            raise ValueError("must be a duration such as 10m or 1h30m")
+        return text
+
+
+class StaleGangEviction:
+    """Evict the running pods of gangs that have run below their minimum for some time, whole gangs only."""
+
+    name: ClassVar[str] = REASON
+    arguments: ClassVar[tuple[str, ...]] = tuple(StaleGangArguments.model_fields)
+    model: ClassVar[type[Arguments]] = StaleGangArguments
+
+    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+        """Evict what is stale."""
+        after = StaleGangArguments.model_validate(arguments).after
+        waiting = [job for job in session.waiting_jobs() if _lacks_running_members(session, job)]
+        invalid = session.hooks.job_valid(np.array([job.row for job in waiting], dtype=np.intp))
+        waiting.sort(key=lambda job: job.key)
+        for job in waiting:
+            if job.row not in invalid and _is_over(session, job, after):
+                _evict(session, job, after)
+
+
+def _lacks_running_members(session: Session, job: JobView) -> bool:
+    """Return whether a gang runs without its minimum, and nothing of it is about to start or to end."""
+    if not job.count(Status.RUNNING) or job.count(Status.PIPELINED, Status.ALLOCATED, Status.BINDING, Status.RELEASING):
+        return False
+    if any(moved.job == job.row for moved in session.snapshot.moves.pods):
+        return False
+    return not session.hooks.job_ready(job)
+
+
+def _is_over(session: Session, job: JobView, after: str) -> bool:
+    """Return whether the pod group has been unschedulable for this time."""
+    condition = pod_fields.condition(job.group, "Unschedulable")
+    if condition is None or condition.last_transition_time is None:
+        return False
+    limit = pod_fields.duration(after)
+    return limit is None or session.snapshot.now >= condition.last_transition_time + limit
+
+
+def _evict(session: Session, job: JobView, after: str) -> None:
+    """Evict all running pods of a gang, unless one of them is protected."""
+    table = session.snapshot.tasks
+    rows: Rows = job.tasks(Status.BOUND, Status.RUNNING)
+    tasks = [TaskView(session.ledger, row) for row in rows.tolist()]
+    if not table.preemptable[rows].all() or not EVICTABLE[session.ledger.status[rows]].all():
+        return
+    if len(session.hooks.evictable(tasks)) < len(tasks):
+        return
+    cause = f"{REASON}: gang ran with {job.ready_count}/{job.min_available} required pods for more than {after}"
+    with session.statement() as statement:
+        for row in rows.tolist():
+            statement.evict(row, REASON)
+        session.commit(statement, cause=cause)
