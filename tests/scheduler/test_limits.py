@@ -37,7 +37,7 @@ def test_max_running_jobs_of_a_queue() -> None:
     assert admitted(text) == ["b"]
     said = waits(text, "c")
     assert (said.gate, said.message) == ("limits", 'maxRunningJobs of queue "q" reached (2/2)')
-    assert (said.unblocked_by, said.blocked_by) == ('end of 1 job in queue "q"', ("queue q",))
+    assert (said.unblocked_by, said.blocked_by) == ('end of 1 job in queue "q"', ())
     assert said.numbers.items() >= {"queue": "q", "limit": "2", "admitted": "2"}.items()
 
 

@@ -58,7 +58,7 @@ def ask(
 ) -> Answer:
     """The answer about the waiting jobs of manifests."""
     made = engine(loaded(manifests).cluster, config)
-    return answer(made, Limits(Budget(200), Budget(cycles), None, horizon))
+    return answer(made, Limits(Budget(200), Budget(cycles), horizon=horizon))
 
 
 def job(text: str, name: str, config: SchedulerConfig | None = None, *new: Json) -> JobAnswer:

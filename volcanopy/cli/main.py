@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+import volcanopy
 from volcanopy.cli.commands import services
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
@@ -249,12 +250,22 @@ def completion_command(shell: Annotated[Shell, typer.Argument(help="Shell.")]) -
     script(root(), VARIABLE, shell.value)
 
 
+def _print_version(requested: bool) -> None:
+    """Print the version of this program, and exit."""
+    if requested:
+        print(f"volcanopy {volcanopy.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def check_options(
     ctx: typer.Context,
     kubeconfig: Annotated[Path | None, KUBECONFIG] = None,
     context: Annotated[str | None, CONTEXT] = None,
     namespace: Annotated[str | None, NAMESPACE] = None,
+    version: Annotated[  # noqa: ARG001
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
 ) -> None:
     """Batch system for Kubernetes: gang scheduling, queues and fair sharing; also without a cluster."""
     name = ctx.invoked_subcommand or ""
@@ -270,7 +281,10 @@ def root() -> TyperGroup:
         register_shells()
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
-    lazy = {name: LazyGroup(name, module, text) for name, (module, text) in GROUPS.items()}
+    lazy = {
+        name: LazyGroup(name, module, text, "job" if name == "explain" else "")
+        for name, (module, text) in GROUPS.items()
+    }
     group.commands = {**lazy, **group.commands}
     return group
 

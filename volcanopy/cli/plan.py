@@ -234,7 +234,7 @@ def _is_configuration(path: Path) -> bool:
 
 def _outcomes(world: _World, seconds: float) -> dict[str, str]:
     """Return the outcome of each waiting job and of each job that loses pods, by name."""
-    result = answers.answer(world.engine, whatif.limits(seconds, jobs=frozenset()))
+    result = answers.answer(world.engine, whatif.limits(seconds, remedies=False))
     outcomes: dict[str, str] = {}
     for made in result.plans:
         for effect in made.of(Evict):

@@ -2,15 +2,17 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
-from volcanopy.api import quantity
+from volcanopy.api import names, quantity
 from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.kinds import JOBS
 from volcanopy.cli.framework.options import Cluster
+from volcanopy.jobcontroller.phases import FINISHED
 from volcanopy.kube.cache import cluster_reader
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client
@@ -27,6 +29,10 @@ from volcanopy.services.scheduler.replay import CycleContext
 DEFAULT_MAP = "volcanopy-system/volcanopy-scheduler"
 """ConfigMap of the scheduler's configuration in the chart."""
 KEY = "scheduler.yaml"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_PRIVATE = frozenset(
+    {"args", "command", "env", "envFrom", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe"}
+)
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]+@")
 
 
@@ -41,22 +47,23 @@ async def snapshot(
         store = Store(scheduler_names=(scheduler_name,), default_queue=default_queue)
         hidden = await cluster_reader.take(client, store)
         text = text or await _from_map(client, config_map)
+        jobs = await _jobs(client)
         for plural in hidden:
             _note(f"you may not read {plural}: not included, so pods that need them appear unschedulable")
         await _measure(client, store, text)
     now = datetime.now(UTC)
     taken = store.snapshot(now, f"snapshot-{now:%Y%m%d-%H%M%S}")
     circumstances = CycleContext(scheduler_name, default_queue, _PASSWORD.sub("", text))
-    for piece in document(taken, circumstances):
+    for piece in document(taken, circumstances, jobs):
         sys.stdout.write(piece)
     sys.stdout.flush()
     _note(f"{_counts(taken)} as of {now:%Y-%m-%dT%H:%M:%SZ}; replay it with `volcanopy plan -f FILE`")
 
 
-def document(taken: Snapshot, circumstances: CycleContext) -> Iterator[str]:
-    """Yield the snapshot as a List, one object per line."""
+def document(taken: Snapshot, circumstances: CycleContext, jobs: Sequence[Json] = ()) -> Iterator[str]:
+    """Yield the snapshot as a List, one object per line, followed by jobs."""
     yield '{"apiVersion":"v1","kind":"List","items":[\n'
-    for number, body in enumerate(objects(taken, circumstances)):
+    for number, body in enumerate([*objects(taken, circumstances), *jobs]):
         yield (",\n" if number else "") + msgspec.json.encode(body).decode()
     yield "\n]}\n"
 
@@ -67,6 +74,56 @@ def _file(config: Path) -> str:
     except (OSError, UnicodeDecodeError) as fault:
         why = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8 text"
         raise CommandError(f"--config: cannot read {config}: {why}", 2) from None
+
+
+async def configured(client: Client) -> str:
+    """Return the configuration in the ConfigMap of the chart; empty if it does not exist or may not be read."""
+    namespace, _, name = DEFAULT_MAP.partition("/")
+    try:
+        data = (await client.get(CONFIG_MAPS, namespace, name)).get("data") or {}
+    except (NotFound, Forbidden):
+        return ""
+    return str(data.get(KEY, ""))
+
+
+async def _jobs(client: Client) -> list[Json]:
+    """Return the unfinished BatchJobs without what is private or large; none if they may not be read."""
+    try:
+        bodies = (await client.list(JOBS)).items
+    except (NotFound, Forbidden):
+        _note("you may not read batchjobs: not included, so pods that are not created yet are not planned")
+        return []
+    return [stripped(body) for body in bodies if _phase(body) not in FINISHED]
+
+
+def _phase(body: Json) -> object:
+    return ((body.get("status") or {}).get("state") or {}).get("phase")
+
+
+def stripped(job: Json) -> Json:
+    """Return a BatchJob without commands and environment of its containers, and without kubectl's annotation."""
+    metadata = {key: value for key, value in job["metadata"].items() if key != "managedFields"}
+    if notes := metadata.get("annotations"):
+        metadata["annotations"] = {key: value for key, value in notes.items() if key != LAST_APPLIED}
+    tasks = [task | {"template": _bare_template(task.get("template") or {})} for task in job["spec"].get("tasks") or ()]
+    return (
+        {"apiVersion": names.BATCH_V1ALPHA1, "kind": "BatchJob"}
+        | job
+        | {
+            "metadata": metadata,
+            "spec": job["spec"] | {"tasks": tasks},
+        }
+    )
+
+
+def _bare_template(template: Json) -> Json:
+    spec = dict(template.get("spec") or {})
+    for kind in ("containers", "initContainers"):
+        if kind in spec:
+            spec[kind] = [
+                {key: value for key, value in container.items() if key not in _PRIVATE} for container in spec[kind]
+            ]
+    return template | {"spec": spec}
 
 
 async def _from_map(client: Client, given: str) -> str:

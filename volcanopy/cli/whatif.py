@@ -73,14 +73,20 @@ def engine(
     return made
 
 
-def limits(seconds: float = SECONDS, *, jobs: frozenset[str] | None = None, horizon: timedelta | None = None) -> Limits:
+def limits(
+    seconds: float = SECONDS,
+    *,
+    jobs: frozenset[str] | None = None,
+    remedies: bool = True,
+    horizon: timedelta | None = None,
+) -> Limits:
     """Return the limits of a question that may take this time."""
     deadline = time.monotonic() + seconds
 
     def expired() -> bool:
         return time.monotonic() > deadline
 
-    return Limits(Budget(_RUN_CYCLES * 16), Budget(_CYCLES, expired), jobs, horizon)
+    return Limits(Budget(_RUN_CYCLES * 16), Budget(_CYCLES, expired), jobs, remedies, horizon)
 
 
 def rejected_jobs(result: load.Loaded) -> list[Json]:

@@ -97,11 +97,15 @@ def _named(answers: Sequence[JobAnswer], name: str) -> JobAnswer | None:
 
 @dataclass
 class Limits:
-    """Limits of a question. ``remedies`` are the jobs that remedies are searched for; None: all."""
+    """Limits of a question. ``jobs`` are the pod groups of the jobs that it is about; None: all that wait.
+
+    ``remedies``: whether changes are searched for.
+    """
 
     run: Budget
     search: Budget
-    remedies: frozenset[str] | None = None
+    jobs: frozenset[str] | None = None
+    remedies: bool = True
     horizon: timedelta | None = None
     """How far virtual time passes in the search for expected starts; None: not at all."""
 
@@ -127,11 +131,12 @@ def answer(engine: Engine, limits: Limits) -> Answer:
             evictions = tuple(run.evictions.get(target.group, ()))
             answers.append(JobAnswer(target, queue, Start.NOW, run.nodes[target.group], evictions))
             continue
-        requested = limits.remedies is None or target.group in limits.remedies
         known = JobAnswer(target, queue, Start.UNKNOWN, explanation=run.explanations.get(target.group))
         gate, message = verdicts[target.group]
-        result = _waiting(engine, limits.search, replace(known, gate=gate, message=message), search=requested)
-        answers.append(replace(result, time=later.get(target.group)))
+        known = replace(known, gate=gate, message=message)
+        if limits.jobs is None or target.group in limits.jobs:
+            known = _waiting(engine, limits.search, known, search=limits.remedies)
+        answers.append(replace(known, time=later.get(target.group)))
     return Answer(tuple(answers), tuple(run.plans))
 
 

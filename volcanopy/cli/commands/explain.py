@@ -25,6 +25,10 @@ SystemNamespace = Annotated[
     str, typer.Option("--system-namespace", metavar="NAME", help="Namespace of the scheduler's Lease.")
 ]
 
+Budget = Annotated[
+    float, typer.Option("--budget", min=0, metavar="SECONDS", help="Time for the search for changes; 0: none.")
+]
+
 
 @command(app, "job", examples=["volcanopy explain job train", "volcanopy explain job train -n research -o json"])
 async def explain_job(
@@ -33,10 +37,11 @@ async def explain_job(
     place: Place,
     output: Output = Format.text,
     system_namespace: SystemNamespace = "volcanopy-system",
+    seconds: Budget = 5.0,
 ) -> None:
-    """Explain why a job is pending, and what unblocks it.
+    """Explain why a job is pending, and what lets it start.
 
-    Shows the gates of the job, the reasons for which nodes reject its pods, and the problems of its pods. You need read access to the job and its pod group; with more access, the report has more details.
+    Shows the gates of the job, the reasons for which nodes reject its pods, the problems of its pods, and changes that let it start, each tried out on a copy of the cluster state. You need read access to the job and its pod group; with more access, the report has more details. `volcanopy explain NAME` is short for it.
     """
     from volcanopy.cli.explain.cluster_reads import job_facts
     from volcanopy.cli.explain.job import job_report
@@ -44,7 +49,29 @@ async def explain_job(
     from volcanopy.cli.explain.text import job_lines
 
     async with cluster.client() as client:
-        report = job_report(await job_facts(client, place.of(client), name, system_namespace))
+        report = job_report(await job_facts(client, place.of(client), name, system_namespace, seconds))
+    show(report.document(), job_lines(report), output.value)
+
+
+@command(app, "pod", examples=["volcanopy explain pod train-worker-0"])
+async def explain_pod(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the pod.", autocompletion=names_of("pod"))],
+    cluster: Cluster,
+    place: Place,
+    output: Output = Format.text,
+    system_namespace: SystemNamespace = "volcanopy-system",
+    seconds: Budget = 5.0,
+) -> None:
+    """Explain why the job of a pod is pending, and what lets it start: as `explain job` for its job."""
+    from volcanopy.cli.explain.cluster_reads import job_facts, job_of_pod
+    from volcanopy.cli.explain.job import job_report
+    from volcanopy.cli.explain.output import show
+    from volcanopy.cli.explain.text import job_lines
+
+    async with cluster.client() as client:
+        namespace = place.of(client)
+        job = await job_of_pod(client, namespace, name)
+        report = job_report(await job_facts(client, namespace, job, system_namespace, seconds))
     show(report.document(), job_lines(report), output.value)
 
 

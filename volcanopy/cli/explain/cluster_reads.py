@@ -7,12 +7,15 @@ from typing import TypeVar
 
 from volcanopy.api import core, names
 from volcanopy.api.batch_read import BatchJob
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.explain.confirmed import Confirmed, confirmed, waits
 from volcanopy.cli.explain.hierarchy import ancestors, descendants, parent_of
 from volcanopy.cli.explain.job import JobFacts, Lease
 from volcanopy.cli.explain.queue import QueueFacts
 from volcanopy.cli.framework.durations import current_time
 from volcanopy.cli.framework.kinds import read, readable
 from volcanopy.cli.framework.objects import find_object
+from volcanopy.cli.jobs import status as job_status
 from volcanopy.cli.jobs.pods import pods_of
 from volcanopy.cli.jobs.status import queue as queue_of
 from volcanopy.kube.client.api_client import Client
@@ -42,8 +45,11 @@ class Reads:
             return None
 
 
-async def job_facts(client: Client, namespace: str, name: str, system_namespace: str) -> JobFacts:
-    """Read the objects about a job. ``system_namespace`` is that of the scheduler's lease. Raises CommandError."""
+async def job_facts(client: Client, namespace: str, name: str, system_namespace: str, seconds: float = 0) -> JobFacts:
+    """Read the objects about a job, and search for remedies so long. Raises CommandError.
+
+    ``system_namespace`` is that of the scheduler's lease.
+    """
     job, reads = read(BatchJob, await find_object(client, JOBS, namespace, name)), Reads()
     group_name = f"{job.metadata.name}-{job.metadata.uid}"
     reading: Awaitable[Json] = client.get(POD_GROUPS, namespace, group_name)
@@ -53,16 +59,32 @@ async def job_facts(client: Client, namespace: str, name: str, system_namespace:
         reads.optional(pods_of(client, job), f'the pods of namespace "{namespace}"'),
         _lease(client, system_namespace),
     )
+    pod_group = read(core.PodGroup, group) if group is not None else None
+    search = Confirmed()
+    if seconds and job_status.phase(job) in {"Pending", "Running", "Restarting"} and waits(pod_group):
+        search = await confirmed(client, f"{job.metadata.namespace}/{group_name}", seconds)
+        reads.unread += [search.note] if search.note else []
     return JobFacts(
         job=job,
         now=current_time(),
-        group=read(core.PodGroup, group) if group is not None else None,
+        group=pod_group,
+        answer=search.answer,
         queue=queue[0],
         queue_missing=queue[1],
         pods=pods,
         lease=lease,
         unread=tuple(sorted(reads.unread)),
     )
+
+
+async def job_of_pod(client: Client, namespace: str, name: str) -> str:
+    """Return the name of the BatchJob of a pod. Raises CommandError."""
+    body = await find_object(client, PODS, namespace, name)
+    owners = body["metadata"].get("ownerReferences") or ()
+    job = next((owner["name"] for owner in owners if owner.get("kind") == "BatchJob"), "")
+    if not job:
+        raise CommandError(f'pod "{name}" belongs to no BatchJob: see `kubectl describe pod {name}`')
+    return str(job)
 
 
 async def _queue(reads: Reads, client: Client, name: str) -> tuple[core.Queue | None, bool]:

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from volcanopy.api import core, names
 from volcanopy.api.batch_read import BatchJob, TaskSpec
+from volcanopy.api.gates import Gate
 from volcanopy.api.read_model import ReadModel
 from volcanopy.cli.explain.gates import gate_rows, is_enqueued, passed_rows
 from volcanopy.cli.explain.pod_problems import UNSCHEDULED, pod_problems, startup_problem
@@ -16,6 +17,7 @@ from volcanopy.cli.explain.report import JobReport, PodProblem, counted, listed,
 from volcanopy.cli.framework.durations import since, span
 from volcanopy.cli.jobs import status as job_status
 from volcanopy.cli.jobs.pods import Pod
+from volcanopy.whatif.answer import JobAnswer, Start
 
 GRACE = 30.0
 """Seconds in which a running controller or scheduler processes a new object."""
@@ -39,7 +41,7 @@ class JobFacts:
     """The objects about a job.
 
     ``group``, ``queue``, ``pods`` and ``lease`` (the scheduler's) are None if they do not exist or may not be read;
-    ``unread`` has a sentence for each that may not be read. ``queue_missing`` is True if the queue does not exist.
+    ``unread`` has a sentence for each that may not be read. ``answer`` is that of the what-if engine. ``queue_missing`` is True if the queue does not exist.
     """
 
     job: BatchJob
@@ -49,6 +51,7 @@ class JobFacts:
     queue_missing: bool = False
     pods: Sequence[Pod] | None = None
     lease: Lease | None = None
+    answer: JobAnswer | None = None
     unread: tuple[str, ...] = ()
 
     @property
@@ -73,12 +76,30 @@ def job_report(facts: JobFacts) -> JobReport:
         notes=facts.unread,
     )
     if phase == "Pending":
-        return _pending(facts, report)
+        return _with_answer(_pending(facts, report), facts)
     if phase == "Running":
-        return _running(facts, report)
+        return _with_answer(_running(facts, report), facts)
     state, summary = _ended_or_changing(facts, phase)
     pods = report.pods if phase in {"Failed", "Aborting", "Restarting", "Terminating", "Completing"} else ()
     return replace(report, state=state, summary=f'job "{report.name}" {summary}', tasks=(), pods=pods)
+
+
+def _with_answer(report: JobReport, facts: JobFacts) -> JobReport:
+    """Return the report with what the what-if engine confirmed."""
+    if facts.answer is None:
+        return report
+    answer = facts.answer
+    lines = tuple(remedy.text for remedy in answer.remedies)
+    if not lines and answer.start is not Start.NOW:
+        complete = "no change found that lets it start"
+        lines = (complete if answer.searched else "the search ended before a change was found (--budget SECONDS)",)
+    return replace(
+        report,
+        blocked_by=answer.after or report.blocked_by,
+        result=answer.start.value,
+        starts_with=lines,
+        remedies=tuple(remedy.document() for remedy in answer.remedies),
+    )
 
 
 def _ended_or_changing(facts: JobFacts, phase: str) -> tuple[str, str]:
@@ -123,6 +144,9 @@ def _running(facts: JobFacts, report: JobReport) -> JobReport:
 def _pending(facts: JobFacts, report: JobReport) -> JobReport:
     job, group, queue, reason = facts.job, facts.group, facts.queue, facts.reason
     pending = f'job "{report.name}" is pending: '
+    if message := _rejected_pods(job):
+        rows = gate_rows(job, group, queue, core.Explanation(gate=Gate.GANG, message=message))
+        return replace(report, state="pending", summary=pending + message, gate=Gate.GANG, gates=rows)
     if reason is None and (unprocessed := _unprocessed(facts)):
         rows = gate_rows(job, group, queue, None) if group is not None else ()
         return replace(report, state="pending", summary=pending + unprocessed, gates=rows)
@@ -141,6 +165,12 @@ def _pending(facts: JobFacts, report: JobReport) -> JobReport:
     started = status.running + status.succeeded + status.failed
     summary = f'job "{report.name}" is starting: {started}/{job_status.minimum(job)} pods started'
     return replace(report, state="starting", summary=summary, gates=passed_rows(job, group, queue))
+
+
+def _rejected_pods(job: BatchJob) -> str:
+    """Return why the job's objects cannot be created; empty if they can."""
+    state = job.status.state
+    return single_line(state.message) if state.reason in {"FailedSync", "PluginError"} else ""
 
 
 def _with_reason(report: JobReport, facts: JobFacts, reason: core.Explanation) -> JobReport:

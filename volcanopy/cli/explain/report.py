@@ -43,7 +43,8 @@ class JobReport:
     """Report about a job.
 
     ``state`` is pending, starting, running, suspended, completed, failed, ... ``nodes`` counts nodes by the reason for
-    which they were filtered. ``notes`` lists what could not be read.
+    which they were filtered. ``notes`` lists what could not be read. ``unblocked_by`` is the scheduler's estimate, ``result``
+    and ``remedies`` (``starts_with`` in sentences) are confirmed; empty if they were not searched for.
     """
 
     name: str
@@ -57,6 +58,9 @@ class JobReport:
     nodes: Mapping[str, int] = field(default_factory=dict)
     blocked_by: tuple[str, ...] = ()
     unblocked_by: str = ""
+    result: str = ""
+    starts_with: tuple[str, ...] = ()
+    remedies: tuple[Json, ...] = ()
     numbers: Mapping[str, str] = field(default_factory=dict)
     amounts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     tasks: tuple[str, ...] = ()
@@ -75,6 +79,8 @@ class JobReport:
                 "nodes": dict(self.nodes),
                 "blockedBy": list(self.blocked_by),
                 "unblockedBy": self.unblocked_by,
+                "result": self.result,
+                "remedies": list(self.remedies),
                 "numbers": dict(self.numbers),
                 "amounts": {key: dict(amounts) for key, amounts in self.amounts.items()},
                 "tasks": list(self.tasks),

@@ -82,7 +82,9 @@ def job_lines(report: JobReport) -> Iterator[Line]:
         width = max(len(str(number)) for number in report.nodes.values())
         yield from ([Part(f"  {str(number).rjust(width)}  {reason}")] for reason, number in report.nodes.items())
     yield from _section("Blocked by", report.blocked_by)
-    yield from _section("Unblocked by", [report.unblocked_by] if report.unblocked_by else [])
+    yield from _section("Starts with", report.starts_with)
+    if report.unblocked_by and not report.starts_with:
+        yield from _section("Unblocked by (not confirmed)", [report.unblocked_by])
     if reserved := report.numbers.get("reserved"):
         expected = report.numbers.get("expected")
         yield from _section("Reserved", [f"{reserved}{', expected start ' + expected if expected else ''}"])

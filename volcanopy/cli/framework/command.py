@@ -66,11 +66,12 @@ def command(
 class LazyGroup(TyperGroup):
     """A group of commands whose module is imported when one of them is called, not to list the group."""
 
-    def __init__(self, name: str, module: str, help: str) -> None:  # noqa: A002
+    def __init__(self, name: str, module: str, help: str, default: str = "") -> None:  # noqa: A002
+        """``default`` is the command of arguments that begin with no command."""
         super().__init__(
             name=name, help=help, no_args_is_help=True, rich_markup_mode=None, context_settings=dict(SETTINGS)
         )
-        self._module = module
+        self._module, self._default = module, default
 
     def load(self) -> "LazyGroup":
         """Import the commands once; ``module`` is ``package.module:application``."""
@@ -94,7 +95,10 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the arguments begin with."""
-        return super(LazyGroup, self.load()).resolve_command(ctx, args)
+        group = self.load()
+        if self._default and args and args[0] not in group.commands and not args[0].startswith("-"):
+            args = [self._default, *args]
+        return super(LazyGroup, group).resolve_command(ctx, args)
 
 
 def _flat(function: Function, noun: Noun, annotations: Mapping[str, type[Any]]) -> Callable[..., None]:

@@ -1,19 +1,26 @@
-"""One-time read of the cluster state into a store, from the same kinds and types as :class:`Store` follows.
+"""One-time read of the cluster state into a store, from the kinds and types that the scheduler follows.
 
 Pods are listed last, so that the objects they refer to are known."""
 
 import asyncio
-from typing import Any
+from typing import Any, Protocol
 
 from volcanopy.kube.cache.followed_kinds import OLDER, OPTIONAL, PODS, REQUIRED, slimming
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Kind
 
 
-async def take(client: Client, store: Store) -> list[str]:
+class Sink(Protocol):
+    """Whatever takes the objects, such as a :class:`volcanopy.kube.cache.store.Store`."""
+
+    def take(self, changes: list[Change[Any]]) -> object:
+        """Take added objects."""
+        ...
+
+
+async def take(client: Client, store: Sink) -> list[str]:
     """Read all objects into the store. Returns the plurals of the optional kinds that this user may not read.
 
     Raises KubeError if a required kind cannot be read.

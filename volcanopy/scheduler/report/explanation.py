@@ -89,7 +89,8 @@ class Explainer:
         if fitted and not job.is_ready:
             text = f"{needed} pods must start together, {fitted} can be placed: {text}"
         text = with_job_names(text)
-        blocked_by, position = message.blocked_by, self._positions.get(job.row)
+        own = f"queue {job.queue.name}"  # whose jobs are what it waits for, not the queue itself
+        blocked_by, position = tuple(name for name in message.blocked_by if name != own), self._positions.get(job.row)
         if position is not None:
             numbers["position"] = str(position.number)
             if not blocked_by and position.before and gate in _CONTESTED:
