@@ -31,6 +31,7 @@ from volcanopy.local.simulated.claim_controller import ClaimController
 from volcanopy.local.simulated.kubelet import Kubelet
 from volcanopy.local.simulated.pod_stages import Stages
 from volcanopy.local.workloads.controller import WorkloadController
+from volcanopy.scheduler.framework.config import DEFAULT
 from volcanopy.services.admission import admission_service as admission
 from volcanopy.services.admission.admission_service import AdmissionSettings
 from volcanopy.services.controllers import controller_service
@@ -219,12 +220,26 @@ class LocalCluster:
             async with Client(connection) as client:
                 creator = Creator(client)
                 await creator.install_definitions()
-                await creator.create([DEFAULT_STORAGE_CLASS, *self._objects, *self._nodes])
+                await creator.create([DEFAULT_STORAGE_CLASS, *self._objects, *self._nodes, *self._configuration()])
             self.components = await self._stack.enter_async_context(Components(connection, self._parts))
         except BaseException:
             await self._stack.aclose()
             raise
         return self
+
+    def _configuration(self) -> list[Json]:
+        """Return the ConfigMap of the chart with the scheduler's configuration, which ``volcanopy snapshot`` reads."""
+        scheduling = self._parts.scheduler
+        if scheduling is None:
+            return []
+        text = DEFAULT
+        if scheduling.config is not None:
+            try:
+                text = scheduling.config.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError):
+                return []  # the scheduler itself reports it
+        metadata = {"namespace": "volcanopy-system", "name": "volcanopy-scheduler"}
+        return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"scheduler.yaml": text}}]
 
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
