@@ -75,7 +75,43 @@ def test_names_of_volcano_are_replaced() -> None:
     }
     assert template["spec"]["schedulerName"] == "volcanopy"
     assert template["spec"]["nodeSelector"] == {"volcanopy.io/nodegroup-name": "a"}
-    assert template["spec"]["containers"][0]["resources"] == {"limits": {"volcanopy.io/gpu-memory": 1}}
+    assert template["spec"]["containers"][0]["resources"] == {"limits": {"volcano.sh/gpu-memory": 1}}
+
+
+def test_keys_with_dots_are_removed_by_their_path() -> None:
+    """A quota for devices of a class has a key with dots and a slash."""
+    spec = {"weight": 1, "deserved": {"gpu.example.com/deviceclass/a.b": {"nested": 1}}, "un.known": 1}
+    conversion = converted(volcano("scheduling", "Queue", spec, "v1beta1"))
+    assert "un.known" not in conversion.body["spec"]
+    assert any(note.startswith("spec.un.known: not supported") for note in conversion.notes)
+
+
+def test_a_schema_with_the_property_scheduler_name_is_kept() -> None:
+    schema = {"properties": {"schedulerName": {"type": "string"}}}
+    definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": schema}
+    assert converted(definition).body["spec"] == schema
+
+
+@pytest.mark.parametrize(
+    ("body", "note"),
+    [
+        (
+            {"kind": "ClusterRole", "rules": [{"apiGroups": ["batch.volcano.sh"]}]},
+            "rules[0].apiGroups[0]: contains 'batch.volcano.sh'",
+        ),
+        (
+            {"kind": "Workflow", "spec": {"manifest": "kind: Pod\nspec:\n  schedulerName: volcano\n"}},
+            "spec.manifest: contains 'schedulerName: volcano'",
+        ),
+        (
+            {"kind": "Pod", "spec": {"limits": {"volcano.sh/gpu-memory": 1}}},
+            "spec.limits.volcano.sh/gpu-memory: volcano.sh/gpu-memory left as it is",
+        ),
+    ],
+)
+def test_what_is_left_is_noted(body: dict[str, Any], note: str) -> None:
+    (written,) = converted({"apiVersion": "v1", **body}).notes
+    assert written.startswith(note)
 
 
 def test_a_job_keeps_the_defaults_of_volcano() -> None:

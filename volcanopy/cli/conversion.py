@@ -3,6 +3,7 @@
 The result is validated with the models that admission uses.
 """
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
@@ -17,7 +18,7 @@ from volcanopy.api.batch import BatchJob
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.lifecycle import Command
-from volcanopy.api.model import InvalidObjectError, Json, Model
+from volcanopy.api.model import InvalidObjectError, Json, Model, path_of
 from volcanopy.api.scheduling import PodGroup, Queue
 from volcanopy.api.topology import HyperNode, NumaTopology
 from volcanopy.cli.errors import CommandError
@@ -28,6 +29,15 @@ _DOMAIN = "volcano.sh"
 _OUR_DOMAIN = "volcanopy.io"
 _CONTROLLER_ACTIONS = ("EnqueueJob", "SyncJob", "SyncQueue", "OpenQueue", "CloseQueue")
 _SCHEDULERS = {"volcano": names.SCHEDULER}
+_SCHEDULER_LINE = re.compile(r"schedulerName[\"']?\s*:\s*[\"']?volcano\b(?!py)")
+_DEVICES = frozenset(
+    f"{prefix}{_DOMAIN}/{device}"
+    for prefix in ("", "requests.", "limits.")
+    for device in ("gpu-memory", "gpu-number", "vgpu-number", "vgpu-memory", "vgpu-memory-percentage", "vgpu-cores")
+)
+"""Resources that Volcano's device plugins publish on nodes."""
+_SHOWN = 80
+"""Length of a text in a note."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,7 @@ def converted(body: Json) -> Conversion:
     group, _, version = str(body.get("apiVersion", "")).rpartition("/")
     if not group.endswith(_DOMAIN):
         _set_scheduler(conversion.body)
+        _note_remains(conversion)
         return conversion
     counterpart = _COUNTERPARTS.get((group, str(body.get("kind"))))
     if counterpart is None:
@@ -73,7 +84,33 @@ def converted(body: Json) -> Conversion:
     _remove_server_fields(conversion.body.get("metadata"))
     counterpart.adapt(conversion)
     _remove_unknown_fields(conversion, model)
+    _note_remains(conversion)
     return conversion
+
+
+def _note_remains(conversion: Conversion) -> None:
+    """Note the texts that still contain Volcano's names: RBAC groups, manifests inside of strings, device resources."""
+    for steps, text in _texts(conversion.body, ()):
+        path = path_of(steps)
+        if text in _DEVICES:
+            conversion.note(path, f"{text} left as it is: the name that a device plugin publishes")
+        elif _DOMAIN in text.replace(_OUR_DOMAIN, "") or _SCHEDULER_LINE.search(text):
+            shown = next((line.strip() for line in text.splitlines() if _DOMAIN in line or "volcano" in line), text)
+            conversion.note(path, f"contains {shown[:_SHOWN]!r}: left as it is, change it if it is meant for volcanopy")
+
+
+def _texts(value: Any, steps: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield the keys and the strings of a value with their paths."""
+    if isinstance(value, str):
+        yield steps, value
+    elif isinstance(value, dict):
+        for key, field_value in value.items():
+            if isinstance(key, str) and _DOMAIN in key.replace(_OUR_DOMAIN, ""):
+                yield (*steps, key), key
+            yield from _texts(field_value, (*steps, str(key)))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _texts(item, (*steps, number))
 
 
 def _renamed_all(value: Any) -> Any:
@@ -89,6 +126,8 @@ def _renamed(text: Any) -> Any:
     if not isinstance(text, str):
         return text
     domain, slash, rest = text.partition("/")
+    if text in _DEVICES:
+        return text
     prefix, dot, quota = domain.rpartition(".volcano.sh") if domain.endswith(f".{_DOMAIN}") else ("", "", "")
     if slash and domain == _DOMAIN:
         return f"{_OUR_DOMAIN}/{rest}"
@@ -103,8 +142,9 @@ def _renamed(text: Any) -> Any:
 def _set_scheduler(value: Any) -> None:
     """Replace the name of Volcano's scheduler at any depth."""
     if isinstance(value, dict):
-        if value.get("schedulerName") in _SCHEDULERS:
-            value["schedulerName"] = _SCHEDULERS[value["schedulerName"]]
+        name = value.get("schedulerName")
+        if isinstance(name, str) and name in _SCHEDULERS:  # in the schema of a CRD it is a property
+            value["schedulerName"] = _SCHEDULERS[name]
         for field_value in value.values():
             _set_scheduler(field_value)
     elif isinstance(value, list):
@@ -128,28 +168,32 @@ def _remove_unknown_fields(conversion: Conversion, model: type[Model]) -> None:
     for _ in range(200):
         problems = model.problems(conversion.body)
         unknown = [problem.path for problem in problems if problem.message.startswith("Unknown field")]
-        for path in unknown:
-            _remove(conversion.body, path)
+        removed = [path for path in unknown if _remove(conversion.body, path)]
+        for path in removed:
             conversion.note(path, "not supported: omitted")
-        if not unknown:
+        if not removed:
             for problem in problems:
                 conversion.note(problem.path, f"{problem.message}")
             return
 
 
-def _remove(body: Any, path: str) -> None:
-    """Remove a field by its path, ``spec.tasks[0].name``."""
-    steps = list(_steps(path))
-    for step in steps[:-1]:
-        body = body[step]
-    del body[steps[-1]]
-
-
-def _steps(path: str) -> Iterator[str | int]:
-    for part in path.split("."):
-        name, *indexes = part.split("[")
-        yield name
-        yield from (int(index.rstrip("]")) for index in indexes)
+def _remove(body: Any, path: str) -> bool:
+    """Remove a field by its path, ``spec.tasks[0].name``; return whether it exists. Keys may contain dots and brackets."""
+    if isinstance(body, list):
+        index, bracket, rest = path.removeprefix("[").partition("]")
+        if not (path.startswith("[") and bracket and index.isdecimal() and int(index) < len(body)):
+            return False
+        return _remove(body[int(index)], rest.removeprefix("."))
+    if not isinstance(body, dict):
+        return False
+    if path in body:
+        del body[path]
+        return True
+    for key in sorted((key for key in body if isinstance(key, str)), key=len, reverse=True):
+        rest = path.removeprefix(key)
+        if path.startswith(key) and rest[:1] in {".", "["} and _remove(body[key], rest.removeprefix(".")):
+            return True
+    return False
 
 
 def convert(files: list[str], output: Path | None, strict: bool) -> None:
