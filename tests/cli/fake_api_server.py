@@ -41,6 +41,8 @@ class FakeApiServer:
     asked: list[tuple[str, str, dict[str, list[str]], Any]] = field(default_factory=list)
     otherwise: tuple[int, Json] | None = None
     """The response to all other requests; by default 404."""
+    warnings: tuple[str, ...] = ()
+    """Warnings in the responses to requests that write."""
 
     def kubeconfig(self, folder: Path, namespace: str = "default") -> Path:
         """Write a kubeconfig for this server and return its path."""
@@ -144,6 +146,9 @@ def fake_api_server() -> Iterator[FakeApiServer]:
             self.send_response(code)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(text)))
+            if self.command != "GET":
+                for warning in api.warnings:
+                    self.send_header("Warning", f'299 - "{warning}"')
             self.end_headers()
             self.wfile.write(text)
 

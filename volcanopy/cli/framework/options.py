@@ -3,6 +3,7 @@
 ``{plural}`` in a help text is replaced with the plural of the group's kind.
 """
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -93,8 +94,13 @@ class Cluster:
 
         connection = self.connection()
         await connection.check()
-        async with Client(connection, field_manager="volcanopy-cli") as client:
+        async with Client(connection, field_manager="volcanopy-cli", on_warning=print_warning) as client:
             yield client
+
+
+def print_warning(text: str) -> None:
+    """Print a warning of the API server, such as one of admission, as kubectl does."""
+    print(f"Warning: {text}", file=sys.stderr)
 
 
 @dataclass(frozen=True)

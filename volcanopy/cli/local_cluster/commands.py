@@ -20,9 +20,11 @@ from rich.console import Console
 
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.apply import validate
+from volcanopy.cli.framework.options import print_warning
 from volcanopy.cli.local_cluster.progress import Progress
 from volcanopy.cli.logs import configure
 from volcanopy.cli.manifests import Manifest, read
+from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.apiserver.store.journal import JournalError
 from volcanopy.local.cluster import ClusterError, LocalCluster, Parts
@@ -103,7 +105,8 @@ async def _run(
     interrupted = _interrupts()
     async with _cluster(size, objects, config=config) as cluster:
         progress = Progress(cluster.client, Console(highlight=False))
-        await _create(Creator(cluster.client), manifests)
+        async with Client(cluster.client.connection, on_warning=print_warning) as client:
+            await _create(Creator(client), manifests)
         following = asyncio.create_task(progress.follow())
         try:
             ended = await _first_of(cluster, interrupted, following, timeout)

@@ -93,11 +93,19 @@ class Client:
         rng: Random | None = None,
         sleep: Sleep = asyncio.sleep,
         clock: Clock = time.monotonic,
+        on_warning: Callable[[str], None] | None = None,
     ) -> None:
+        """``on_warning`` is called with each warning of the server for a request that writes."""
         self.connection = connection
         self._manager = field_manager
         self._transport = Transport(
-            connection, connections=connections, rng=rng or Random(), sleep=sleep, clock=clock, fence=fence
+            connection,
+            connections=connections,
+            rng=rng or Random(),
+            sleep=sleep,
+            clock=clock,
+            fence=fence,
+            on_warning=on_warning,
         )
 
     async def __aenter__(self) -> Self:

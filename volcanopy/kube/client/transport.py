@@ -118,9 +118,11 @@ class Transport:
         sleep: Sleep,
         clock: Clock,
         fence: Fence | None = None,
+        on_warning: Callable[[str], None] | None = None,
     ) -> None:
+        """``on_warning`` is called with each warning of the server for a request that writes."""
         self.connection = connection
-        self._fence = fence
+        self._fence, self._on_warning = fence, on_warning
         self.rng, self.sleep, self.clock = rng, sleep, clock
         self._limit = connections
         self._open: dict[bool, aiohttp.ClientSession] = {}
@@ -243,8 +245,12 @@ class Transport:
                 content = await response.read()
                 answer.code = response.status
                 if response.status < 300:
+                    texts = _warned(response.headers.getall("Warning", ())) if method != "GET" else []
                     if warnings is not None:
-                        warnings += _warned(response.headers.getall("Warning", ()))
+                        warnings += texts
+                    elif self._on_warning is not None:
+                        for text in texts:
+                            self._on_warning(text)
                     return content
                 raise from_response(response.status, content, response.headers.get("Retry-After"))
         except (aiohttp.ClientError, OSError, TimeoutError) as fault:
