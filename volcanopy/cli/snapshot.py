@@ -9,15 +9,15 @@ from pathlib import Path
 import msgspec
 
 from volcanopy.api import names, quantity
+from volcanopy.api.model import Json
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.framework.kinds import JOBS
 from volcanopy.cli.framework.options import Cluster
 from volcanopy.jobcontroller.phases import FINISHED
 from volcanopy.kube.cache import cluster_reader
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
-from volcanopy.kube.client.raw_kinds import CONFIG_MAPS
+from volcanopy.kube.client.raw_kinds import CONFIG_MAPS, JOBS
 from volcanopy.scheduler.framework.config import DEFAULT, ConfigError, SchedulerConfig, parse
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.services.process.entry_points import ThirdPartyError, registry

@@ -21,7 +21,7 @@ from volcanopy.cli.jobs.status import queue as queue_of
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
-from volcanopy.kube.client.raw_kinds import JOBS, LEASES, POD_GROUPS, QUEUES
+from volcanopy.kube.client.raw_kinds import JOBS, LEASES, POD_GROUPS, PODS, QUEUES
 
 T = TypeVar("T")
 _DEPTH = 32

@@ -9,12 +9,12 @@ from volcanopy.api import core, names
 from volcanopy.api.model import Json
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli import snapshot, whatif
-from volcanopy.cli.framework.kinds import JOBS
 from volcanopy.jobcontroller.phases import FINISHED
 from volcanopy.kube.cache import cluster_reader
 from volcanopy.kube.cache.watch import Change
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, KubeError
+from volcanopy.kube.client.raw_kinds import JOBS
 from volcanopy.scheduler.framework.config import ConfigError, default, parse
 from volcanopy.services.process.entry_points import ThirdPartyError, registry
 from volcanopy.whatif.answer import JobAnswer, answer
