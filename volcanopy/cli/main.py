@@ -86,12 +86,23 @@ def local_up(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the API server; 0: a free one.")] = 0,
     scheduler_config: SchedulerFile = None,
     persist: Annotated[Path | None, typer.Option(help="File that keeps the cluster's objects between starts.")] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Keep what precedes a damaged record of the file.")] = False,
+    fsync: Annotated[
+        bool, typer.Option("--fsync", help="Force every change to the disk: slower, but survives a power cut.")
+    ] = False,
 ) -> None:
     """Start a cluster on this machine until Ctrl-C."""
-    from volcanopy.cli.local_cluster.commands import Size, up
+    from volcanopy.cli.local_cluster.commands import Persistence, Size, up
 
     size = Size(nodes, process_nodes, allow_root)
-    up(size=size, cluster=cluster, kubeconfig=kubeconfig, port=port, persist=persist, config=scheduler_config)
+    up(
+        size=size,
+        cluster=cluster,
+        kubeconfig=kubeconfig,
+        port=port,
+        persist=Persistence(persist, repair, fsync),
+        config=scheduler_config,
+    )
 
 
 @local.command("run")

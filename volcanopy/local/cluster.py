@@ -184,8 +184,9 @@ class LocalCluster:
     """An embedded cluster (``async with``).
 
     It has ``count`` simulated nodes and the ``objects``, which are created first; the file ``persist`` keeps its objects
-    across runs. With ``tls`` the API server uses HTTPS and requires a token, otherwise HTTP on loopback. Raises OSError
-    if the port is in use, JournalError if the file is damaged, CreateError, ClusterError.
+    across runs: ``repair`` keeps what precedes a damaged record in it, ``fsync`` forces every change to the disk. With ``tls``
+    the API server uses HTTPS and requires a token, otherwise HTTP on loopback. Raises OSError if the port is in use,
+    JournalError if the file is damaged or in use, CreateError, ClusterError.
     """
 
     def __init__(
@@ -197,11 +198,14 @@ class LocalCluster:
         port: int = 0,
         tls: bool = False,
         persist: Path | None = None,
+        repair: bool = False,
+        fsync: bool = False,
         parts: Parts | None = None,
     ) -> None:
         self._nodes = nodes.manifests(count, capacity)
         self._objects, self._port, self._tls, self._persist = objects, port, tls, persist
         self._parts = replace(parts or Parts(), claims=True, workloads=True)
+        self._repair, self._fsync = repair, fsync
         self._stack = contextlib.AsyncExitStack()
         self.server: ApiServer
         self.components: Components
@@ -212,6 +216,8 @@ class LocalCluster:
                 port=self._port,
                 tls=self_signed() if self._tls else None,
                 persist=self._persist,
+                repair=self._repair,
+                fsync=self._fsync,
                 log_source=self._log,
                 default_scheduler=names.SCHEDULER if self._parts.scheduler is not None else "",
             )

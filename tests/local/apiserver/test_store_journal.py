@@ -85,10 +85,10 @@ def test_a_truncated_last_line_is_dropped(tmp_path: Path) -> None:
     assert again.version == store.version
 
 
-def test_a_corrupt_file_is_rejected_with_its_line(tmp_path: Path) -> None:
+def test_a_corrupt_file_is_rejected_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "state"
     path.write_bytes(b'["=",1]\nnonsense\n["=",2]\n')
-    with pytest.raises(JournalError, match="line 2 is not a change of this server"):
+    with pytest.raises(JournalError, match="the record at byte 8 is damaged"):
         open_journal(path, Store())
     assert path.read_bytes().startswith(b'["=",1]\nnonsense')
 

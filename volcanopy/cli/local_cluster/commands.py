@@ -49,21 +49,30 @@ class Size:
     allow_root: bool = False
 
 
+@dataclass(frozen=True)
+class Persistence:
+    """The file of a cluster that keeps its objects, None for a cluster that does not, and how it is used."""
+
+    file: Path | None = None
+    repair: bool = False
+    fsync: bool = False
+
+
 def up(
     *,
     size: Size,
     cluster: Path | None,
     kubeconfig: Path,
     port: int,
-    persist: Path | None,
+    persist: "Persistence",
     config: Path | None = None,
 ) -> None:
     """Run a cluster until Ctrl-C; write its kubeconfig to a file."""
     objects = read([str(cluster)]) if cluster is not None else []
     kubeconfig = kubeconfig.expanduser().absolute()
     _check_kubeconfig(kubeconfig)
-    if persist is not None:
-        _check_persist(persist)
+    if persist.file is not None:
+        _check_persist(persist.file)
     _check_root(size)
     _until_done(_up(size, objects, kubeconfig, port, persist, config))
 
@@ -81,7 +90,7 @@ def run(*, files: list[str], size: Size, cluster: Path | None, timeout: float, c
 
 
 async def _up(
-    size: Size, objects: list[Manifest], kubeconfig: Path, port: int, persist: Path | None, config: Path | None
+    size: Size, objects: list[Manifest], kubeconfig: Path, port: int, persist: "Persistence", config: Path | None
 ) -> None:
     interrupted = _interrupts()
     async with _cluster(size, objects, port=port, persist=persist, config=config) as cluster:
@@ -126,18 +135,27 @@ async def _run(
 
 @asynccontextmanager
 async def _cluster(
-    size: Size, objects: list[Manifest], port: int = 0, persist: Path | None = None, config: Path | None = None
+    size: Size, objects: list[Manifest], port: int = 0, persist: "Persistence | None" = None, config: Path | None = None
 ) -> AsyncIterator[LocalCluster]:
     """Run a cluster with the nodes of the file, or with default nodes. Raises CommandError."""
     own = [manifest for manifest in objects if manifest.kind == "Node"]
     bodies = [simulated.copy_of(each.body) if each.kind == "Node" else each.body for each in objects]
     folder = Path(tempfile.mkdtemp(prefix="volcanopy-"))
-    claims = folder / "claims" if persist is None else persist.with_name(f"{persist.name}.claims")
+    persist = persist or Persistence()
+    claims = folder / "claims" if persist.file is None else persist.file.with_name(f"{persist.file.name}.claims")
     process = ProcessSettings(folder, claims) if size.process else None
     parts = Parts(scheduler=SchedulerSettings(config=config), process=process)
     if size.process:
         bodies += machine.manifests(size.process, *machine.machine_size())
-    cluster = LocalCluster(0 if own else size.simulated, objects=bodies, port=port, persist=persist, parts=parts)
+    cluster = LocalCluster(
+        0 if own else size.simulated,
+        objects=bodies,
+        port=port,
+        persist=persist.file,
+        repair=persist.repair,
+        fsync=persist.fsync,
+        parts=parts,
+    )
     try:
         await cluster.__aenter__()
     except CreateError as error:
@@ -147,7 +165,7 @@ async def _cluster(
     except ClusterError as fault:
         raise CommandError(str(fault)) from None
     except OSError as fault:
-        raise _start_error(fault, port, persist) from None
+        raise _start_error(fault, port, persist.file) from None
     try:
         yield cluster
     finally:

@@ -10,11 +10,19 @@ from pathlib import Path
 import structlog
 
 from volcanopy.local.apiserver.server import ApiServer, Tls
+from volcanopy.local.apiserver.store.journal import JournalError
 
 
 async def serve(options: argparse.Namespace) -> None:
     """Serve until interrupted."""
-    server = await ApiServer.start(host=options.host, port=options.port, tls=tls(options), persist=options.persist)
+    server = await ApiServer.start(
+        host=options.host,
+        port=options.port,
+        tls=tls(options),
+        persist=options.persist,
+        repair=options.repair,
+        fsync=options.fsync,
+    )
     if options.kubeconfig is not None:
         options.kubeconfig.touch(mode=0o600)
         options.kubeconfig.write_text(server.kubeconfig())
@@ -48,15 +56,21 @@ def main() -> None:
     parser.add_argument("--tls-private-key-file", type=Path, help="the key, if it is not in the certificate's file")
     parser.add_argument("--tls-ca-file", type=Path, help="the CA for the kubeconfig, if not the certificate itself")
     parser.add_argument("--persist", type=Path, help="a file that keeps the objects across restarts")
+    parser.add_argument("--repair", action="store_true", help="keep what precedes a damaged record of the file")
+    parser.add_argument("--fsync", action="store_true", help="force every change to the disk before it is acknowledged")
     parser.add_argument("--kubeconfig", type=Path, help="where to write a kubeconfig for this server")
     options = parser.parse_args()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     try:
         import uvloop  # noqa: PLC0415 - not there on every platform
     except ImportError:
-        asyncio.run(serve(options))
+        run = asyncio.run
     else:
-        uvloop.run(serve(options))
+        run = uvloop.run
+    try:
+        run(serve(options))
+    except (JournalError, OSError) as error:
+        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

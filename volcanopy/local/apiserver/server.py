@@ -98,6 +98,8 @@ class ApiServer:
         port: int = 0,
         tls: Tls | None = None,
         persist: Path | None = None,
+        repair: bool = False,
+        fsync: bool = False,
         log_source: LogSource = silence,
         service_addresses: Mapping[str, str] | None = None,
         users: Mapping[str, User] | None = None,
@@ -107,7 +109,8 @@ class ApiServer:
         """Listen on `host:port` (0 chooses a free port) and serve a cluster.
 
         `tls` turns on HTTPS, and then every request needs a token: the one in `kubeconfig()`, or
-        one of `users` (token to user). `persist` names the file that keeps the objects across restarts. `log_source` answers
+        one of `users` (token to user). `persist` names the file that keeps the objects across restarts; `repair` keeps what
+        precedes a damaged record in it, `fsync` forces every change to the disk. `log_source` answers
         `kubectl logs`. `service_addresses` maps `namespace/name` or `namespace/name:port` of webhook services to `host:port`.
         `default_scheduler` is the scheduler of pods that name none.
         `history` is how many events of each kind can still be watched; older watches are answered 410.
@@ -120,7 +123,7 @@ class ApiServer:
         store = Store(history)
         registry = Registry([*builtin_kinds(), definition_kind()])
         ctx = Context(store, registry, log_source, service_addresses or {})
-        journal = open_journal(persist, store) if persist is not None else None
+        journal = open_journal(persist, store, repair=repair, fsync=fsync) if persist is not None else None
         ctx.webhooks = webhooks = Webhooks(ctx)
         ctx.templates = Templates()
         ctx.default_scheduler = default_scheduler

@@ -6,12 +6,18 @@ Both run beside the requests, a few objects at a time, so that a large clean-up 
 import asyncio
 from collections import deque
 
+import structlog
+
 from volcanopy.local.apiserver.context import Context
 from volcanopy.local.apiserver.crud.delete import FOREGROUND, ORPHAN, DeleteOptions, remove
 from volcanopy.local.apiserver.crud.write import finished
 from volcanopy.local.apiserver.store.object_store import Address, Body, Bucket, Entry, Event
 
 BATCH = 64
+RETRY = 1.0
+"""Seconds before another attempt after an error."""
+
+log = structlog.get_logger(__name__)
 """Objects looked at before other requests get their turn."""
 
 
@@ -80,7 +86,16 @@ class Collector:
                 self._wake.set()
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Work until cancelled. After an error, such as a full disk, everything is looked at again."""
+        while True:
+            try:
+                await self._work()
+            except Exception:
+                log.exception("garbage collection failed, it is tried again")
+                await asyncio.sleep(RETRY)
+                self.resume()
+
+    async def _work(self) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()

@@ -192,6 +192,8 @@ class Store:
         self.by_uid: dict[str, Address] = {}
         self.dependents: dict[str, dict[Address, None]] = {}
         self.listeners: list[Listener] = []
+        self.journal: Listener | None = None
+        """Called before a change takes effect; the change is given up if it raises."""
         self.base = 0
         self._history = history
 
@@ -219,6 +221,8 @@ class Store:
         metadata["resourceVersion"] = str(self.version)
         entry = Entry(namespace, name, metadata["uid"], self.version, encode(body), body)
         previous = bucket.get(namespace, name)
+        event = Event("ADDED" if previous is None else "MODIFIED", entry, previous)
+        self._write_ahead(bucket, event)
         owners = metadata.get("ownerReferences")
         if previous is None:
             self.by_uid[entry.uid] = (bucket.name, namespace, name)
@@ -229,7 +233,7 @@ class Store:
             if before != owners:
                 self._disown((bucket.name, namespace, name), before or ())
                 self._own((bucket.name, namespace, name), owners or ())
-        self._notify(bucket, Event("ADDED" if previous is None else "MODIFIED", entry, previous))
+        self._notify(bucket, event)
         return entry
 
     def remove(self, bucket: Bucket, entry: Entry) -> Entry:
@@ -238,10 +242,12 @@ class Store:
         self.version += 1
         body["metadata"] = metadata = {**body["metadata"], "resourceVersion": str(self.version)}
         last = Entry(entry.namespace, entry.name, entry.uid, self.version, encode(body), None)
+        event = Event("DELETED", last, entry)
+        self._write_ahead(bucket, event)
         address = (bucket.name, entry.namespace, entry.name)
         self.by_uid.pop(entry.uid, None)
         self._disown(address, metadata.get("ownerReferences") or ())
-        self._notify(bucket, Event("DELETED", last, entry))
+        self._notify(bucket, event)
         return last
 
     def restore(self, bucket: Bucket, body: Body) -> None:
@@ -285,6 +291,14 @@ class Store:
                 held.pop(address, None)
                 if not held:
                     del self.dependents[owner["uid"]]
+
+    def _write_ahead(self, bucket: Bucket, event: Event) -> None:
+        if self.journal is not None:
+            try:
+                self.journal(bucket, event)
+            except BaseException:
+                self.version -= 1
+                raise
 
     def _notify(self, bucket: Bucket, event: Event) -> None:
         bucket.record(event)
