@@ -43,7 +43,8 @@ controlplane: $(VENV)/.dev  ## Build kube-apiserver and etcd for the tests, once
 helm: $(VENV)/.dev  ## Build helm for the tests of the chart, once, if Go is installed.
 	$(BIN)/python -m hack.helm
 
-test: check controlplane helm  ## Every test, on both API servers.
+test: export PYTHONDONTWRITEBYTECODE =
+test: check controlplane helm  ## Every test, on both API servers. They start hundreds of processes, which share compiled modules.
 	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 bench: $(VENV)/.dev  ## Measure times and compare them with bench/limits.toml.

@@ -94,10 +94,12 @@ def test_a_missing_cluster_gives_a_one_line_error_with_the_remedy(
     [
         ({"current-context": ""}, "it names no current context; it has main; choose one with --context"),
         ({"current-context": "x"}, "there is no context 'x'; it has main"),
-        ({"clusters": []}, "Expected object with name c in"),
+        ({"clusters": []}, "context 'main' names cluster 'c', which does not exist"),
         ({"clusters": [{"name": "c", "cluster": {"server": ""}}]}, "cluster 'c' has no server"),
         ({"users": []}, "the context names user 'u', which does not exist"),
         ({"users": [{"user": {}}]}, "an entry of users has no name"),
+        ({"users": [{"name": "u", "user": "me"}]}, "user 'u' must be a mapping"),
+        ({"users": [{"name": "u", "user": {"tokenFile": "absent"}}]}, "absent: there is no such file"),
         ({"contexts": None}, "it has none"),
     ],
 )
@@ -249,12 +251,29 @@ async def test_a_pod_finds_its_own_cluster(tmp_path: Path) -> None:
 
 
 def test_a_pod_without_a_token_gets_an_error(tmp_path: Path) -> None:
-    with pytest.raises(NoCluster, match=f"service account in {tmp_path}: Service token file does not exist"):
+    with pytest.raises(NoCluster, match=f"service account in {tmp_path}: there is no file token"):
         in_cluster(tmp_path, {"KUBERNETES_SERVICE_HOST": "x", "KUBERNETES_SERVICE_PORT": "1"})
 
 
-def test_importing_the_client_does_not_import_the_official_one() -> None:
-    program = "import sys, volcanopy.kube.client.api_client, volcanopy.kube.cache.watch, volcanopy.kube.apply.event_writer; print('kubernetes' in sys.modules)"
+async def test_an_auth_provider_gives_the_token(tmp_path: Path) -> None:
+    provider = {"name": "gcp", "config": {"access-token": "abc"}}
+    assert await sent(load(tmp_path, config({"auth-provider": provider}))) == [("Authorization", "Bearer abc")]
+
+
+def test_an_auth_provider_without_a_token_gets_an_error(tmp_path: Path) -> None:
+    with pytest.raises(NoCluster, match=str(tmp_path / "config")):
+        load(tmp_path, config({"auth-provider": {"name": "gcp", "config": {"cmd-path": ""}}}))
+
+
+def test_only_auth_providers_need_the_official_client(tmp_path: Path) -> None:
+    write(tmp_path / "config", config({"token": "t"}))
+    program = (
+        "import sys, volcanopy.kube.cache.watch, volcanopy.kube.apply.event_writer\n"
+        "from pathlib import Path\n"
+        "from volcanopy.kube.client.connection import Connection\n"
+        f"Connection.load(Path({str(tmp_path / 'config')!r}))\n"
+        "print('kubernetes' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -1,7 +1,6 @@
 """Connection parameters of a cluster: address, TLS context, credentials that renew themselves.
 
-Kubeconfig files, in-cluster service accounts, exec plugins and certificates are read by the official ``kubernetes``
-package, which is imported only when a connection is loaded, since that takes a quarter of a second.
+Kubeconfig files, in-cluster service accounts, exec plugins and certificates are read by :mod:`.kubeconfig`.
 """
 
 from __future__ import annotations
@@ -183,7 +182,7 @@ class Connection:
 
         May block for as long as an exec plugin runs. Raises :class:`NoCluster` with the cause and its place.
         """
-        # Imported here, because it imports the official client, which is slow.
+        # Imported here, because it makes connections: it imports this module.
         from volcanopy.kube.client.kubeconfig import in_cluster, read_kubeconfig  # noqa: PLC0415
 
         if kubeconfig is not None:

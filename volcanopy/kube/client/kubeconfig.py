@@ -1,18 +1,21 @@
 """Reading of kubeconfig files and in-cluster service accounts into a :class:`~volcanopy.kube.client.connection.Connection`.
 
-Parsing, merging of several files and credential plugins are those of the official package; this module adds one error
-message per failure that names the file and the entry. No other module imports ``kubernetes``.
+Several files are merged as by kubectl: the first that defines a name wins, and relative paths are relative to the file that
+contains them. Every failure is one message that names the file and the entry.
 """
 
-# mypy: disable-error-code="no-untyped-call"
 from __future__ import annotations
 
+import atexit
 import base64
 import os
+import shutil
 import ssl
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from time import time
 from typing import Any
@@ -20,28 +23,53 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import yaml
-from kubernetes.client import Configuration
-from kubernetes.config.config_exception import ConfigException
-from kubernetes.config.exec_provider import ExecProvider
-from kubernetes.config.incluster_config import InClusterConfigLoader
-from kubernetes.config.kube_config import ConfigNode, KubeConfigLoader, KubeConfigMerger
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from volcanopy.kube.client.connection import EXPIRY_MARGIN, FILE_PERIOD, Connection, Grant, Headers, RenewedCredentials
+from volcanopy.kube.client.credential_plugins import provider_token, run_exec_plugin
 from volcanopy.kube.client.errors import NoCluster, describe
 
-_UNREADABLE = (ConfigException, yaml.YAMLError, OSError, KeyError, TypeError, AttributeError, ValueError)
+_UNREADABLE = (yaml.YAMLError, OSError, KeyError, TypeError, AttributeError, ValueError)
+_SECTIONS = {"contexts": "context", "clusters": "cluster", "users": "user"}
+"""The lists of a kubeconfig, with the field of an entry that has its content."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """An entry of a kubeconfig."""
+
+    content: dict[str, Any]
+    folder: Path
+    """The folder of its file."""
+
+    def path(self, key: str) -> str | None:
+        """Return the absolute path in a field; None where it is not set. Raises ValueError if there is no such file."""
+        if not self.content.get(key):
+            return None
+        path = self.folder / self.content[key]
+        if not path.is_file():
+            raise ValueError(f"{key} {path}: there is no such file")
+        return str(path)
+
+    def pem(self, key: str) -> bytes | None:
+        """Return the bytes in the field ``<key>-data``; None where it is not set."""
+        text = self.content.get(f"{key}-data")
+        return base64.b64decode(text) if text else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """One reading of the files: the official package's configuration, and the fields that it lacks."""
+    """One reading of the configuration."""
 
-    settings: Configuration
+    url: str
     grant: Grant
     context: str
     namespace: str
     proxy: str | None
+    authority: str | bytes | None = None
+    """The certificates of the authority as a path or in PEM; None for those of this machine."""
+    verify: bool = True
+    server_name: str | None = None
 
 
 def read_kubeconfig(files: tuple[Path, ...], context: str | None = None) -> Connection:
@@ -61,31 +89,24 @@ def in_cluster(folder: Path, environ: Mapping[str, str]) -> Connection:
     """Return the connection of a pod: the service account in ``folder``, the server named by the environment."""
 
     def read() -> _Reading:
-        settings = Configuration()
-        loader = InClusterConfigLoader(str(folder / "token"), str(folder / "ca.crt"), False, environ)
         try:
-            loader.load_and_set(settings)
-            named = folder / "namespace"
-            namespace = named.read_text().strip() if named.is_file() else ""
+            return _read_service_account(folder, environ)
         except _UNREADABLE as fault:
             raise NoCluster(f"service account in {folder}: {describe(fault)}") from fault
-        grant = Grant(_headers(settings, {}), time() + FILE_PERIOD)
-        return _Reading(settings, grant, "in-cluster", namespace or "default", _proxy(settings.host, None))
 
     first = read()
     return _connect(first, RenewedCredentials(lambda: read().grant, first.grant, _tls(first, str(folder))))
 
 
 def _connect(reading: _Reading, credentials: RenewedCredentials) -> Connection:
-    settings = reading.settings
     return Connection(
-        url=settings.host.rstrip("/"),
+        url=reading.url.rstrip("/"),
         credentials=credentials,
         ssl=credentials.context,
         namespace=reading.namespace,
         context=reading.context,
         proxy=reading.proxy,
-        server_name=settings.tls_server_name or None,
+        server_name=reading.server_name,
     )
 
 
@@ -93,103 +114,146 @@ def _names(files: tuple[Path, ...]) -> str:
     return ", ".join(str(path) for path in files)
 
 
-def _read(files: tuple[Path, ...], context: str | None) -> _Reading:
-    merger = _merge(files)
-    config = merger.config
-    # The first file that names a current context wins, as with kubectl.
-    name = context or next(
-        (doc["current-context"] for doc in merger.config_files.values() if doc.get("current-context")), ""
-    )
-    known = [entry["name"] for entry in config["contexts"].value]
-    if name not in known:
-        problem = f"there is no context {name!r}" if name else "it names no current context"
-        contexts = f"it has {', '.join(known)}" if known else "it has none"
-        raise ConfigException(f"{problem}; {contexts}; choose one with --context")
-    chosen = config["contexts"].get_with_name(name)["context"]
-    cluster = config["clusters"].get_with_name(chosen["cluster"])["cluster"]
-    if not cluster.safe_get("server"):
-        raise ConfigException(f"cluster {chosen['cluster']!r} has no server")
-    user = _user(config, chosen)
-    grant_until = _run_plugin(user, chosen.safe_get("user"), cluster) if user and user.safe_get("exec") else None
-    settings = Configuration()
-    # No base path: relative paths are relative to their file.
-    loader = KubeConfigLoader(config, active_context=name, config_base_path=None, config_persister=merger.save_changes)
-    loader.load_and_set(settings)
-    identity = user.value if user else {}
-    if "tokenFile" in identity or "auth-provider" in identity:
-        grant_until = time() + FILE_PERIOD
-    certificate = (settings.cert_file, settings.key_file) if settings.cert_file else None
+def _read_service_account(folder: Path, environ: Mapping[str, str]) -> _Reading:
+    host, port = (environ.get(name, "") for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"))
+    if not host or not port:
+        raise ValueError("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
+    for name in ("token", "ca.crt"):
+        path = folder / name
+        if not path.is_file() or not path.read_text().strip():
+            raise ValueError(f"there is no file {name}, or it is empty")
+    url = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    named = folder / "namespace"
+    namespace = named.read_text().strip() if named.is_file() else ""
+    grant = Grant(_headers(f"Bearer {(folder / 'token').read_text().strip()}", {}), time() + FILE_PERIOD)
     return _Reading(
-        settings,
-        Grant(_headers(settings, identity), grant_until, certificate),
-        name,
-        chosen.safe_get("namespace") or "default",
-        _proxy(cluster["server"], cluster.safe_get("proxy-url")),
+        url, grant, "in-cluster", namespace or "default", _proxy(url, None), authority=str(folder / "ca.crt")
     )
 
 
-def _merge(files: tuple[Path, ...]) -> KubeConfigMerger:
+def _read(files: tuple[Path, ...], context: str | None) -> _Reading:
+    current, entries = _merge(files)
+    name = context or current
+    if name not in entries["contexts"]:
+        known = ", ".join(entries["contexts"])
+        problem = f"there is no context {name!r}" if name else "it names no current context"
+        raise ValueError(f"{problem}; it has {known or 'none'}; choose one with --context")
+    chosen = entries["contexts"][name].content
+    cluster = entries["clusters"].get(chosen.get("cluster", ""))
+    if cluster is None:
+        raise ValueError(f"context {name!r} names cluster {chosen.get('cluster')!r}, which does not exist")
+    url = cluster.content.get("server")
+    if not url:
+        raise ValueError(f"cluster {chosen['cluster']!r} has no server")
+    user = _Entry({}, cluster.folder)
+    if chosen.get("user"):
+        if chosen["user"] not in entries["users"]:
+            raise ValueError(f"the context names user {chosen['user']!r}, which does not exist")
+        user = entries["users"][chosen["user"]]
+    return _Reading(
+        url,
+        _grant(user, chosen.get("user", ""), cluster, files, name),
+        name,
+        chosen.get("namespace") or "default",
+        _proxy(url, cluster.content.get("proxy-url")),
+        authority=cluster.pem("certificate-authority") or cluster.path("certificate-authority"),
+        verify=not cluster.content.get("insecure-skip-tls-verify"),
+        server_name=cluster.content.get("tls-server-name") or None,
+    )
+
+
+def _merge(files: tuple[Path, ...]) -> tuple[str, dict[str, dict[str, _Entry]]]:
+    """Return the current context, and the entries of each section by name."""
+    current, entries = "", {section: dict[str, _Entry]() for section in _SECTIONS}
     for path in files:
         content = yaml.safe_load(path.read_text())
         if not isinstance(content, dict):
-            raise ConfigException(f"{path} is not a kubeconfig: its content must be a mapping")
-    merger = KubeConfigMerger(os.pathsep.join(str(path) for path in files))
-    for section in ("contexts", "clusters", "users"):
-        for entry in merger.config[section].value:
-            if "name" not in entry:
-                raise ConfigException(f"an entry of {section} has no name")
-    return merger
+            raise ValueError(f"{path} is not a kubeconfig: its content must be a mapping")
+        current = current or content.get("current-context") or ""
+        for section, field in _SECTIONS.items():
+            for entry in content.get(section) or ():
+                if "name" not in entry:
+                    raise ValueError(f"an entry of {section} has no name")
+                if not isinstance(entry.get(field) or {}, dict):
+                    raise ValueError(f"{field} {entry['name']!r} must be a mapping")
+                entries[section].setdefault(entry["name"], _Entry(entry.get(field) or {}, path.absolute().parent))
+    return current, entries
 
 
-def _user(config: ConfigNode, chosen: ConfigNode) -> ConfigNode | None:
-    name = chosen.safe_get("user")
-    entry = config["users"].get_with_name(name, safe=True) if name else None
-    if name and entry is None:
-        raise ConfigException(f"the context names user {name!r}, which does not exist")
-    # A user without credentials is written `user: {}`: safe_get returns the bare mapping.
-    return ConfigNode(f"user {name}", entry.safe_get("user") or {}, entry.path) if entry else None
+def _grant(user: _Entry, name: str, cluster: _Entry, files: tuple[Path, ...], context: str) -> Grant:
+    """Return the credentials of a user: of its auth provider, token, exec plugin or password, and its certificate."""
+    identity, renew_at = user.content, None
+    certificate = _certificate(user)
+    authorization = ""
+    if identity.get("auth-provider"):
+        authorization, renew_at = provider_token(files, context), time() + FILE_PERIOD
+    elif identity.get("exec"):
+        status = _run_plugin(identity["exec"], name, user, cluster)
+        authorization = f"Bearer {status['token']}" if status.get("token") else ""
+        if status.get("clientCertificateData"):
+            pair = (status["clientCertificateData"].encode(), status["clientKeyData"].encode())
+            certificate = (_temporary(pair[0]), _temporary(pair[1]))
+        if status.get("expirationTimestamp"):
+            renew_at = datetime.fromisoformat(status["expirationTimestamp"]).timestamp() - EXPIRY_MARGIN
+    elif identity.get("token"):
+        authorization = f"Bearer {identity['token']}"
+    elif path := user.path("tokenFile"):
+        authorization, renew_at = f"Bearer {Path(path).read_text().strip()}", time() + FILE_PERIOD
+    elif "username" in identity and "password" in identity:
+        pair_text = f"{identity['username']}:{identity['password']}"
+        authorization = f"Basic {base64.b64encode(pair_text.encode()).decode()}"
+    return Grant(_headers(authorization, identity), renew_at, certificate)
 
 
-def _run_plugin(user: ConfigNode, name: str, cluster: ConfigNode) -> float | None:
-    """Run the exec plugin and store its credentials. Returns the time of the next run (seconds since the epoch)."""
-    plugin = user["exec"]
-    command = plugin.safe_get("command")
+def _certificate(user: _Entry) -> tuple[str, str | None] | None:
+    """Return the paths of the client certificate and its key, None without one."""
+    paths = []
+    for key in ("client-certificate", "client-key"):
+        pem = user.pem(key)
+        paths.append(_temporary(pem) if pem else user.path(key))
+    certificate, private = paths
+    return (certificate, private) if certificate else None
+
+
+def _run_plugin(plugin: Mapping[str, Any], name: str, user: _Entry, cluster: _Entry) -> dict[str, Any]:
+    """Return the status of the user's exec plugin, which has credentials."""
     try:
-        status: dict[str, Any] = ExecProvider(plugin, _folder(cluster), cluster).run()
+        status = run_exec_plugin(plugin, cluster.content, user.folder)
         if not status.get("token") and not status.get("clientCertificateData"):
-            raise ConfigException("its output has neither token nor clientCertificateData")
+            raise ValueError("its output has neither token nor clientCertificateData")
         if status.get("clientCertificateData") and not status.get("clientKeyData"):
-            raise ConfigException("its output has clientCertificateData without clientKeyData")
+            raise ValueError("its output has clientCertificateData without clientKeyData")
     except _UNREADABLE as fault:
-        hint = plugin.safe_get("installHint")
-        sentence = f"the exec plugin {command!r} of user {name!r} returned no credentials: {describe(fault)}"
-        raise ConfigException(f"{sentence}; {' '.join(hint.split())}" if hint else sentence) from fault
-    del user.value["exec"]
-    if status.get("token"):
-        user.value["token"] = status["token"]
-    if status.get("clientCertificateData"):
-        user.value["client-certificate-data"] = _base64(status["clientCertificateData"])
-        user.value["client-key-data"] = _base64(status["clientKeyData"])
-    expires = status.get("expirationTimestamp")
-    return datetime.fromisoformat(expires).timestamp() - EXPIRY_MARGIN if expires else None
+        hint = plugin.get("installHint")
+        sentence = (
+            f"the exec plugin {plugin.get('command')!r} of user {name!r} returned no credentials: {describe(fault)}"
+        )
+        raise ValueError(f"{sentence}; {' '.join(hint.split())}" if hint else sentence) from fault
+    return status
 
 
-def _folder(node: ConfigNode) -> str:
-    return str(Path(node.path).absolute().parent) if node.path else ""
+@cache
+def _folder() -> Path:
+    """Return a folder of this process for certificates, which the ssl module reads from files only."""
+    folder = tempfile.mkdtemp(prefix="volcanopy-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
-def _base64(text: str) -> str:
-    return base64.standard_b64encode(text.encode()).decode()
+@cache
+def _temporary(content: bytes) -> str:
+    """Return the path of a file with this content, which only the user can read and which ends with the process."""
+    number, path = tempfile.mkstemp(dir=_folder())
+    with os.fdopen(number, "wb") as file:
+        file.write(content)
+    return path
 
 
-def _headers(settings: Configuration, identity: Mapping[str, Any]) -> Headers:
-    """Return the headers of authentication (token) and impersonation, which the official package does not read."""
+def _headers(authorization: str, identity: Mapping[str, Any]) -> Headers:
+    """Return the headers of authentication and impersonation."""
     headers: CIMultiDict[str] = CIMultiDict()
-    # The second name is that of releases before 34.
-    token = settings.api_key.get("BearerToken") or settings.api_key.get("authorization")
-    if token:
-        scheme, _, secret = token.strip().partition(" ")
-        headers.add("Authorization", f"{scheme.capitalize()} {secret.strip()}")
+    if authorization:
+        headers.add("Authorization", authorization)
     if identity.get("as"):
         headers.add("Impersonate-User", identity["as"])
     if identity.get("as-uid"):
@@ -215,19 +279,22 @@ def _proxy(server: str, configured: str | None) -> str | None:
 
 
 def _tls(reading: _Reading, source: str) -> ssl.SSLContext | None:
-    settings = reading.settings
-    if not settings.host.startswith("https:"):
+    if not reading.url.startswith("https:"):
         return None
     try:
-        context = ssl.create_default_context(cafile=settings.ssl_ca_cert or None)
+        authority = reading.authority
+        if isinstance(authority, bytes):
+            context = ssl.create_default_context(cadata=authority.decode())
+        else:
+            context = ssl.create_default_context(cafile=authority)
         # Python 3.13 and later rejects authorities without the key usage extension, which many clusters' authorities lack.
         context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
-        if not settings.verify_ssl:
+        if not reading.verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if reading.grant.certificate:
             # An empty password makes an encrypted key fail here instead of prompting at the terminal.
             context.load_cert_chain(*reading.grant.certificate, password="")
-    except OSError as fault:
+    except (OSError, ValueError) as fault:
         raise NoCluster(f"kubeconfig {source}: unusable certificate: {describe(fault)}") from fault
     return context
