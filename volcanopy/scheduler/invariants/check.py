@@ -25,7 +25,18 @@ from volcanopy.scheduler.model.plan import Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
 
 ENFORCED = frozenset(
-    {"gang", "proportion", "capacity", "conformance", "pdb", "cdp", "predicates", "priority", "resourcequota"}
+    {
+        "evictions",
+        "gang",
+        "proportion",
+        "capacity",
+        "conformance",
+        "pdb",
+        "cdp",
+        "predicates",
+        "priority",
+        "resourcequota",
+    }
 )
 """Plugins with invariants that are checked here, beside those that are always checked."""
 
@@ -64,7 +75,8 @@ def violations(snapshot: Snapshot, plan: Plan, enforced: Iterable[str] = ENFORCE
             result += evictions.broken_in_part(made)
         result += evictions.wrongly_moved(made)
         result += evictions.wrongly_restarted(made, is_enforced)
-        result += evictions.needless(made, is_enforced)
+        if is_enforced("evictions", "needed"):
+            result += evictions.needless(made, is_enforced)
     result += admission.over_quota(snapshot, plan, is_enforced)
     result += topology_crossed(snapshot, plan)
     result += claims.broken_claims(snapshot, plan)

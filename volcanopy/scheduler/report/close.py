@@ -58,7 +58,9 @@ def _groups(session: Session, explainer: Explainer) -> Iterator[Effect]:
     waits = (counts[Status.PENDING, rows] + counts[Status.PIPELINED, rows] + counts[Status.ALLOCATED, rows]) > 0
     waits |= (phases == "Pending") | (phases == "Unknown")
     moves = _moves(session)
-    selected = np.flatnonzero(changed | waits | jobs.unschedulable[rows] | np.isin(rows, list(moves)))
+    if moves:
+        changed |= np.isin(rows, list(moves))
+    selected = np.flatnonzero(changed | waits | jobs.unschedulable[rows])
     groups = rows[selected]
     columns = zip(
         jobs.keys[groups].tolist(),
@@ -103,7 +105,8 @@ def _phases(session: Session, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.
     enough = (scheduled >= session.snapshot.jobs.min_available[rows]) & (scheduled > 0)
     placed = (counts[Status.PIPELINED] + counts[Status.ALLOCATED] + counts[Status.BINDING]) > 0
     phase = session.ledger.phase[rows]
-    placed |= np.isin(rows, [pod.job for pod in session.snapshot.moves.pods])
+    if session.snapshot.moves.pods:
+        placed |= np.isin(rows, [pod.job for pod in session.snapshot.moves.pods])
     admitted = (phase == "Inqueue") | (placed & (phase != "Pending"))
     phases = np.where(admitted, "Inqueue", "Pending").astype(object)
     phases[enough] = "Running"
