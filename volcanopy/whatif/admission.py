@@ -48,7 +48,7 @@ def admit(cluster: Cluster, body: Json, user: User = SUPERUSER, registry: Regist
 
 def new_problems(cluster: Cluster, mark: int) -> list[str]:
     """Return the problems of queues that changed since a point, without those that they had before."""
-    changed = {key: body for key, body in cluster.bodies_since(mark).items() if key[0] == "Queue"}
+    changed = cluster.bodies_since(mark, "Queue")
     if not changed:
         return []
     context = context_of(cluster)

@@ -12,12 +12,11 @@ from enum import StrEnum
 from volcanopy.api.gates import Gate
 from volcanopy.api.model import Json
 from volcanopy.scheduler.model.plan import Explain, Plan
-from volcanopy.whatif.changes import perform
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine, Run
 from volcanopy.whatif.remedies.candidate import Question
 from volcanopy.whatif.search import Remedy, Search
-from volcanopy.whatif.target import Target, foreign_scheduler, minimum_of, other_jobs, queue_of, targets
+from volcanopy.whatif.target import Target, foreign_scheduler, is_other, minimum_of, queue_of, targets
 
 
 class Start(StrEnum):
@@ -164,7 +163,9 @@ def _waiting(engine: Engine, budget: Budget, known: JobAnswer, *, search: bool) 
         return replace(known, searched=False if search else None)
     if not search:
         return known
-    result = Search(engine, Question(cluster, engine.config, target, explanation), budget).run()
+    result = Search(
+        engine, Question(cluster, engine.config, target, explanation), budget, known.start is Start.AFTER
+    ).run()
     ends = next((remedy for remedy in result.remedies if remedy.kind == "end"), None)
     after = tuple(text.removeprefix("end of ") for text in ends.parts) if ends is not None else ()
     return replace(known, remedies=result.remedies, searched=not result.ended, after=after)
@@ -172,16 +173,14 @@ def _waiting(engine: Engine, budget: Budget, known: JobAnswer, *, search: bool) 
 
 def _alone(engine: Engine, budget: Budget, known: JobAnswer) -> JobAnswer:
     """Return the answer after a run with all other jobs and pods removed."""
-    cluster, target = engine.cluster, known.target
-    with cluster.trial():
-        steps = tuple(step for *_, steps in other_jobs(cluster, target) for step in steps)
-        perform(cluster, steps, engine.config)
-        run = engine.run(budget, frozenset({target.group}), target.group)
-        if target.group in run.started:
-            return replace(known, start=Start.AFTER)
-        if known.explanation is not None:
-            run.explanations.setdefault(target.group, known.explanation)
-        gate, message = verdict(cluster, target, run)
+    target = known.target
+    cluster = engine.cluster.without(lambda key, item: is_other(target, key, item))
+    run = replace(engine, cluster=cluster).run(budget, frozenset({target.group}), target.group)
+    if target.group in run.started:
+        return replace(known, start=Start.AFTER)
+    if known.explanation is not None:
+        run.explanations.setdefault(target.group, known.explanation)
+    gate, message = verdict(cluster, target, run)
     explanation = run.explanations.get(target.group)
     return replace(known, start=Start.NEVER, gate=gate, message=message, explanation=explanation)
 

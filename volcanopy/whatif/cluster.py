@@ -4,7 +4,7 @@ A question applies a change, runs controllers and scheduler, and takes everythin
 and not the size of the cluster. Manifests keep the fields that the scheduler does not read, so that a changed object is whole.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -148,13 +148,28 @@ class Cluster:
             first.setdefault(key, item)
         return [key for key, item in first.items() if self.objects.get(key) is not item]
 
-    def bodies_since(self, mark: int) -> dict[Key, Json | None]:
-        """Return what the objects that changed since a point were there, as manifests; None for those that are new."""
+    def bodies_since(self, mark: int, kind: str) -> dict[Key, Json | None]:
+        """Return what the objects of a kind that changed since a point were there; None for those that are new."""
         first: dict[Key, Json | None] = {}
         for key, item, body in self._journal[mark:]:
-            if key not in first:
+            if key[0] == kind and key not in first:
                 first[key] = item if item is None or isinstance(item, dict) else body or kinds.body_of(item)
         return first
+
+    def without(self, removed: Callable[[Key, Any], bool]) -> "Cluster":
+        """Return a new cluster with the objects for which ``removed`` is false."""
+        kept = {key: item for key, item in self.objects.items() if not removed(key, item)}
+        cluster = Cluster(
+            (item for item in kept.values() if not isinstance(item, dict)),
+            self.state.scheduler_names,
+            self.state.default_queue,
+        )
+        for item in kept.values():
+            if isinstance(item, dict):
+                cluster.put_workload(item)
+        cluster.bodies.update((key, body) for key, body in self.bodies.items() if key in kept)
+        cluster.commit()
+        return cluster
 
     def _restore(self, key: Key, item: Any, body: Json | None) -> None:
         if self.objects.get(key) is item:

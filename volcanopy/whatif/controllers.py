@@ -197,7 +197,7 @@ def delete_pod(cluster: Cluster, key: str) -> None:
     pod = cluster.pod(key)
     if pod is None:
         return
-    if pod.status.phase not in {"Succeeded", "Failed"}:
+    if cluster.state.quotas and pod.status.phase not in {"Succeeded", "Failed"}:
         for quota in counted(cluster, cluster.body("Pod", key), -1):
             cluster.put(quota)
     cluster.remove("Pod", key)
@@ -206,6 +206,8 @@ def delete_pod(cluster: Cluster, key: str) -> None:
 def counted(cluster: Cluster, pod: Json, sign: int) -> list[policy.ResourceQuota]:
     """Return the quotas of a pod's namespace with the pod added to their usage (+1), or taken from it (-1)."""
     namespace = pod["metadata"]["namespace"]
+    if not cluster.state.quotas:
+        return []
     usage = pod_usage(pod["spec"])
     result = []
     for quota in cluster.state.quotas.values():

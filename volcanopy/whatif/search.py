@@ -48,6 +48,8 @@ _FIRST: dict[str, tuple[Kind, ...]] = {
     Gate.NODES: (nodes.more_nodes, constraints.node_constraints, nodes.schedulable_nodes),
     Gate.OVERCOMMIT: (nodes.more_nodes,),
 }
+_COMBINED = 16
+"""The most parts of a kind in a change of several kinds, and of jobs that end of which each is tried without."""
 _ONCE = frozenset({"nodes", "queue"})
 """Kinds of which the first candidate that helps is enough."""
 _REVIEWED = frozenset({"capability", "deserved", "guarantee", "weight", "limits", "hold"})
@@ -81,8 +83,9 @@ class SearchResult:
 class Search:
     """The search for one job."""
 
-    def __init__(self, engine: Engine, question: Question, budget: Budget) -> None:
-        self.engine, self.question, self.budget = engine, question, budget
+    def __init__(self, engine: Engine, question: Question, budget: Budget, alone: bool) -> None:
+        """``alone``: whether the job starts when all others have ended."""
+        self.engine, self.question, self.budget, self.alone = engine, question, budget, alone
 
     def run(self) -> SearchResult:
         """Return the remedies, single changes first by kind."""
@@ -107,6 +110,8 @@ class Search:
                 if candidate.kind in done & _ONCE:
                     continue
                 parts = self._valid(candidate.parts) if candidate.kind in _REVIEWED else candidate.parts
+                if candidate.kind == "end":
+                    parts = self._most_useful(parts) if self.alone else ()
                 remedy = self._narrowed(candidate.kind, parts)
                 if remedy is not None:
                     done.add(candidate.kind)
@@ -114,7 +119,7 @@ class Search:
 
     def _combined(self) -> Remedy | None:
         """Return the remedy of several kinds of changes: what is left of all of them together."""
-        candidates = [self._valid(candidate.parts) for candidate in self._distinct()]
+        candidates = [self._valid(candidate.parts[:_COMBINED]) for candidate in self._distinct()]
         return self._narrowed("several", [part for parts in reversed(candidates) for part in parts])
 
     def _distinct(self) -> Iterator[Candidate]:
@@ -145,11 +150,23 @@ class Search:
     def _narrowed(self, kind: str, parts: Sequence[Part]) -> Remedy | None:
         if not parts or not self._starts(_steps(parts)):
             return None
-        kept = self._without_excess(list(parts))
+        kept = self._without_excess(list(parts)) if len(parts) <= _COMBINED or kind == "several" else list(parts)
         for place, part in enumerate(kept):
             if part.most > 1:
                 kept[place] = self._weakest(kept, place)
         return self._confirmed(kind, kept)
+
+    def _most_useful(self, parts: Sequence[Part]) -> Sequence[Part]:
+        """Return the fewest of the first parts with which the job starts: first 1, 2, 4, ..., then bisected."""
+        low, high = 0, 1
+        while not self._starts(_steps(parts[:high])):
+            if high >= len(parts):
+                return ()
+            low, high = high, min(2 * high, len(parts))
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._starts(_steps(parts[:middle])) else (middle, high)
+        return parts[:high]
 
     def _without_excess(self, parts: list[Part]) -> list[Part]:
         """Return the parts without those that are not needed: first halves, then smaller groups, then single ones."""

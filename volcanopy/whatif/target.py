@@ -11,7 +11,7 @@ from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
 from volcanopy.api.model import Json
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.whatif.changes import Delete, Edit, Steps
-from volcanopy.whatif.cluster import Cluster
+from volcanopy.whatif.cluster import Cluster, Key
 from volcanopy.whatif.controllers import read_job
 
 EditSpec = Callable[[Json], Json]
@@ -262,6 +262,15 @@ def _capped(container: Json, resource: str, most: int) -> Json:
         if resource in amounts and quantity.amount(resource, amounts[resource]) > most:
             resources[kind] = amounts | {resource: quantity.text(resource, most)}
     return container | {"resources": resources}
+
+
+def is_other(target: Target, key: Key, item: object) -> bool:
+    """Return whether an object belongs to another job than the target, or is a pod without a job."""
+    kind, name = key
+    if kind == "Pod":
+        assert isinstance(item, core.Pod)
+        return pod_fields.job_key(item) != target.group and bool(pod_fields.job_key(item) or item.spec.node_name)
+    return (kind == "PodGroup" and name != target.group) or (kind == "BatchJob" and name != target.job)
 
 
 def other_jobs(cluster: Cluster, target: Target) -> Iterable[tuple[str, str, str, Steps]]:

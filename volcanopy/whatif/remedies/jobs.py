@@ -1,10 +1,11 @@
 """Changes of the job itself, and other jobs that end."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from volcanopy.api import names, quantity
 from volcanopy.api.builtin import policy
+from volcanopy.api.gates import Gate
 from volcanopy.api.model import Json
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.whatif.changes import Configure, Create, Edit, Steps
@@ -24,32 +25,42 @@ from volcanopy.whatif.target import (
     with_requests_up_to,
 )
 
-_OTHER_JOBS = 400
-"""The most other jobs that are considered one by one."""
-
 
 def ended_jobs(question: Question) -> Sequence[Candidate]:
-    """Return a candidate in which other jobs end. Jobs of the same queue are the last that are left out."""
+    """Return a candidate in which other jobs end: those of the same queue and with the most resources come first.
+
+    At the gate of the queue, which a job passes after another one, those that wait come first.
+    """
     cluster, own = question.cluster, queue_of(question.cluster, question.target)
-    parts: list[tuple[tuple[bool, int], Part]] = []
+    requested = total_request(question)
+    parts: list[tuple[tuple[int, bool, float], Part]] = []
     for kind, name, queue, steps in other_jobs(cluster, question.target):
-        text = f'end of {kind} "{name.removeprefix("default/")}"{_usage_text(cluster, steps)}'
-        parts.append(((queue == own, -len(steps)), single(steps, text)))
+        count, usage = _usage(cluster, steps)
+        useful = max((usage.get(resource, 0) / units for resource, units in requested.items()), default=0.0)
+        text = f'end of {kind} "{name.removeprefix("default/")}"{_usage_text(count, usage)}'
+        order = (bool(count) if question.gate == Gate.QUEUE else not count, queue != own, -useful)
+        parts.append((order, single(steps, text)))
     parts.sort(key=lambda item: item[0])
-    return [Candidate("end", tuple(part for _, part in parts[-_OTHER_JOBS:]))] if parts else []
+    return [Candidate("end", tuple(part for _, part in parts))] if parts else []
 
 
-def _usage_text(cluster: Cluster, steps: Steps) -> str:
-    """Return what the deleted pods that have nodes request, in parentheses."""
+def _usage(cluster: Cluster, steps: Steps) -> tuple[int, dict[str, int]]:
+    """Return how many of the deleted pods have nodes, and what they request."""
     total: dict[str, int] = {}
     count = 0
     for step in steps:
         pod = cluster.pod(step.key) if not isinstance(step, Create | Configure) and step.kind == "Pod" else None
         if pod is not None and pod.spec.node_name and not pod_fields.is_over(pod):
             count += 1
-            shape = cluster.state.shapes.all[cluster.state.shape_of(pod)]
+            row = cluster.state.tasks.rows[pod.metadata.key]
+            shape = cluster.state.shapes.all[int(cluster.state.tasks.plain["shape"][row])]
             for name, units in shape.request.items():
                 total[name] = total.get(name, 0) + units
+    return count, total
+
+
+def _usage_text(count: int, total: Mapping[str, int]) -> str:
+    """Return what pods request, in parentheses."""
     listed = [
         f"{name} {quantity.text(name, units)}" for name, units in sorted(total.items()) if units and name != "pods"
     ]
