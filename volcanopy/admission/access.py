@@ -69,6 +69,11 @@ def submission_problems(path: str, name: str, user: User, namespace: str, contex
     )
 
 
+def has_administrators(name: str, context: Context) -> bool:
+    """Return whether the queue or an ancestor has administrators."""
+    return any(queue.spec.administrators is not None for queue in lineage(name, context.queues or {}))
+
+
 def administration_problems(name: str, user: User, context: Context, action: str) -> Iterator[Problem]:
     """Yield a problem if this user may not do ``action`` with the queue or add queues below it."""
     if context.queues is None or not user.name or is_trusted(user, context):

@@ -149,3 +149,5 @@ class Context:
     queued_jobs: Mapping[tuple[str, User], int] | None = None
     make_pod: MakePod | None = None
     dry_runs: tuple[tuple[DryRun, DryRunResult], ...] = ()
+    may_change_target: bool | None = None
+    """Whether the API server lets the user of a Command update its target; None if it was not asked."""

@@ -2,7 +2,14 @@
 
 from collections.abc import Iterator
 
-from volcanopy.admission.access import administration_problems, assigned_queue, entry_problems, submission_problems
+from volcanopy.admission.access import (
+    administration_problems,
+    assigned_queue,
+    entry_problems,
+    has_administrators,
+    is_trusted,
+    submission_problems,
+)
 from volcanopy.admission.context import Context
 from volcanopy.admission.feasibility import gang_of, job_findings
 from volcanopy.admission.jobs import budget_problems, job_problems, job_warnings, parsed_job_problems, queue_warnings
@@ -20,6 +27,7 @@ from volcanopy.api.model import (
     ObjectMeta,
     Problem,
     duplicate,
+    forbidden,
     invalid,
     not_found,
     quoted,
@@ -145,10 +153,21 @@ def _template_warnings(spec: BatchJobSpec, context: Context, prefix: str) -> Ite
 
 
 def validate_command(request: Request, context: Context) -> Iterator[Problem]:
-    """Yield a problem if the user may not open or close the target queue."""
+    """Yield a problem if the user may not change the target, or open or close the target queue.
+
+    A queue is changed by its administrators or, if it has none, by users that may update it.
+    """
     target = at(request.object, "target")
-    name = at(target, "name")
-    if at(target, "kind") != "Queue" or not isinstance(name, str):
+    kind, name = at(target, "kind"), at(target, "name")
+    if not isinstance(name, str):
+        return
+    administered = kind == "Queue" and has_administrators(name, context)
+    if context.may_change_target is False and not administered and not is_trusted(request.user, context):
+        yield forbidden(
+            "target.name", f'user "{request.user.name}" may not update {kind} "{name}", which a Command for it requires'
+        )
+        return
+    if kind != "Queue":
         return
     verb = {"OpenQueue": "open", "CloseQueue": "close"}.get(str(at(request.object, "action")), "command")
     for problem in administration_problems(name, request.user, context, f'{verb} queue "{name}"'):

@@ -29,6 +29,7 @@ from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
 from volcanopy.services.admission import cert_manager, request_limits
+from volcanopy.services.admission.access_reviews import may_change_target
 from volcanopy.services.admission.certificate_rotation import ForeignKeyring, Keyring, SharedKeyring, Terms
 from volcanopy.services.admission.cluster_cache import QUEUES, ClusterCache
 from volcanopy.services.admission.pod_dry_run import PodDryRuns, pod_maker
@@ -142,7 +143,8 @@ class ReviewHandlers:
         context = self._cluster.context()
         request = self._edits.concerns(body)
         if request is None:
-            return validate(body, await self._with_trials(body, await self._with_new_queue(body, context)))
+            context = await self._with_rights(body, await self._with_new_queue(body, context))
+            return validate(body, await self._with_trials(body, context))
         try:
             return await self._edits.judge(body, request, context, validate)
         except KubeError as fault:
@@ -151,6 +153,12 @@ class ReviewHandlers:
                 return validate(body, context)
             problem = Problem("", f"changes of queues cannot be validated now, try again: {fault}")
             return AdmissionResponse((problem,)).review(request.uid)
+
+    async def _with_rights(self, body: Json, context: Context) -> Context:
+        """Return the context with the right of a Command's user to change its target."""
+        request = Request.of(body)
+        right = await may_change_target(self._client, request) if request is not None else None
+        return context if right is None else replace(context, may_change_target=right)
 
     async def _with_trials(self, body: Json, context: Context) -> Context:
         """Return the context with the results of dry runs of the object's pods."""

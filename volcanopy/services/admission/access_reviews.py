@@ -1,0 +1,42 @@
+"""Questions to the API server whether a user may change the target of a Command.
+
+A Command is an object of its own: whoever may create Commands in a namespace could otherwise close any queue.
+"""
+
+import structlog
+
+from volcanopy.admission.request import Request, at
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import KubeError
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import JOBS, QUEUES
+
+log = structlog.get_logger(__name__)
+
+ACCESS_REVIEWS: Kind[Json] = Kind(
+    "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", False, dict
+)
+DEADLINE = 3.0
+_TARGETS = {kind.kind: kind for kind in (QUEUES, JOBS)}
+
+
+async def may_change_target(client: Client, request: Request) -> bool | None:
+    """Return whether the user of a Command may update its target: None if the request is no Command for a known kind.
+
+    False also if the API server does not answer: a Command can be repeated.
+    """
+    kind = _TARGETS.get(str(at(request.object, "target", "kind")))
+    name = at(request.object, "target", "name")
+    if request.kind != "Command" or request.operation != "CREATE" or kind is None or not isinstance(name, str):
+        return None
+    attributes = {"verb": "update", "group": kind.group, "resource": kind.plural, "name": name}
+    if kind.namespaced:
+        attributes["namespace"] = request.namespace
+    spec = {"user": request.user.name, "groups": list(request.user.groups), "resourceAttributes": attributes}
+    body = {"apiVersion": ACCESS_REVIEWS.api_version, "kind": ACCESS_REVIEWS.kind, "metadata": {}, "spec": spec}
+    try:
+        answer = await client.create(ACCESS_REVIEWS, None, body, deadline=DEADLINE)
+    except KubeError as error:
+        log.warning("permission of a Command not checked", kind=kind.kind, name=name, error=str(error))
+        return False
+    return bool((answer.get("status") or {}).get("allowed"))
