@@ -99,10 +99,10 @@ def test_gang_counts_running_placed_and_nominated_members() -> None:
     assert (job.is_ready, job.is_pipelined, job.is_starving) == (False, True, False)
 
 
-def test_a_pod_that_requests_nothing_counts_for_ready_but_not_against_starving() -> None:
+def test_a_pod_that_requests_nothing_counts_when_it_has_a_node() -> None:
     made = cluster("node n1 cpu=9\njob a min=2: 1 x cpu=1 on=n1 bound, 1 x cpu=0")
     job = made.job(0)
-    assert (job.is_ready, job.is_starving) == (True, True)
+    assert (job.is_ready, job.is_starving) == (False, True)
 
 
 @pytest.mark.parametrize(("minimum", "ready"), [(4, False), (3, True)])

@@ -106,17 +106,17 @@ class SubJobView:
     @property
     def is_ready(self) -> bool:
         """Whether enough of its tasks have a node."""
-        return self.ready_count + self.best_effort_pending >= self.min_available
+        return self.ready_count >= self.min_available
 
     @property
     def is_pipelined(self) -> bool:
         """Whether enough of its tasks have a node, counting those that wait for evicted pods."""
-        return self.waiting_count + self.ready_count + self.best_effort_pending >= self.min_available
+        return self.waiting_count + self.ready_count >= self.min_available
 
     @property
     def shortfall(self) -> int:
         """The tasks that its minimum lacks."""
-        return self.min_available - self.ready_count - self.best_effort_pending
+        return self.min_available - self.ready_count
 
     @property
     def spanned(self) -> int:

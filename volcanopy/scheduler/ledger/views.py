@@ -132,9 +132,13 @@ class RoleView(RowView):
 
     @property
     def ready(self) -> int:
-        """Tasks that have a node, have succeeded, or request nothing and have no scheduling gate."""
-        ledger = self._ledger
-        return int(ledger.role_counts[_READY, self.row].sum() + ledger.role_best_effort[self.row])
+        """Tasks that have a node or have succeeded."""
+        return int(self._ledger.role_counts[_READY, self.row].sum())
+
+    @property
+    def best_effort_pending(self) -> int:
+        """Pending tasks that request nothing."""
+        return int(self._ledger.role_best_effort[self.row])
 
     @property
     def holding(self) -> int:
@@ -239,12 +243,12 @@ class JobView(RowView):
     @property
     def is_ready(self) -> bool:
         """Whether enough tasks have a node for the gang to start."""
-        return self.ready_count + self.best_effort_pending >= self.min_available
+        return self.ready_count >= self.min_available
 
     @property
     def is_pipelined(self) -> bool:
         """Whether the gang can start once evicted pods have terminated."""
-        return self.waiting_count + self.ready_count + self.best_effort_pending >= self.min_available
+        return self.waiting_count + self.ready_count >= self.min_available
 
     @property
     def is_starving(self) -> bool:

@@ -64,7 +64,7 @@ class Gang(Plugin[NoArguments]):
     def job_order(self, jobs: Rows) -> Mask:
         """Jobs that cannot start yet before those that are ready."""
         ledger = self.cluster.ledger
-        ready: Ints = ledger.job_counts[:, jobs][READY].sum(axis=0) + ledger.job_best_effort[jobs]
+        ready: Ints = ledger.job_counts[:, jobs][READY].sum(axis=0)
         keys: Mask = ready >= self.cluster.snapshot.jobs.min_available[jobs]
         return keys
 
@@ -78,7 +78,7 @@ class Gang(Plugin[NoArguments]):
 
     def shortfall(self, job: JobView) -> int:
         """The members that the minimum lacks."""
-        return job.min_available - job.ready_count - job.best_effort_pending
+        return job.min_available - job.ready_count
 
     def job_pipelined(self, job: JobView) -> Vote:
         """Every role and the whole will have their minimum."""

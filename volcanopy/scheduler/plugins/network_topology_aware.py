@@ -130,7 +130,7 @@ class NetworkTopologyAware(Plugin[NetworkTopologyArguments]):
 
     @staticmethod
     def _lacking(job: JobView) -> int:
-        return job.min_available - job.ready_count - job.best_effort_pending
+        return job.min_available - job.ready_count
 
     def _sum(self, column: str) -> Ints:
         """(R, H): a column of the nodes summed up, as the session stands."""

@@ -311,7 +311,7 @@ class Reservation(Plugin[ReservationArguments]):
         lacking = job.min_available - job.ready_count - job.best_effort_pending
         chosen: list[TaskView] = []
         for role in sorted(job.roles, key=lambda role: role.name):
-            missing = max(role.minimum - role.ready, 0)
+            missing = max(role.minimum - role.ready - role.best_effort_pending, 0)
             of_role = [task for task in left if task.role == role.row][:missing]
             if len(of_role) < missing:
                 return []

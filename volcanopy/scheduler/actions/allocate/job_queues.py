@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from volcanopy.api.gates import Gate
+from volcanopy.scheduler.actions.gang_need import gang_need
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import Message
@@ -102,6 +103,7 @@ def job_queues(session: Session) -> dict[int, JobQueue]:
         elif job.row in tasks_of:
             valid.append(job)
     rows = np.array([job.row for job in valid], dtype=np.intp)
+    _order_by_need(session, rows, tasks_of)
     jobs = session.snapshot.jobs
     columns = zip(
         valid,
@@ -117,6 +119,16 @@ def job_queues(session: Session) -> dict[int, JobQueue]:
         pending = PendingJob(job, tasks.tolist(), [] if structured else run_ends(session, tasks), is_single=is_single)
         entries.setdefault(queue, []).append((key, pending))
     return {queue: JobQueue(jobs) for queue, jobs in entries.items()}
+
+
+def _order_by_need(session: Session, jobs: Rows, tasks_of: dict[int, Rows]) -> None:
+    """Put first what gangs with minima of roles, or with tasks that request nothing, need in order to start."""
+    ledger, roles = session.ledger, session.snapshot.roles
+    concerned = ledger.job_best_effort > 0
+    concerned[roles.job[roles.minimum > 0]] = True
+    for row in jobs[concerned[jobs]].tolist():
+        need = gang_need(session, JobView(ledger, row), tasks_of[row].tolist())
+        tasks_of[row] = np.array([*need.idle, *need.members, *need.others], dtype=np.intp)
 
 
 def _are_single(session: Session, jobs: Rows, tasks_of: dict[int, Rows]) -> list[bool]:

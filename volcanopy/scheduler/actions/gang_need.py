@@ -1,0 +1,71 @@
+"""The members that a gang lacks: which of its pending tasks must get a node so that it starts.
+
+1. The minima of its roles, each from the pending tasks of the role.
+2. The minimum of the whole.
+
+Tasks that request nothing come first in both: they take no resources from others.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from volcanopy.scheduler.ledger.views import JobView, RoleView
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.session.session import Session
+
+
+@dataclass(frozen=True)
+class GangNeed:
+    """Pending tasks of a job, by what the gang needs them for."""
+
+    idle: list[int]
+    """The tasks without requests that the gang needs."""
+    members: list[int]
+    """The tasks with requests that the gang needs, those for the minima of roles first."""
+    others: list[int]
+    """The tasks with requests that it does not need."""
+
+
+def gang_need(session: Session, job: JobView, tasks: Iterable[int]) -> GangNeed:
+    """Return which of these pending tasks with requests, and which of the job's tasks without, its minimum needs.
+
+    Without a plugin for gangs a job needs none.
+    """
+    rows = list(tasks)
+    if "shortfall" in session.hooks.unanswered:
+        return GangNeed([], [], rows)
+    table, status = session.snapshot.tasks, session.ledger.status
+    idle = idle_tasks(session, job)
+    chosen: list[int] = []
+    lacking = {role.row: role.minimum - role.ready - role.pipelined for role in binding_roles(job)}
+    for row in (*idle, *rows):
+        role = int(table.role[row])
+        if lacking.get(role, 0) > 0 and status[row] == Status.PENDING:
+            lacking[role] -= 1
+            chosen.append(row)
+    taken = set(chosen)
+    left = job.min_available - job.ready_count - job.waiting_count - len(chosen)
+    more = [row for row in (*idle, *rows) if row not in taken]
+    chosen += more[: max(left, 0)]
+    needed, without_requests = set(chosen), set(idle)
+    return GangNeed(
+        [row for row in chosen if row in without_requests],
+        [row for row in chosen if row not in without_requests],
+        [row for row in rows if row not in needed],
+    )
+
+
+def idle_tasks(session: Session, job: JobView) -> list[int]:
+    """Return the job's pending tasks that request nothing and have no scheduling gate, in order."""
+    if not job.best_effort_pending:
+        return []
+    table, shapes = session.snapshot.tasks, session.snapshot.shapes
+    rows = job.tasks(Status.PENDING)
+    ordered: list[int] = session.ordered(rows[shapes.best_effort[table.shape[rows]] & ~table.gated[rows]]).tolist()
+    return ordered
+
+
+def binding_roles(job: JobView) -> list[RoleView]:
+    """Return the roles whose minimum binds: all, unless the job needs fewer than their sum (Volcano's rule)."""
+    roles = [role for role in job.roles if role.minimum > 0]
+    return roles if job.min_available >= sum(role.minimum for role in roles) else []
