@@ -223,6 +223,8 @@ def test_gangs_are_only_enforced_whole_where_gang_is_configured() -> None:
 
 def test_a_configuration_enforces_what_every_action_respects() -> None:
     assert enforced_invariants(config("priority, gang, conformance | drf, proportion, pdb")) == {
+        "gang:broken",
+        "gang:members",
         "gang:ready",
         "conformance:drain",
         "conformance:preempt",

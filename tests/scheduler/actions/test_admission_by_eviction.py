@@ -51,16 +51,16 @@ class Case:
 
 
 FULL = "node n1 cpu=8 memory=8Gi\n"
-BY_WEIGHT = FULL + "queue a\nqueue b\njob old queue=b: 8 x cpu=1 memory=1Gi on=n1\n"
+BY_WEIGHT = FULL + "queue a\nqueue b\njob old queue=b min=1: 8 x cpu=1 memory=1Gi on=n1\n"
 BY_DESERT = (
     FULL
     + "queue a deserved.cpu=4\nqueue b deserved.cpu=4 deserved.memory=4Gi\n"
-    + "job old queue=b: 8 x cpu=1 memory=1Gi on=n1\n"
+    + "job old queue=b min=1: 8 x cpu=1 memory=1Gi on=n1\n"
 )
 TREE = (
     FULL
     + "queue root\nqueue eng deserved.cpu=4 parent=root\nqueue ml parent=eng deserved.cpu=1\n"
-    + "queue ops parent=root deserved.cpu=4\njob old queue=ops: 8 x cpu=1 on=n1\n"
+    + "queue ops parent=root deserved.cpu=4\njob old queue=ops min=1: 8 x cpu=1 on=n1\n"
 )
 
 CASES = [
@@ -78,7 +78,7 @@ CASES = [
         "what a job that can never be admitted asks for takes nothing from others",
         "proportion",
         FULL
-        + "queue a\nqueue b\nqueue c capability.cpu=1\njob old queue=b: 8 x cpu=1 on=n1\n"
+        + "queue a\nqueue b\nqueue c capability.cpu=1\njob old queue=b min=1: 8 x cpu=1 on=n1\n"
         + "job huge min=9 phase=Pending queue=c minres.cpu=9\nNEW queue=a 4",
         True,
     ),

@@ -7,8 +7,10 @@ from msgspec.structs import replace
 
 from tests.scheduler.properties import seen
 from volcanopy.api import core
+from volcanopy.scheduler.actions.evict.candidates import Candidates
 from volcanopy.scheduler.actions.evict.eviction_bundles import Bundles
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
+from volcanopy.scheduler.actions.evict.rules import rules_for
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, parse
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate
@@ -104,18 +106,20 @@ class TestBundles:
             """
         assert moves(text) == ["evict a-2: gangpreempt", "nominate b-0 -> n1"]
 
-    def test_each_candidate_is_in_one_bundle_and_lost_work_of_a_gang_counts_on_all_nodes(self) -> None:
+    def test_a_gang_is_one_bundle_on_all_its_nodes(self) -> None:
         session = Session(
-            snapshot("node n1 cpu=9\nnode n2 cpu=9\njob a min=2: 3 x cpu=1 on=n1,n1,n2"), config(PLUGINS, CHAIN)
+            snapshot("node n1 cpu=9\nnode n2 cpu=9\njob a min=2: 3 x cpu=1 on=n1,n1,n2\njob b: 1 x cpu=1"),
+            config(PLUGINS, CHAIN),
         )
         costs = EvictionCosts(session)
-        rows = costs.cheapest_first(costs.rows, None)[0]
-        here = rows[session.ledger.node[rows] == 0]
-        bundles = Bundles(session, costs, here)
-        assert [(len(bundles.of(row).rows), bundles.of(row).breaks) for row in here.tolist()] == [(1, False), (1, True)]
-        single, broken = (bundles.of(row) for row in here.tolist())
+        (rule,) = rules_for(session, costs, session.cluster.queue(0), "gangpreempt")
+        rule = changed(rule, candidates=lambda _: costs.rows)
+        job_b = session.cluster.task(session.snapshot.task_rows["default/b-0"])
+        candidates = Candidates(session, costs, [rule], job_b, breaks_gangs=True)
+        here = candidates.rows[session.ledger.node[candidates.rows] == 0]
+        single, broken = Bundles(session, costs, candidates).split(here.tolist())
+        assert [(len(single.rows), single.breaks), (len(broken.rows), broken.breaks)] == [(1, False), (3, True)]
         assert broken.lost_work == 3 * single.lost_work
-        assert bundles.work([single, broken]) == broken.lost_work
 
 
 class TestVictimSelection:
@@ -300,7 +304,7 @@ class TestDomains:
             "evict two-1: gangpreempt",
         ]
 
-    def test_only_pods_in_the_domain_are_evicted(self) -> None:
+    def test_pods_of_a_broken_gang_outside_of_the_domain_are_evicted_too(self) -> None:
         text = f"""
             {RACKS}
             job a min=2 priority=low: 2 x cpu=2 on=n1,n3
@@ -309,7 +313,7 @@ class TestDomains:
             job b topology=hard:1 priority=high: 2 x cpu=1
             """
         made = moves(text)
-        assert [line for line in made if "evict" in line] == ["evict a-0: gangpreempt"]
+        assert sorted(line for line in made if "evict" in line) == ["evict a-0: gangpreempt", "evict a-1: gangpreempt"]
         assert {line.split()[-1] for line in made if "nominate" in line} == {"n1", "n2"}
 
     def test_without_a_topology_the_whole_cluster_is_one_domain(self) -> None:

@@ -151,7 +151,8 @@ def test_a_gang_with_required_topology_reclaims_a_rack() -> None:
         hypernode rack-1 tier=1: n1 n2
         hypernode rack-2 tier=1: n3 n4
         job a queue=q1 min=0: 2 x cpu=2 on=n1,n3
-        job c queue=q1: 2 x cpu=2 on=n2,n4
+        job c queue=q1: 1 x cpu=2 on=n2
+        job d queue=q1: 1 x cpu=2 on=n4
         job b queue=q2 topology=hard:1: 2 x cpu=2
         """
     made = moves(text)

@@ -19,7 +19,14 @@ def test_a_queue_reclaims_up_to_its_deserved_share() -> None:
         job a min=0 queue=q1: 4 x cpu=1 on=n1
         job b min=1 queue=q2: 4 x cpu=1
         """
-    assert moves(text, PROPORTION) == ["evict a-3: reclaim", "nominate b-0 -> n1"]
+    chosen = config(PROPORTION, "enqueue, allocate, reclaim")
+    simulation = Simulation(world(text), chosen)
+    plans = [[str(effect) for effect in plan.of(Evict, Nominate)] for plan in simulation.cycles(6)]
+    assert plans[:2] == [
+        ["evict a-3: reclaim", "nominate b-0 -> n1"],  # its minimum first
+        ["evict a-2: reclaim", "nominate b-1 -> n1"],
+    ]
+    assert not any(plans[2:])
 
 
 def test_a_gang_reclaims_its_minimum_at_once() -> None:

@@ -9,6 +9,8 @@ from volcanopy.scheduler.framework.plugin import HOOKS, Plugin
 
 _PARTS = {
     ("gang", "ready"): "enableJobReady",
+    ("gang", "broken"): "enableJobReady",
+    ("gang", "members"): "enableJobReady",
     ("proportion", "flat"): "enabledAllocatable",
     ("proportion", "reclaim"): "enableReclaimable",
     ("capacity", "reclaim"): "enableReclaimable",

@@ -79,6 +79,15 @@ class Placement:
         rejections = self._hooks.predicate(task, NodesView(self._ledger, self._all))
         return rejected([each for each in rejections if each.final], len(self._all))
 
+    def nodes_later(self, task: TaskView) -> Rows:
+        """Return the nodes that could take the task once the pods that terminate there are gone."""
+        request = task.request.values
+        dims = np.flatnonzero(request)
+        fits = (self._ledger.future[dims] >= request[dims, None]).all(axis=0) & self._is_in_reach
+        rejections = self._hooks.predicate(task, NodesView(self._ledger, self._all))
+        later: Rows = np.flatnonzero(fits & feasible(rejections, len(self._all))[1])
+        return later
+
     def scores(self, task: TaskView) -> Floats:
         """(N,): the score of each node for the task."""
         return self._current(task).score

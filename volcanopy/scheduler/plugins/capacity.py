@@ -1,6 +1,7 @@
 """capacity: queues have fixed deserved shares, borrow idle resources of others and reclaim their own."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ from volcanopy.scheduler.fairshare import queue_demand
 from volcanopy.scheduler.fairshare.device_quota import DeviceQuota
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
 from volcanopy.scheduler.fairshare.queue_quota import QueueQuota, exceeds
+from volcanopy.scheduler.fairshare.whole_gangs import with_whole_gangs
 from volcanopy.scheduler.framework.plugin import PERMIT, Arguments, GangPreemptor, Plugin, Rejection, Vote, reject
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView, with_jobs
 from volcanopy.scheduler.model.messages import closed, not_a_leaf, not_below_root
@@ -152,7 +154,8 @@ class Capacity(Plugin[CapacityArguments]):
         def has_relative(queue: QueueView) -> bool:
             return has_no_share and self._are_relatives(own.queue, queue)
 
-        return self._above_deserved(own.queue, candidates, matches, has_relative)
+        victims = self._above_deserved(own.queue, candidates, matches, has_relative)
+        return with_whole_gangs(candidates, victims, own, partial(self._missing_share, own.queue))
 
     def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """Victims whose queues, and in a tree their ancestors, keep their guarantees."""
@@ -165,7 +168,8 @@ class Capacity(Plugin[CapacityArguments]):
             return None
         if self._queue_rejection(own.queue) is not None:
             return []
-        return self._above_deserved(own.queue, candidates, lambda _: True, lambda _: False)
+        victims = self._above_deserved(own.queue, candidates, lambda _: True, lambda _: False)
+        return with_whole_gangs(candidates, victims, own, partial(self._missing_share, own.queue))
 
     def unified_evictable_at_all(self, preemptor: GangPreemptor, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """Between queues, as :meth:`reclaimable_at_all`."""
@@ -321,6 +325,16 @@ class Capacity(Plugin[CapacityArguments]):
                 left |= {loser: now[loser] - request for loser in losers}
                 victims.append(candidate)
         return victims
+
+    def _missing_share(self, reclaimer: QueueView, job: JobView, without: Ints) -> float:
+        """Return the largest fraction of the cluster that a queue, or one above it, lacks of its share without some amounts."""
+        allocated, total = self._allocated(), self.cluster.total.values
+        share = 0.0
+        for row in (job.queue.row, *self._ancestors_to_check(reclaimer, job.queue)):
+            deserved = self._deserved[:, row]
+            missing = np.where(deserved > 0, np.maximum(deserved - allocated[:, row] + without, 0), 0)
+            share = max(share, dominant_share(missing, total))
+        return share
 
     def _is_above(self, row: int, allocated: Ints, request: Ints, relative: bool) -> bool:
         """Return whether a queue has no deserved share of what is requested, or is above it."""

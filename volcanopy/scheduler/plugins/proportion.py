@@ -10,6 +10,7 @@ from volcanopy.api.gates import Gate
 from volcanopy.scheduler.fairshare import queue_demand
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
 from volcanopy.scheduler.fairshare.queue_quota import QueueQuota, exceeds
+from volcanopy.scheduler.fairshare.whole_gangs import with_whole_gangs
 from volcanopy.scheduler.framework.plugin import PERMIT, GangPreemptor, NoArguments, Plugin, Rejection, Vote, reject
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView, with_jobs
 from volcanopy.scheduler.model.messages import closed
@@ -121,7 +122,8 @@ class Proportion(Plugin[NoArguments]):
     def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
         """Tasks of queues that are above their deserved share, down to that share.
 
-        In a tree so must be all ancestors that are not also ancestors of the reclaimer's queue.
+        In a tree so must be all ancestors that are not also ancestors of the reclaimer's queue. A gang that a victim
+        breaks is a victim as a whole, if that makes the shares fairer.
         """
         left: dict[tuple[int, bool], Ints] = {}
         victims = []
@@ -134,7 +136,12 @@ class Proportion(Plugin[NoArguments]):
             if all((amounts > self._of(*loser)[1]).any() for loser, amounts in now.items()):
                 victims.append(candidate)
                 left |= {loser: amounts - candidate.request.values for loser, amounts in now.items()}
-        return victims
+
+        def lacking(job: JobView, amounts: Ints) -> float:
+            losers = [(job.queue.row, True), *((row, False) for row in self._line(job.queue)[1:] if row not in shared)]
+            return max(self._missing_share(*self._of(*loser), amounts) for loser in losers)
+
+        return with_whole_gangs(candidates, victims, own, lacking)
 
     def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """Victims whose queues keep their guarantees."""
@@ -167,6 +174,12 @@ class Proportion(Plugin[NoArguments]):
                 fits = not self._quota.exceeds_limit(row, np.zeros_like(allocated), request)
                 return reject(Gate.CAPABILITY, message, yields=fits)
         return PERMIT
+
+    def _missing_share(self, allocated: Ints, deserved: Ints, without: Ints) -> float:
+        """Return the largest fraction of the cluster that is missing from a deserved share without some amounts."""
+        missing = np.maximum(deserved - allocated + without, 0)
+        missing[self._pods] = 0
+        return dominant_share(missing, self.cluster.total.values)
 
     # The tree
 

@@ -1,8 +1,8 @@
 """Bundles: the tasks of running jobs that are evicted together.
 
-A task above its job's minimum is a bundle of its own, and so is any task of a gang below its minimum. A sub-group that
-its job does not need is a bundle. The rest of a job is its gang: the eviction of one of these tasks would leave the
-others without purpose, so they are one bundle.
+A task above its job's minimum is a bundle of its own, and so is any task of a gang that is below its minimum anyway. A
+sub-group that its job does not need is a bundle. The rest of a job is its gang: the eviction of one of its tasks would leave
+the others without purpose, so all of them are one bundle, on whatever nodes they run.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,92 +10,105 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts, positions_in_job
+from volcanopy.scheduler.actions.evict.candidates import Candidates, structured
+from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
+from volcanopy.scheduler.actions.gang_need import binding_roles
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView
-from volcanopy.scheduler.model.resources import Floats, Rows
-from volcanopy.scheduler.model.task_status import HOLDING, READY
+from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.model.task_status import EVICTABLE
 from volcanopy.scheduler.session.session import Session
-
-_READY = np.flatnonzero(READY)
 
 
 @dataclass(frozen=True)
 class Bundle:
     """Tasks of one job that are evicted together."""
 
+    job: int
     rows: tuple[int, ...]
+    highest: int
+    """The highest class of its tasks."""
     lost_work: float
-    """Seconds of running time; where the gang breaks those of all its tasks, also outside of the bundle."""
+    """Seconds of running time."""
     breaks: bool = False
     """Whether the job falls below its minimum."""
 
+    @property
+    def cost(self) -> tuple[int, bool, float, int]:
+        """What is compared: the class, whether a gang breaks, lost work, count."""
+        return (self.highest, self.breaks, self.lost_work, len(self.rows))
+
+
+Cost = tuple[float, ...]
+"""Cost of a set of bundles: the highest class, broken gangs, lost work, count; then what an action adds."""
+
+
+def cost_of(bundles: Sequence[Bundle]) -> Cost:
+    """Return the cost of these bundles together."""
+    if not bundles:
+        return (-1.0, 0.0, 0.0, 0.0)
+    return (
+        float(max(bundle.highest for bundle in bundles)),
+        float(sum(bundle.breaks for bundle in bundles)),
+        sum(bundle.lost_work for bundle in bundles),
+        float(sum(len(bundle.rows) for bundle in bundles)),
+    )
+
 
 class Bundles:
-    """The bundles of some candidates; each candidate is in one of them, the cheapest of a job are evicted first."""
+    """The division of candidates into bundles, as the session stands."""
 
-    def __init__(self, session: Session, costs: EvictionCosts, rows: Rows) -> None:
-        """``rows`` are the candidates by cost."""
-        self._session, self._costs = session, costs
-        self._of: dict[int, Bundle] = {}
-        self.whole: dict[int, Bundle] = {}
-        """The bundles that break a gang, by job."""
-        table, jobs = session.snapshot.tasks, session.snapshot.jobs
-        owners = table.job[rows].astype(np.intp)
-        surplus = session.ledger.job_counts[_READY].sum(axis=0) - jobs.min_available
-        has_parts = jobs.structured.copy()
-        roles = session.snapshot.roles
-        has_parts[roles.job[roles.minimum > 0]] = True
-        bound = (surplus[owners] >= 0) & ((positions_in_job(owners) >= surplus[owners]) | has_parts[owners])
-        for job in np.unique(owners[bound]).tolist():
-            members = rows[owners == job].tolist()
-            if has_parts[job]:
-                self._split(JobView(session.ledger, job), members)
+    def __init__(self, session: Session, costs: EvictionCosts, candidates: Candidates) -> None:
+        self._session, self._costs, self._candidates = session, costs, candidates
+        self._structured = structured(session)
+
+    def split(self, rows: Sequence[int]) -> list[Bundle]:
+        """Return the bundles that these candidates, in the order of cost, are in; the cheapest first.
+
+        The bundles may have tasks beside these: those of a sub-group or of a whole gang.
+        """
+        of_job: dict[int, list[int]] = {}
+        owners = self._session.snapshot.tasks.job
+        for row in rows:
+            of_job.setdefault(int(owners[row]), []).append(row)
+        bundles: list[Bundle] = []
+        for row, members in of_job.items():
+            job = JobView(self._session.ledger, row)
+            surplus = job.ready_count - job.min_available
+            if surplus < 0:
+                bundles += [self._bundle(row, (member,)) for member in members]
+            elif self._structured[row]:
+                bundles += self._split_structured(job, members, surplus)
             else:
-                self._add_whole_gang(job, members[max(int(surplus[job]), 0) :])
+                bundles += [self._bundle(row, (member,)) for member in members[:surplus]]
+                if len(members) > surplus:
+                    bundles += self._whole(row)
+        bundles.sort(key=lambda bundle: (bundle.cost[:3], self._candidates.rank[bundle.rows[0]]))
+        return bundles
 
-        self.lost_work: Floats = np.zeros(len(table), dtype=np.float64)
-        """(T,): the work lost with the bundle of each candidate."""
-        self.lost_work[rows] = costs.lost_work(rows)
-        for bundle in set(self._of.values()):
-            self.lost_work[list(bundle.rows)] = bundle.lost_work
+    def _bundle(self, job: int, rows: tuple[int, ...], *, breaks: bool = False) -> Bundle:
+        highest = int(self._candidates.classes[list(rows)].max())
+        return Bundle(job, rows, highest, float(self._costs.lost_work(np.array(rows)).sum()), breaks)
 
-    def of(self, row: int) -> Bundle:
-        """Return the bundle of a candidate."""
-        known = self._of.get(row)
-        if known is None:
-            known = self._of[row] = Bundle((row,), float(self._costs.lost_work(np.array([row]))[0]))
-        return known
+    def _whole(self, job: int) -> list[Bundle]:
+        """Return all tasks of a job that run, as one bundle; nothing if its gang may not be broken."""
+        if not self._candidates.breakable[job]:
+            return []
+        rows = self._running(self._session.snapshot.members(job))
+        return [self._bundle(job, tuple(rows), breaks=True)]
 
-    def work(self, bundles: Iterable[Bundle]) -> float:
-        """Return the work lost with these bundles; that of a broken gang counts once."""
-        table, bundles = self._session.snapshot.tasks, list(bundles)
-        broken = {int(table.job[bundle.rows[0]]) for bundle in bundles if bundle.breaks}
-        counted = (bundle for bundle in bundles if bundle.breaks or int(table.job[bundle.rows[0]]) not in broken)
-        return sum(bundle.lost_work for bundle in counted)
+    def _running(self, rows: Rows) -> list[int]:
+        """Return those of these tasks that run, in the order of cost."""
+        rows = rows[EVICTABLE[self._session.ledger.status[rows]]]
+        ordered: list[int] = rows[np.argsort(self._candidates.rank[rows], kind="stable")].tolist()
+        return ordered
 
-    def _add_whole_gang(self, job: int, rows: Sequence[int]) -> None:
-        """Add the tasks whose eviction breaks the gang as one bundle."""
-        if rows:
-            members = self._session.snapshot.members(job)
-            running = members[HOLDING[self._session.ledger.status[members]]]
-            bundle = Bundle(tuple(rows), float(self._costs.lost_work(running).sum()), breaks=True)
-            self.whole[job] = bundle
-            self._of.update(dict.fromkeys(rows, bundle))
-
-    def _add_bundle(self, rows: Sequence[int]) -> None:
-        bundle = Bundle(tuple(rows), float(self._costs.lost_work(np.array(rows)).sum()))
-        self._of.update(dict.fromkeys(rows, bundle))
-
-    def _split(self, job: JobView, rows: Sequence[int]) -> None:
-        """Add the bundles of a job with role minima or sub-groups: single tasks first, then sub-groups, then the rest."""
-        surplus = job.ready_count - job.min_available
-        bound = [role for role in job.roles if role.minimum > 0]
-        if job.min_available < sum(role.minimum for role in bound):
-            bound = []  # the job needs fewer than its roles together: their minima do not bind
-        of_role = {role.row: role.ready - role.minimum for role in bound}
+    def _split_structured(self, job: JobView, rows: Sequence[int], surplus: int) -> list[Bundle]:
+        """Return the bundles of a job with role minima or sub-groups: single tasks, then sub-groups, then the whole."""
+        of_role = {role.row: role.ready - role.minimum for role in binding_roles(job)}
         parts = _SpareParts(self._session, job)
         table = self._session.snapshot.tasks
+        bundles: list[Bundle] = []
         rest: list[int] = []
         for row in rows:
             role = int(table.role[row])
@@ -103,18 +116,24 @@ class Bundles:
                 surplus -= 1
                 if role in of_role:
                     of_role[role] -= 1
+                bundles.append(self._bundle(job.row, (row,)))
             else:
                 rest.append(row)
-        for members in parts.spare_parts(rest):
+        for part in parts.spare_parts(rest):
+            members = self._running(part.rows)
             roles = [int(table.role[row]) for row in members]
-            if len(members) <= surplus and all(of_role.get(role, len(roles)) >= roles.count(role) for role in roles):
+            is_candidate = all(self._candidates.has_rank[members])
+            enough = len(members) <= surplus and all(
+                of_role.get(role, len(roles)) >= roles.count(role) for role in roles
+            )
+            if is_candidate and enough:
                 surplus -= len(members)
                 for role in roles:
                     if role in of_role:
                         of_role[role] -= 1
-                self._add_bundle(members)
+                bundles.append(self._bundle(job.row, tuple(members)))
                 rest = [row for row in rest if row not in members]
-        self._add_whole_gang(job.row, rest)
+        return [*bundles, *(self._whole(job.row) if rest else [])]
 
 
 class _SpareParts:
@@ -141,15 +160,10 @@ class _SpareParts:
         above = self._above[part.key] = self._above[part.key] - 1
         return above >= 0
 
-    def spare_parts(self, rows: Iterable[int]) -> Iterable[list[int]]:
-        """Yield the sub-groups that the job does not need, of each those of these tasks that are in it."""
-        by_part: dict[str, list[int]] = {}
-        for row in rows:
-            part = self._part_of.get(row)
-            if part is not None:
-                by_part.setdefault(part.key, []).append(row)
-        for members in by_part.values():
-            number = self._part_of[members[0]].number
-            if self._surplus[number] > 0:
-                self._surplus[number] -= 1
-                yield members
+    def spare_parts(self, rows: Iterable[int]) -> Iterable[SubJobView]:
+        """Yield the sub-groups of these tasks that the job does not need."""
+        for part in dict.fromkeys(self._part_of[row].key for row in rows if row in self._part_of):
+            view = next(view for view in self._part_of.values() if view.key == part)
+            if self._surplus[view.number] > 0:
+                self._surplus[view.number] -= 1
+                yield view

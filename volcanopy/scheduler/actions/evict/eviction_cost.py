@@ -1,7 +1,6 @@
 """The cost of an eviction: queue and priority of the victim, lost work, and whether its gang breaks."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -60,42 +59,20 @@ class EvictionCosts:
         work: Floats = np.maximum(self._session.snapshot.now.timestamp() - began, 0.0)
         return work
 
-    def cheapest_first(
-        self, rows: Rows, queue_ranks: Ints | None, victim_order: Ints | None = None
-    ) -> tuple[Rows, Ints]:
+    def cheapest_first(self, rows: Rows, keys: Ints | None) -> tuple[Rows, Ints]:
         """Return the rows by cost, each with the number of its class: tasks of one class are equally important.
 
-        Compared are ``victim_order`` (T,) and the rank of the queue, where given, the priorities of job and task, lost
-        work, and whether the gang breaks; of equals, tasks of younger jobs and the last tasks of a job come first.
+        Compared are the columns of ``keys`` (K, M), if given, the priorities of job and task, and lost work; of equals,
+        tasks of younger jobs and the last tasks of a job come first.
         """
         snapshot = self._session.snapshot
         jobs = snapshot.tasks.job[rows]
-        ranks = np.zeros(len(rows), dtype=np.int64) if queue_ranks is None else queue_ranks[self.queue[rows]]
-        importance = np.stack([ranks, snapshot.jobs.priority[jobs], snapshot.tasks.priority[rows]])
-        if victim_order is not None:
-            importance = np.concatenate([victim_order[None, rows], importance])
+        importance = np.stack([snapshot.jobs.priority[jobs], snapshot.tasks.priority[rows]]).astype(np.int64)
+        if keys is not None:
+            importance = np.concatenate([keys, importance])
         classes = _ranked(importance)
-        work, younger, rank = self.lost_work(rows), -snapshot.jobs.created[jobs], self._rank[rows]
-        order = np.lexsort((rank, younger, work, classes))
-        breaks = np.empty(len(rows), dtype=np.bool_)
-        breaks[order] = self._breaks(jobs[order])
-        order = np.lexsort((rank, younger, breaks, work, classes))
+        order = np.lexsort((self._rank[rows], -snapshot.jobs.created[jobs], self.lost_work(rows), classes))
         return rows[order], classes[order]
-
-    def _breaks(self, jobs: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Return which tasks, given by their jobs in the order of eviction, bring a gang below its minimum."""
-        ready = self._session.ledger.job_counts[_READY].sum(axis=0)
-        breaks: NDArray[np.bool_] = positions_in_job(jobs) >= (ready - self._session.snapshot.jobs.min_available)[jobs]
-        return breaks
-
-    def broken_gangs(self, rows: Iterable[int]) -> int:
-        """Return how many gangs are below their minimum because of the eviction of these tasks."""
-        table, jobs, ledger = self._session.snapshot.tasks, self._session.snapshot.jobs, self._session.ledger
-        broken = 0
-        for job, count in Counter(int(table.job[row]) for row in rows).items():
-            ready = int(ledger.job_counts[_READY, job].sum())
-            broken += ready < int(jobs.min_available[job]) <= ready + count
-        return broken
 
 
 def positions_in_job(jobs: NDArray[Any]) -> Ints:

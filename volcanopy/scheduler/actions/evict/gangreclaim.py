@@ -1,21 +1,17 @@
-"""gangreclaim: place gangs of a queue within its deserved share, evicting bundles of other queues."""
+"""gangreclaim: place gangs of a queue within its deserved share, evicting bundles of other queues, in one hypernode.
+
+- May ask: as in reclaim.
+- Candidates: as in reclaim, of jobs whose pod group does not forbid it; whole gangs too.
+- Order: as in reclaim; of equal cost in the closest hypernode.
+"""
 
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
-from volcanopy.scheduler.actions.evict.gang_candidates import AllowsBundles, allowed_jobs, bundle_rule
-from volcanopy.scheduler.actions.evict.gang_eviction import ARGUMENTS, GangArguments, GangEviction
-from volcanopy.scheduler.actions.evict.reclaim import other_queues_rule
-from volcanopy.scheduler.actions.evict.starving_jobs import starving_jobs
-from volcanopy.scheduler.actions.evict.victim_search import Rule
-from volcanopy.scheduler.actions.nominated_nodes import place_nominated
+from volcanopy.scheduler.actions.evict.gang_eviction import ARGUMENTS, GangArguments
+from volcanopy.scheduler.actions.evict.waiting_jobs import evict_for_waiting_jobs
 from volcanopy.scheduler.framework.plugin import Arguments
-from volcanopy.scheduler.ledger.views import QueueView
 from volcanopy.scheduler.session.session import Session
-
-REASON = "gangreclaim"
 
 
 class GangReclaim:
@@ -26,27 +22,5 @@ class GangReclaim:
     model: ClassVar[type[Arguments]] = GangArguments
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
-        """Evict for the starving jobs, queue by queue."""
-        place_nominated(session)
-        starving = starving_jobs(session)
-        if not starving.queues:
-            return
-        eviction = GangEviction(session, GangArguments.model_validate(arguments))
-        allowed = allowed_jobs(session)
-        for queue, jobs in starving.queues:
-            rule, is_eligible = _other_queues_rule(eviction, queue, allowed), partial(session.hooks.preemptive, queue)
-            for job in jobs:
-                if session.hooks.overused(queue) is None:
-                    eviction.evict_for(job, starving.tasks[job.row], rule, is_eligible)
-                else:
-                    reason = f'queue "{queue.name}" is not under its deserved share'
-                    session.rejections.note(job.row, f"{REASON}: not eligible to reclaim: {reason}")
-
-
-def _other_queues_rule(eviction: GangEviction, queue: QueueView, allowed: AllowsBundles) -> Rule:
-    """Return the rule whose victims are running tasks of allowed jobs in other queues that are reclaimable."""
-    session = eviction.session
-    rule = other_queues_rule(session, eviction.costs, queue)
-    counter_rules = (rule,) if "reclaim" in session.config.actions else ()
-    rule = bundle_rule(session, rule, allowed, across_queues=True)
-    return replace(rule, reason=REASON, counter_rules=counter_rules)
+        """Evict for the jobs that lack tasks, queue by queue."""
+        evict_for_waiting_jobs(session, self.name, GangArguments.model_validate(arguments))

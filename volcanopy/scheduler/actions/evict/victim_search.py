@@ -1,96 +1,128 @@
-"""Search of victims for the tasks of one job, as all evicting actions do it.
+"""Search of victims for the tasks of one job within one hypernode, as all evicting actions do it.
 
 1. Place a task without evictions if a node has the free resources.
-2. Otherwise sort the candidates by cost and the nodes by a lower bound of their cost.
-3. On the cheapest node evict candidates in the ledger, the cheapest first, until every rule allows the task there; then
-   restore each victim that is not needed. Take the node with the cheapest victims.
-4. Reject an eviction that a victim could undo by preempting back: the two jobs would evict each other for ever.
-5. When all tasks of the job are placed, restore each victim that the whole placement does not need (:meth:`finish`).
+2. Otherwise sort the nodes by a lower bound of the cost of their candidates.
+3. On the cheapest node evict bundles, the cheapest first, until every rule allows the task there; then restore each that is
+   not needed. Take the node with the cheapest victims.
+4. Reject an eviction that a victim's gang could undo by evicting in its turn: both would evict each other for ever.
+5. When all tasks of the job are placed, restore each bundle that the whole placement does not need (:meth:`finish`).
+
+Amounts are compared before anything is tried in the ledger.
 """
 
 import heapq
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
+from volcanopy.scheduler.actions.evict.candidates import Candidates, Domains
+from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
+from volcanopy.scheduler.actions.evict.eviction_bundles import Bundle, Bundles, Cost, cost_of
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts, breaks_new_gang
+from volcanopy.scheduler.actions.evict.node_candidates import NodeCandidates, Victims, least_cost, node_candidates
 from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, TaskView
-from volcanopy.scheduler.model.resources import Floats, Ints, Rows
+from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE
-from volcanopy.scheduler.placement.node_selection import Placement
 from volcanopy.scheduler.session.session import Session
 
-Cost = tuple[float, ...]
-"""Cost of a set of victims: highest class, lost work, broken gangs, count; then the node's score and row."""
-TaskGroup = tuple[int, ...]
-"""Tasks that are evicted together or not at all."""
-_Victims = tuple[Cost, list[int]]
-"""A set of victims with its cost."""
-
-
-@dataclass(frozen=True)
-class Rule:
-    """Which tasks an action may evict for which."""
-
-    reason: str
-    """The reason of its evictions: the name of the action."""
-    victims_of: str
-    """Whose tasks the victims are, for messages."""
-    candidates: Callable[[TaskView], Rows]
-    """The tasks that may be considered as victims for a task."""
-    is_candidate: Callable[[TaskView, TaskView], bool]
-    """The same for one task (first) and one candidate (second), whatever the status of the candidate."""
-    evictable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
-    """The candidates that the plugins allow to evict for a task."""
-    is_eligible: Callable[[TaskView], bool]
-    """Whether evictions for the task are allowed at all."""
-    queue_ranks: Ints | None = None
-    """(Q,): the order of queues as victims; None where all victims are of one queue."""
-    counter_rules: "tuple[Rule, ...]" = ()
-    """The rules of other configured actions by which a victim could preempt back."""
-    victim_order: Ints | None = None
-    """(T,): the order of victims that goes before that of queues."""
+_FEW = 64
+"""For gangs up to this size, restoring a bundle is also tried with all members placed anew."""
 
 
 @dataclass
-class _NodeCandidates:
-    """The candidates for tasks of one shape by node, and a heap of nodes by a lower bound of their cost."""
+class Trace:
+    """What the searches for a job met, for messages."""
 
-    by_node: dict[int, Rows]
-    classes: Ints
-    """(T,): the class of each candidate."""
-    scores: Floats
-    """(N,): the score of each node for the task."""
-    heap: list[tuple[Cost, int]] = field(default_factory=list)
-    known: dict[int, tuple[int, _Victims | None]] = field(default_factory=dict)
-    """The victims on a node, with the number of changes made before they were computed."""
+    is_tried: bool = False
+    has_evictable: bool = False
+    """Whether the plugins allowed to evict any bundle."""
+    is_preempted_back: bool = False
+    """Whether an eviction was rejected because a victim could preempt back."""
 
 
 class VictimSearch:
-    """Places the tasks of one job in one statement, evicting where necessary."""
+    """Places the tasks of one job in one statement and one hypernode, evicting bundles where necessary."""
 
-    def __init__(self, session: Session, statement: Statement, job: JobView, rule: Rule, costs: EvictionCosts) -> None:
-        self._session, self._statement, self._job, self._rule, self._costs = session, statement, job, rule, costs
-        self._by_shape: dict[Hashable, _NodeCandidates] = {}
+    def __init__(
+        self,
+        session: Session,
+        statement: Statement,
+        job: JobView,
+        costs: EvictionCosts,
+        candidates: Candidates,
+        domains: Domains,
+        domain: int,
+        counter: CounterEvictions,
+        trace: Trace,
+    ) -> None:
+        self._session, self._statement, self._job = session, statement, job
+        self._candidates, self._domains, self._domain = candidates, domains, domain
+        self._counter, self._trace = counter, trace
+        self._bundles = Bundles(session, costs, candidates)
+        self._inner_domains: dict[int, int] = {}
+        self._by_shape: dict[Hashable, NodeCandidates] = {}
         self._infeasible: set[Hashable] = set()
         self._excluded_jobs: set[int] = set()
+        self._bundle_of: dict[int, Bundle] = {}
         self._changes = 0
         self.placed: list[tuple[int, int]] = []
         """The placed tasks, each with its node."""
+        trace.is_tried = True
 
     @property
     def victims(self) -> list[int]:
         """The evicted tasks."""
         return [row for row, _ in self._statement.evicted]
 
+    @property
+    def cost(self) -> Cost:
+        """The cost of all victims."""
+        return cost_of(self._evicted_bundles())
+
+    def restrict(self, tasks: Iterable[int], domain: int) -> None:
+        """Restrict these tasks to a hypernode within that of the search."""
+        self._inner_domains.update(dict.fromkeys(tasks, domain))
+
+    def fill(self, tasks: Sequence[int], enough: Callable[[], bool], count: int) -> bool:
+        """Place tasks in order until ``enough`` returns True, which takes ``count`` of them; return whether it did."""
+        before = len(self.placed)
+        for at, row in enumerate(tasks):
+            if enough():
+                return True
+            if len(self.placed) - before + len(tasks) - at < count:
+                return False
+            self.place(TaskView(self._session.ledger, row))
+        return enough()
+
+    def follow(self, other: "VictimSearch") -> None:
+        """Continue after another search in the same hypernode, whose evictions stand."""
+        self._bundle_of.update(other._bundle_of)
+
+    def repeat(self, other: "VictimSearch") -> None:
+        """Apply the outcome of another search in the same hypernode, after it was rolled back."""
+        self._bundle_of.update(other._bundle_of)
+        for row, reason in other.outcome_evicted:
+            self._statement.evict(row, reason)
+        for row, node in other.placed:
+            self._pipeline(TaskView(self._session.ledger, row), node)
+
+    outcome_evicted: tuple[tuple[int, str], ...] = ()
+    """The evictions of a search since a checkpoint, as recorded by :meth:`record`."""
+
+    def record(self, evictions_before: int) -> None:
+        """Record the evictions after these first ones, for :meth:`repeat`."""
+        self.outcome_evicted = tuple(self._statement.evicted[evictions_before:])
+
     def place(self, task: TaskView) -> bool:
         """Place a task without evictions if possible, else where these are cheapest; return whether it is placed."""
+        if not any(rule.is_eligible(self._job.queue, [task]) for rule in self._candidates.rules):
+            return False
         if self._place_without_evictions(task):
             return True
-        key = self._shape_key(task)
+        key = (self._session.hooks.cache_key(task), self._domain_of(task))
         if key in self._infeasible:
             return False
         if key not in self._by_shape:
@@ -104,51 +136,27 @@ class VictimSearch:
         return False
 
     def finish(self) -> bool:
-        """Restore the victims that are not needed; return False if a victim could preempt back."""
-        for group in self._victim_groups():
-            self._restore_if_possible(group)
+        """Restore the bundles that are not needed; return False if a victim could preempt back.
+
+        Also return False if a rule by which there are victims does not allow that for all placed tasks together.
+        """
+        for bundle in sorted(self._evicted_bundles(), key=self._by_cost, reverse=True):
+            if not self._is_part_of_broken_gang(bundle) and self._leaves_capacity(bundle):
+                self._restore_if_possible(bundle)
         placed = [TaskView(self._session.ledger, row) for row, _ in self.placed]
-        return self._job_preempting_back(placed, self.victims) is None
+        job = self._counter.returning_job(self._statement, placed, self.victims)
+        self._trace.is_preempted_back |= job is not None
+        return job is None and self._is_eligible(placed)
 
-    # Overridden in searches for gangs
-
-    def _shape_key(self, task: TaskView) -> Hashable:
-        """Return a key that is equal for tasks with the same victims."""
-        return self._session.hooks.cache_key(task)
-
-    def _placement(self, task: TaskView) -> Placement:
-        """Return the placement on the nodes that the task may use."""
-        return self._session.placement
-
-    def _candidates(self, task: TaskView) -> tuple[Rows, Ints]:
-        """Return the candidates, the cheapest first, each with its class."""
-        rows = self._rule.candidates(task)
-        rows = rows[EVICTABLE[self._session.ledger.status[rows]]]
-        return self._costs.cheapest_first(rows, self._rule.queue_ranks, self._rule.victim_order)
-
-    def _evictable_groups(self, task: TaskView, rows: Rows) -> list[TaskGroup]:
-        """Return those of these candidates that the plugins allow, in order, as groups that are evicted together."""
-        views = [TaskView(self._session.ledger, row) for row in rows.tolist() if self._may_be_evicted(row)]
-        return [(victim.row,) for victim in self._rule.evictable(task, views)] if views else []
-
-    def _cost(self, groups: Sequence[TaskGroup]) -> Cost:
-        """Return the cost of these groups: lost work, broken gangs, count."""
-        rows = [row for group in groups for row in group]
-        lost_work = float(self._costs.lost_work(np.array(rows, dtype=np.intp)).sum())
-        return lost_work, float(self._costs.broken_gangs(rows)), len(rows)
-
-    def _least_work(self, rows: Rows) -> Floats:
-        """Return the least work that is lost with the eviction of each of these."""
-        return self._costs.lost_work(rows)
-
-    def _victim_groups(self) -> list[TaskGroup]:
-        """Return the victims in the order in which they are restored if possible."""
-        return [(row,) for row in reversed(self.victims)]
-
-    def _exceeds_limit(self, task: TaskView) -> bool:
-        """Return whether a limit of the task's user or group rejects it, whatever is evicted."""
-        limits = self._session.limits
-        return limits is not None and limits.evictions_do_not_help(task, self._candidates(task)[0])
+    def _is_eligible(self, placed: Sequence[TaskView]) -> bool:
+        statement, known, queue = self._statement, self._candidates, self._job.queue
+        mark = statement.checkpoint()
+        for task in placed:
+            statement.withdraw(task.row)
+        used = {int(known.rule_of[row]) for row in self.victims}
+        eligible = all(known.rules[number].is_eligible(queue, placed) for number in used)
+        statement.rollback(mark)
+        return eligible
 
     # One task
 
@@ -156,7 +164,7 @@ class VictimSearch:
         session = self._session
         if session.hooks.allocatable(self._job.queue, task, 1) is not None:
             return False
-        chosen = self._placement(task).choose(task)
+        chosen = self._domains.placement(self._domain_of(task)).choose(task)
         if chosen is None:
             return False
         self._pipeline(task, chosen[0])
@@ -175,88 +183,154 @@ class VictimSearch:
             return False
         return not session.placement.rejected(task, node)
 
-    def _place_with_evictions(self, task: TaskView, candidates: _NodeCandidates) -> bool:
+    def _domain_of(self, task: TaskView) -> int:
+        return self._inner_domains.get(task.row, self._domain)
+
+    def _exceeds_limit(self, task: TaskView) -> bool:
+        """Return whether a limit of the task's user or group rejects it, whatever is evicted."""
+        limits = self._session.limits
+        return limits is not None and limits.evictions_do_not_help(task, self._candidates.rows)
+
+    def _place_with_evictions(self, task: TaskView, candidates: NodeCandidates) -> bool:
         heap = candidates.heap
         while heap:
             _, node = heapq.heappop(heap)
             cheapest = self._cheapest_on(task, node, candidates)
             if cheapest is None:
                 continue
-            cost, victims = cheapest
+            cost, bundles = cheapest
             if heap and cost > heap[0][0]:
                 heapq.heappush(heap, (cost, node))
                 continue
-            mark = self._statement.checkpoint()
+            mark, before = self._statement.checkpoint(), len(self.victims)
+            for bundle in bundles:
+                self._evict(bundle)
+            victims = self.victims[before:]
             changed = {node, *self._session.ledger.node[victims].tolist()}
-            for victim in victims:
-                self._statement.evict(victim, self._rule.reason)
             self._pipeline(task, node)
-            job = self._job_preempting_back([task], victims)
+            job = self._counter.returning_job(self._statement, [task], victims)
             self._changes += 1
             if job is not None:
+                self._trace.is_preempted_back = True
                 self._excluded_jobs.add(job)
                 self._statement.rollback(mark)
                 self.placed.pop()
                 self._requeue(node, candidates)
                 continue
-            for each in sorted(changed):
-                for others in self._by_shape.values():
+            for others in self._by_shape.values():
+                for each in sorted(changed.intersection(others.by_node)):
                     self._requeue(each, others)
             return True
         return False
 
-    def _requeue(self, node: int, candidates: _NodeCandidates) -> None:
+    def _requeue(self, node: int, candidates: NodeCandidates) -> None:
         """Put a changed node back into the heap, with the least cost of its candidates."""
-        if node in candidates.by_node:
-            rows = np.array(
-                [row for row in candidates.by_node[node].tolist() if self._may_be_evicted(row)], dtype=np.intp
-            )
+        rows = candidates.by_node.get(node)
+        if rows is not None:
+            rows = rows[EVICTABLE[self._session.ledger.status[rows]]]
             if len(rows):
-                bound = (float(candidates.classes[rows].min()), float(self._least_work(rows).min()))
-                heapq.heappush(candidates.heap, (bound, node))
+                heapq.heappush(candidates.heap, (least_cost(self._candidates, rows), node))
 
-    def _cheapest_on(self, task: TaskView, node: int, candidates: _NodeCandidates) -> _Victims | None:
+    def _cheapest_on(self, task: TaskView, node: int, candidates: NodeCandidates) -> Victims | None:
         """Return the cheapest victims that allow the task on the node, None if there are none."""
         known = candidates.known.get(node)
         if known is None or known[0] != self._changes:
             candidates.known[node] = known = (self._changes, self._try(task, node, candidates))
         return known[1]
 
-    def _try(self, task: TaskView, node: int, candidates: _NodeCandidates) -> _Victims | None:
-        """Evict group by group until the task fits, then restore what is not needed; the ledger is unchanged in the end."""
-        statement = self._statement
-        mark = statement.checkpoint()
-        evicted: list[TaskGroup] = []
+    def _try(self, task: TaskView, node: int, candidates: NodeCandidates) -> Victims | None:
+        """Evict bundle by bundle until the task fits, then restore what is not needed; the ledger is unchanged in the end."""
+        bundles = self._evictable(task, candidates.by_node[node], candidates)
+        freed = self._freed_by(bundles, node)
+        request = task.request.values
+        dims = np.flatnonzero(request)
+        missing = (request - self._session.ledger.future[:, node])[dims]
+        mark = self._statement.checkpoint()
+        evicted: list[int] = []
         fits = False
-        for group in self._evictable_groups(task, candidates.by_node[node]):
-            if breaks_new_gang(self._session, group):
+        for number, bundle in enumerate(bundles):
+            if breaks_new_gang(self._session, bundle.rows):
                 continue
-            self._evict(group)
-            evicted.append(group)
-            fits = self._fits(task, node)
+            self._evict(bundle)
+            evicted.append(number)
+            missing = missing - freed[number, dims]
+            fits = bool((missing <= 0).all()) and self._fits(task, node)
             if fits:
                 break
         needed = evicted[-1:]
-        for group in reversed(evicted[:-1]) if fits else ():
-            self._restore(group)
-            if not self._fits(task, node):
-                self._evict(group)
-                needed.append(group)
-        result = None
-        if fits:
-            rows = [row for group in reversed(needed) for row in group]
-            highest, score = float(candidates.classes[rows].max()), float(candidates.scores[node])
-            result = ((highest, *self._cost(needed), -score, node), rows)
-        statement.rollback(mark)
-        return result
+        for number in reversed(evicted[:-1]) if fits else ():
+            mark_one = self._statement.checkpoint()
+            if (missing + freed[number, dims] <= 0).all() and not self._is_part_of_broken_gang(bundles[number]):
+                self._restore(bundles[number])
+                if self._fits(task, node):
+                    missing = missing + freed[number, dims]
+                    continue
+                self._statement.rollback(mark_one)
+            needed.append(number)
+        self._statement.rollback(mark)
+        if not fits:
+            return None
+        chosen = [bundles[number] for number in reversed(needed)]
+        return (*cost_of(chosen), -float(candidates.scores[node]), node), chosen
 
-    def _evict(self, group: TaskGroup) -> None:
-        for row in group:
-            self._statement.evict(row, self._rule.reason)
+    def _freed_by(self, bundles: Sequence[Bundle], node: int) -> Ints:
+        """(B, R): what the eviction of each bundle frees on a node, beside the bundles before it."""
+        session = self._session
+        requests, shape = session.snapshot.shapes.request.values, session.snapshot.tasks.shape
+        freed = np.zeros((len(bundles), len(requests)), dtype=np.int64)
+        counted: set[int] = set()
+        for number, bundle in enumerate(bundles):
+            rows = [row for row in bundle.rows if session.ledger.node[row] == node and row not in counted]
+            counted.update(rows)
+            freed[number] = requests[:, shape[rows]].sum(axis=1)
+        return freed
 
-    def _restore(self, group: TaskGroup) -> None:
-        for row in reversed(group):
-            self._statement.spare(row)
+    def _evictable(self, task: TaskView, rows: Rows, candidates: NodeCandidates) -> list[Bundle]:
+        """Return the bundles of these candidates that the plugins allow to evict as a whole, the cheapest first."""
+        bundles = [
+            bundle
+            for bundle in self._bundles.split([row for row in rows.tolist() if self._may_be_evicted(row)])
+            if not (bundle.breaks and bundle.job in candidates.kept)
+        ]
+        breaking = [bundle for bundle in bundles if bundle.breaks]
+        while bundles:
+            allowed = self._allowed(task, list(dict.fromkeys(row for bundle in bundles for row in bundle.rows)))
+            complete = [bundle for bundle in bundles if allowed.issuperset(bundle.rows)]
+            partial = allowed.difference(*(bundle.rows for bundle in complete))
+            if not partial:  # else repeat without partial bundles: what they used up is available to the others
+                self._trace.has_evictable |= bool(complete)
+                candidates.kept.update(bundle.job for bundle in breaking if self._is_kept(task, bundle, complete))
+                return complete
+            bundles = [bundle for bundle in bundles if bundle in complete or allowed.isdisjoint(bundle.rows)]
+        return []
+
+    def _is_kept(self, task: TaskView, bundle: Bundle, allowed: Sequence[Bundle]) -> bool:
+        return bundle not in allowed and not self._allowed(task, bundle.rows).issuperset(bundle.rows)
+
+    def _allowed(self, task: TaskView, rows: Sequence[int]) -> set[int]:
+        """Return those of these tasks that the rules and the plugins allow to evict for a task."""
+        ledger, known = self._session.ledger, self._candidates
+        allowed: set[int] = set()
+        for number, rule in enumerate(known.rules):
+            views = [TaskView(ledger, row) for row in rows if known.rule_of[row] == number]
+            if views and rule.is_eligible(self._job.queue, [task]):
+                allowed.update(view.row for view in rule.evictable(task, views))
+        return allowed
+
+    def _evict(self, bundle: Bundle) -> None:
+        """Evict those tasks of a bundle that still run."""
+        known, status = self._candidates, self._session.ledger.status
+        for row in bundle.rows:
+            if EVICTABLE[status[row]]:
+                self._bundle_of[row] = bundle
+                self._statement.evict(row, known.rules[known.rule_of[row]].reason)
+
+    def _restore(self, bundle: Bundle) -> None:
+        """Cancel the evictions for a bundle."""
+        evicted = set(self.victims)
+        for row in reversed(bundle.rows):
+            if row in evicted and self._bundle_of[row] is bundle:
+                self._statement.spare(row)
 
     def _may_be_evicted(self, row: int) -> bool:
         return (
@@ -265,107 +339,68 @@ class VictimSearch:
             and not breaks_new_gang(self._session, (row,))
         )
 
-    # All nodes
-
-    def _sort_nodes(self, task: TaskView) -> _NodeCandidates:
-        """Return the candidates by node, and a heap of the nodes by a lower bound of their cost."""
-        session, ledger = self._session, self._session.ledger
-        rows, classes = self._candidates(task)
-        nodes = ledger.node[rows].astype(np.intp)
-        by_node = np.argsort(nodes, kind="stable")
-        parts = np.split(by_node, np.flatnonzero(np.diff(nodes[by_node])) + 1) if len(rows) else []
-        of_class = np.zeros(len(session.snapshot.tasks), dtype=np.int64)
-        of_class[rows] = classes
-        scores = self._placement(task).scores(task)
-        candidates = _NodeCandidates({int(nodes[part[0]]): rows[part] for part in parts}, of_class, scores.copy())
-        count = len(session.snapshot.nodes)
-        fewest = self._least_victims(task, rows, nodes, count)
-        infeasible = session.placement.infeasible_nodes(task)
-        least_work, least_group_work = np.full(count, np.inf), np.full(count, np.inf)
-        np.minimum.at(least_work, nodes, self._costs.lost_work(rows))
-        np.minimum.at(least_group_work, nodes, self._least_work(rows))
-        for node, members in candidates.by_node.items():
-            if not infeasible[node] and np.isfinite(fewest[node]):
-                victims = float(fewest[node])
-                work = max(victims * float(least_work[node]), float(least_group_work[node]))
-                bound = (float(of_class[members[0]]), work, 0.0, victims, -float(scores[node]), node)
-                candidates.heap.append((bound, node))
-        heapq.heapify(candidates.heap)
-        return candidates
-
-    def _least_victims(self, task: TaskView, rows: Rows, nodes: Rows, count: int) -> Floats:
-        """(N,): the least number of victims that could free enough; infinite where all candidates together cannot."""
-        session = self._session
-        dims = np.flatnonzero(task.request.values)
-        fewest: Floats = np.ones(count, dtype=np.float64)
-        requests = session.snapshot.shapes.request.values[:, session.snapshot.tasks.shape[rows]]
-        for dim in dims.tolist():
-            missing = task.request.values[dim] - session.ledger.future[dim]
-            largest, whole = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-            np.maximum.at(largest, nodes, requests[dim])
-            np.add.at(whole, nodes, requests[dim])
-            needed = np.divide(missing, largest, out=np.full(count, np.inf), where=largest > 0)
-            fewest = np.maximum(fewest, np.where(missing > 0, np.ceil(needed), 0.0))
-            fewest[whole < missing] = np.inf
-        return fewest
+    def _sort_nodes(self, task: TaskView) -> NodeCandidates:
+        domain, placement = self._domain_of(task), self._session.placement
+        scores = self._domains.placement(domain).scores(task)
+        within, infeasible = self._domains.nodes(domain), placement.infeasible_nodes(task)
+        return node_candidates(self._session, self._candidates, task, within, infeasible, scores)
 
     # The whole job
 
-    def _restore_if_possible(self, group: TaskGroup) -> None:
-        """Restore a group of victims if every placed task still finds a node with it there."""
-        session, statement = self._session, self._statement
-        nodes = set(session.ledger.node[list(group)].tolist())
+    def _evicted_bundles(self) -> list[Bundle]:
+        return list(dict.fromkeys(self._bundle_of[row] for row in self.victims))
+
+    def _by_cost(self, bundle: Bundle) -> tuple[int, bool, float, int]:
+        return bundle.cost
+
+    def _is_part_of_broken_gang(self, bundle: Bundle) -> bool:
+        """Return whether the rest of the bundle's gang is evicted as well, so that the bundle alone must not run."""
+        broken = (each for each in self._evicted_bundles() if each.breaks and each.job == bundle.job)
+        return not bundle.breaks and any(True for _ in broken)
+
+    def _restore_if_possible(self, bundle: Bundle) -> None:
+        """Restore a bundle of victims if every placed task still finds a node with it there."""
+        session = self._session
+        nodes = set(session.ledger.node[list(bundle.rows)].tolist())
         placed = [(TaskView(session.ledger, row), node) for row, node in self.placed]
         coupled = any(session.hooks.scope(task) is Scope.CLUSTER for task, _ in placed)
         moved = [(task, node) for task, node in placed if coupled or node in nodes] or placed
+        for again in (moved, placed) if len(moved) < len(placed) <= _FEW else (moved,):
+            if self._restore_with(bundle, again):
+                return
+
+    def _restore_with(self, bundle: Bundle, moved: Sequence[tuple[TaskView, int]]) -> bool:
+        """Restore a bundle if these placed tasks keep their nodes or get others with it there; return whether they do."""
+        statement = self._statement
         mark, before = statement.checkpoint(), list(self.placed)
         for task, _ in moved:
             statement.withdraw(task.row)
         rows = {task.row for task, _ in moved}
         self.placed = [(row, node) for row, node in self.placed if row not in rows]
-        self._restore(group)
+        self._restore(bundle)
         for task, node in moved:
             if self._fits(task, node):
                 self._pipeline(task, node)
             elif not self._place_without_evictions(task):
                 statement.rollback(mark)
                 self.placed = before
-                return
+                return False
+        return True
 
-    def _job_preempting_back(self, preemptors: Sequence[TaskView], victims: Iterable[int]) -> int | None:
-        """Return the job of a victim that could evict a preemptor once the preemptors run, None if there is none."""
-        session, statement = self._session, self._statement
-        mark = statement.checkpoint()
-        for preemptor in preemptors:
-            node = preemptor.node
-            statement.withdraw(preemptor.row)
-            statement.run(preemptor.row, node)
-        seen: set[tuple[int, Hashable]] = set()
-        evicted: list[TaskView] = []
-        for row in victims:
-            statement.withdraw(row)
-            victim = TaskView(session.ledger, row)
-            key = (int(session.snapshot.tasks.job[row]), session.hooks.cache_key(victim))
-            if key not in seen:
-                seen.add(key)
-                evicted.append(victim)
-        # By then the victims have terminated, and disruption budgets allow as many evictions again.
-        evictions, session.ledger.evictions = session.ledger.evictions, {}
-        result = next((task.job.row for task in evicted if task.job and self._can_preempt_back(task, preemptors)), None)
-        session.ledger.evictions = evictions
-        statement.rollback(mark)
-        return result
-
-    def _can_preempt_back(self, victim: TaskView, preemptors: Sequence[TaskView]) -> bool:
-        job = victim.job
-        if job is None or not self._session.hooks.job_starving(job):
+    def _leaves_capacity(self, bundle: Bundle) -> bool:
+        """Return whether the free amounts suffice for all placed tasks with this bundle restored, on any nodes."""
+        ledger, table = self._session.ledger, self._session.snapshot.tasks
+        requests = self._session.snapshot.shapes.request.values
+        rows, nodes = (np.array(column, dtype=np.intp) for column in zip(*self.placed, strict=True))
+        placed = requests[:, table.shape[rows]]
+        dims = np.flatnonzero(placed.any(axis=1))
+        free = ledger.future[dims]
+        np.add.at(free.T, nodes, placed[dims].T)
+        restored = np.array([row for row in bundle.rows if self._bundle_of.get(row) is bundle], dtype=np.intp)
+        np.subtract.at(free.T, ledger.node[restored], requests[dims][:, table.shape[restored]].T)
+        free = np.maximum(free[:, self._domains.nodes(self._domain)], 0)
+        if (free.sum(axis=1) < placed[dims].sum(axis=1)).any():
             return False
-        return any(_allows(rule, victim, preemptors) for rule in (self._rule, *self._rule.counter_rules))
-
-
-def _allows(rule: Rule, task: TaskView, others: Sequence[TaskView]) -> bool:
-    """Return whether a rule allows to evict any of the others for a task."""
-    if not rule.is_eligible(task):
-        return False
-    candidates = [other for other in others if rule.is_candidate(task, other)]
-    return bool(candidates) and bool(rule.evictable(task, candidates))
+        least = placed[dims].min(axis=1)
+        counts = least > 0
+        return not counts.any() or bool((free[counts] // least[counts, None]).min(axis=0).sum() >= len(rows))

@@ -1,0 +1,223 @@
+"""Evictions by need: the same search in preempt, reclaim, gangpreempt and gangreclaim."""
+
+import json
+from dataclasses import replace as changed
+from random import Random
+
+import pytest
+
+from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
+from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.scheduler.session.session import Session
+from volcanopy.testing.cycles import Simulation
+from volcanopy.testing.notation import config, decide, snapshot, world
+
+CLASSES = "class high value=9\nclass mid value=5\nclass low value=1\n"
+WITHIN = ("preempt", "gangpreempt")
+BETWEEN = ("reclaim", "gangreclaim")
+
+
+def chart(actions: str, shares: str = "proportion") -> SchedulerConfig:
+    """As in Volcano's chart the plugin gang does not protect gangs."""
+    first = [{"name": "priority"}, {"name": "gang", "enablePreemptable": False, "enableReclaimable": False}]
+    second = [{"name": "overcommit"}, {"name": "predicates"}, {"name": "binpack"}]
+    tiers = [{"plugins": [*first, {"name": shares}]}, {"plugins": second}]
+    return parse(json.dumps({"actions": f"enqueue, allocate, backfill, {actions}", "tiers": tiers}), builtin())
+
+
+def evicted(plan: Plan) -> list[str]:
+    return sorted(effect.pod.removeprefix("default/") for effect in plan.of(Evict))
+
+
+def nominated(plan: Plan) -> list[str]:
+    return sorted(effect.pod.removeprefix("default/") for effect in plan.of(Nominate) if effect.node)
+
+
+@pytest.mark.parametrize("action", WITHIN)
+def test_minima_of_tasks_are_evicted_for_first(action: str) -> None:
+    """In the order of names five pods of the first task would precede the three that the gang needs."""
+    text = """
+        node n1 cpu=4
+        job low priority=low min=0: 4 x cpu=1 on=n1
+        job high priority=high min=4: 5 x cpu=1 role=a min=1, 3 x cpu=1 role=b min=3
+        """
+    plan = decide(CLASSES + text, chart(action))
+    assert len(evicted(plan)) == 4
+    assert nominated(plan) == ["high-a-0", "high-b-0", "high-b-1", "high-b-2"]
+
+
+@pytest.mark.parametrize("action", WITHIN)
+def test_nothing_is_evicted_for_a_gang_whose_pod_without_requests_has_no_node(action: str) -> None:
+    text = """
+        node n1 cpu=2
+        job low priority=low min=0: 2 x cpu=1 on=n1
+        job high priority=high: 2 x cpu=1 role=w, 1 x role=m{}
+        """
+    assert evicted(decide(CLASSES + text.format(" selector.disk=ssd"), chart(action))) == []
+    simulation = Simulation(world(CLASSES + text.format("")), chart(action))
+    assert len(simulation.cycle().of(Evict)) == 2
+    assert len(simulation.cycle().of(Bind)) == 3
+
+
+@pytest.mark.parametrize("action", WITHIN)
+def test_a_gang_is_broken_whole_on_all_its_nodes(action: str) -> None:
+    text = """
+        node n1 cpu=2
+        node n2 cpu=2
+        job low priority=low: 4 x cpu=1 on=n1,n1,n2,n2
+        job high priority=high: 1 x cpu=1
+        """
+    assert evicted(decide(CLASSES + text, chart(action))) == ["low-0", "low-1", "low-2", "low-3"]
+
+
+@pytest.mark.parametrize("action", WITHIN)
+def test_a_gang_with_a_pod_that_may_not_be_evicted_is_not_broken(action: str) -> None:
+    text = """
+        node n1 cpu=2
+        node n2 cpu=2
+        job low priority=low: 2 x cpu=1 on=n1, 1 x cpu=1 on=n2 note.volcanopy.io/preemptable=false
+        job high priority=high: 1 x cpu=2
+        """
+    assert evicted(decide(CLASSES + text, chart(action))) == []
+
+
+@pytest.mark.parametrize("action", WITHIN)
+def test_pods_above_a_minimum_go_before_whole_gangs_that_lose_less_work(action: str) -> None:
+    text = """
+        node n1 cpu=3
+        node n2 cpu=1
+        job elastic priority=low min=1: 3 x cpu=1 on=n1
+        job young priority=low: 1 x cpu=1 on=n2
+        job high priority=high: 2 x cpu=1
+        """
+    assert evicted(decide(CLASSES + text, chart(action))) == ["elastic-1", "elastic-2"]
+
+
+@pytest.mark.parametrize("action", BETWEEN)
+def test_an_entitled_gang_reclaims_whole_gangs(action: str) -> None:
+    """One pod of a pair could return, since its queue would be within its share; the pair cannot."""
+    text = "queue a\nqueue b\nnode n1 cpu=8\n" + "".join(f"job p{pair} queue=b: 2 x cpu=1 on=n1\n" for pair in range(4))
+    plan = decide(text + "job g queue=a: 3 x cpu=1", chart(action))
+    assert evicted(plan) == ["p2-0", "p2-1", "p3-0", "p3-1"]
+    assert nominated(plan) == ["g-0", "g-1", "g-2"]
+
+
+@pytest.mark.parametrize("action", BETWEEN)
+@pytest.mark.parametrize("shares", ["proportion", "capacity"])
+def test_a_gang_is_not_broken_where_its_queue_would_lack_as_much_as_the_reclaimers(action: str, shares: str) -> None:
+    text = "queue a deserved.cpu=4\nqueue b deserved.cpu=4\nnode n1 cpu=8\njob old queue=b: 8 x cpu=1 on=n1\n"
+    assert evicted(decide(text + "job g queue=a: 4 x cpu=1", chart(action, shares))) == []
+
+
+@pytest.mark.parametrize("actions", ["preempt, reclaim", "reclaim, preempt", "gangpreempt, gangreclaim"])
+def test_what_a_queue_deserves_is_reclaimed_before_its_own_jobs_are_preempted(actions: str) -> None:
+    """If the low job of queue a were preempted, it would reclaim in its turn: two evictions where one is enough."""
+    text = """
+        queue a
+        queue b
+        node n1 cpu=4
+        job low queue=a priority=low: 1 x cpu=1 on=n1
+        job other queue=b min=0: 3 x cpu=1 on=n1
+        job high queue=a priority=high: 1 x cpu=1
+        """
+    simulation = Simulation(world(CLASSES + text), chart(actions))
+    plans = list(simulation.cycles(5))
+    assert [evicted(plan) for plan in plans if evicted(plan)] == [["other-2"]]
+    assert not plans[-1].of(Bind, Evict, Nominate)
+
+
+@pytest.mark.parametrize("actions", ["preempt, reclaim", "gangreclaim, gangpreempt"])
+def test_a_gang_reclaims_what_its_queue_deserves_and_preempts_the_rest(actions: str) -> None:
+    text = """
+        queue a
+        queue b
+        node n1 cpu=8
+        job low queue=a priority=low min=0: 2 x cpu=1 on=n1
+        job other queue=b min=0: 6 x cpu=1 on=n1
+        job high queue=a priority=high: 4 x cpu=1
+        """
+    plan = decide(CLASSES + text, chart(actions))
+    assert evicted(plan) == ["low-0", "low-1", "other-4", "other-5"]
+    assert {effect.reason.removeprefix("gang") for effect in plan.of(Evict)} == {"preempt", "reclaim"}
+
+
+@pytest.mark.parametrize("shares", ["proportion", "capacity"])
+@pytest.mark.parametrize("action", BETWEEN)
+def test_a_job_above_its_minimum_gets_the_share_of_its_queue_back(shares: str, action: str) -> None:
+    text = """
+        queue q1 deserved.cpu=2
+        queue q2 deserved.cpu=2
+        node n1 cpu=4
+        job big queue=q1 min=1: 3 x cpu=1 on=n1
+        job own queue=q2 min=1: 1 x cpu=1 on=n1, 3 x cpu=1
+        """
+    simulation = Simulation(world(text), chart(action, shares))
+    plans = list(simulation.cycles(5))
+    assert [evicted(plan) for plan in plans if evicted(plan)] == [["big-2"]]
+    assert not plans[-1].of(Bind, Evict, Nominate)
+
+
+def broken_in_part(seen: Snapshot, plan: Plan) -> list[str]:
+    """Return the gangs that the plan brings below their minimum while some of their pods still run."""
+    left: dict[str, list[str]] = {}
+    had: dict[str, int] = {}
+    gone = {effect.pod for effect in plan.of(Evict)}
+    jobs = {str(key): int(least) for key, least in zip(seen.jobs.keys, seen.jobs.min_available, strict=True)}
+    for row, key in enumerate(seen.tasks.keys):
+        if seen.tasks.node[row] >= 0 and seen.tasks.job[row] >= 0:
+            group = str(seen.jobs.keys[seen.tasks.job[row]])
+            had[group] = had.get(group, 0) + 1
+            left.setdefault(group, []).extend([str(key)] if str(key) not in gone else [])
+    return [job for job, pods in left.items() if pods and len(pods) < jobs[job] <= had[job]]
+
+
+def crowd(dice: Random) -> str:
+    """Full nodes with gangs of one to four pods in two queues, and gangs that wait."""
+    lines = ["queue a deserved.cpu=4", "queue b deserved.cpu=4"]
+    free = {f"n{number}": dice.randint(1, 4) for number in range(dice.randint(1, 3))}
+    lines += [f"node {node} cpu={size}" for node, size in free.items()]
+    for number in range(8):
+        nodes = [node for node in free for _ in range(free[node])]
+        dice.shuffle(nodes)
+        nodes = nodes[: dice.randint(1, 4)]
+        for node in nodes:
+            free[node] -= 1
+        if nodes:
+            least = dice.randint(1, len(nodes))
+            head = f"job r{number} queue={dice.choice('ab')} priority={dice.choice(['low', 'mid'])} min={least}"
+            lines.append(f"{head}: {len(nodes)} x cpu=1 on={','.join(nodes)}")
+    for number in range(dice.randint(1, 3)):
+        count = dice.randint(1, 4)
+        head = f"job w{number} queue={dice.choice('ab')} priority={dice.choice(['mid', 'high'])} min={dice.randint(1, count)}"
+        lines.append(f"{head}: {count} x cpu={dice.choice([1, 1, 2])}")
+    return CLASSES + "\n".join(lines)
+
+
+@pytest.mark.parametrize("shares", ["proportion", "capacity"])
+@pytest.mark.parametrize("actions", ["preempt, reclaim", "gangpreempt, gangreclaim", "reclaim", "preempt"])
+def test_no_part_of_a_broken_gang_is_left_and_cycles_become_stable(actions: str, shares: str) -> None:
+    evictions = 0
+    for seed in range(40):
+        simulation = Simulation(world(crowd(Random(seed))), chart(actions, shares))
+        plan = Plan(())
+        for _ in range(6):
+            before = simulation.snapshot()
+            plan = simulation.cycle()
+            evictions += len(plan.of(Evict))
+            assert broken_in_part(before, plan) == [], seed
+        assert not plan.of(Bind, Evict, Nominate), seed
+    assert evictions > 20
+
+
+def test_a_search_without_a_solution_asks_no_node() -> None:
+    """With all candidates gone the gang still lacks a node: nothing is tried."""
+    nodes = "".join(f"node n{number} cpu=4\n" for number in range(50))
+    running = ",".join(f"n{number // 4}" for number in range(200))
+    text = f"{CLASSES}{nodes}job low priority=low min=0: 200 x cpu=1 on={running}\n"
+    text += "".join(f"job w{number} priority=high: {51 + number} x cpu=3\n" for number in range(20))
+    session = Session(snapshot(text), changed(config("priority, gang | predicates", "preempt")))
+    builtin().actions["preempt"](session, {})
+    assert len(session.ledger.moved) == 0
+    assert schedule(snapshot(text), config("priority, gang | predicates", "preempt")).of(Evict) == []

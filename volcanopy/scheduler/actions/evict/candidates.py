@@ -1,0 +1,146 @@
+"""The candidates of one job's search: who may be evicted for it by which rule, by cost, and in which bundles."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts, positions_in_job
+from volcanopy.scheduler.actions.evict.rules import Rule
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.task_status import EVICTABLE, HOLDING, READY
+from volcanopy.scheduler.placement.node_selection import Placement
+from volcanopy.scheduler.session.session import Session
+
+_READY, _HOLDING = np.flatnonzero(READY), np.flatnonzero(HOLDING)
+
+
+class Domains:
+    """The hypernodes of one action, each with its nodes and the placement on these."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._placements = {session.snapshot.hypernodes.top: session.placement}
+        self._masks: dict[int, Mask] = {}
+
+    def placement(self, domain: int) -> Placement:
+        """Return the placement on the nodes of a hypernode."""
+        known = self._placements.get(domain)
+        if known is None:
+            nodes = self._session.snapshot.hypernodes.nodes(domain)
+            known = self._placements[domain] = Placement(self._session.ledger, self._session.hooks, nodes)
+        return known
+
+    def nodes(self, domain: int) -> Mask:
+        """(N,): the nodes of a hypernode."""
+        known = self._masks.get(domain)
+        if known is None:
+            table = self._session.snapshot.hypernodes
+            known = self._masks[domain] = table.holds[domain, table.of_node]
+        return known
+
+
+class Candidates:
+    """The candidates of the rules of a job, the cheapest first. Those of an earlier rule are in lower classes."""
+
+    def __init__(
+        self, session: Session, costs: EvictionCosts, rules: Sequence[Rule], task: TaskView, breaks_gangs: bool
+    ) -> None:
+        """``task``: one of the job's tasks; ``breaks_gangs``: whole gangs may be evicted too."""
+        self.rules = rules
+        self._session, self._costs = session, costs
+        count = len(session.snapshot.tasks)
+        self.rule_of: NDArray[np.int8] = np.full(count, len(rules), dtype=np.int8)
+        """(T,): the number of the rule by which each task is a candidate; as many as there are rules where by none."""
+        self.classes: Ints = np.zeros(count, dtype=np.int64)
+        """(T,): the class of each candidate: tasks of one class are equally important."""
+        parts: list[Rows] = []
+        first = 0
+        for number, rule in enumerate(rules):
+            rows = rule.candidates(task)
+            rows = rows[EVICTABLE[session.ledger.status[rows]] & (self.rule_of[rows] == len(rules))]
+            if not len(rows):
+                continue
+            rows, classes = costs.cheapest_first(rows, None if rule.order is None else rule.order(rows))
+            self.rule_of[rows] = number
+            self.classes[rows] = classes + first
+            first += int(classes.max()) + 1
+            parts.append(rows)
+        self.rows: Rows = np.concatenate(parts) if parts else np.empty(0, dtype=np.intp)
+        """All of them in order."""
+        self.rank: Ints = np.full(count, count, dtype=np.int64)
+        """(T,): the position of each in this order."""
+        self.rank[self.rows] = np.arange(len(self.rows))
+        self.breakable: Mask = self._breakable(int(session.snapshot.tasks.job[task.row]), breaks_gangs)
+        """(J,): whether the gang of a job may be broken: all its members with a node are candidates."""
+        self._set_bounds()
+
+    @property
+    def has_rank(self) -> Mask:
+        """(T,): which tasks are candidates."""
+        return self.rank < len(self.rank)
+
+    def _breakable(self, own: int, breaks_gangs: bool) -> Mask:
+        ledger, jobs = self._session.ledger, len(self._session.snapshot.jobs)
+        if not breaks_gangs:
+            return np.zeros(jobs, dtype=np.bool_)
+        there = ledger.job_counts[_HOLDING].sum(axis=0)
+        counted = np.bincount(self._session.snapshot.tasks.job[self.rows], minlength=jobs)
+        breakable: Mask = counted == there
+        breakable[own] = False
+        return breakable
+
+    def _set_bounds(self) -> None:
+        """Compute for each candidate lower bounds of the cost of its bundle, from its position among those of its node."""
+        session, rows = self._session, self.rows
+        table, jobs, ledger = session.snapshot.tasks, session.snapshot.jobs, session.ledger
+        count = len(table)
+        self.least_broken: NDArray[np.bool_] = np.zeros(count, dtype=np.bool_)
+        """(T,): whether the eviction of a candidate certainly breaks its gang."""
+        self.least_work: Floats = np.zeros(count, dtype=np.float64)
+        """(T,): the least work that is lost with the eviction of a candidate."""
+        self.least_count: Ints = np.ones(count, dtype=np.int64)
+        """(T,): how many tasks are evicted with it at least."""
+        self.is_bound: Mask = np.zeros(count, dtype=np.bool_)
+        """(T,): whether a candidate can never be evicted: it is needed by a gang that may not be broken."""
+        owners = table.job[rows].astype(np.intp)
+        surplus = ledger.job_counts[_READY].sum(axis=0) - jobs.min_available
+        here = positions_in_job(owners * len(session.snapshot.nodes) + ledger.node[rows])
+        simple = ~structured(session)[owners]
+        breaks = (surplus[owners] >= 0) & (here >= surplus[owners]) & simple
+        work = self._costs.lost_work(rows)
+        whole = np.bincount(owners, weights=work, minlength=len(jobs))
+        members = np.bincount(owners, minlength=len(jobs))
+        self.least_broken[rows] = breaks
+        self.least_work[rows] = np.where(breaks, whole[owners], work)
+        self.least_count[rows] = np.where(breaks, members[owners], 1)
+        self.is_bound[rows] = breaks & ~self.breakable[owners]
+
+    def bound(self, within: Mask, missing: Ints) -> tuple[float, ...]:
+        """Return a lower bound of the cost of freeing these (R,) amounts on these (N,) nodes: class, broken gangs, work."""
+        if not (missing > 0).any():
+            return (-1.0, 0.0, 0.0)
+        table, shapes = self._session.snapshot.tasks, self._session.snapshot.shapes
+        rows = self.rows[within[self._session.ledger.node[self.rows]]]
+        largest = shapes.request.values[:, table.shape[rows]].max(axis=1, initial=0)
+        count = max(
+            -(-int(units) // int(most)) for units, most in zip(missing, largest, strict=True) if units > 0 and most
+        )
+        work = count * float(self._costs.lost_work(rows).min())
+        return (float(self.classes[rows].min()), float(self.least_broken[rows].min()), work)
+
+    def amounts(self) -> Ints:
+        """(R, N): the requests of the candidates on each node, without those that can never be evicted."""
+        snapshot, sums = self._session.snapshot, np.zeros_like(self._session.ledger.future)
+        rows = self.rows[~self.is_bound[self.rows]]
+        np.add.at(sums.T, self._session.ledger.node[rows], snapshot.shapes.request.values.T[snapshot.tasks.shape[rows]])
+        return sums
+
+
+def structured(session: Session) -> Mask:
+    """(J,): the jobs with sub-groups, or with roles that have a minimum."""
+    mask: Mask = session.snapshot.jobs.structured.copy()
+    roles = session.snapshot.roles
+    mask[roles.job[roles.minimum > 0]] = True
+    return mask

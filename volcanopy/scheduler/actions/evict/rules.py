@@ -1,0 +1,255 @@
+"""Rules of the evicting actions: which jobs may ask for evictions, whose tasks are candidates, and in which order.
+
+Two families of actions have one rule within a queue and one between queues each: ``preempt`` and ``reclaim``, and
+``gangpreempt`` and ``gangreclaim``. If both actions of a family are configured, a job searches with both rules at once: what
+its queue deserves is reclaimed first, and jobs of its own queue are evicted for the rest. A job that was preempted where its
+queue could reclaim would reclaim in the next cycle: two evictions where one does.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from volcanopy.api import names
+from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
+from volcanopy.scheduler.framework.plugin import GangPreemptor
+from volcanopy.scheduler.ledger.cross_queue_priority import Outlook, outlook
+from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.task_status import EVICTABLE, Status
+from volcanopy.scheduler.session.session import Session
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """Which tasks an action may evict for which."""
+
+    reason: str
+    """The reason of its evictions: the name of the action."""
+    victims_of: str
+    """Whose tasks the victims are, for messages."""
+    may_ask: Callable[[JobView], bool]
+    """Whether a job lacks tasks for which the action evicts."""
+    is_eligible: Callable[[QueueView, Sequence[TaskView]], bool]
+    """Whether the action may evict for these tasks of a queue, placed together."""
+    candidates: Callable[[TaskView], Rows]
+    """The tasks that may be considered as victims for a task."""
+    is_candidate: Callable[[TaskView, TaskView], bool]
+    """The same for one task (first) and one candidate (second), whatever the status of the candidate."""
+    evictable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
+    """The candidates that the plugins allow to evict for a task."""
+    order: Callable[[Rows], Ints] | None = None
+    """(K, M): keys that order M candidates before their priorities do; None where nothing does."""
+
+
+MakeRule = Callable[[Session, EvictionCosts, QueueView], Rule]
+"""Makes the rule of an action for the jobs of a queue."""
+
+
+def within_job(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
+    """Of ``preempt``: tasks of lower priority of the same job; equal priority would not help the job."""
+    table = session.snapshot.tasks
+
+    def candidates(task: TaskView) -> Rows:
+        rows = costs.of_queue(queue.row)
+        lower = table.priority[rows] < table.priority[task.row]
+        return _comparable(session, task, rows[(table.job[rows] == table.job[task.row]) & lower])
+
+    def is_candidate(task: TaskView, other: TaskView) -> bool:
+        same = bool(table.job[task.row] == table.job[other.row])
+        lower = bool(table.priority[other.row] < table.priority[task.row])
+        return same and lower and other.preemptable and (other.best_effort or not task.best_effort)
+
+    def evictable(task: TaskView, victims: Sequence[TaskView]) -> list[TaskView]:
+        return session.hooks.preemptable(task, [victim for victim in victims if victim.priority < task.priority])
+
+    starving = session.hooks.job_starving
+    return Rule("preempt", "the job itself", starving, _always, candidates, is_candidate, evictable)
+
+
+def within_queue(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
+    """Of ``preempt``: tasks of other jobs of the same queue, for jobs that plugins call starving."""
+    table, jobs = session.snapshot.tasks, session.snapshot.jobs
+
+    def candidates(task: TaskView) -> Rows:
+        rows = costs.of_queue(queue.row)
+        return _comparable(session, task, rows[table.job[rows] != table.job[task.row]])
+
+    def is_candidate(task: TaskView, other: TaskView) -> bool:
+        own, job = int(table.job[task.row]), int(table.job[other.row])
+        differ = own != job and bool(jobs.queue[own] == jobs.queue[job])
+        return differ and other.preemptable and (other.best_effort or not task.best_effort)
+
+    hooks = session.hooks
+    return Rule("preempt", "other jobs", hooks.job_starving, _always, candidates, is_candidate, hooks.preemptable)
+
+
+def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
+    """Of ``reclaim``: running tasks of other queues that are reclaimable, for jobs within the share of their queue.
+
+    Jobs above their minimum ask as well: what a queue deserves it gets back for any of its pods. Tasks with a higher seen
+    priority than the reclaimer's job are no candidates. Queues lose tasks in the order of their ranks as victims.
+    """
+    queues, status, hooks = session.snapshot.queues, session.ledger.status, session.hooks
+    seen = cache(lambda row: _SeenPriorities.by(session, session.cluster.queue(row)))
+    own_view = seen(queue.row)
+    ranks: Callable[[], Ints] = cache(lambda: costs.queue_ranks(queue))
+
+    def is_eligible(own: QueueView, tasks: Sequence[TaskView]) -> bool:
+        return hooks.overused(own) is None and hooks.preemptive(own, tasks)
+
+    def candidates(task: TaskView) -> Rows:
+        rows = costs.rows[status[costs.rows] == Status.RUNNING]
+        owners = costs.queue[rows]
+        others = _comparable(session, task, rows[(owners != queue.row) & queues.reclaimable[owners]])
+        return others if own_view is None else others[own_view.not_higher(task, others)]
+
+    def is_candidate(task: TaskView, other: TaskView) -> bool:
+        mine, theirs = task.job, other.job
+        if mine is None or theirs is None or mine.queue.row == theirs.queue.row:
+            return False
+        view = seen(mine.queue.row)
+        if view is not None and not view.not_higher(task, session.ledger.single(other.row)).all():
+            return False
+        return other.preemptable and theirs.queue.reclaimable
+
+    def order(rows: Rows) -> Ints:
+        by_queue: Ints = np.stack([ranks()[costs.queue[rows]]])
+        ordered: Ints = by_queue if own_view is None else np.concatenate((own_view.victim_order(rows), by_queue))
+        return ordered
+
+    return Rule(
+        "reclaim",
+        "other queues",
+        lambda job: job.count(Status.PENDING) > 0,
+        is_eligible,
+        candidates,
+        is_candidate,
+        hooks.reclaimable,
+        order,
+    )
+
+
+def gangs_within_queue(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
+    """Of ``gangpreempt``: tasks of jobs of lower priority in the same queue, unless their pod group says otherwise."""
+    rule = _for_gangs(session, within_queue(session, costs, queue), across_queues=False)
+    priority, owner = session.snapshot.jobs.priority, session.snapshot.tasks.job
+
+    def candidates(task: TaskView) -> Rows:
+        rows = rule.candidates(task)
+        selected: Rows = rows[priority[owner[rows]] < priority[owner[task.row]]]
+        return selected
+
+    def is_candidate(task: TaskView, other: TaskView) -> bool:
+        return rule.is_candidate(task, other) and bool(priority[owner[other.row]] < priority[owner[task.row]])
+
+    victims_of = f'lower-priority jobs of queue "{queue.name}"'
+    return replace(rule, reason="gangpreempt", victims_of=victims_of, candidates=candidates, is_candidate=is_candidate)
+
+
+def gangs_between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
+    """Of ``gangreclaim``: as of ``reclaim``, unless the pod group of the victim says otherwise."""
+    rule = _for_gangs(session, between_queues(session, costs, queue), across_queues=True)
+    return replace(rule, reason="gangreclaim")
+
+
+FAMILIES: tuple[Mapping[str, tuple[MakeRule, ...]], ...] = (
+    {"reclaim": (between_queues,), "preempt": (within_queue, within_job)},
+    {"gangreclaim": (gangs_between_queues,), "gangpreempt": (gangs_within_queue,)},
+)
+"""The rules of each action, in the order in which their candidates are evicted."""
+
+
+def rules_for(session: Session, costs: EvictionCosts, queue: QueueView, action: str) -> tuple[Rule, ...]:
+    """Return the rules by which a job of a queue searches when an action runs: those of the action's configured family."""
+    family = next(family for family in FAMILIES if action in family)
+    return _made(session, costs, queue, family, {action})
+
+
+def all_rules(session: Session, costs: EvictionCosts, queue: QueueView) -> tuple[Rule, ...]:
+    """Return the rules of all configured actions, by which a job could evict in a later cycle."""
+    return tuple(rule for family in FAMILIES for rule in _made(session, costs, queue, family, ()))
+
+
+def _made(
+    session: Session,
+    costs: EvictionCosts,
+    queue: QueueView,
+    family: Mapping[str, tuple[MakeRule, ...]],
+    also: Sequence[str] | set[str],
+) -> tuple[Rule, ...]:
+    configured = {*session.config.actions, *also}
+    return tuple(
+        make(session, costs, queue) for action, makers in family.items() if action in configured for make in makers
+    )
+
+
+def _for_gangs(session: Session, rule: Rule, *, across_queues: bool) -> Rule:
+    """Return a rule restricted to jobs that may be evicted in bundles, with the answers of plugins for these."""
+    owner = session.snapshot.tasks.job
+
+    @cache
+    def allowed(job: int) -> bool:
+        return pod_fields.flag(session.snapshot.jobs.groups[job].metadata, names.PREEMPTABLE, absent=True)
+
+    def candidates(task: TaskView) -> Rows:
+        rows = rule.candidates(task)
+        jobs = np.unique(owner[rows])
+        jobs = jobs[np.fromiter((allowed(int(job)) for job in jobs), np.bool_, len(jobs))]
+        return rows[np.isin(owner[rows], jobs)]
+
+    def is_candidate(task: TaskView, other: TaskView) -> bool:
+        return rule.is_candidate(task, other) and allowed(int(owner[other.row]))
+
+    def evictable(task: TaskView, victims: Sequence[TaskView]) -> list[TaskView]:
+        return session.hooks.unified_evictable(GangPreemptor(task, across_queues=across_queues), victims)
+
+    return replace(rule, candidates=candidates, is_candidate=is_candidate, evictable=evictable)
+
+
+def _always(_: QueueView, __: Sequence[TaskView]) -> bool:
+    return True
+
+
+def _comparable(session: Session, task: TaskView, rows: Rows) -> Rows:
+    """Return the candidates; for a task without requests only those that have none either."""
+    rows = rows[EVICTABLE[session.ledger.status[rows]]]
+    if not task.best_effort:
+        return rows
+    return rows[session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[rows]]]
+
+
+@dataclass(frozen=True, eq=False)
+class _SeenPriorities:
+    """The priorities of running jobs as seen from the queue of a reclaimer: where their lines of parents meet.
+
+    See :mod:`volcanopy.scheduler.ledger.cross_queue_priority`.
+    """
+
+    session: Session
+    outlook: Outlook
+
+    @classmethod
+    def by(cls, session: Session, queue: QueueView) -> "_SeenPriorities | None":
+        """Return the priorities seen from this queue; None where no queue shows priorities to others."""
+        seen = outlook(session.snapshot.queues, queue.row)
+        return None if seen is None else cls(session, seen)
+
+    def not_higher(self, reclaimer: TaskView, rows: Rows) -> Mask:
+        """(M,): which of these tasks of other queues have no higher seen priority than the job of the reclaimer."""
+        tasks, jobs = self.session.snapshot.tasks, self.session.snapshot.jobs
+        owners = tasks.job[rows]
+        queues = jobs.queue[owners].astype(np.intp)
+        theirs = self.outlook.of_theirs(queues, jobs.priority[owners])
+        mine = self.outlook.of_mine(queues, int(jobs.priority[tasks.job[reclaimer.row]]))
+        return np.asarray(theirs <= mine)
+
+    def victim_order(self, rows: Rows) -> Ints:
+        """(2, M): the order of these tasks as victims: the nearest queues first, of these the lowest seen priority."""
+        tasks, jobs = self.session.snapshot.tasks, self.session.snapshot.jobs
+        owners = tasks.job[rows]
+        queues = jobs.queue[owners].astype(np.intp)
+        return np.stack([-self.outlook.nearness[queues], self.outlook.of_theirs(queues, jobs.priority[owners])])

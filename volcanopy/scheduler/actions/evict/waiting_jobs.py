@@ -1,0 +1,55 @@
+"""The evictions of an action: for the minima of the jobs that lack tasks, then for more tasks of jobs that have theirs."""
+
+import numpy as np
+
+from volcanopy.scheduler.actions.evict.gang_eviction import GangArguments, GangEviction
+from volcanopy.scheduler.actions.evict.rules import rules_for
+from volcanopy.scheduler.actions.nominated_nodes import place_nominated
+from volcanopy.scheduler.ledger.views import JobView, QueueView
+from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.session.session import Session
+
+
+def evict_for_waiting_jobs(session: Session, action: str, arguments: GangArguments) -> None:
+    """Evict for the waiting jobs, queue by queue.
+
+    1. Place nominated tasks.
+    2. For each job that cannot start, in order, evict for its minimum, whole or not at all.
+    3. For each job whose minimum runs, in order, evict for its other tasks, as many as a rule allows it to ask for. What
+       was evicted for the minimum may suffice for them: they are for a later cycle.
+    """
+    place_nominated(session)
+    waiting = _waiting_jobs(session)
+    if not waiting:
+        return
+    eviction = GangEviction(session, action, arguments, waiting[0][0])
+    will_start = session.hooks.will_start
+    for queue, jobs in waiting:
+        rules = rules_for(session, eviction.costs, queue, action)
+        for job, tasks in jobs:
+            asking = [rule for rule in rules if rule.may_ask(job)]
+            if asking and not will_start(job):
+                eviction.evict_for(job, tasks, asking)
+    for queue, jobs in waiting:
+        rules = rules_for(session, eviction.costs, queue, action)
+        for job, tasks in jobs:
+            asking = [rule for rule in rules if rule.may_ask(job)]
+            if asking and session.hooks.job_ready(job):
+                eviction.evict_for(job, tasks, asking)
+
+
+def _waiting_jobs(session: Session) -> list[tuple[QueueView, list[tuple[JobView, Rows]]]]:
+    """Return the admitted, valid jobs that lack tasks, by queue in order, each with its pending tasks."""
+    table = session.snapshot.tasks
+    tasks = session.by_job(np.flatnonzero((session.ledger.status == Status.PENDING) & ~table.gated))
+    queues: dict[int, list[JobView]] = {}
+    waiting = session.waiting_jobs()
+    invalid = session.hooks.job_valid(np.array([job.row for job in waiting], dtype=np.intp))
+    for job in waiting:
+        if job.row in tasks and job.phase != "Pending" and job.row not in invalid:
+            queues.setdefault(job.queue.row, []).append(job)
+    for jobs in queues.values():
+        jobs.sort(key=session.job_key)
+    ordered = sorted((session.cluster.queue(row) for row in queues), key=session.queue_key)
+    return [(queue, [(job, tasks[job.row]) for job in queues[queue.row]]) for queue in ordered]
