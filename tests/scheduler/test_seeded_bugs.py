@@ -64,8 +64,8 @@ PARTS = """
         (
             "node n1 cpu=1\njob a: 1 x cpu=1, 1 x gated",
             JobView,
-            "best_effort_pending",
-            property(lambda job: int((job.count() - job.ready_count) > 0)),
+            "is_ready",
+            property(lambda job: job.ready_count > 0),
             "gang default/a is split: 1/2",
         ),
         (
@@ -120,9 +120,9 @@ PARTS = """
         ),
         (
             "class high value=9\nnode n1 cpu=3\njob low min=3: 3 x cpu=1 on=n1\njob a priority=high: 1 x cpu=1",
-            Gang,
-            "preemptable",
-            all_candidates,
+            JobView,
+            "min_available",
+            property(lambda job: 1),
             "gang default/low is broken for default/a, but 2 of its pods stay",
         ),
         (

@@ -35,7 +35,7 @@ def test_a_queue_above_its_deserved_share_has_victims(guarantee: str, size: int,
         node n1 cpu=20
         queue v deserved.cpu=4{guarantee}
         queue w deserved.cpu=8
-        job a queue=v: {6 // size} x cpu={size} on=n1
+        job a queue=v min=0: {6 // size} x cpu={size} on=n1
         job b queue=w: 1 x cpu=1
         """
     plugin = capacity(text)
