@@ -5,6 +5,7 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.scheduler.actions.test_bundle_properties import bundles_of
 from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
@@ -61,14 +62,16 @@ def test_a_nomination_is_kept_until_victims_terminate(text: str, config: Schedul
 @many
 @given(crowded_worlds(), evicting_configs())
 def test_every_victim_is_necessary(text: str, config: SchedulerConfig) -> None:
-    """If any victim is not evicted, with all else as planned and no other pending jobs, some preemptors cannot run."""
-    plan = Simulation(world(text), config).cycle()
-    victims, promised = [effect.pod for effect in plan.of(Evict)], nominated_for(plan)
+    """If a pod, or a gang that breaks, is not evicted, all else as planned and no other pending jobs, some preemptors cannot run."""
+    simulation = Simulation(world(text), config)
+    before = simulation.snapshot()
+    plan = simulation.cycle()
+    promised = nominated_for(plan)
     if len({effect.preemptor for effect in plan.of(Evict)}) != 1:
         return
-    for spared in victims:
+    for spared in bundles_of(before, plan):
         after = Simulation(world(text), replace(config, actions=("allocate",)))
-        after.apply(effect for effect in plan.of(Bind, Evict) if effect.pod != spared)
+        after.apply(effect for effect in plan.of(Bind, Evict) if effect.pod not in spared)
         after.gate_pending(promised)
         assert not promised.keys() <= {effect.pod for effect in after.cycle().of(Bind)}, spared
 
