@@ -5,6 +5,7 @@ object of the same name, and is deleted with its target.
 """
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from volcanopy.cli.framework import documents
@@ -93,17 +94,25 @@ class Changes:
         self._printed += 1
 
 
+@dataclass(frozen=True)
+class Request:
+    """What the user requests of a controller."""
+
+    verb: str
+    message: str
+    timeout: float | None
+    """Seconds to wait until the controller has processed the Command; None does not wait."""
+
+
 async def send_command(
     client: Client,
     changes: Changes,
     kind: Kind[Json],
     target: Json,
     namespace: str,
-    *,
-    verb: str,
+    request: Request,
     action: str,
     result: str,
-    message: str,
 ) -> Json | None:
     """Create a Command for the target and print ``result``; returns the Command, None in a dry run."""
     name = key_of(target).name
@@ -112,14 +121,14 @@ async def send_command(
         "apiVersion": COMMANDS.api_version,
         "kind": COMMANDS.kind,
         "metadata": {
-            "generateName": f"{name}-{verb}-",
+            "generateName": f"{name}-{request.verb}-",
             "namespace": namespace,
             "ownerReferences": [reference],
         },
         "action": action,
         "target": reference,
         "reason": "Requested",
-        "message": message or f"requested by a user: volcanopy {word(kind)} {verb}",
+        "message": request.message or f"requested by a user: volcanopy {word(kind)} {request.verb}",
     }
     if not changes.client_only:
         command = await client.create(COMMANDS, namespace, command, options=changes.options)

@@ -167,10 +167,11 @@ def add_bus_command(app: typer.Typer, resource: Resource, verb: str, text: str, 
         wait: Annotated[bool, typer.Option("--wait", help="Wait until the controller has processed it.")] = False,
         timeout: Timeout = "60s",
     ) -> None:
+        from volcanopy.cli.framework.changes import Request
         from volcanopy.cli.framework.durations import timeout_seconds
 
-        limit = timeout_seconds(timeout) if wait else None
-        await import_module(module).send(cluster, place, write, selection, verb, message, limit)
+        request = Request(verb, message, timeout_seconds(timeout) if wait else None)
+        await import_module(module).send(cluster, place, write, selection, request)
 
     examples = resource.examples(f"{verb} {resource.example} --wait")
     command(app, verb, examples=examples, noun=resource.noun, text=text)(act)

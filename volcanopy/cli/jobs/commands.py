@@ -6,7 +6,7 @@ from volcanopy.api.batch import Phase
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.lifecycle import Action
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.framework.changes import Changes, send_command
+from volcanopy.cli.framework.changes import Changes, Request, send_command
 from volcanopy.cli.framework.kinds import read
 from volcanopy.cli.framework.objects import for_each, select_objects
 from volcanopy.cli.framework.options import Cluster, Place, Selection, WriteOptions
@@ -41,17 +41,9 @@ COMMANDS = {
 }
 
 
-async def send(
-    cluster: Cluster,
-    place: Place,
-    write: WriteOptions,
-    selection: Selection,
-    verb: str,
-    message: str,
-    timeout: float | None,
-) -> None:
-    """Create the Command for each job; with a ``timeout`` in seconds, wait until the controller has processed it."""
-    command, changes = COMMANDS[verb], Changes(write)
+async def send(cluster: Cluster, place: Place, write: WriteOptions, selection: Selection, request: Request) -> None:
+    """Create the Command for each job; with a ``timeout``, wait until the controller has processed it."""
+    command, changes = COMMANDS[request.verb], Changes(write)
     async with cluster.client() as client:
         bodies = await select_objects(client, JOBS, place.of(client), selection)
         if not selection.by_name:
@@ -61,19 +53,11 @@ async def send(
             job = read(BatchJob, body)
             _check(command, job)
             sent = await send_command(
-                client,
-                changes,
-                JOBS,
-                body,
-                job.metadata.namespace,
-                verb=verb,
-                action=str(command.action),
-                result=command.result,
-                message=message,
+                client, changes, JOBS, body, job.metadata.namespace, request, str(command.action), command.result
             )
-            if timeout is not None and sent is not None:
+            if request.timeout is not None and sent is not None:
                 goal = Goal(command.result, frozenset(map(str, command.phases)), command=sent["metadata"]["uid"])
-                await wait_until_job(client, body, goal, timeout)
+                await wait_until_job(client, body, goal, request.timeout)
 
         await for_each(bodies, send_to, together=True)
 

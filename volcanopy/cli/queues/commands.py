@@ -7,7 +7,7 @@ from volcanopy.api import names
 from volcanopy.api.core import Queue
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.explain.hierarchy import CLOSED, parent_of, state, unfinished
-from volcanopy.cli.framework.changes import Changes, send_command
+from volcanopy.cli.framework.changes import Changes, Request, send_command
 from volcanopy.cli.framework.description import events_of
 from volcanopy.cli.framework.durations import WEEK
 from volcanopy.cli.framework.kinds import key_of, read, readable
@@ -53,17 +53,9 @@ GOALS = {
 """Goals by the values of ``--for``."""
 
 
-async def send(
-    cluster: Cluster,
-    place: Place,
-    write: WriteOptions,
-    selection: Selection,
-    verb: str,
-    message: str,
-    timeout: float | None,
-) -> None:
-    """Create the Command for each queue; with a ``timeout`` in seconds, wait until the controller has processed it."""
-    command, changes = VERBS[verb], Changes(write)
+async def send(cluster: Cluster, place: Place, write: WriteOptions, selection: Selection, request: Request) -> None:
+    """Create the Command for each queue; with a ``timeout``, wait until the controller has processed it."""
+    command, changes = VERBS[request.verb], Changes(write)
     async with cluster.client() as client:
         bodies = await select_objects(client, QUEUES, None, selection)
         if not selection.by_name:
@@ -76,18 +68,10 @@ async def send(
                 changes.report(QUEUES, body, f"unchanged: already {state(queue).lower()}")
                 return
             sent = await send_command(
-                client,
-                changes,
-                QUEUES,
-                body,
-                place.of(client),
-                verb=verb,
-                action=command.action,
-                result=command.result,
-                message=message,
+                client, changes, QUEUES, body, place.of(client), request, command.action, command.result
             )
-            if timeout is not None and sent is not None:
-                await _wait_until_processed(client, body, command, sent, timeout)
+            if request.timeout is not None and sent is not None:
+                await _wait_until_processed(client, body, command, sent, request.timeout)
 
         await for_each(bodies, send_to)
 
