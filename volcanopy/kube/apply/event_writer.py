@@ -14,7 +14,6 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from datetime import UTC, datetime
 from random import Random
-from types import TracebackType
 from typing import Literal, NamedTuple, Self
 
 from msgspec import Struct
@@ -135,9 +134,7 @@ class EventRecorder:
         self._writers = [asyncio.create_task(self._write_all()) for _ in range(self._writer_count)]
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def record(self, reference: ObjectReference, event_type: EventType, reason: str, message: str) -> None:

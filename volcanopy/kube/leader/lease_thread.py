@@ -11,7 +11,6 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
 from volcanopy.kube.client.api_client import Client
@@ -43,9 +42,7 @@ class LeaseThread:
             raise self._error
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._loop is not None and self._stop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
             await asyncio.to_thread(self._thread.join, _JOIN)

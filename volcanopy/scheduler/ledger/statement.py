@@ -5,7 +5,6 @@ statement:`` whatever was not committed or kept is undone, also after an excepti
 """
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from volcanopy.scheduler.ledger.ledger import Ledger
@@ -30,9 +29,7 @@ class Statement:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.rollback(0)
 
     def __len__(self) -> int:

@@ -9,7 +9,6 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -65,9 +64,7 @@ class PodDryRuns:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Cancel running dry runs."""
         tasks = list(self._running.values())
         for task in tasks:
