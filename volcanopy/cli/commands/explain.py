@@ -62,7 +62,10 @@ async def explain_pod(
     system_namespace: SystemNamespace = "volcanopy-system",
     seconds: Budget = 5.0,
 ) -> None:
-    """Explain why the job of a pod is pending, and what lets it start: as `explain job` for its job."""
+    """Explain why the job of a pod is pending, and what lets it start.
+
+    The output is that of `explain job` for its job.
+    """
     from volcanopy.cli.explain.cluster_reads import job_facts, job_of_pod
     from volcanopy.cli.explain.job import job_report
     from volcanopy.cli.explain.output import show
