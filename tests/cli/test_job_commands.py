@@ -69,6 +69,20 @@ def test_a_client_dry_run_needs_no_cluster_and_prints_a_manifest(volcanopy: Run)
     assert volcanopy("job", "get", "dry").status == 1, "a dry run makes nothing"
 
 
+def test_a_plan_shows_when_a_job_would_start_and_creates_nothing(volcanopy: Run) -> None:
+    large = volcanopy("job", "run", "--name", "large", "--image", "i", "--cpu", "9", "--plan")
+    assert large.status == 0
+    assert large.lines[0].startswith("job test-job-commands/large never starts [")
+    assert large.lines[1:] == ["  starts with: request at most 8 cpu per pod instead of 9"]
+    document = json.loads(
+        volcanopy(
+            "job", "submit", "-f", "-", "--plan", "-o", "json", stdin=yaml.safe_dump(batch_job("small", 1, "1"))
+        ).out
+    )
+    assert [job["result"] for job in document["jobs"]] == ["starts now"]
+    assert volcanopy("job", "get", "large").status == volcanopy("job", "get", "small").status == 1
+
+
 def test_a_submitted_file_is_created_then_unchanged_then_configured(volcanopy: Run, tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     body = batch_job("file", 2, "1", duration="forever", minAvailable=1, task={"minAvailable": 1})

@@ -1,6 +1,6 @@
 """``volcanopy job``: commands for batch jobs."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,6 +36,18 @@ JOB = Resource(
     ),
 )
 
+PlanOnly = Annotated[
+    bool, typer.Option("--plan", help="Create nothing: show when the job would start, and what would let it start.")
+]
+
+
+async def _print_plan(cluster: Cluster, place: Place, write: WriteOptions, bodies: list[dict[str, Any]]) -> None:
+    from volcanopy.cli.explain.confirmed import print_plan
+
+    async with cluster.client() as client:
+        as_json = write.output is not None and write.output.value == "json"
+        await print_plan(client, bodies, place.of(client), as_json)
+
 
 @command(
     app,
@@ -46,14 +58,25 @@ JOB = Resource(
         "volcanopy job run --image trainer --resource nvidia.com/gpu=1 --dry-run=client -o yaml > job.yaml",
     ],
 )
-async def run(options: JobOptions, cluster: Cluster, place: Place, write: WriteOptions) -> None:
+async def run(options: JobOptions, cluster: Cluster, place: Place, write: WriteOptions, plan: PlanOnly = False) -> None:
     """Create a job of equal pods from options."""
     from volcanopy.cli.jobs import run as job_run
 
+    if plan:
+        await _print_plan(cluster, place, write, [job_run.manifest(options)])
+        return
     await job_run.run(cluster, place, write, options)
 
 
-@command(app, "submit", examples=["volcanopy job submit -f job.yaml", "volcanopy job submit -f jobs/ --dry-run=server"])
+@command(
+    app,
+    "submit",
+    examples=[
+        "volcanopy job submit -f job.yaml",
+        "volcanopy job submit -f jobs/ --dry-run=server",
+        "volcanopy job submit -f job.yaml --plan",
+    ],
+)
 async def submit(
     files: Files,
     cluster: Cluster,
@@ -62,10 +85,15 @@ async def submit(
     force_conflicts: Annotated[
         bool, typer.Option("--force-conflicts", help="Overwrite fields of other field managers.")
     ] = False,
+    plan: PlanOnly = False,
 ) -> None:
     """Apply jobs and the other objects of manifests."""
     from volcanopy.cli.framework.apply import apply_files
+    from volcanopy.cli.manifests import read
 
+    if plan:
+        await _print_plan(cluster, place, write, [manifest.body for manifest in read(files)])
+        return
     await apply_files(cluster, place.namespace, files, write, kind="BatchJob", force_conflicts=force_conflicts)
 
 

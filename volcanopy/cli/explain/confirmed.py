@@ -1,7 +1,8 @@
 """Remedies of a waiting job in a cluster: the what-if engine on everything that the user may read."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,18 +10,21 @@ from volcanopy.api import core, names
 from volcanopy.api.model import Json
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli import snapshot, whatif
+from volcanopy.cli.errors import CommandError
 from volcanopy.jobcontroller.phases import FINISHED
 from volcanopy.kube.cache import cluster_reader
 from volcanopy.kube.cache.watch import Change
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, KubeError
 from volcanopy.kube.client.raw_kinds import JOBS
-from volcanopy.scheduler.framework.config import ConfigError, default, parse
+from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, default, parse
+from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.services.process.entry_points import ThirdPartyError, registry
 from volcanopy.whatif.answer import JobAnswer, answer
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.kinds import ManifestError
 from volcanopy.whatif.load import Loaded
+from volcanopy.whatif.target import targets
 
 
 @dataclass
@@ -44,29 +48,76 @@ class Confirmed:
 
 async def confirmed(client: Client, group: str, seconds: float) -> Confirmed:
     """Return when the job of a pod group starts, and its remedies, searched for at most so long."""
+    try:
+        state = await _read(client)
+        engine = whatif.engine(Loaded(state.cluster), state.config, datetime.now(UTC), state.registry)
+        result = answer(engine, whatif.limits(seconds, jobs=frozenset({group})))
+    except _UnreadableError as fault:
+        return Confirmed(note=f"remedies are not confirmed: {fault}")
+    note = "" if state.configured else "scheduler configuration not found: remedies are confirmed with the default one"
+    return Confirmed(next((job for job in result.jobs if job.target.group == group), None), note)
+
+
+async def print_plan(client: Client, bodies: Sequence[Json], namespace: str, as_json: bool) -> None:
+    """Print when new jobs, cron jobs or flows would start, and what would let them start. Raises CommandError."""
+    try:
+        state = await _read(client)
+    except _UnreadableError as fault:
+        raise CommandError(f"--plan: {fault}") from None
+    known = set(state.cluster.keys.get("BatchJob", ()))
+    now = datetime.now(UTC)
+    new: dict[tuple[str, str], Json] = {}
+    for body in bodies:
+        metadata = {"namespace": namespace, **body["metadata"]}
+        metadata.setdefault("name", f"{metadata.get('generateName', 'job-')}new")
+        whole = body | {"metadata": metadata}
+        new[str(body["kind"]), f"{metadata['namespace']}/{metadata['name']}"] = whole
+    loaded = Loaded(state.cluster, new=new)
+    whatif.submitted(loaded, now)
+    engine = whatif.engine(loaded, state.config, now, state.registry)
+    groups = {target.group for target in targets(state.cluster) if target.job and target.job not in known}
+    result = answer(engine, whatif.limits(jobs=frozenset(groups)))
+    result = replace(result, jobs=tuple(job for job in result.jobs if job.target.group in groups))
+    if as_json:
+        head = {"apiVersion": "volcanopy.io/v1alpha1", "kind": "Plan", "effects": []}
+        print(json.dumps(head | {"jobs": whatif.document(result, loaded)}, indent=2))
+    else:
+        print("\n".join(whatif.lines(result, loaded)))
+
+
+class _UnreadableError(Exception):
+    """The cluster state or the configuration cannot be read; the message has the reason."""
+
+
+@dataclass(frozen=True)
+class _State:
+    cluster: Cluster
+    config: SchedulerConfig
+    registry: Registry
+    configured: bool
+
+
+async def _read(client: Client) -> _State:
+    """Read everything that a what-if question needs. Raises _UnreadableError."""
     objects = _Objects()
     try:
         await cluster_reader.take(client, objects)
         jobs = [body for body in (await client.list(JOBS)).items if not _is_finished(body)]
+        text = await snapshot.configured(client)
     except Forbidden as fault:
-        return Confirmed(note=f"remedies are not confirmed: {fault}")
+        raise _UnreadableError(str(fault)) from None
     except KubeError:
-        return Confirmed(note="remedies are not confirmed: the objects of the cluster cannot be read")
+        raise _UnreadableError("the objects of the cluster cannot be read") from None
     try:
         known = registry()
-        text = await snapshot.configured(client)
         config = parse(text, known) if text else default(known)
         cluster = Cluster(objects.items, (names.SCHEDULER,))
         for body in jobs:
-            cluster.put_workload(body)
-        cluster.commit()
-        loaded = Loaded(cluster)
-        engine = whatif.engine(loaded, config, datetime.now(UTC), known)
-        result = answer(engine, whatif.limits(seconds, jobs=frozenset({group})))
+            cluster.put_workload({"apiVersion": names.BATCH_V1ALPHA1, "kind": "BatchJob"} | body)
     except (ConfigError, ThirdPartyError, ManifestError, QuantityError) as fault:
-        return Confirmed(note=f"remedies are not confirmed: {fault}")
-    note = "" if text else "scheduler configuration not found: remedies are confirmed with the default one"
-    return Confirmed(next((job for job in result.jobs if job.target.group == group), None), note)
+        raise _UnreadableError(str(fault)) from None
+    cluster.commit()
+    return _State(cluster, config, known, bool(text))
 
 
 def _is_finished(body: Json) -> bool:
