@@ -61,13 +61,15 @@ class JobOrders:
         rows = rows[accounts.of[rows] != NONE]
         phase = table.phase[rows] == "Pending"
         by_user = zip(accounts.of[rows].tolist(), phase.tolist(), self._keys(rows), rows.tolist(), strict=True)
-        lacking, total = _lacking(snapshot), accounts.allocated.copy()
-        tags = np.zeros(len(table), dtype=np.float64)
+        rows = np.array([row for *_, row in sorted(by_user)], dtype=np.intp)
+        account, lacking = accounts.of[rows], np.minimum(_lacking(snapshot)[:, rows], snapshot.total[:, None])
+        before = np.cumsum(lacking, axis=1) - lacking
+        first = np.searchsorted(account, account)  # where the jobs of the same user begin
+        amounts = accounts.allocated[:, account] + before - before[:, first]
         credit_of = {queue: user_credits(snapshot, queue) for queue, _ in accounts.users}
-        paid_back = [credit_of[queue].get(user, 0.0) / PAYBACK for queue, user in accounts.users]
-        for account, _, _, row in sorted(by_user):
-            tags[row] = float(dominant_shares(total[:, account], snapshot.total)) - paid_back[account]
-            total[:, account] += lacking[:, row]
+        paid_back = np.array([credit_of[queue].get(user, 0.0) / PAYBACK for queue, user in accounts.users])
+        tags = np.zeros(len(table), dtype=np.float64)
+        tags[rows] = dominant_shares(amounts, snapshot.total) - paid_back[account]
         return tags
 
 
