@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.plan import PlanOptions, plan_with
+
 WORLD = """
 apiVersion: v1
 kind: List
@@ -111,3 +114,64 @@ def test_the_order_of_the_objects_does_not_matter() -> None:
         volcanopy("plan", "-f", "-", stdin="---".join(reversed(documents))).stdout
         == volcanopy("plan", "-f", "-", stdin=WORLD).stdout
     )
+
+
+NEW_JOB = """
+apiVersion: batch.volcanopy.io/v1alpha1
+kind: BatchJob
+metadata: {name: wide}
+spec:
+  tasks:
+  - name: w
+    replicas: 2
+    template: {spec: {containers: [{name: main, image: x, resources: {requests: {cpu: 3}}}]}}
+"""
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n2"},
+    "status": {"allocatable": {"cpu": 4, "pods": 9}},
+}
+
+
+def files(folder: Path, **texts: str) -> list[str]:
+    """Write files; return their paths."""
+    for name, text in texts.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return [str(folder / f"{name}.yaml") for name in texts]
+
+
+def test_a_new_job_is_planned_with_remedies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = files(tmp_path, world=WORLD, job=NEW_JOB)
+    plan_with(paths, PlanOptions(as_json=True))
+    (small, large, wide) = sorted(json.loads(capsys.readouterr().out)["jobs"], key=lambda job: str(job["podGroup"]))[
+        ::-1
+    ]
+    assert (small["name"], small["result"], small["nodes"]) == ("small", "starts now", ["n1"])
+    assert (large["name"], large["result"], wide["name"], wide["result"]) == ("wide", "never", "large", "never")
+    remedy = next(remedy for remedy in large["remedies"] if remedy["text"] == '1 more node like "n1"')
+    assert remedy["confirmed"]
+    assert [body["kind"] for body in remedy["apply"]] == ["Node"]
+
+
+def test_a_remedy_is_applied_and_planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = files(tmp_path, world=WORLD, job=NEW_JOB)
+    plan_with(paths, PlanOptions(remedy="wide"))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == 'with: 1 more node like "n1"'
+    assert "job wide starts now on n1, n1-new-1" in lines
+
+
+def test_a_remedy_of_an_unknown_job_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(
+        CommandError, match=r"--remedy: no waiting job 'nobody'; waiting jobs: default/large, lab/small"
+    ):
+        plan_with(files(tmp_path, world=WORLD), PlanOptions(remedy="nobody"))
+
+
+def test_a_difference_names_the_jobs_whose_start_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = files(tmp_path, world=WORLD, job=NEW_JOB, node=json.dumps(NODE))
+    plan_with(paths[:2], PlanOptions(diff=paths[2:], as_json=True))
+    (change,) = json.loads(capsys.readouterr().out)["jobs"]
+    assert (change["job"], change["after"]) == ("default/wide", "starts now")
+    assert change["before"].startswith("never: ")

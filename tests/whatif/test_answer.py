@@ -4,11 +4,13 @@ from datetime import timedelta
 
 import pytest
 
-from tests.whatif.asking import ask, batch_job, bodies, job, remedies
+from tests.whatif.asking import ask, batch_job, bodies, engine, job, loaded, remedies
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.testing.notation import NOW, config
-from volcanopy.whatif.answer import Start
+from volcanopy.whatif.answer import Limits, Start, answer
+from volcanopy.whatif.engine import Budget
+from volcanopy.whatif.rejected import rejected_remedies
 
 NODES = """
 node n1 cpu=4
@@ -158,6 +160,16 @@ def test_a_foreign_scheduler_is_the_headline() -> None:
     assert [remedy.text for remedy in answer.remedies] == ['set schedulerName to "volcanopy" instead of "other"']
 
 
+def test_a_job_that_admission_rejects_starts_with_its_queue() -> None:
+    result = loaded([*bodies(NODES), batch_job("a", queue="nowhere"), batch_job("b", queue="nowhere", minAvailable=9)])
+    made = engine(result.cluster)
+    created = rejected_remedies(made, result, Budget(50))
+    assert {key: remedy.text for key, remedy in created.items()} == {
+        ("BatchJob", "default/a"): 'create queue "nowhere"'
+    }
+    assert set(result.rejected) == {("BatchJob", "default/a"), ("BatchJob", "default/b")}
+
+
 def test_a_missing_action_is_a_change_of_the_configuration() -> None:
     answer = job(NODES + "job a phase=Pending: 1 x cpu=1", "a", config("gang, predicates", "allocate, backfill"))
     documents = [remedy.document() for remedy in answer.remedies]
@@ -182,10 +194,6 @@ def test_jobs_that_end_are_deleted_with_their_pods() -> None:
 
 
 def test_a_question_leaves_the_cluster_as_it_was() -> None:
-    from tests.whatif.asking import engine, loaded
-    from volcanopy.whatif.answer import Limits, answer
-    from volcanopy.whatif.engine import Budget
-
     text = NODES + "queue q capability.cpu=2\njob left phase=Running: 1 x cpu=4 on=n1\njob a queue=q: 3 x cpu=2"
     made = engine(loaded(bodies(text)).cluster)
     before = dict(made.cluster.objects)

@@ -81,12 +81,12 @@ def plan_with(files: list[str], options: PlanOptions) -> None:
 def _show(world: _World, options: PlanOptions) -> None:
     if options.as_json:
         body = document(world.plan)
-        if jobs := whatif.document(world.answer, world.loaded):
+        if jobs := whatif.document(world.answer, world.loaded, world.engine):
             body["jobs"] = jobs
         print(json.dumps(body, indent=2))
         return
     lines = [str(world.plan)] if world.plan.effects else []
-    lines += whatif.lines(world.answer, world.loaded)
+    lines += whatif.lines(world.answer, world.loaded, world.engine)
     if lines:
         print("\n".join(lines))
     else:
@@ -203,7 +203,7 @@ def _print_difference(manifests: Sequence[Manifest], options: PlanOptions, known
     changes = [
         {"job": name, "before": outcomes[0].get(name, "absent"), "after": outcomes[1].get(name, "absent")}
         for name in sorted(outcomes[0].keys() | outcomes[1].keys())
-        if outcomes[0].get(name) != outcomes[1].get(name)
+        if _result(outcomes[0], name) != _result(outcomes[1], name)
     ]
     if options.as_json:
         print(json.dumps({"apiVersion": "volcanopy.io/v1alpha1", "kind": "PlanDifference", "jobs": changes}, indent=2))
@@ -211,6 +211,11 @@ def _print_difference(manifests: Sequence[Manifest], options: PlanOptions, known
         print("\n".join(f"job {change['job']}: {change['before']} -> {change['after']}" for change in changes))
     else:
         whatif.note_line("no job starts or is evicted at another time")
+
+
+def _result(outcomes: dict[str, str], name: str) -> str:
+    """Return the outcome of a job without the message, whose amounts change with every node."""
+    return outcomes.get(name, "").partition(":")[0]
 
 
 def _split(paths: Iterable[str]) -> tuple[Path | None, list[str]]:

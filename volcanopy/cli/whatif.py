@@ -19,6 +19,7 @@ from volcanopy.whatif import load
 from volcanopy.whatif.answer import Answer, JobAnswer, Limits, Start
 from volcanopy.whatif.engine import Budget, Engine
 from volcanopy.whatif.kinds import ManifestError
+from volcanopy.whatif.rejected import rejected_remedies
 
 SECONDS = 10.0
 """Default time for the search for remedies."""
@@ -89,8 +90,9 @@ def limits(
     return Limits(Budget(_RUN_CYCLES * 16), Budget(_CYCLES, expired), jobs, remedies, horizon)
 
 
-def rejected_jobs(result: load.Loaded) -> list[Json]:
+def rejected_jobs(result: load.Loaded, engine: Engine) -> list[Json]:
     """Return the new objects that admission rejects, as entries of the JSON document."""
+    remedies = rejected_remedies(engine, result, Budget(_RUN_CYCLES)) if result.rejected else {}
     return [
         {
             "kind": kind,
@@ -99,17 +101,18 @@ def rejected_jobs(result: load.Loaded) -> list[Json]:
             "result": Start.NEVER.value,
             "gate": "admission",
             "message": "; ".join(problems),
-            "remedies": [],
+            "remedies": [remedies[kind, key].document()] if (kind, key) in remedies else [],
         }
         for (kind, key), problems in sorted(result.rejected.items())
     ]
 
 
-def lines(answer: Answer, result: load.Loaded | None = None) -> Iterator[str]:
+def lines(answer: Answer, result: load.Loaded, engine: Engine) -> Iterator[str]:
     """Yield the lines about the jobs that wait: when each starts, and what lets it start."""
-    for entry in rejected_jobs(result) if result is not None else ():
+    for entry in rejected_jobs(result, engine):
         name = f"{entry['namespace']}/{entry['name']}".removeprefix("default/")
         yield f"{entry['kind']} {name} rejected by admission: {entry['message']}"
+        yield from (f"  starts with: {remedy['text']}" for remedy in entry["remedies"])
     for job in answer.jobs:
         yield from job_lines(job)
 
@@ -139,9 +142,9 @@ def no_remedy(job: JobAnswer) -> str:
     return "no change found that lets it start" if job.searched else "the budget ended before a change was found"
 
 
-def document(answer: Answer, result: load.Loaded | None = None) -> list[Json]:
+def document(answer: Answer, result: load.Loaded, engine: Engine) -> list[Json]:
     """Return the answers as JSON."""
-    return [*(rejected_jobs(result) if result is not None else ()), *(job.document() for job in answer.jobs)]
+    return [*rejected_jobs(result, engine), *(job.document() for job in answer.jobs)]
 
 
 def note_line(sentence: str) -> None:

@@ -80,9 +80,9 @@ async def print_plan(client: Client, bodies: Sequence[Json], namespace: str, as_
     result = replace(result, jobs=tuple(job for job in result.jobs if job.target.group in groups))
     if as_json:
         head = {"apiVersion": "volcanopy.io/v1alpha1", "kind": "Plan", "effects": []}
-        print(json.dumps(head | {"jobs": whatif.document(result, loaded)}, indent=2))
+        print(json.dumps(head | {"jobs": whatif.document(result, loaded, engine)}, indent=2))
     else:
-        print("\n".join(whatif.lines(result, loaded)))
+        print("\n".join(whatif.lines(result, loaded, engine)))
 
 
 class _UnreadableError(Exception):

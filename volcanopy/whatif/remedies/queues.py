@@ -252,14 +252,18 @@ def created_queues(question: Question) -> Sequence[Candidate]:
     missing = name if not existing else existing[-1].spec.parent
     if not missing or missing in cluster.state.queues:
         return []
-    body = {
+    return [Candidate("create", (single((Create(new_queue(missing)),), f'create queue "{missing}"'),))]
+
+
+def new_queue(name: str) -> Json:
+    """Return the manifest of a queue below the root queue."""
+    return {
         "apiVersion": names.SCHEDULING_V1BETA1,
         "kind": "Queue",
-        "metadata": {"name": missing},
+        "metadata": {"name": name},
         "spec": {"weight": 1},
         "status": {"state": "Open"},
     }
-    return [Candidate("create", (single((Create(body),), f'create queue "{missing}"'),))]
 
 
 def other_queues(question: Question) -> Sequence[Candidate]:
