@@ -12,7 +12,7 @@ Moved pods are of jobs of no higher priority than the gang's, in any queue: each
 terminated, and the shares of queues do not change.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -32,6 +32,8 @@ from volcanopy.scheduler.session.session import Session
 REASON = "consolidate"
 _SHAPES = 4
 """The number of shapes of a gang, the largest ones, for whose pods nodes are ranked."""
+_SEARCHES = 16
+"""The most gangs for which moves are searched in a session."""
 
 
 class ConsolidateArguments(Arguments):
@@ -105,6 +107,8 @@ class _Search:
     _units: list[Unit] | None = None
     _tasks: dict[int, Rows] | None = None
     _feasible: dict[object, Mask] = field(default_factory=dict)
+    _failed: set[Hashable] = field(default_factory=set)
+    """The gangs without a move, by their shapes and priority."""
 
     def move_for(self, job: JobView) -> _Move | None:
         """Return a move that lets a gang start, None if there is none."""
@@ -117,16 +121,24 @@ class _Search:
         shapes, requests = session.snapshot.tasks.shape, session.snapshot.shapes.request.values
         if (requests[:, shapes[tasks]].sum(axis=1) > np.maximum(session.ledger.future, 0).sum(axis=1)).any():
             return None
-        least = len(tasks) * _seconds(self.arguments.most_work)
-        units: list[Unit] = []
-        if self._packed(tasks, units) is not None:
+        key = (job.priority, tuple(sorted(shapes[tasks].tolist())))
+        if key in self._failed or len(self._failed) == _SEARCHES:
+            return None
+        if self._packed(tasks, ()) is not None:
             return None  # it fits without: allocate places it
+        move = self._search(job, tasks)
+        if move is None:
+            self._failed.add(key)
+        return move
+
+    def _search(self, job: JobView, tasks: Rows) -> _Move | None:
+        units: list[Unit] = []
         for more in self._by_node(job, tasks):
             units += [unit for unit in more if unit not in units]
             if sum(len(unit.rows) for unit in units) > self.arguments.most_pods:
                 return None
             if self._packed(tasks, units) is not None:
-                return self._smallest(tasks, units, least)
+                return self._smallest(tasks, units, len(tasks) * _seconds(self.arguments.most_work))
         return None
 
     def _smallest(self, tasks: Rows, units: Sequence[Unit], most_work: float) -> _Move | None:
