@@ -16,7 +16,7 @@ def test_moved_pods_are_written_kept_and_cleared() -> None:
     moved = statuses.group_status(before, SetPodGroup("default/a", "Running", moves=MOVES), "s", NOW)
     patch = statuses.status_patch(before, moved)
     assert list(patch["moves"]) == [{"pod": "a-0", "node": "n2", "requests": {"cpu": "2"}}]
-    written = PodGroupStatus.model_validate({"phase": "Running", **patch})
+    written = PodGroupStatus.model_validate({"moves": list(patch["moves"]), "movedAt": patch["movedAt"]})
     assert (written.moves[0].node, written.moved_at) == ("n2", NOW)
     later = NOW + timedelta(minutes=1)
     kept = statuses.group_status(moved, SetPodGroup("default/a", "Inqueue"), "s", later)
