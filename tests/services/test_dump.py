@@ -1,6 +1,7 @@
 """A dumped world, run again on a desk, gives the plan that it was dumped for."""
 
 import json
+import stat
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -160,3 +161,40 @@ def test_times_are_kept_in_seconds(microseconds: int) -> None:
     """Measurements are written as seconds and read as moments: nothing is lost on the way."""
     seconds = (datetime(1990, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)).timestamp()
     assert datetime.fromtimestamp(json.loads(json.dumps(seconds)), UTC).timestamp() == seconds
+
+
+def _worlds(count: int) -> list[Snapshot]:
+    state = State()
+    for item in notation.world("node n1 cpu=1\njob a min=1: 1 x cpu=1"):
+        state.upsert(item)
+    return [state.snapshot(notation.NOW, f"s-{number:02}") for number in range(count)]
+
+
+def test_only_the_last_dumps_are_kept(tmp_path: Path) -> None:
+    for snapshot in _worlds(12):
+        dump(tmp_path, snapshot, None, ["a problem"])
+    kept = sorted(file.name for file in tmp_path.iterdir())
+    assert kept == sorted(f"s-{number:02}.{part}.json" for number in range(7, 12) for part in ("plan", "world"))
+
+
+def test_dumps_are_limited_in_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, third = _worlds(3)
+    size = dump(tmp_path, first, None, []).stat().st_size
+    monkeypatch.setattr("volcanopy.services.scheduler.dump.MOST_BYTES", size * 2)
+    dump(tmp_path, second, None, [])
+    dump(tmp_path, third, None, [])
+    assert sorted(file.name for file in tmp_path.glob("*.world.json")) == ["s-01.world.json", "s-02.world.json"]
+    monkeypatch.setattr("volcanopy.services.scheduler.dump.MOST_BYTES", size - 1)
+    with pytest.raises(OSError, match=f"the dump has {size} bytes"):
+        dump(tmp_path, first, None, [])
+
+
+def test_dumps_are_readable_by_their_owner_only_and_follow_no_link(tmp_path: Path) -> None:
+    (snapshot,) = _worlds(1)
+    folder, secret = tmp_path / "dumps", tmp_path / "secret"
+    secret.write_text("mine")
+    folder.mkdir()
+    (folder / "s-00.world.json").symlink_to(secret)
+    dump(folder, snapshot, None, [])
+    assert secret.read_text() == "mine"
+    assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}

@@ -5,6 +5,7 @@ that the cycle can be repeated elsewhere.
 """
 
 import json
+import os
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -19,20 +20,50 @@ from volcanopy.scheduler.model.plan import Plan, document
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.services.scheduler import replay
 
+MOST_DUMPS = 5
+MOST_BYTES = 256 * 2**20
+"""Most dumps in a folder, and their bytes: older ones are removed."""
+_WORLD, _PLAN = ".world.json", ".plan.json"
+
 
 def dump(folder: Path, snapshot: Snapshot, plan: Plan | None, problems: Sequence[str]) -> Path:
-    """Write the snapshot and the plan, if there is one, with its problems. Returns the snapshot's file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{snapshot.session}.world.json"
-    file.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": objects(snapshot)}))
+    """Write the snapshot and the plan, if there is one, with its problems. Returns the snapshot's file.
+
+    The files are readable by their owner only. Raises OSError, also for a dump that is larger than all dumps may be.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file = folder / f"{snapshot.session}{_WORLD}"
+    content = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": objects(snapshot)})
+    if len(content) > MOST_BYTES:
+        raise OSError(f"the dump has {len(content)} bytes, at most {MOST_BYTES} are kept")
+    _make_space(folder, len(content))
+    _write(file, content)
     made = {
         "session": snapshot.session,
         "now": snapshot.now.isoformat(),
         "problems": list(problems),
         "plan": None if plan is None else document(plan),
     }
-    (folder / f"{snapshot.session}.plan.json").write_text(json.dumps(made, indent=2), encoding="utf-8")
+    _write(folder / f"{snapshot.session}{_PLAN}", json.dumps(made, indent=2).encode())
     return file
+
+
+def _make_space(folder: Path, size: int) -> None:
+    """Remove the oldest dumps so that one more of this size is within the limits."""
+    dumps = sorted(folder.glob(f"*{_WORLD}"), key=lambda file: (file.stat().st_mtime_ns, file.name))
+    total = sum(file.stat().st_size for file in dumps)
+    while dumps and (len(dumps) >= MOST_DUMPS or total + size > MOST_BYTES):
+        oldest = dumps.pop(0)
+        total -= oldest.stat().st_size
+        oldest.unlink(missing_ok=True)
+        oldest.with_name(oldest.name.removesuffix(_WORLD) + _PLAN).unlink(missing_ok=True)
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Write a new file; never through a link that somebody else has put there."""
+    file.unlink(missing_ok=True)
+    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
+        opened.write(content)
 
 
 def objects(snapshot: Snapshot, circumstances: replay.CycleContext | None = None) -> list[dict[str, Any]]:
