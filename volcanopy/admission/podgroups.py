@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from volcanopy.admission.access import entry_problems, group_of
+from volcanopy.admission.access import entry_problems, group_of, is_trusted, submission_problems
 from volcanopy.admission.context import Context
 from volcanopy.admission.feasibility import extreme_problems, group_findings, pod_findings, pod_request
 from volcanopy.admission.jobs import budget_problems, pod_warnings
@@ -10,9 +10,9 @@ from volcanopy.admission.limits import MAX_RESOURCES, limit_findings, quantity_p
 from volcanopy.admission.queue_tree import amounts_of
 from volcanopy.admission.request import Request, annotations, at
 from volcanopy.admission.response import AdmissionWarning
-from volcanopy.admission.submitter import belongs_to_job, submitter
+from volcanopy.admission.submitter import belongs_to_job, recorded, submitter
 from volcanopy.api import names
-from volcanopy.api.model import Problem, duplicate, invalid, too_many
+from volcanopy.api.model import Problem, duplicate, forbidden, invalid, too_many
 from volcanopy.api.quantity import GROUP_LIMIT
 from volcanopy.api.scheduling import NetworkTopology, PodGroup, PodGroupSpec
 
@@ -31,7 +31,16 @@ def validate_pod_group(request: Request, context: Context) -> Iterator[Problem |
     yield from _topologies(spec)
     yield from map(AdmissionWarning, _warnings(spec))
     before = at(request.old, "spec", "queue") or names.DEFAULT_QUEUE
-    if _is_controlled(request, context) or (request.operation == "UPDATE" and before == spec.queue):
+    moved = request.operation == "UPDATE" and before != spec.queue
+    if moved and _of_a_job(request) and not is_trusted(request.user, context):
+        yield forbidden("spec.queue", "immutable: the queue of the PodGroup of a job is that of the job")
+        return
+    if _is_controlled(request, context):
+        if moved or (request.operation == "CREATE" and not _of_a_job(request)):
+            # The queue comes from annotations of pods and workloads, which anybody may have written.
+            yield from _recorded_submission_problems(request, spec.queue, context)
+        return
+    if request.operation == "UPDATE" and not moved:
         return
     user = submitter(request, context.policy)
     yield from entry_problems("spec.queue", spec.queue, user, request.namespace, context)
@@ -46,6 +55,37 @@ def _is_controlled(request: Request, context: Context) -> bool:
     if context.policy.controllers:
         return request.user.name in context.policy.controllers
     return belongs_to_job(request)
+
+
+def _of_a_job(request: Request) -> bool:
+    """Return whether the group belongs to a BatchJob, or did before the update."""
+    return belongs_to_job(request) or belongs_to_job(request.with_object(request.old or {}))
+
+
+def _recorded_submission_problems(request: Request, queue: str, context: Context) -> Iterator[Problem]:
+    """Yield a problem if the user that is recorded in the group may not submit to the queue."""
+    user = recorded(request.old) or recorded(request.object)
+    if user is not None:
+        yield from submission_problems("spec.queue", queue, user, request.namespace, context)
+
+
+def validate_pod_update(request: Request, context: Context) -> Iterator[Problem]:
+    """Yield a problem if another queue or PodGroup is chosen for a pod than when it was created.
+
+    The controllers assign PodGroups. If the configuration does not name them, a first PodGroup may be named by users that may
+    submit to its queue.
+    """
+    if not is_scheduled_here(request, context) or is_trusted(request.user, context) or not request.user.name:
+        return
+    before, after = annotations(request.old), annotations(request.object)
+    for key in (names.POD_QUEUE_NAME, names.GROUP_NAME, names.POD_GROUP_NAME):
+        path = f"metadata.annotations[{key}]"
+        if after.get(key) == before.get(key):
+            continue
+        if key == names.POD_QUEUE_NAME or key in before or context.policy.controllers:
+            yield forbidden(path, "immutable: the queue and the PodGroup of a pod are chosen when it is created")
+        elif group := (context.pod_groups or {}).get(f"{request.namespace}/{after[key]}"):
+            yield from submission_problems(path, group.spec.queue, request.user, request.namespace, context)
 
 
 def _topologies(spec: PodGroupSpec) -> Iterator[Problem]:

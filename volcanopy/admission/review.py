@@ -12,7 +12,7 @@ from volcanopy.admission.context import Context
 from volcanopy.admission.hypernodes import validate_hyper_node, validate_hyper_node_deletion
 from volcanopy.admission.jobs import with_task_names
 from volcanopy.admission.pod_dry_run import dry_run_findings
-from volcanopy.admission.podgroups import is_scheduled_here, validate_pod, validate_pod_group
+from volcanopy.admission.podgroups import is_scheduled_here, validate_pod, validate_pod_group, validate_pod_update
 from volcanopy.admission.queues import validate_queue, validate_queue_deletion, with_root
 from volcanopy.admission.request import Request, size_problems
 from volcanopy.admission.response import AdmissionResponse, AdmissionWarning, Findings, patch_between
@@ -145,7 +145,7 @@ _VALIDATORS: Mapping[tuple[str, str, str], Validate] = MappingProxyType(
         (names.TOPOLOGY, "HyperNode", "UPDATE"): validate_hyper_node,
         (names.TOPOLOGY, "HyperNode", "DELETE"): validate_hyper_node_deletion,
         ("", "Pod", "CREATE"): validate_pod,
-        ("", "Pod", "UPDATE"): _nothing,
+        ("", "Pod", "UPDATE"): validate_pod_update,
     }
 )
 _MUTATIONS: Mapping[tuple[str, str, str], Mutate] = MappingProxyType(
