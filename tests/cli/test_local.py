@@ -1,5 +1,6 @@
 """``volcanopy local``: a run from start to end, a cluster to work with, and what is said when it cannot be."""
 
+import asyncio
 import json
 import logging
 import os
@@ -20,7 +21,7 @@ import yaml
 from tests.cli.test_plan import volcanopy
 from tests.e2e.world import EXAMPLES, batch_job
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.local_cluster.commands import Size, run, up
+from volcanopy.cli.local_cluster.commands import Persistence, Size, run, up
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json
@@ -155,6 +156,10 @@ async def test_up_writes_a_kubeconfig_and_stops_on_ctrl_c(tmp_path: Path) -> Non
         assert path.stat().st_mode & 0o777 == 0o600
         async with Client(Connection.load(path)) as client:
             assert len((await client.list(NODES)).items) == 2
+        command = [*COMMAND, "up", "--kubeconfig", str(path)]
+        second = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
+        assert second.returncode == 2
+        assert "is in use by the cluster at http://127.0.0.1:" in second.stderr
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=10) == 0
     with cluster_up("--kubeconfig", str(path)) as (process, said):
@@ -183,8 +188,8 @@ def test_up_reports_unusable_options_in_one_sentence(tmp_path: Path, monkeypatch
             ({"kubeconfig": foreign}, 2, "exists and was not written by `local up`: specify another file"),
             ({"kubeconfig": Path("~/.kube/config")}, 2, "is the default of kubectl: specify another file"),
             ({"kubeconfig": tmp_path}, 2, "is a directory: specify a file"),
-            ({"persist": file / "journal"}, 1, f"--persist: cannot open {file}"),
-            ({"persist": foreign}, 2, f"--persist: {foreign} was not written by `local up`: specify another file"),
+            ({"persist": Persistence(file / "journal")}, 1, f"--persist: cannot open {file}"),
+            ({"persist": Persistence(foreign)}, 2, f"--persist: {foreign} was not written by `local up`: specify another file"),
             ({"cluster": tmp_path / "absent"}, 1, "no such file"),
         ]
         for given, status, said in cases:
@@ -192,7 +197,7 @@ def test_up_reports_unusable_options_in_one_sentence(tmp_path: Path, monkeypatch
                 "size": Size(0),
                 "cluster": None,
                 "port": 0,
-                "persist": None,
+                "persist": Persistence(),
                 "kubeconfig": tmp_path / "k",
             }
             with pytest.raises(CommandError) as stopped:

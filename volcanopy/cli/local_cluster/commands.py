@@ -7,12 +7,14 @@ import os
 import shlex
 import shutil
 import signal
+import socket
 import tempfile
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import uvloop
 import yaml
@@ -252,8 +254,25 @@ def _check_kubeconfig(path: Path) -> None:
         raise CommandError(f"--kubeconfig: cannot read {path}: {fault.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError):
         config = None
-    if config is not None and not (isinstance(config, dict) and _is_ours(config)):
+    if config is None:
+        return
+    if not (isinstance(config, dict) and _is_ours(config)):
         raise CommandError(f"--kubeconfig: {path} exists and was not written by `local up`: specify another file", 2)
+    url = str(config["clusters"][0].get("cluster", {}).get("server", ""))
+    if _answers(url):
+        raise CommandError(
+            f"--kubeconfig: {path} is in use by the cluster at {url}: stop it, or specify another file", 2
+        )
+
+
+def _answers(url: str) -> bool:
+    """Whether a server accepts connections at this URL of the loopback network."""
+    address = urlsplit(url)
+    try:
+        with socket.create_connection((address.hostname or "", address.port or 0), timeout=1.0):
+            return True
+    except OSError:
+        return False
 
 
 def _check_persist(path: Path) -> None:
