@@ -189,7 +189,11 @@ def test_up_reports_unusable_options_in_one_sentence(tmp_path: Path, monkeypatch
             ({"kubeconfig": Path("~/.kube/config")}, 2, "is the default of kubectl: specify another file"),
             ({"kubeconfig": tmp_path}, 2, "is a directory: specify a file"),
             ({"persist": Persistence(file / "journal")}, 1, f"--persist: cannot open {file}"),
-            ({"persist": Persistence(foreign)}, 2, f"--persist: {foreign} was not written by `local up`: specify another file"),
+            (
+                {"persist": Persistence(foreign)},
+                2,
+                f"--persist: {foreign} was not written by `local up`: specify another file",
+            ),
             ({"cluster": tmp_path / "absent"}, 1, "no such file"),
         ]
         for given, status, said in cases:
