@@ -103,6 +103,10 @@ class NodesView:
             self._allocatable = self._ledger.columns(self._of(self._ledger.snapshot.nodes.allocatable.values))
         return self._allocatable
 
+    def all_have(self, position: int) -> bool:
+        """Whether every node of the cluster, not only of this view, has some of the resource at this position of the axis."""
+        return self._ledger.everywhere[position]
+
     @property
     def used(self) -> Columns:
         """Allocated to the tasks on each node."""

@@ -110,6 +110,8 @@ class Ledger:
         self._request = requests
         self._requests: Ints = np.ascontiguousarray(requests.T)
         self._best_effort: list[bool] = snapshot.shapes.best_effort.tolist()
+        self.everywhere = [bool(has_some.all()) for has_some in nodes.allocatable.values > 0]
+        """Of which resources every node has some."""
         self._singles: Rows = np.arange(max(len(tasks), len(nodes), len(jobs)))
         self._singles.setflags(write=False)
         self._lines = [line.tolist() for line in snapshot.queues.lines]

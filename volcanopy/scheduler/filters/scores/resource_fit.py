@@ -17,13 +17,14 @@ def least_allocated(tasks: TasksView, nodes: NodesView) -> Ints:
     """(S, N): 0 to 100, the more cpu and memory are idle with the task on the node."""
     room = nodes.allocatable.values[:2, None]
     idle = (room - nodes.nonzero[:, None]) - tasks.nonzero
-    return _mean_percentage(np.maximum(idle, 0, out=idle), room)
+    return _mean_percentage(np.maximum(idle, 0, out=idle), room, _all_have_both(nodes))
 
 
 def most_allocated(tasks: TasksView, nodes: NodesView) -> Ints:
     """(S, N): 0 to 100, the more cpu and memory are allocated with the task on the node."""
     room = nodes.allocatable.values[:2, None]
-    return _mean_percentage(np.minimum(nodes.nonzero[:, None] + tasks.nonzero, room), room)
+    requested = nodes.nonzero[:, None] + tasks.nonzero
+    return _mean_percentage(np.minimum(requested, room, out=requested), room, _all_have_both(nodes))
 
 
 def balanced_allocation(tasks: TasksView, nodes: NodesView) -> Floats:
@@ -41,7 +42,7 @@ def balanced_allocation(tasks: TasksView, nodes: NodesView) -> Floats:
         room = np.concatenate((room, nodes.allocatable[GPU][None, None]))
         exists = (room > 0) & (gpus > 0)
         exists[:2] = room[:2] > 0
-    elif np.count_nonzero(room) < room.size:
+    elif not _all_have_both(nodes):
         exists = room > 0
     fractions = np.empty((2, len(room), len(tasks), len(nodes)))
     fractions[0] = used
@@ -60,9 +61,16 @@ def _balanced_resources(tasks: TasksView) -> tuple[bool, bool]:
     return bool(tasks.request[GPU].any()), bool(tasks.request.values[:2].any(axis=0).all())
 
 
-def _mean_percentage(part: Ints, room: Ints) -> Ints:
-    """(S, N): the mean percentage of cpu and memory, in whole numbers; a resource that the node lacks does not count."""
-    every = np.count_nonzero(room) == room.size
+def _all_have_both(nodes: NodesView) -> bool:
+    """Whether every node has cpu and memory."""
+    return nodes.all_have(0) and nodes.all_have(1)
+
+
+def _mean_percentage(part: Ints, room: Ints, every: bool) -> Ints:
+    """(S, N): the mean percentage of cpu and memory, in whole numbers; a resource that the node lacks does not count.
+
+    ``every``: no node lacks one.
+    """
     percentages = part * 100
     percentages //= room if every else np.maximum(room, 1)
     mean: Ints = percentages[0] + percentages[1]

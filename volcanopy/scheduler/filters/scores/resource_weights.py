@@ -98,7 +98,7 @@ def weighted_mean(tasks: TasksView, nodes: NodesView, strategies: Strategies) ->
     for part in tasks.once(strategies, strategies.of_tasks):
         room = amounts(nodes.allocatable.values[part.position])
         fraction = amounts(nodes.used.values[part.position]) + part.request
-        if np.count_nonzero(room) < room.size:
+        if not nodes.all_have(part.position):
             room = np.where(room > 0, room, np.inf)
         fraction /= room
         beyond = fraction > 1.0
