@@ -19,6 +19,7 @@ from volcanopy.cli.commands import services
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
 from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Cluster, Document
+from volcanopy.cli.framework.printable import printable
 
 VARIABLE = "_VOLCANOPY_COMPLETE"
 """Environment variable with which a shell requests completions."""
@@ -326,7 +327,7 @@ def main() -> None:
     except typer.TyperException as fault:
         status = _usage_error(fault)
     except CommandError as error:
-        print(f"volcanopy: {error}", file=sys.stderr)
+        print(f"volcanopy: {printable(str(error))}", file=sys.stderr)
         status = error.status
     except BrokenPipeError:
         # The reader of our output has gone: Python must not write the rest when it ends.

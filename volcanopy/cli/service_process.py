@@ -47,7 +47,7 @@ async def _serve(connection: Connection, options: "ProcessOptions", service: Ser
         loop.add_signal_handler(number, stop.set)
     pulse = Pulse()
     beating = asyncio.create_task(pulse.run())
-    async with serving(health, options.bind_address, options.health_port) as address:
+    async with serving(health, options.address, options.health_port) as address:
         log.info("serving health and metrics", address=address)
         with Watchdog(lambda: pulse.beats, STANDSTILL, health.call_farewell):
             await service(connection, stop, health)

@@ -167,7 +167,7 @@ def admission_command(
     if service and service.count("/") != 1:
         raise CommandError(f"--service: {service!r} must be NAMESPACE/NAME, such as volcanopy-system/admission", 2)
     settings = AdmissionSettings(
-        host=process.bind_address,
+        host=process.address,
         port=port,
         url=url,
         service=service,

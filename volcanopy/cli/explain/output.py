@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from volcanopy.cli.explain.text import Line, plain
 from volcanopy.cli.framework import documents
 from volcanopy.cli.framework.options import Format
+from volcanopy.cli.framework.printable import printable
 from volcanopy.cli.framework.tables import coloured, console
 from volcanopy.kube.client.kinds import Json
 
@@ -20,13 +21,13 @@ def show(document: Json, lines: Iterable[Line], output: str) -> None:
     if output != "text":
         sys.stdout.write(documents.text(document, Format(output)))
     elif not coloured():
-        print(_encodable(plain(lines)), flush=True)
+        print(_encodable(printable(plain(lines))), flush=True)
     else:
         from rich.text import Text
 
         printer = console()
         for line in lines:
-            printer.print(Text.assemble(*((part.text, part.style) for part in line)), soft_wrap=True)
+            printer.print(Text.assemble(*((printable(part.text), part.style) for part in line)), soft_wrap=True)
 
 
 def _encodable(text: str) -> str:

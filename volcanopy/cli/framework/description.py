@@ -7,6 +7,7 @@ from typing import Any
 from volcanopy.api.read_model import Condition, Meta, ReadModel
 from volcanopy.cli.framework.durations import current_time, since
 from volcanopy.cli.framework.kinds import readable
+from volcanopy.cli.framework.printable import printable
 from volcanopy.cli.framework.tables import table_of
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden
@@ -130,7 +131,7 @@ class Description:
 
     def text(self) -> str:
         """Return all lines."""
-        return "\n".join(self._lines)
+        return printable("\n".join(self._lines))
 
 
 async def events_of(client: Client, *objects: Meta) -> list[Event] | None:

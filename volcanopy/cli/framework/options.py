@@ -3,6 +3,7 @@
 ``{plural}`` in a help text is replaced with the plural of the group's kind.
 """
 
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volcanopy.cli.framework.name_completion import names_of, names_of_group
+from volcanopy.cli.framework.printable import printable
 
 if TYPE_CHECKING:
     from volcanopy.kube.client.api_client import Client
@@ -100,7 +102,7 @@ class Cluster:
 
 def print_warning(text: str) -> None:
     """Print a warning of the API server, such as one of admission, as kubectl does."""
-    print(f"Warning: {text}", file=sys.stderr)
+    print(f"Warning: {printable(text)}", file=sys.stderr)
 
 
 @dataclass(frozen=True)
@@ -221,9 +223,14 @@ class SubtreeFilter:
 class ProcessOptions:
     """Options of every service process."""
 
-    bind_address: Annotated[str, typer.Option("--bind-address", metavar="ADDRESS", help="Address to listen on.")] = (
-        "0.0.0.0"
-    )
+    bind_address: Annotated[
+        str,
+        typer.Option(
+            "--bind-address",
+            metavar="ADDRESS",
+            help="Address to listen on. Default: 0.0.0.0 in a pod, else 127.0.0.1.",
+        ),
+    ] = ""
     health_port: Annotated[
         int,
         typer.Option(
@@ -231,6 +238,11 @@ class ProcessOptions:
         ),
     ] = 8080
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log every decision.")] = False
+
+    @property
+    def address(self) -> str:
+        """The address to listen on: of the pod, whose network policies protect it, or else only of this machine."""
+        return self.bind_address or ("0.0.0.0" if "KUBERNETES_SERVICE_HOST" in os.environ else "127.0.0.1")
 
 
 @dataclass(frozen=True)

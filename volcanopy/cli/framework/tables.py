@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from volcanopy.cli.framework.durations import since
 from volcanopy.cli.framework.kinds import readable
+from volcanopy.cli.framework.printable import printable
 from volcanopy.kube.client.kinds import Json, Kind
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class TableForm:
 
     def cells(self, items: Iterable[Any], now: datetime) -> list[list[str]]:
         """Return the texts, a list for each object."""
-        return [[column.cell(item, now) for column in self.columns] for item in items]
+        return [[printable(column.cell(item, now)) for column in self.columns] for item in items]
 
     def plain(self, items: Iterable[Any], now: datetime) -> str:
         """Return the table for a pipe: without colour, nothing truncated or wrapped."""
@@ -147,7 +148,7 @@ def print_table(form: TableForm, items: Sequence[Any], now: datetime) -> None:
 
 def plain_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table for pipes: aligned columns without colour and frame, nothing cut off."""
-    lines = [list(headings), *(list(row) for row in rows)]
+    lines = [[printable(cell) for cell in line] for line in (headings, *rows)]
     widths = [max(len(line[number]) for line in lines) for number in range(len(headings))]
     return "\n".join(
         "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
