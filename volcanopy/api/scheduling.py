@@ -115,7 +115,7 @@ class Explanation(Model):
     message: str = Field(default="", max_length=32768)
     """Human-readable message."""
     unblocked_by: str = Field(default="", max_length=32768)
-    """Smallest change that would allow the PodGroup to start."""
+    """Smallest change that would open the gate, as the scheduler computes it; not tried out. `volcanopy explain` confirms."""
     numbers: dict[str, str] = Field(default_factory=dict)
     """Numbers and names in the message, by key, such as `position`: the position in the queue."""
     nodes: dict[str, Int32] = Field(default_factory=dict)
