@@ -402,6 +402,7 @@ class State:
             row = known[name] = self.roles.row((job, name))
             self.roles.plain["job"][row] = job
             self.roles.plain["names"][row] = name
+            self.jobs.plain["roles"][job] = tuple(known.values())
         return row
 
     def _queue_row(self, name: str) -> int:

@@ -72,6 +72,7 @@ JOB_COLUMNS: dict[str, tuple[Any, Any]] = {
     "unschedulable": (np.bool_, False),
     "structured": (np.bool_, False),
     "submitter": (np.int32, 0),
+    "roles": (object, None),
 }
 ROLE_COLUMNS: dict[str, tuple[Any, Any]] = {
     "names": (object, ""),
@@ -276,10 +277,8 @@ def _job_table(state: "State") -> JobTable:
         columns[name] = (
             Columns(state.axis, values) if bound <= MOST else _columns(state.axis, within_sum(values.copy()))
         )
-    roles: list[tuple[int, ...]] = [()] * state.jobs.size
-    for job, known in state.job_roles.items():
-        roles[job] = tuple(known.values())
-    return JobTable(**columns, roles=tuple(roles), submitters=state.submitters.all)
+    columns["roles"] = tuple(rows or () for rows in columns["roles"].tolist())
+    return JobTable(**columns, submitters=state.submitters.all)
 
 
 def _role_table(state: "State") -> RoleTable:
