@@ -37,7 +37,7 @@ def validate_pod_group(request: Request, context: Context) -> Iterator[Problem |
         return
     if _is_controlled(request, context):
         if moved or (request.operation == "CREATE" and not _of_a_job(request)):
-            # The queue comes from annotations of pods and workloads, which anybody may have written.
+            # The queue comes from annotations of pods and workloads, which any user may have written.
             yield from _recorded_submission_problems(request, spec.queue, context)
         return
     if request.operation == "UPDATE" and not moved:

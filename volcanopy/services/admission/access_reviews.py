@@ -1,6 +1,6 @@
 """Questions to the API server whether a user may change the target of a Command.
 
-A Command is an object of its own: whoever may create Commands in a namespace could otherwise close any queue.
+A Command is an object of its own: a user that may create Commands in a namespace could otherwise close any queue.
 """
 
 import structlog

@@ -60,7 +60,7 @@ def _make_space(folder: Path, size: int) -> None:
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Write a new file; never through a link that somebody else has put there."""
+    """Write a new file; never through a link that another user has put there."""
     file.unlink(missing_ok=True)
     with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
         opened.write(content)
