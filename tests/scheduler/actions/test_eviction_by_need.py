@@ -2,17 +2,22 @@
 
 import json
 from dataclasses import replace as changed
+from datetime import timedelta
 from random import Random
 
+import msgspec
 import pytest
 
+from volcanopy.api import core
+from volcanopy.kube.cache.statuses import group_status
+from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import SchedulerConfig, parse
-from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
+from volcanopy.scheduler.model.plan import Bind, Evict, GroupCondition, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.session.session import Session
 from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import config, decide, snapshot, world
+from volcanopy.testing.notation import NOW, config, decide, snapshot, world
 
 CLASSES = "class high value=9\nclass mid value=5\nclass low value=1\n"
 WITHIN = ("preempt", "gangpreempt")
@@ -221,3 +226,43 @@ def test_a_search_without_a_solution_asks_no_node() -> None:
     builtin().actions["preempt"](session, {})
     assert len(session.ledger.moved) == 0
     assert schedule(snapshot(text), config("priority, gang | predicates", "preempt")).of(Evict) == []
+
+
+def changed_status(thing: Object, conditions: tuple[core.Condition, ...]) -> Object:
+    """Pods run for ten minutes; the groups have these conditions."""
+    if isinstance(thing, core.PodGroup):
+        return msgspec.structs.replace(thing, status=msgspec.structs.replace(thing.status, conditions=conditions))
+    if isinstance(thing, core.Pod) and thing.spec.node_name:
+        status = msgspec.structs.replace(thing.status, start_time=NOW - timedelta(minutes=10))
+        return msgspec.structs.replace(thing, status=status)
+    return thing
+
+
+def test_pods_that_start_again_after_an_eviction_are_not_reclaimed_within_the_cooldown() -> None:
+    text = """
+        queue a
+        queue b
+        node n1 cpu=4
+        job old queue=b min=0: 4 x cpu=1 on=n1
+        job new queue=a: 1 x cpu=1
+        """
+
+    def plan(ago: timedelta | None) -> Plan:
+        record = () if ago is None else (core.Condition(type="Evicted", status="True", last_transition_time=NOW - ago),)
+        objects = [changed_status(thing, record) for thing in world(text)]
+        return schedule(snapshot("", objects), chart("reclaim"))
+
+    assert evicted(plan(None)) == ["old-3"]
+    assert evicted(plan(timedelta(minutes=11))) == []  # the pods started since
+    assert evicted(plan(timedelta(minutes=9))) == ["old-3"]  # these pods are what was left of the job
+    assert evicted(plan(timedelta(minutes=31))) == ["old-3"]
+    (group,) = [effect for effect in plan(None).of(SetPodGroup) if effect.evicted is not None]
+    assert (group.pod_group, group.evicted) == (
+        "default/old",
+        GroupCondition("Evicted", "PodsEvicted", 'pods were evicted for a job in queue "a"'),
+    )
+    old = core.Condition(type="Evicted", status="True", message="old", last_transition_time=NOW - timedelta(hours=1))
+    status = group_status(core.PodGroupStatus(conditions=(old,)), group, "s", NOW)
+    assert [(each.message, each.last_transition_time) for each in status.conditions if each.type == "Evicted"] == [
+        ('pods were evicted for a job in queue "a"', NOW)
+    ]

@@ -39,7 +39,7 @@ def group_status(status: core.PodGroupStatus, effect: SetPodGroup, session: str,
     """Return the status of a pod group after the effect; an equal condition is left unchanged."""
     return core.PodGroupStatus(
         phase=effect.phase,
-        conditions=_conditions(status.conditions, effect.condition, session, now),
+        conditions=_with_eviction(_conditions(status.conditions, effect.condition, session, now), effect.evicted, now),
         running=effect.running,
         succeeded=effect.succeeded,
         failed=effect.failed,
@@ -69,6 +69,20 @@ def _conditions(
         transition_id=session,
     )
     return (*others, fresh)
+
+
+def _with_eviction(
+    known: tuple[core.Condition, ...], target: GroupCondition | None, now: datetime
+) -> tuple[core.Condition, ...]:
+    """Replace the record of the last eviction by a newer one."""
+    if target is None:
+        return known
+    others = tuple(condition for condition in known if condition.type != target.type)
+    at, message = now.replace(microsecond=0), target.message[:MESSAGE_LIMIT]
+    return (
+        *others,
+        core.Condition(type=target.type, status="True", reason=target.reason, message=message, last_transition_time=at),
+    )
 
 
 def unschedulable(status: core.PodGroupStatus) -> core.Condition | None:

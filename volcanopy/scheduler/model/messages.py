@@ -75,6 +75,15 @@ def stopped(queue: str, stopped_by: str, drained: bool) -> Message:
     )
 
 
+EVICTED = "Evicted"
+"""The type of the condition of a pod group that records the last eviction of its pods for another job."""
+
+
+def evicted_for_queue(queue: str) -> str:
+    """The message of this condition: for which queue pods were evicted."""
+    return f'pods were evicted for a job in queue "{queue}"'
+
+
 def missing_queue(queue: str) -> Message:
     """Return the message about a queue that does not exist."""
     return Message(f'queue "{queue}" not found', {"queue": queue}, unblocked_by=f'creating queue "{queue}"')

@@ -111,7 +111,8 @@ class GroupCondition:
 class SetPodGroup:
     """Write the status of a pod group: its phase, its condition, and the counts of its pods.
 
-    ``moves`` are the pods that are moved to other nodes from now on, None where nothing changes.
+    ``moves`` are the pods that are moved to other nodes from now on, None where nothing changes. ``evicted`` is a condition
+    beside the other: that pods of the group are evicted now, with the queue they are evicted for.
     """
 
     pod_group: str
@@ -121,6 +122,7 @@ class SetPodGroup:
     succeeded: int = 0
     failed: int = 0
     moves: tuple[core.PodMove, ...] | None = None
+    evicted: GroupCondition | None = None
 
     def __str__(self) -> str:
         if self.condition is None:

@@ -13,7 +13,7 @@ from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model import pod_fields
-from volcanopy.scheduler.model.messages import missing_queue, short
+from volcanopy.scheduler.model.messages import EVICTED, evicted_for_queue, missing_queue, short
 from volcanopy.scheduler.model.plan import Effect, Explain, GroupCondition, Nominate, SetPodGroup
 from volcanopy.scheduler.model.resources import Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE
@@ -60,6 +60,7 @@ def _groups(session: Session, explainer: Explainer) -> Iterator[Effect]:
     moves = _moves(session)
     if moves:
         changed |= np.isin(rows, list(moves))
+    waits[np.isin(rows, list(session.evicted_for))] = True
     selected = np.flatnonzero(changed | waits | jobs.unschedulable[rows])
     groups = rows[selected]
     columns = zip(
@@ -140,9 +141,11 @@ def _group(
     after = (condition.reason, condition.message) if waits and condition is not None else None
     reported = (status.phase or "Pending", (status.running, status.succeeded, status.failed), before)
     effects: list[Effect] = []
-    if (phase, counts, after) != reported or moves is not None:
+    gainer = session.evicted_for.get(job.row)
+    evicted = None if gainer is None else GroupCondition(EVICTED, "PodsEvicted", evicted_for_queue(gainer))
+    if (phase, counts, after) != reported or moves is not None or evicted is not None:
         running, succeeded, failed = counts
-        effects.append(SetPodGroup(job.key, phase, condition, running, succeeded, failed, moves))
+        effects.append(SetPodGroup(job.key, phase, condition, running, succeeded, failed, moves, evicted))
     if explain is not None:
         effects.append(explain)
     return effects

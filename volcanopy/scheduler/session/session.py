@@ -67,6 +67,8 @@ class Session:
         self.rejections = Rejections()
         self.attempts: Counter[str] = Counter()
         """How often each evicting action searched victims for a job, by the reason of its evictions."""
+        self.evicted_for: dict[int, str] = {}
+        """The jobs with pods that are evicted for a job, each with the queue of the last of these jobs."""
         self._reserved: dict[int, list[tuple[Rows, Rows]]] = {}
         self._states: dict[type[Any], Any] = {}
         self.moves: dict[int, int] = {}

@@ -54,10 +54,14 @@ class EvictionCosts:
 
     def lost_work(self, rows: Rows) -> Floats:
         """Return the seconds that each task has been running."""
-        table = self._session.snapshot.tasks
-        began = np.where(table.started[rows] > 0, table.started[rows], table.created[rows])
-        work: Floats = np.maximum(self._session.snapshot.now.timestamp() - began, 0.0)
+        work: Floats = np.maximum(self._session.snapshot.now.timestamp() - self.began(rows), 0.0)
         return work
+
+    def began(self, rows: Rows) -> Floats:
+        """Return when each task started, in seconds; when it was created if that is not known."""
+        table = self._session.snapshot.tasks
+        began: Floats = np.where(table.started[rows] > 0, table.started[rows], table.created[rows])
+        return began
 
     def cheapest_first(self, rows: Rows, keys: Ints | None) -> tuple[Rows, Ints]:
         """Return the rows by cost, each with the number of its class: tasks of one class are equally important.

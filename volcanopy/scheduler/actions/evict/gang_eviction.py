@@ -126,6 +126,8 @@ class GangEviction:
                 statement.pipeline(row, node)
             if exchange.evicted:
                 session.commit(statement, job.key)
+                for row, _ in exchange.evicted:
+                    session.evicted_for[int(session.snapshot.tasks.job[row])] = job.queue.name
             elif not _allocates_later(session, self.action):  # else allocate places what fits without evictions
                 session.reserve(job, statement)
         return ""
