@@ -11,7 +11,7 @@ from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
-from volcanopy.scheduler.model.moved_pods import PATIENCE
+from volcanopy.scheduler.model.moved_pods import RESERVATION_TIME
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import NOW, Lines, decided, world
@@ -168,7 +168,7 @@ def test_a_reservation_ends_after_a_while_and_a_job_rests_after_a_move() -> None
     simulation.cycle()
     simulation.add(world("job late min=0: 2 x cpu=1"))
     assert not [effect for effect in simulation.cycle().of(Bind) if effect.pod.startswith("default/late")]
-    simulation.now += PATIENCE + timedelta(seconds=1)
+    simulation.now += RESERVATION_TIME + timedelta(seconds=1)
     assert [effect.node for effect in simulation.cycle().of(Bind)] == ["n2", "n2"]
     group = simulation.cluster.group("default/a")
     assert group is not None

@@ -1,8 +1,8 @@
-"""consolidate: move running pods to other nodes, so that a gang that waits for nodes starts and nobody loses its place.
+"""consolidate: move running pods to other nodes, so that a gang that waits for nodes starts and every moved job runs again.
 
 1. Take the waiting gangs in order, those that lack members, have waited ``after``, and whose total fits the free resources.
-2. Rank the nodes by the least work that is lost when movable pods (:mod:`.movable_pods`) make room there for a pod of
-   the gang.
+2. Rank the nodes by the least work that is lost when movable pods (:mod:`.movable_pods`) free enough there for a pod
+   of the gang.
 3. Add the movable pods of one node after the other, up to ``maxPods``, until the gang and all of them have nodes by
    their amounts (:mod:`.allocate.vector_packing`). Leave out each unit without which this is still so.
 4. Give up if more work is lost than ``maxLostWork`` for each pod of the gang that starts.
@@ -142,7 +142,7 @@ class _Search:
         return None
 
     def _smallest(self, tasks: Rows, units: Sequence[Unit], most_work: float) -> _Move | None:
-        """Return the move without the units that it does not need; None if too much work is lost."""
+        """Return the move without the units that it does not need; None if more than ``most_work`` is lost."""
         needed = list(units)
         for unit in sorted(units, key=lambda unit: -unit.work):
             fewer = [other for other in needed if other is not unit]
@@ -169,7 +169,7 @@ class _Search:
         return None
 
     def _by_node(self, job: JobView, tasks: Rows) -> Iterator[list[Unit]]:
-        """Yield the units that make room for a pod of the gang on a node, those of the nodes with the least lost work first."""
+        """Yield the units that free enough for a pod of the gang on a node, those of the nodes with the least lost work first."""
         session, snapshot = self.session, self.session.snapshot
         if self._units is None:
             self._units = movable_units(session, _seconds(self.arguments.cooldown))

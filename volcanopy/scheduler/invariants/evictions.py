@@ -108,7 +108,7 @@ def needless(moves: Moves, is_enforced: IsEnforced) -> list[str]:
 
     Judged are evictions that only amounts can justify: of other queues than the preemptor's, where no share limits the
     preemptor, and of pods without ports, claims and terms about other pods; not in plans that nominate a part of a gang,
-    for the rest of which the scheduler may hold nodes that no effect names. Pods of a gang that the plan breaks are judged
+    for the rest of which the scheduler reserves nodes that no effect names. Pods of a gang that the plan breaks are judged
     together.
     """
     if not len(moves.evicted) or any(

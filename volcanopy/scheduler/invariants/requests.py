@@ -69,9 +69,9 @@ def _of_pod(resources: core.ResourceRequirements | None, of_containers: dict[str
     return {name: units for name, units in given.items() if name in _PER_POD or name.startswith("hugepages-")}
 
 
-def _sum(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
-    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+def _sum(first: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    return {name: first.get(name, 0) + other.get(name, 0) for name in {**first, **other}}
 
 
-def _larger(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
-    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
+def _larger(first: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    return {name: max(first.get(name, 0), other.get(name, 0)) for name in {**first, **other}}

@@ -12,7 +12,7 @@ from volcanopy.scheduler.model.resources import Axis, Ints
 from volcanopy.scheduler.model.task_status import Status
 
 NONE = -1
-PATIENCE = timedelta(minutes=10)
+RESERVATION_TIME = timedelta(minutes=10)
 """How long resources are reserved for a moved pod."""
 
 
@@ -40,7 +40,7 @@ class Moves:
 
 def is_current(status: core.PodGroupStatus, now: datetime) -> bool:
     """Return whether resources are still reserved for the moved pods of a group."""
-    return bool(status.moves) and status.moved_at is not None and now < status.moved_at + PATIENCE
+    return bool(status.moves) and status.moved_at is not None and now < status.moved_at + RESERVATION_TIME
 
 
 def moved_pods(
