@@ -35,6 +35,7 @@ MISSED = {
         "capacity, deserved 1:2:3": "an instant share that cannot be met is not made up for",
         "capacity, deserved 1:2:3, reclaim": "jobs are admitted beyond what their queue deserves",
     },
+    "thrash": {"capacity, deserved 1:2:3, reclaim": "one job is evicted twice within the cooldown"},
     "evictions": dict.fromkeys(
         {
             "the heaviest queue comes late, reclaim",
