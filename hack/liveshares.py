@@ -187,7 +187,7 @@ def _evictions() -> float:
 
 @contextlib.contextmanager
 def settings(reclaim: bool) -> Iterator[SchedulerSettings]:
-    """Settings of the scheduler: the default configuration, with reclaim if asked for."""
+    """Settings of the scheduler: the default configuration, optionally with reclaim."""
     if not reclaim:
         yield SchedulerSettings()
         return
