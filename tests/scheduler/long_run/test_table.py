@@ -30,6 +30,7 @@ MISSED = {
     "shares": {
         USER_CASES[1].name: "small pods that run long fill the room that a gang of another user waits for",
         "the lightest queue has gangs of 8 x 2 cpu": "nothing is kept for a gang",
+        "the heaviest queue comes late, reclaim": "an instant share that cannot be met is not made up for",
         "tree of three levels": "an instant share that cannot be met is not made up for",
         "hierarchical drf": "an instant share that cannot be met is not made up for",
         "capacity, deserved 1:2:3": "an instant share that cannot be met is not made up for",
