@@ -163,7 +163,7 @@ def test_a_guarantee_is_never_lent(plugin: str) -> None:
         job d min=1 queue=desk: 12 x cpu=1
     """
     made = decided(text, in_a_tree(plugin))
-    assert bound(made) == ({"d": 3, "o": 4} if plugin == "capacity" else {"d": 2, "o": 5})
+    assert bound(made) == ({"d": 1, "o": 6} if plugin == "capacity" else {"d": 2, "o": 5})
     assert explanation(made, "d").gate in {"capability", "share"}
 
 

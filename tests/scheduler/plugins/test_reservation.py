@@ -44,7 +44,10 @@ def stream(time: ClusterOverTime, minutes: int = 6, words: str = "", waiting: in
     return keep_coming
 
 
-@pytest.mark.parametrize(("arguments", "starts"), [(None, False), (KEPT, True)])
+NEVER = {"after": "never"}
+
+
+@pytest.mark.parametrize(("arguments", "starts"), [(NEVER, False), ({}, True), (KEPT, True)])
 def test_a_reservation_prevents_starvation_of_a_large_gang(arguments: Mapping[str, Any] | None, starts: bool) -> None:
     time = ClusterOverTime(FULL, configured(arguments))
     small = stream(time)
@@ -90,8 +93,8 @@ def test_a_pod_that_may_end_later_does_not_use_the_reservation() -> None:
     assert explanation(plan, "small").blocked_by == ("job default/big",)
 
 
-def test_without_the_plugin_a_small_job_is_placed() -> None:
-    assert bound(decide(f"{HALF}job small: 1 x cpu=2", configured(None))) == {"small-0": "n2"}
+def test_without_reservations_a_small_job_is_placed() -> None:
+    assert bound(decide(f"{HALF}job small: 1 x cpu=2", configured(NEVER))) == {"small-0": "n2"}
 
 
 def test_a_deadline_counts_like_the_annotation() -> None:
@@ -197,7 +200,7 @@ def test_jobs_of_higher_priority_use_the_reservation() -> None:
 
 def test_a_job_with_a_reservation_is_admitted_to_a_full_cluster() -> None:
     world = "node n1 cpu=4\njob run: 4 x cpu=1 on=n1\njob big phase=Pending minres.cpu=4: 1 x cpu=4"
-    assert "podgroup big Pending" in str(decide(world, configured(None)))
+    assert "podgroup big Pending" in str(decide(world, configured(NEVER)))
     assert "podgroup big Inqueue" in str(decide(world, configured()))
 
 
@@ -249,7 +252,7 @@ def test_pods_without_requests_are_not_excluded() -> None:
 
 def test_without_reservations_answers_depend_on_the_shape_only() -> None:
     seen = snapshot("node n1 cpu=4\njob a: 2 x cpu=1")
-    assert Session(seen, configured({"after": "25h"})).hooks.by_shape
+    assert Session(seen, configured(NEVER)).hooks.by_shape
     assert not Session(seen, configured({"after": "23h"})).hooks.by_shape
 
 

@@ -18,11 +18,13 @@ import math
 import numpy as np
 
 from volcanopy.scheduler.model.observed_queue_status import seconds
-from volcanopy.scheduler.model.resources import Floats
+from volcanopy.scheduler.model.resources import Floats, Ints
 from volcanopy.scheduler.model.snapshot import Snapshot
 
 HALF_LIFE = 86_400.0
 """Seconds after which half of a credit is left."""
+PAYBACK = 1_800.0
+"""Seconds over which a queue with credit is paid back, as far as the order of queues can."""
 
 
 def queue_credit(snapshot: Snapshot) -> Floats:
@@ -45,6 +47,15 @@ def user_credits(snapshot: Snapshot, queue: int) -> dict[str, float]:
         user.name: seconds(user.credit) * remaining + (seconds(user.fair_share) - seconds(user.share)) * gained
         for user in observed.status.users
     }
+
+
+def due(snapshot: Snapshot, deserved: Ints) -> Floats:
+    """(R, Q): what queues are due beside their ``deserved`` amounts (negative: what they owe), to be paid back over ``PAYBACK``.
+
+    It is at most the deserved amount itself, so that no queue gets everything or nothing for its past.
+    """
+    amounts: Floats = queue_credit(snapshot) * (snapshot.total[:, None] / PAYBACK)
+    return np.clip(amounts, -deserved, deserved)
 
 
 def _rates(snapshot: Snapshot) -> Floats:

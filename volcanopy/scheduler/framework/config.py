@@ -32,8 +32,9 @@ tiers:
   - name: proportion
   - name: nodeorder
   - name: binpack
+  - name: reservation
 """
-"""The default of Volcano's chart."""
+"""The default of Volcano's chart, with reservations for jobs that wait."""
 
 _OFF_UNLESS_SET = {"enableHierarchy", "enabledClusterOrder"}
 

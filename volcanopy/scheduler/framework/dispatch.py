@@ -1,8 +1,10 @@
 """The combined hooks of the plugins of a session: each is one function, typed as the specification in ``plugin``."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.combine import RULES, Tiers, intersect, lexicographic
 from volcanopy.scheduler.framework.plugin import (
     HOOKS,
@@ -49,6 +51,7 @@ class Hooks:
     job_condition: Callable[[JobView], GroupCondition | None]
     overused: Callable[[QueueView], Rejection | None]
     within_share: Callable[[QueueView, TaskView, int], Rejection | None]
+    beyond_share: Callable[[QueueView, TaskView, int], Rejection | None]
     allocatable: Callable[[QueueView, TaskView, int], Rejection | None]
     preemptive: Callable[[QueueView, Sequence[TaskView]], bool]
     within_deserved: Callable[[QueueView, Resources], bool]
@@ -66,6 +69,8 @@ class Hooks:
     node_order: Callable[[TasksView, NodesView], Floats]
     bind_annotations: Callable[[TaskView, int], dict[str, str]]
     bind_claims: Callable[[TaskView, int], Claims | None]
+    reserves_nodes: Callable[[JobView], bool | None]
+    overdue: Callable[[JobView], bool | None]
     reservation: Callable[[JobView], Mapping[str, str] | None]
 
     def __init__(self, installed: Installed) -> None:
@@ -74,6 +79,10 @@ class Hooks:
         self.preemptable = intersect(_answering(installed, "preemptable"), self.preemptable_at_all)
         self.reclaimable = intersect(_answering(installed, "reclaimable"), self.reclaimable_at_all)
         self.unified_evictable = intersect(_answering(installed, "unified_evictable"), self.unified_evictable_at_all)
+        self.within_limits: Callable[[QueueView, TaskView, int], Rejection | None] = self.allocatable
+        """As ``allocatable``, without regard to deserved shares."""
+        self.allocatable = self._allocatable
+        self._beyond = True
         self.admission_order: Callable[[QueueView], tuple[Any, ...]] = lexicographic(_admission_orders(installed))
         self._pipelined = tuple(method for tier in _answering(installed, "job_pipelined") for method in tier)
         self._of_nodes = tuple(
@@ -92,6 +101,22 @@ class Hooks:
         self._scopes: dict[Hashable, Scope] = {}
         self.unanswered = frozenset(name for name in HOOKS if not any(_answering(installed, name)))
         """The hooks that no plugin answers."""
+
+    @contextmanager
+    def within_shares(self) -> Iterator[None]:
+        """Do not allow in ``allocatable`` what exceeds deserved shares, for a while; else what others claim is not allowed."""
+        self._beyond = False
+        try:
+            yield
+        finally:
+            self._beyond = True
+
+    def _allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        rejection = self.within_limits(queue, task, count) or self.within_share(queue, task, count)
+        if rejection is None or rejection.gate != Gate.SHARE or not self._beyond:
+            return rejection
+        job = task.job
+        return None if job is not None and self.reserves_nodes(job) else self.beyond_share(queue, task, count)
 
     def job_keys(self, jobs: Rows) -> list[tuple[Any, ...]]:
         """Return the keys of ``job_order`` of each of these job rows."""

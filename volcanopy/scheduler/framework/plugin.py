@@ -272,6 +272,16 @@ class Plugin(Generic[A]):
         """
         raise NotImplementedError
 
+    @hook("first", "enableReservedNodes")
+    def reserves_nodes(self, job: JobView) -> bool | None:
+        """True for a job with reserved nodes: it may use them beyond the deserved share of its queue; None for others."""
+        raise NotImplementedError
+
+    @hook("first", "enableJobEnqueued")
+    def overdue(self, job: JobView) -> bool | None:
+        """True for a job that must start as soon as possible: it gets a reservation at once; None for others."""
+        raise NotImplementedError
+
     @hook("first", "enabledAllocatable")
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """Why ``count`` more tasks equal to this one cannot be allocated to the queue; None if they can."""
@@ -282,6 +292,14 @@ class Plugin(Generic[A]):
         """Why ``count`` more tasks equal to this one exceed the deserved share of the queue; None if they do not.
 
         Such tasks are only allocated what no queue below its deserved share can use.
+        """
+        raise NotImplementedError
+
+    @hook("first", "enabledAllocatable")
+    def beyond_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """Why ``count`` more tasks equal to this one cannot be allocated beyond the deserved share; None if they can.
+
+        It is asked instead of within_share when all queues have been allocated what fits within their shares.
         """
         raise NotImplementedError
 

@@ -147,12 +147,31 @@ class NodesView:
 class PluginQueries(Protocol):
     """Combined results of all plugins of a session, for a plugin that depends on the others."""
 
+    reclaims: bool
+    """Whether an action reclaims pods from queues above their share."""
+
     def infeasible_nodes(self, task: TaskView) -> Mask:
         """(N,): the nodes on which the task cannot run, whatever is evicted there."""
         ...
 
-    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Any:
-        """A Rejection if ``count`` more tasks equal to this one cannot be allocated to the queue, else None."""
+    def within_limits(self, queue: QueueView, task: TaskView, count: int) -> Any:
+        """A Rejection if ``count`` more tasks equal to this one exceed the limits of the queue, else None."""
+        ...
+
+    def within_share(self, queue: QueueView, task: TaskView, count: int) -> Any:
+        """A Rejection if ``count`` more tasks equal to this one exceed the deserved share of the queue, else None."""
+        ...
+
+    def queue_key(self, queue: QueueView) -> tuple[Any, ...]:
+        """Return the sort key of a queue."""
+        ...
+
+    def job_keys(self, jobs: Rows) -> list[tuple[Any, ...]]:
+        """Return the sort keys of jobs within their queues."""
+        ...
+
+    def overdue(self, job: JobView) -> bool | None:
+        """Whether the job must start as soon as possible."""
         ...
 
     def preemptable(self, preemptor: TaskView, others: Sequence[TaskView]) -> list[TaskView]:

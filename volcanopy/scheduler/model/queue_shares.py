@@ -149,6 +149,15 @@ class Levels:
                 rolled[:, parent] += rolled[:, children].sum(axis=1)
         return rolled
 
+    def _demand(self, requested: Ints, guarantee: Ints, limit: Ints) -> Ints:
+        """(R, Q): what queues request with their descendants; the guarantee of an idle descendant is part of it."""
+        demand = requested.copy()
+        for parent, children in reversed(self.groups):
+            if parent != NONE:
+                least = np.minimum(np.maximum(demand[:, children], guarantee[:, children]), limit[:, children])
+                demand[:, parent] += np.maximum(demand[:, children], least).sum(axis=1)
+        return demand
+
     def limits(self, whole: Ints, guarantee: Ints, ceiling: Ints) -> Ints:
         """(R, Q): the limit of each queue in an (R,) whole of which the guarantees of its siblings are reserved."""
         limit = ceiling.copy()
@@ -167,7 +176,7 @@ class Levels:
         ``requested`` (R, Q) and ``active`` (Q,) are of the queues' own jobs.
         """
         queues = self._queues
-        tree_requested = self.rolled_up(requested)
+        tree_requested = self._demand(requested, guarantee, limit)
         busy = self.rolled_up(active.astype(np.int64)[None, :])[0] > 0
         deserved, own = np.zeros_like(requested), np.zeros_like(requested)
         if self._root != NONE:

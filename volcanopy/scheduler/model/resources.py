@@ -105,7 +105,7 @@ class Resources:
         return dominant_share(self.values, total.values)
 
 
-def dominant_share(part: Ints, total: Ints) -> float:
+def dominant_share(part: Ints | Floats, total: Ints) -> float:
     """The largest ratio of (R,) part to (R,) total over the resources with a total; what has no total counts 1 when requested."""
     share = 0.0
     for amount, whole in zip(part.tolist(), total.tolist(), strict=True):  # R is small: lists are quicker than arrays

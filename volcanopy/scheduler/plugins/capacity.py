@@ -9,15 +9,17 @@ from pydantic import Field, field_validator
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.fairshare import queue_demand
+from volcanopy.scheduler.fairshare.credit import due
 from volcanopy.scheduler.fairshare.device_quota import DeviceQuota
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
+from volcanopy.scheduler.fairshare.lending import Lending
 from volcanopy.scheduler.fairshare.queue_quota import QueueQuota, exceeds
 from volcanopy.scheduler.fairshare.whole_gangs import with_whole_gangs
 from volcanopy.scheduler.framework.plugin import PERMIT, Arguments, GangPreemptor, Plugin, Rejection, Vote, reject
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView, with_jobs
 from volcanopy.scheduler.model.messages import closed, not_a_leaf, not_below_root
 from volcanopy.scheduler.model.queue_shares import QueueShares, bounds
-from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Mask, Resources, dominant_share
+from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, Resources, dominant_share
 from volcanopy.scheduler.model.snapshot import NONE
 
 
@@ -68,6 +70,8 @@ class Capacity(Plugin[CapacityArguments]):
             bounded = np.where((snapshot.total > 0)[:, None] | queues.capability_set, self._limit, UNLIMITED)
             deserved = np.minimum(queues.deserved.values, bounded)
         self._deserved: Ints = np.maximum(deserved, self._reserved)
+        self._due = due(snapshot, self._deserved)
+        self._lending = Lending(self.cluster, self._deserved)
         self._has_deserved: Mask = queues.deserved_set | (self._reserved > 0)
         self._lacking, self._admitted = lacking, admitted
         reserved = np.where(queues.rooted, self._reserved, 0) if self.hierarchy else self._reserved
@@ -81,13 +85,13 @@ class Capacity(Plugin[CapacityArguments]):
         A priority seen from outside goes before the ratio at each level. A queue without a deserved share comes after one
         with an equal ratio.
         """
-        return self._key(queue, self._allocated())
+        return self._key(queue, self._allocated(), -self._due)
 
     def admission_order(self, queue: QueueView) -> tuple[int, bool, tuple[tuple[float, ...], ...]]:
         """As :meth:`queue_order`, with what admitted jobs still lack of their minimum counted as allocated."""
-        return self._key(queue, self._allocated(), self._lacking, self._inqueue())
+        return self._key(queue, self._allocated(), -self._due, self._lacking, self._inqueue())
 
-    def _key(self, queue: QueueView, *amounts: Ints) -> tuple[int, bool, tuple[tuple[float, ...], ...]]:
+    def _key(self, queue: QueueView, *amounts: Ints | Floats) -> tuple[int, bool, tuple[tuple[float, ...], ...]]:
         """Return the sort key of a queue by the sum of these (R, Q) amounts."""
         line = [row for row in reversed(self._line(queue)) if self.cluster.snapshot.queues.names[row] != "root"]
         seen = self.cluster.precedence
@@ -121,6 +125,25 @@ class Capacity(Plugin[CapacityArguments]):
             limit = allocated[:, queue.row] + request - excess
             return self._capability_rejection(queue.row, request, limit, count)
         return self._device_rejection(queue, task, count)
+
+    def within_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """The deserved shares of the queue and its ancestors, as far as they have any."""
+        request, allocated = task.request.values * count, self._allocated()
+        for row in self._line(queue):
+            named = self._has_deserved[:, row]
+            if not named.any() and row != queue.row:
+                continue
+            deserved = np.where(named, self._deserved[:, row], UNLIMITED if named.any() else 0)
+            if exceeds(allocated[:, row] + request, deserved, request, self._pods):
+                message = self._quota.message("share", row, allocated[:, row], request.tolist(), deserved, parts=count)
+                return Rejection(Gate.SHARE, message)
+        return None
+
+    def beyond_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """What queues below their deserved shares can use."""
+        if self._lending.lends(queue.row, task.request.values * count):
+            return None
+        return self.within_share(queue, task, count)
 
     def preemptive(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
         """A queue reclaims while it stays within its deserved share of a requested resource.
@@ -274,7 +297,7 @@ class Capacity(Plugin[CapacityArguments]):
 
     # Deserved shares
 
-    def _rank(self, row: int, allocated: Ints) -> tuple[float, bool]:
+    def _rank(self, row: int, allocated: Floats) -> tuple[float, bool]:
         named = self._deserved[:, row] > 0
         if not named.any():
             return (1.0, True)

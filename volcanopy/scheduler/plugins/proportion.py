@@ -8,14 +8,16 @@ import numpy as np
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.fairshare import queue_demand
+from volcanopy.scheduler.fairshare.credit import due
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
+from volcanopy.scheduler.fairshare.lending import Lending
 from volcanopy.scheduler.fairshare.queue_quota import QueueQuota, exceeds
 from volcanopy.scheduler.fairshare.whole_gangs import with_whole_gangs
 from volcanopy.scheduler.framework.plugin import PERMIT, GangPreemptor, NoArguments, Plugin, Rejection, Vote, reject
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView, with_jobs
 from volcanopy.scheduler.model.messages import closed
 from volcanopy.scheduler.model.queue_shares import Levels, QueueShares, bounds, deserved_by_weight
-from volcanopy.scheduler.model.resources import Ints, Mask, Resources, dominant_share
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Resources, dominant_share
 from volcanopy.scheduler.model.snapshot import NONE
 
 
@@ -53,6 +55,8 @@ class Proportion(Plugin[NoArguments]):
         self._lacking = lacking if self._levels is None else self._levels.rolled_up(lacking)
         self._admitted = admitted if self._levels is None else self._levels.rolled_up(admitted)
         self.deserved, self._own = self._fill(self._requested)
+        self._due = due(snapshot, self.deserved)
+        self._lending = Lending(self.cluster, self._own)
         self._shares: list[list[int]] = self._own.T.tolist()
 
     def queue_order(self, queue: QueueView) -> tuple[tuple[float, ...], ...]:
@@ -88,20 +92,40 @@ class Proportion(Plugin[NoArguments]):
         deserved = self.deserved if self._levels is not None else queues.rolled_up(self.deserved)
         return QueueShares(deserved, self._limit, self._reserved)
 
+    def within_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """The deserved shares of the queue and its ancestors."""
+        request = task.request.values
+        request = request * count if count > 1 else request
+        rejection = self._share_rejection(queue, request, count)
+        if rejection is not None or self._levels is None:
+            return rejection
+        above = ((row, *self._of(row, own=False)) for row in self._line(queue))
+        exceeded = next((part for part in above if exceeds(part[1] + request, part[2], request, self._pods)), None)
+        if exceeded is None:
+            return None
+        row, allocated, deserved = exceeded
+        return Rejection(
+            Gate.SHARE, self._quota.message("share", row, allocated, request.tolist(), deserved, (), count)
+        )
+
+    def beyond_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """What queues below their deserved shares can use."""
+        request = task.request.values * count
+        if self._lending.lends(queue.row, request):
+            return None
+        return self.within_share(queue, task, count)
+
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-        """The deserved shares of the queue and its ancestors, and the guarantees of others."""
+        """The limits of the queue and its ancestors, and the guarantees of others."""
         if not queue.is_open:
             return Rejection(Gate.QUEUE, closed(queue.name))
         request = task.request.values
         request = request * count if count > 1 else request
-        rejection = self._own_rejection(queue, request, count)
-        if rejection is not None:
-            return rejection
-        for row in self._line(queue) if self._levels is not None else ():
-            allocated, deserved = self._of(row, own=False)
-            rejection = self._rejection(row, allocated, request, deserved, count)
-            if rejection is not None:
-                return rejection
+        for row in self._line(queue):
+            allocated, limit = self._of(row, own=self._levels is None)[0], self._limit[:, row]
+            if self._quota.exceeds_limit(row, allocated, request):
+                message = self._quota.message("capability", row, allocated, request.tolist(), limit, parts=count)
+                return Rejection(Gate.CAPABILITY, message)
         excess = self._quota.excess(queue.row, request)
         if excess is None:
             return None
@@ -113,7 +137,7 @@ class Proportion(Plugin[NoArguments]):
     def preemptive(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
         """A queue reclaims only within its deserved share."""
         request = sum((task.request.values for task in tasks), start=np.zeros(len(self.cluster.axis), dtype=np.int64))
-        return queue.is_open and self._own_rejection(queue, request, 1) is None
+        return queue.is_open and self._share_rejection(queue, request, 1) is None
 
     def within_deserved(self, queue: QueueView, claim: Resources) -> bool:
         """Whether the deserved share of the queue covers the claim."""
@@ -203,8 +227,8 @@ class Proportion(Plugin[NoArguments]):
     def _rank(self, row: int, lacking: Ints | int = 0) -> tuple[float, ...]:
         """Return the sort key of a queue among its siblings; ``lacking`` counts as allocated."""
         allocated, deserved = self._of(row, own=False)
-        allocated = allocated + lacking
-        share = dominant_share(np.where(deserved > 0, allocated, 0), deserved)
+        corrected: Floats = allocated + lacking - self._due[:, row]
+        share = dominant_share(np.where(deserved > 0, corrected, 0.0), deserved)
         priority, seen = -int(self.cluster.snapshot.queues.priority[row]), self.cluster.precedence
         return (priority, -seen.of(row), share) if seen.matters else (priority, share)
 
@@ -218,18 +242,12 @@ class Proportion(Plugin[NoArguments]):
         shares = deserved_by_weight(snapshot.total, queues.weight, requested, reserved, limit, active, queues.names)
         return shares, shares
 
-    def _own_rejection(self, queue: QueueView, request: Ints, count: int) -> Rejection | None:
-        allocated: Ints = self._allocated[:, queue.row]
+    def _share_rejection(self, queue: QueueView, request: Ints, count: int) -> Rejection | None:
+        """Return the rejection by the deserved share of the queue's own jobs."""
+        allocated, deserved = self._allocated[:, queue.row], self._own[:, queue.row]
         if not any(map(operator.gt, (allocated + request).tolist(), self._shares[queue.row])):
             return None
-        return self._rejection(queue.row, allocated, request, self._own[:, queue.row], count)
-
-    def _rejection(self, row: int, allocated: Ints, request: Ints, deserved: Ints, count: int) -> Rejection | None:
         if not exceeds(allocated + request, deserved, request, self._pods):
             return None
-        if self._quota.exceeds_limit(row, allocated, request):
-            limit = self._limit[:, row]
-            message = self._quota.message("capability", row, allocated, request.tolist(), limit, parts=count)
-            return Rejection(Gate.CAPABILITY, message)
-        message = self._quota.message("share", row, allocated, request.tolist(), deserved, parts=count)
+        message = self._quota.message("share", queue.row, allocated, request.tolist(), deserved, parts=count)
         return Rejection(Gate.SHARE, message)

@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from volcanopy.api.gates import Gate
+from volcanopy.scheduler.fairshare.queue_demand import held_queues
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Rejection, Scope, per_shape
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
@@ -24,6 +25,10 @@ _NAMED = 5
 """The most nodes that are named."""
 _TRIES = 8
 """The most jobs without a possible reservation that are skipped."""
+_QUEUES = 32
+"""The most queues with reservations at a time, the first in their order."""
+_LONGEST = 600.0
+"""Seconds after which a job as large as the cluster gets a reservation by default."""
 
 
 class ReservationArguments(Arguments):
@@ -32,7 +37,11 @@ class ReservationArguments(Arguments):
     queues: tuple[str, ...] = Field(
         (), description="The queues whose first jobs get reservations; all if none is named."
     )
-    after: str = Field("10m", description="The time from the creation of a job to its reservation.")
+    after: str = Field(
+        "",
+        description="The time from the creation of a job to its reservation, or never. By default it follows from the size "
+        "of the job: 10 minutes for one as large as the cluster, in proportion for others.",
+    )
     heads: int = Field(1, ge=1, description="The number of jobs of a queue with reservations.")
     assumed: str = Field(
         "1h", alias="assumedRuntime", description="The assumed run time of pods that declare none; to choose nodes."
@@ -45,8 +54,9 @@ class ReservationArguments(Arguments):
 
     @field_validator("after", "assumed")
     @classmethod
-    def _is_a_duration(cls, text: str) -> str:
-        if text != "0s" and pod_fields.duration(text) is None:
+    def _is_a_duration(cls, text: str, info: ValidationInfo) -> str:
+        known = ("0s", "", "never") if info.field_name == "after" else ("0s",)
+        if text not in known and pod_fields.duration(text) is None:
             raise ValueError("must be a duration such as 10m or 1h30m")
         return text
 
@@ -87,35 +97,62 @@ class Reservation(Plugin[ReservationArguments]):
     def open(self) -> None:
         """Find the jobs that have waited long enough; reservations are computed at first use."""
         self._now = self.cluster.now.timestamp()
-        self._admitted, unadmitted = self._first_jobs()
-        self._unadmitted = {row for jobs in unadmitted.values() for row in jobs[: self.args.heads]}
+        self._excluded: dict[tuple[int, float, bool], tuple[bool, ...]] = {}
         self._known: list[_Reserved] | None = None
-        if not self._admitted:
+        self._admitted, self._waiting = self._jobs()
+        if not len(self._admitted):
             self.cache_key = per_shape  # type: ignore[method-assign]  # nothing is reserved on nodes
 
-    def _first_jobs(self) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-        """Return the jobs that have waited long enough by queue, by priority and age: the admitted, and the others."""
+    def _jobs(self) -> tuple[Rows, Rows]:
+        """Return the jobs that wait in open queues: the admitted ones that lack pods on nodes, and the others."""
         jobs, queues = self.cluster.snapshot.jobs, self.cluster.snapshot.queues
         rows = self.cluster.job_rows()
-        after = pod_fields.duration(self.args.after) or timedelta(0)
-        waits = self._now - jobs.created[rows] >= after.total_seconds()
-        waits &= queues.is_open[jobs.queue[rows]]
+        if self.args.after == "never":
+            return rows[:0], rows[:0]
+        pending = jobs.phase[rows] == "Pending"
+        rows = rows[pending | (jobs.counts[Status.PENDING, rows] > 0)]
+        usable = queues.is_open & ~held_queues(queues)
         if self.args.queues:
-            waits &= np.isin(
-                jobs.queue[rows], [queues.index[name] for name in self.args.queues if name in queues.index]
-            )
-        unadmitted = np.fromiter((phase == "Pending" for phase in jobs.phase[rows]), np.bool_, len(rows))
+            usable &= np.isin(queues.names, self.args.queues)
+        rows = rows[usable[jobs.queue[rows]] & (jobs.created[rows] > 0) & ~self.cluster.snapshot.too_large[rows]]
+        unadmitted = (jobs.phase[rows] == "Pending").astype(np.bool_)
         lacks = jobs.counts[READY][:, rows].sum(axis=0) + jobs.best_effort[rows] < jobs.min_available[rows]
-        pending = jobs.counts[Status.PENDING, rows] > 0
-        result: list[dict[int, list[int]]] = []
-        for which in (waits & ~unadmitted & lacks & pending, waits & unadmitted):
-            by_queue: dict[int, list[int]] = {}
-            chosen = rows[which]
-            order = np.lexsort((jobs.keys[chosen].astype(np.str_), jobs.created[chosen], -jobs.priority[chosen]))
-            for row in chosen[order].tolist():
-                by_queue.setdefault(int(jobs.queue[row]), []).append(row)
-            result.append(by_queue)
-        return result[0], result[1]
+        return rows[~unadmitted & lacks], rows[unadmitted]
+
+    def _have_waited(self, rows: Rows) -> Mask:
+        """(M,): the jobs that have waited as long as it takes to get a reservation, or that are overdue."""
+        jobs, total = self.cluster.snapshot.jobs, self.cluster.snapshot.total
+        if self.args.after:
+            patience = (pod_fields.duration(self.args.after) or timedelta(0)).total_seconds()
+        else:
+            request = np.maximum(jobs.min_resources.values[:, rows], jobs.pending.values[:, rows])
+            parts = np.divide(request, total[:, None], out=np.zeros(request.shape), where=total[:, None] > 0)
+            parts[self.cluster.axis.index["pods"]] = 0.0
+            patience = np.minimum(parts.max(axis=0), 1.0) * _LONGEST
+        waited: Mask = self._now - jobs.created[rows] >= patience
+        return waited | np.array([self._is_overdue(row) for row in rows.tolist()], dtype=np.bool_)
+
+    def _is_overdue(self, row: int) -> bool:
+        return bool(self.cluster.queries.overdue(self.cluster.job(row)))
+
+    def _first(self, rows: Rows, count: int) -> dict[int, list[int]]:
+        """Return the first ``count`` of these jobs of each queue, in their order."""
+        by_queue: dict[int, list[int]] = {}
+        for row in rows.tolist():
+            by_queue.setdefault(int(self.cluster.snapshot.jobs.queue[row]), []).append(row)
+        for queue, found in by_queue.items():
+            keys = self.cluster.queries.job_keys(np.array(found, dtype=np.intp))
+            by_queue[queue] = [row for _, row in sorted(zip(keys, found, strict=True))][:count]
+        return by_queue
+
+    @cached_property
+    def _unadmitted(self) -> frozenset[int]:
+        """The first jobs that wait for admission, of queues where fewer than ``heads`` admitted jobs lack pods on nodes."""
+        queues = self.cluster.snapshot.jobs.queue
+        waiting = np.bincount(queues[self._admitted], minlength=len(self.cluster.snapshot.queues))
+        rows = self._waiting[waiting[queues[self._waiting]] < self.args.heads]
+        rows = np.array([row for found in self._first(rows, self.args.heads).values() for row in found], dtype=np.intp)
+        return frozenset(rows[self._have_waited(rows)].tolist())
 
     def scope(self, task: TaskView) -> Scope:
         """COLUMNS: reservations are compared with the free resources of a node."""
@@ -123,11 +160,18 @@ class Reservation(Plugin[ReservationArguments]):
 
     def cache_key(self, task: TaskView) -> Hashable:
         """The reservations that the task may not use."""
-        return tuple(self._excludes(each, task) for each in self._reservations())
+        table, row = self.cluster.snapshot.tasks, task.row
+        key = (int(table.job[row]), float(table.runtime[row]), bool(table.preemptable[row]))
+        if key not in self._excluded:
+            answer = tuple(self._excludes(each, task) for each in self._reservations())
+            if self._known is None:
+                return answer
+            self._excluded[key] = answer
+        return self._excluded[key]
 
     def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Nodes on which the task would use reserved resources."""
-        if not self._admitted:
+        if not len(self._admitted):
             return ()
         reservations = [each for each in self._reservations() if each.plan and self._excludes(each, task)]
         if not reservations:
@@ -148,7 +192,7 @@ class Reservation(Plugin[ReservationArguments]):
 
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """The reserved rest of the limit of a queue."""
-        if not self._admitted or task.nominated != NONE:
+        if not len(self._admitted) or task.nominated != NONE:
             return None
         for each in self._reservations():
             if each.rejection is not None and queue.row in each.members and self._excludes(each, task):
@@ -163,7 +207,7 @@ class Reservation(Plugin[ReservationArguments]):
         """The reserved nodes or queue, and the expected start if it is certain."""
         if job.row in self._unadmitted:
             return {}
-        own = (each for each in self._reservations() if each.job.row == job.row) if self._admitted else iter(())
+        own = (each for each in self._reservations() if each.job.row == job.row) if len(self._admitted) else iter(())
         reserved = next(own, None)
         if reserved is None:
             return None
@@ -179,6 +223,10 @@ class Reservation(Plugin[ReservationArguments]):
             start = datetime.fromtimestamp(reserved.plan.start, UTC)
             numbers["expected"] = start.strftime("%Y-%m-%dT%H:%M:%SZ")
         return numbers
+
+    def reserves_nodes(self, job: JobView) -> bool | None:
+        """True for jobs with reserved nodes."""
+        return any(each.job.row == job.row and each.plan is not None for each in self._reservations()) or None
 
     # The use of reservations
 
@@ -217,34 +265,42 @@ class Reservation(Plugin[ReservationArguments]):
     # The choice of jobs and nodes
 
     def _reservations(self) -> list[_Reserved]:
-        """Return the reservations by priority and age of their jobs."""
+        """Return the reservations in the order of queues and jobs."""
         if self._known is None:
             self._known = []  # other plugins are asked while these are computed, which must not depend on them
             self._known = self._compute()
+            self._excluded.clear()
         return self._known
 
     def _compute(self) -> list[_Reserved]:
-        jobs = self.cluster.snapshot.jobs
-        order = sorted(
-            (-int(jobs.priority[row]), float(jobs.created[row]), str(jobs.keys[row]), row)
-            for rows in self._admitted.values()
-            for row in rows[: self.args.heads + _TRIES]
-        )
-        free, result = self._free.copy(), []
-        slots = dict.fromkeys(self._admitted, self.args.heads)
-        for *_, row in order:
-            queue = int(jobs.queue[row])
-            reserved = self._reserve(self.cluster.job(row), free) if slots[queue] else None
-            if reserved is None:
-                continue
-            slots[queue] -= 1
-            result.append(reserved)
-            if reserved.plan is not None:
-                free -= reserved.plan.needed
+        queries = self.cluster.queries
+        heads = self._first(self._admitted, self.args.heads + _TRIES)
+        order = sorted((queries.queue_key(self.cluster.queue(queue)), queue) for queue in heads)
+        free, result, is_first = self._free.copy(), list[_Reserved](), True
+        for _, queue in order[:_QUEUES]:
+            slots = self.args.heads
+            rows = np.array(heads[queue], dtype=np.intp)
+            for row, has_waited in zip(rows.tolist(), self._have_waited(rows).tolist(), strict=True):
+                if not slots:
+                    break
+                if not has_waited:
+                    slots -= 1
+                    continue
+                reserved = self._reserve(self.cluster.job(row), free, is_first)
+                if reserved is None:
+                    continue
+                is_first = False
+                slots -= 1
+                result.append(reserved)
+                if reserved.plan is not None:
+                    free -= reserved.plan.needed
         return result
 
-    def _reserve(self, job: JobView, free: Ints) -> _Reserved | None:
-        """Return the reservation of a job; None if none helps, or none is needed."""
+    def _reserve(self, job: JobView, free: Ints, is_first: bool) -> _Reserved | None:
+        """Return the reservation of a job; None if none helps, or none is needed.
+
+        The job of the first queue, and one that is overdue, may exceed the deserved share of its queue.
+        """
         tasks = self._needed(job)
         if not tasks:
             return None
@@ -254,7 +310,7 @@ class Reservation(Plugin[ReservationArguments]):
         reserved = _Reserved(job, tasks[0], tasks=np.array([task.row for task in tasks], dtype=np.intp))
         queries = self.cluster.queries
         for equal in shapes.values():
-            rejection = queries.allocatable(job.queue, equal[0], len(equal))
+            rejection = queries.within_limits(job.queue, equal[0], len(equal))
             is_cluster = rejection is not None and (
                 isinstance(rejection.reason, QuotaMessage) and rejection.reason.gate == Gate.NODES
             )
@@ -272,6 +328,13 @@ class Reservation(Plugin[ReservationArguments]):
         reserved.plan = hold(free + own, parts, self._leaving(reserved), self._now)
         if reserved.plan is None:
             return None
+        if not is_first and not queries.overdue(job):
+            for equal in shapes.values():
+                rejection = queries.within_share(job.queue, equal[0], len(equal))
+                if rejection is not None:
+                    reserved.plan, reserved.rejection, reserved.until = None, rejection, self._now
+                    reserved.members = frozenset({job.queue.row})
+                    return reserved
         reserved.until, reserved.fits = reserved.plan.until, reserved.plan.start <= self._now
         return reserved
 

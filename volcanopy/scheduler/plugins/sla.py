@@ -29,7 +29,7 @@ class SlaArguments(Arguments):
 
 
 class Sla(Plugin[SlaArguments]):
-    """Admit a job whose longest waiting time is over, and reserve the resources it is placed on until all of it fits.
+    """Admit a job whose longest waiting time is over, and reserve resources for it at once.
 
     The time is that of the job's annotation ``volcanopy.io/sla-waiting-time``, else that of the plugin's argument.
     """
@@ -56,6 +56,6 @@ class Sla(Plugin[SlaArguments]):
         """Permit jobs whose longest waiting time is over."""
         return PERMIT if self.cluster.now.timestamp() >= self._deadline(job) else ABSTAIN
 
-    def job_pipelined(self, job: JobView) -> Vote:
-        """Permit jobs whose longest waiting time is over."""
-        return self.job_enqueueable(job)
+    def overdue(self, job: JobView) -> bool | None:
+        """Jobs whose longest waiting time is over."""
+        return True if self.cluster.now.timestamp() >= self._deadline(job) else None

@@ -58,7 +58,7 @@ class Session:
                     self.limits = plugin
         self.hooks = Hooks(tiers)
         self.placement = Placement(self.ledger, self.hooks)
-        self.cluster.queries = _Queries(self.hooks, self.placement, config.actions)
+        self.cluster.queries = _Queries(self)
         self.effects: list[Effect] = []
         self.job_rows: Rows = self.cluster.job_rows()
         """The jobs that take part: those with a pod group, in a queue that exists."""
@@ -298,11 +298,16 @@ class Session:
 class _Queries:
     """The combined answers of all plugins, for plugins: :class:`volcanopy.scheduler.ledger.cluster.PluginQueries`."""
 
-    def __init__(self, hooks: Hooks, placement: Placement, actions: Sequence[str]) -> None:
-        self._hooks = hooks
-        self._preempts = "preempt" in actions
-        self.infeasible_nodes: Callable[[TaskView], Mask] = placement.infeasible_nodes
-        self.allocatable: Callable[[QueueView, TaskView, int], Rejection | None] = hooks.allocatable
+    def __init__(self, session: Session) -> None:
+        hooks = self._hooks = session.hooks
+        self._preempts = "preempt" in session.config.actions
+        self.reclaims = not {"reclaim", "gangreclaim"}.isdisjoint(session.config.actions)
+        self.infeasible_nodes: Callable[[TaskView], Mask] = session.placement.infeasible_nodes
+        self.within_limits: Callable[[QueueView, TaskView, int], Rejection | None] = hooks.within_limits
+        self.within_share: Callable[[QueueView, TaskView, int], Rejection | None] = hooks.within_share
+        self.overdue: Callable[[JobView], bool | None] = hooks.overdue
+        self.queue_key: Callable[[QueueView], tuple[Any, ...]] = session.queue_key
+        self.job_keys: Callable[[Rows], list[tuple[Any, ...]]] = session.keys_of
 
     def preemptable(self, preemptor: TaskView, others: Sequence[TaskView]) -> list[TaskView]:
         """Return those of the other tasks of the queue that the task could preempt; none without the action preempt."""

@@ -10,10 +10,11 @@
    other orders of the tasks (:mod:`.gang_repack`). A job that is not placed is recorded with its rejection or fit error,
    and in a FIFO queue blocks the jobs behind it.
 6. Put the job (while it has tasks left) and the queue back with new sort keys; go on with 3 until no job is left.
+7. Repeat 3 to 6 beyond deserved shares for the jobs that only these rejected: they get what nobody below its share can use.
 """
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,8 @@ import numpy as np
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.actions.allocate.gang_repack import pack
 from volcanopy.scheduler.actions.allocate.job_queues import (
+    Entry,
+    JobQueue,
     PendingJob,
     allowed_count,
     can_start_without,
@@ -31,8 +34,9 @@ from volcanopy.scheduler.actions.allocate.topology_search import place_by_topolo
 from volcanopy.scheduler.actions.nominated_nodes import place_nominated
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.statement import Statement
-from volcanopy.scheduler.ledger.views import QueueView, TaskView
+from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import blocked_by_head
+from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.session.session import Session
 
 
@@ -48,7 +52,17 @@ class Allocate:
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Place what can be placed."""
         place_nominated(session)
-        waiting = job_queues(session)
+        with session.hooks.within_shares():
+            rest = self._place(session, job_queues(session))
+        if rest:
+            self._place(session, _beyond_shares(session, rest), beyond_shares=True)
+
+    def _place(
+        self, session: Session, waiting: Mapping[int, JobQueue], beyond_shares: bool = False
+    ) -> list[PendingJob]:
+        """Place the jobs of these queues; return those that are rejected by deserved shares only."""
+        by_share: list[PendingJob] = []
+        failed = _Failures(session)
         queues = [(session.queue_key(queue), queue) for queue in map(session.cluster.queue, waiting)]
         heapq.heapify(queues)
         nested = any(plugin.hierarchy for tier in session.config.tiers for plugin in tier)
@@ -59,25 +73,85 @@ class Allocate:
                 heapq.heappush(queues, (key, queue))  # placements in other queues of the tree changed its key
                 continue
             jobs = waiting[queue.row]
-            rejection = session.hooks.overused(queue)
+            rejection = None if beyond_shares else session.hooks.overused(queue)
             if rejection is not None:
                 for _, pending in jobs:
                     session.reject(pending.job, rejection)
+                    by_share.append(pending)
                 continue
             pending = jobs.pop()
-            placed = _place_job(session, queue, pending, is_last=not jobs and not queues)
+            if beyond_shares:
+                placed = failed.place(queue, pending, is_last=not jobs and not queues)
+            else:
+                placed = _place_job(session, queue, pending, is_last=not jobs and not queues)
+                if (not placed or not pending.left) and _is_by_share(session, pending.job):
+                    by_share.append(pending)
             if not placed:
                 session.cluster.precedence.pass_over(pending.job.row)
             if not placed and jobs and queue.in_turn and not session.has_submitter_limit(pending.job):
                 reason = blocked_by_head(queue.name, pending.job.key)
                 for _, other in jobs:
-                    session.reject(other.job, Rejection(Gate.QUEUE, reason))
+                    if _is_by_share(session, pending.job):
+                        by_share.append(other)
+                    else:
+                        session.reject(other.job, Rejection(Gate.QUEUE, reason))
                 continue
             if placed and pending.left:
                 jobs.push(session.job_key(pending.job), pending)
             if jobs:
                 key = session.queue_key(queue) if queues else ()  # the order of a single queue does not matter
                 heapq.heappush(queues, (key, queue))
+        return by_share
+
+
+def _is_by_share(session: Session, job: JobView) -> bool:
+    rejection = session.rejections.by_job.get(job.row)
+    return rejection is not None and rejection.gate == Gate.SHARE
+
+
+def _beyond_shares(session: Session, jobs: list[PendingJob]) -> dict[int, JobQueue]:
+    """Return these jobs by queue with their tasks that are still pending."""
+    entries: dict[int, list[Entry]] = {}
+    status = session.ledger.status
+    for pending in jobs:
+        tasks = [task for task in pending.tasks if status[task] == Status.PENDING]
+        if tasks:
+            if len(tasks) < len(pending.tasks) and not session.snapshot.jobs.structured[pending.job.row]:
+                pending.ends = run_ends(session, np.array(tasks, dtype=np.intp))
+            pending.tasks, pending.at = tasks, 0
+            entries.setdefault(pending.job.queue.row, []).append((session.job_key(pending.job), pending))
+    return {queue: JobQueue(found) for queue, found in entries.items()}
+
+
+class _Failures:
+    """The jobs placed beyond shares; one equal to a job that failed is not tried, since free resources only shrink."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._keys: set[Hashable] = set()
+
+    def place(self, queue: QueueView, pending: PendingJob, is_last: bool) -> bool:
+        """Place a job as :func:`_place_job` does; one that gets nothing keeps the reason that it had before."""
+        session, job = self._session, pending.job
+        key = self._key(queue, pending)
+        if key in self._keys:
+            return False
+        before = session.rejections.by_job.get(job.row), session.rejections.placed.get(job.row, 0)
+        session.rejections.clear(job.row)
+        placed = _place_job(session, queue, pending, is_last)
+        if not placed:
+            self._keys.add(key)
+            if before[0] is not None:
+                session.rejections.clear(job.row)
+                session.rejections.add(job.row, before[0], before[1])
+        return placed
+
+    def _key(self, queue: QueueView, pending: PendingJob) -> Hashable:
+        session, job = self._session, pending.job
+        if not pending.is_single:
+            return job.row
+        limits = None if session.limits is None else session.limits.limit_class(job.row)
+        return (queue.row, limits, session.hooks.cache_key(TaskView(session.ledger, pending.tasks[0])), job.tally)
 
 
 def _place_job(session: Session, queue: QueueView, pending: PendingJob, is_last: bool) -> bool:

@@ -178,6 +178,9 @@ def allowed_count(session: Session, queue: QueueView, task: TaskView, count: int
         else:
             most = middle
     if not least and task.job is not None:
+        single = allocatable(queue, task, 1)  # fewer may be rejected by another gate: the share instead of a limit
+        if single is not None and single.gate != rejection.gate:
+            rejection = single
         session.reject(task.job, rejection, placed)
     return least
 

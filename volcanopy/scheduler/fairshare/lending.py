@@ -1,0 +1,98 @@
+"""Lending: what queues may be allocated beyond their deserved shares.
+
+1. A queue below its share claims the rest of it for its waiting jobs, admitted or not: for those that fit into the rest, and
+   at most what is free on nodes that their pods may use. If pods can be reclaimed, it claims the rest for larger jobs as well:
+   otherwise what is lent would be reclaimed as soon as its share covers the job.
+2. Other queues may be allocated the free resources that nobody claims.
+"""
+
+from functools import cached_property
+
+import numpy as np
+
+from volcanopy.scheduler.fairshare.queue_demand import held_queues
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.model.resources import Ints, Rows
+from volcanopy.scheduler.model.task_status import READY, Status
+
+_SHAPES = 32
+"""For so many different pods the usable nodes are computed; the others count as if they could use all nodes."""
+
+
+class Lending:
+    """The claims of queues below their deserved shares; computed at first use, when they have been allocated what fits."""
+
+    def __init__(self, cluster: Cluster, deserved: Ints) -> None:
+        """``deserved`` (R, Q) is the share of each queue's own jobs."""
+        self._cluster, self._deserved = cluster, deserved
+        self._pods = cluster.axis.index["pods"]
+
+    def lends(self, queue: int, request: Ints) -> bool:
+        """Return whether an (R,) request of a queue leaves what the other queues claim."""
+        others = self._sum - self._claims[:, queue]
+        requested = (request > 0) & (others > 0)
+        requested[self._pods] = False
+        if not requested.any():
+            return True
+        return bool((self._free[requested] - request[requested] >= others[requested]).all())
+
+    @property
+    def _free(self) -> Ints:
+        """(R,): what is free, or will be when terminating pods are gone."""
+        free: Ints = np.maximum(self._cluster.ledger.future, 0).sum(axis=1)
+        return free
+
+    @cached_property
+    def _sum(self) -> Ints:
+        total: Ints = self._claims.sum(axis=1)
+        return total
+
+    @cached_property
+    def _claims(self) -> Ints:
+        """(R, Q): the claims."""
+        cluster, ledger = self._cluster, self._cluster.ledger
+        jobs, queues = cluster.snapshot.jobs, cluster.snapshot.queues
+        rows = cluster.job_rows()
+        has_pending = ledger.job_counts[Status.PENDING, rows] > 0
+        unmade = (jobs.phase[rows] == "Pending") | (jobs.phase[rows] == "Inqueue")  # it may have no pods yet
+        waits = (has_pending | unmade) & ~cluster.snapshot.too_large[rows]
+        rows = rows[waits & (queues.is_open & ~held_queues(queues))[jobs.queue[rows]]]
+        room = np.maximum(self._deserved - ledger.queue_allocated, 0)
+        allocated = ledger.job_allocated[:, rows]
+        pending = jobs.allocated.values[:, rows] + jobs.pending.values[:, rows] - cluster.snapshot.gated[:, rows]
+        pending = np.maximum(pending - allocated, 0)
+        ready = ledger.job_counts[np.flatnonzero(READY)][:, rows].sum(axis=0) >= jobs.min_available[rows]
+        minimum = np.maximum(jobs.min_resources.values[:, rows] - allocated, 0)
+        lacking = np.where(~ready & jobs.has_min_resources[rows], minimum, pending)
+        fits = lacking <= room[:, jobs.queue[rows]]
+        fits[self._pods] = True
+        can_use = fits.all(axis=0) | ready  # a job above its minimum grows pod by pod
+        if cluster.queries.reclaims:  # what is lent would be reclaimed at once
+            can_use[:] = True
+        rows, lacking = rows[can_use], lacking[:, can_use]
+        amounts = np.zeros_like(jobs.min_resources.values)
+        amounts[:, rows] = lacking
+        claims: Ints = np.minimum(self._usable(amounts, rows), room)
+        return claims
+
+    def _usable(self, amounts: Ints, rows: Rows) -> Ints:
+        """(R, Q): the sums of these jobs' amounts by queue, those of pods of one shape at most what is free on their nodes."""
+        cluster = self._cluster
+        tasks, future = cluster.snapshot.tasks, np.maximum(cluster.ledger.future, 0)
+        groups: dict[tuple[int, int], list[int]] = {}
+        first: dict[int, int] = {}
+        for row in rows.tolist():
+            pending = cluster.job(row).tasks(Status.PENDING)
+            shape = int(tasks.shape[pending[0]]) if len(pending) else -1
+            if shape >= 0 and shape not in first and len(first) < _SHAPES:
+                first[shape] = int(pending[0])
+            groups.setdefault((int(cluster.snapshot.jobs.queue[row]), shape if shape in first else -1), []).append(row)
+        free = {
+            shape: future[:, ~cluster.queries.infeasible_nodes(cluster.task(task))].sum(axis=1)
+            for shape, task in first.items()
+        }
+        sums = np.zeros((len(amounts), len(cluster.snapshot.queues)), dtype=np.int64)
+        for (queue, shape), members in groups.items():
+            claimed = amounts[:, members].sum(axis=1)
+            sums[:, queue] += np.minimum(claimed, free[shape]) if shape in free else claimed
+        return sums
