@@ -102,7 +102,7 @@ class _Precedence:
 
     @cached_property
     def _lacking(self) -> Ints:
-        """(R, Q): what admitted jobs lack; where pods can be reclaimed, without those for which that was tried in vain."""
+        """(R, Q): what admitted jobs lack; where pods can be reclaimed, without those for which that was tried without effect."""
         actions, cluster = self._session.config.actions, self._session.cluster
         return outstanding(cluster) if {"reclaim", "gangreclaim"} & set(actions) else lacking(cluster)
 

@@ -50,7 +50,7 @@ def user_credits(snapshot: Snapshot, queue: int) -> dict[str, float]:
 
 
 def due(snapshot: Snapshot, deserved: Ints) -> Floats:
-    """(R, Q): what queues are due beside their ``deserved`` amounts (negative: what they owe), to be paid back over ``PAYBACK``.
+    """(R, Q): what queues get beside their ``deserved`` amounts (negative: what they give), paid back over ``PAYBACK``.
 
     It is at most the deserved amount itself, so that no queue gets everything or nothing for its past.
     """

@@ -3,7 +3,7 @@
 1. A queue below its share claims the rest of it for its waiting jobs, admitted or not: for those that fit into the rest, and
    at most what is free on nodes that their pods may use. If pods can be reclaimed, it claims the rest for larger jobs as well:
    otherwise what is lent would be reclaimed as soon as its share covers the job.
-2. Other queues may be allocated the free resources that nobody claims.
+2. Other queues may be allocated the free resources that no claim covers.
 """
 
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""Whole gangs as victims of reclaim: a gang that a victim breaks is evicted whole, also beyond the share of its queue.
+"""Whole gangs as victims of reclaim: a gang that a victim breaks is evicted whole, even if its queue falls below its share.
 
 Pods cannot be taken from a gang one by one down to the deserved share of its queue: the rest would run without purpose. Its
 eviction is allowed if it makes the shares fairer: the queue that loses the gang then lacks less of its deserved share than

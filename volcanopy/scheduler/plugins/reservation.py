@@ -123,13 +123,13 @@ class Reservation(Plugin[ReservationArguments]):
         """(M,): the jobs that have waited as long as it takes to get a reservation, or that are overdue."""
         jobs, total = self.cluster.snapshot.jobs, self.cluster.snapshot.total
         if self.args.after:
-            patience = (pod_fields.duration(self.args.after) or timedelta(0)).total_seconds()
+            delay = (pod_fields.duration(self.args.after) or timedelta(0)).total_seconds()
         else:
             request = np.maximum(jobs.min_resources.values[:, rows], jobs.pending.values[:, rows])
             parts = np.divide(request, total[:, None], out=np.zeros(request.shape), where=total[:, None] > 0)
             parts[self.cluster.axis.index["pods"]] = 0.0
-            patience = np.minimum(parts.max(axis=0), 1.0) * _LONGEST
-        waited: Mask = self._now - jobs.created[rows] >= patience
+            delay = np.minimum(parts.max(axis=0), 1.0) * _LONGEST
+        waited: Mask = self._now - jobs.created[rows] >= delay
         return waited | np.array([self._is_overdue(row) for row in rows.tolist()], dtype=np.bool_)
 
     def _is_overdue(self, row: int) -> bool:
@@ -140,9 +140,9 @@ class Reservation(Plugin[ReservationArguments]):
         by_queue: dict[int, list[int]] = {}
         for row in rows.tolist():
             by_queue.setdefault(int(self.cluster.snapshot.jobs.queue[row]), []).append(row)
-        for queue, found in by_queue.items():
-            keys = self.cluster.queries.job_keys(np.array(found, dtype=np.intp))
-            by_queue[queue] = [row for _, row in sorted(zip(keys, found, strict=True))][:count]
+        for queue, jobs_of_queue in by_queue.items():
+            keys = self.cluster.queries.job_keys(np.array(jobs_of_queue, dtype=np.intp))
+            by_queue[queue] = [row for _, row in sorted(zip(keys, jobs_of_queue, strict=True))][:count]
         return by_queue
 
     @cached_property
@@ -151,7 +151,7 @@ class Reservation(Plugin[ReservationArguments]):
         queues = self.cluster.snapshot.jobs.queue
         waiting = np.bincount(queues[self._admitted], minlength=len(self.cluster.snapshot.queues))
         rows = self._waiting[waiting[queues[self._waiting]] < self.args.heads]
-        rows = np.array([row for found in self._first(rows, self.args.heads).values() for row in found], dtype=np.intp)
+        rows = np.array([row for heads in self._first(rows, self.args.heads).values() for row in heads], dtype=np.intp)
         return frozenset(rows[self._have_waited(rows)].tolist())
 
     def scope(self, task: TaskView) -> Scope:

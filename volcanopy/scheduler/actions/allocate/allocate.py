@@ -10,7 +10,7 @@
    other orders of the tasks (:mod:`.gang_repack`). A job that is not placed is recorded with its rejection or fit error,
    and in a FIFO queue blocks the jobs behind it.
 6. Put the job (while it has tasks left) and the queue back with new sort keys; go on with 3 until no job is left.
-7. Repeat 3 to 6 beyond deserved shares for the jobs that only these rejected: they get what nobody below its share can use.
+7. Repeat 3 to 6 beyond deserved shares for the jobs that only these rejected: they get what no queue below its share can use.
 """
 
 import heapq
@@ -120,7 +120,7 @@ def _beyond_shares(session: Session, jobs: list[PendingJob]) -> dict[int, JobQue
                 pending.ends = run_ends(session, np.array(tasks, dtype=np.intp))
             pending.tasks, pending.at = tasks, 0
             entries.setdefault(pending.job.queue.row, []).append((session.job_key(pending.job), pending))
-    return {queue: JobQueue(found) for queue, found in entries.items()}
+    return {queue: JobQueue(jobs) for queue, jobs in entries.items()}
 
 
 class _Failures:

@@ -1,9 +1,9 @@
-"""Rules of the evicting actions: which jobs may ask for evictions, whose tasks are candidates, and in which order.
+"""Rules of the evicting actions: which jobs may evict, whose tasks are candidates, and in which order.
 
 Two families of actions have one rule within a queue and one between queues each: ``preempt`` and ``reclaim``, and
-``gangpreempt`` and ``gangreclaim``. If both actions of a family are configured, a job searches with both rules at once: what
-its queue deserves is reclaimed first, and jobs of its own queue are evicted for the rest. A job that was preempted where its
-queue could reclaim would reclaim in the next cycle: two evictions where one does.
+``gangpreempt`` and ``gangreclaim``. If both actions of a family are configured, a job searches with both rules at once: the
+deserved share of its queue is reclaimed first, and jobs of its own queue are evicted for the rest. A job that was preempted
+where its queue could reclaim would reclaim in the next cycle: two evictions where one does.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -95,7 +95,7 @@ def within_queue(session: Session, costs: EvictionCosts, queue: QueueView) -> Ru
 def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
     """Of ``reclaim``: running tasks of other queues that are reclaimable, for jobs within the share of their queue.
 
-    Jobs above their minimum ask as well: what a queue deserves it gets back for any of its pods. Tasks with a higher seen
+    Jobs above their minimum are included: the deserved share of a queue is for any of its pods. Tasks with a higher seen
     priority than the reclaimer's job are no candidates, nor are tasks that started again within :data:`COOLDOWN` of an
     eviction: two queues must not evict a job again and again. Queues lose tasks in the order of
     their ranks as victims.
@@ -143,7 +143,7 @@ def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> 
 
 
 def gangs_within_queue(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
-    """Of ``gangpreempt``: tasks of jobs of lower priority in the same queue, unless their pod group says otherwise."""
+    """Of ``gangpreempt``: tasks of jobs of lower priority in the same queue, unless their pod group specifies otherwise."""
     rule = _for_gangs(session, within_queue(session, costs, queue), across_queues=False)
     priority, owner = session.snapshot.jobs.priority, session.snapshot.tasks.job
 
@@ -160,7 +160,7 @@ def gangs_within_queue(session: Session, costs: EvictionCosts, queue: QueueView)
 
 
 def gangs_between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
-    """Of ``gangreclaim``: as of ``reclaim``, unless the pod group of the victim says otherwise."""
+    """Of ``gangreclaim``: as of ``reclaim``, unless the pod group of the victim specifies otherwise."""
     rule = _for_gangs(session, between_queues(session, costs, queue), across_queues=True)
     return replace(rule, reason="gangreclaim")
 

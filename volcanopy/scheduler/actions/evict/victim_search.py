@@ -259,13 +259,13 @@ class VictimSearch:
                 break
         needed = evicted[-1:]
         for number in reversed(evicted[:-1]) if fits else ():
-            mark_one = self._statement.checkpoint()
+            checkpoint = self._statement.checkpoint()
             if (missing + freed[number, dims] <= 0).all() and not self._is_part_of_broken_gang(bundles[number]):
                 self._restore(bundles[number])
                 if self._fits(task, node):
                     missing = missing + freed[number, dims]
                     continue
-                self._statement.rollback(mark_one)
+                self._statement.rollback(checkpoint)
             needed.append(number)
         self._statement.rollback(mark)
         if not fits:

@@ -16,7 +16,7 @@ def evict_for_waiting_jobs(session: Session, action: str, arguments: GangArgumen
 
     1. Place nominated tasks.
     2. For each job that cannot start, in order, evict for its minimum, whole or not at all.
-    3. For each job whose minimum runs, in order, evict for its other tasks, as many as a rule allows it to ask for. What
+    3. For each job whose minimum runs, in order, evict for its other tasks, as many as a rule allows. What
        was evicted for the minimum may suffice for them: they are for a later cycle.
     """
     place_nominated(session)
