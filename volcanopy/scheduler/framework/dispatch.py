@@ -4,7 +4,6 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.combine import RULES, Tiers, intersect, lexicographic
 from volcanopy.scheduler.framework.plugin import (
     HOOKS,
@@ -83,6 +82,8 @@ class Hooks:
         """As ``allocatable``, without regard to deserved shares."""
         self.allocatable = self._allocatable
         self._beyond = True
+        self.rejected_by_share = set[int]()
+        """The jobs of which tasks were rejected by ``within_share`` since :meth:`within_shares` began."""
         self.admission_order: Callable[[QueueView], tuple[Any, ...]] = lexicographic(_admission_orders(installed))
         self._pipelined = tuple(method for tier in _answering(installed, "job_pipelined") for method in tier)
         self._of_nodes = tuple(
@@ -106,16 +107,23 @@ class Hooks:
     def within_shares(self) -> Iterator[None]:
         """Do not allow in ``allocatable`` what exceeds deserved shares, for a while; else what others claim is not allowed."""
         self._beyond = False
+        self.rejected_by_share.clear()
         try:
             yield
         finally:
             self._beyond = True
 
     def _allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-        rejection = self.within_limits(queue, task, count) or self.within_share(queue, task, count)
-        if rejection is None or rejection.gate != Gate.SHARE or not self._beyond:
+        rejection = self.within_limits(queue, task, count)
+        if rejection is not None:
             return rejection
-        job = task.job
+        rejection, job = self.within_share(queue, task, count), task.job
+        if rejection is None:
+            return None
+        if not self._beyond:
+            if job is not None:
+                self.rejected_by_share.add(job.row)
+            return rejection
         return None if job is not None and self.reserves_nodes(job) else self.beyond_share(queue, task, count)
 
     def job_keys(self, jobs: Rows) -> list[tuple[Any, ...]]:

@@ -15,6 +15,7 @@
 
 import heapq
 from collections.abc import Hashable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,7 +35,7 @@ from volcanopy.scheduler.actions.allocate.topology_search import place_by_topolo
 from volcanopy.scheduler.actions.nominated_nodes import place_nominated
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.statement import Statement
-from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.ledger.views import QueueView, TaskView
 from volcanopy.scheduler.model.messages import blocked_by_head
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.session.session import Session
@@ -80,33 +81,30 @@ class Allocate:
                     by_share.append(pending)
                 continue
             pending = jobs.pop()
-            if beyond_shares:
-                placed = failed.place(queue, pending, is_last=not jobs and not queues)
-            else:
-                placed = _place_job(session, queue, pending, is_last=not jobs and not queues)
-                if (not placed or not pending.left) and _is_by_share(session, pending.job):
-                    by_share.append(pending)
+            is_last, tasks = not jobs and not queues, pending.tasks
+            place = failed.place if beyond_shares else partial(_place_job, session)
+            placed = place(queue, pending, is_last)
+            again = placed and bool(pending.left)
+            rejected = not beyond_shares and not again and pending.job.row in session.hooks.rejected_by_share
+            if rejected:
+                pending.tasks = tasks
+                by_share.append(pending)
             if not placed:
                 session.cluster.precedence.pass_over(pending.job.row)
             if not placed and jobs and queue.in_turn and not session.has_submitter_limit(pending.job):
                 reason = blocked_by_head(queue.name, pending.job.key)
                 for _, other in jobs:
-                    if _is_by_share(session, pending.job):
+                    if rejected:
                         by_share.append(other)
                     else:
                         session.reject(other.job, Rejection(Gate.QUEUE, reason))
                 continue
-            if placed and pending.left:
+            if again:
                 jobs.push(session.job_key(pending.job), pending)
             if jobs:
                 key = session.queue_key(queue) if queues else ()  # the order of a single queue does not matter
                 heapq.heappush(queues, (key, queue))
         return by_share
-
-
-def _is_by_share(session: Session, job: JobView) -> bool:
-    rejection = session.rejections.by_job.get(job.row)
-    return rejection is not None and rejection.gate == Gate.SHARE
 
 
 def _beyond_shares(session: Session, jobs: list[PendingJob]) -> dict[int, JobQueue]:
@@ -116,7 +114,7 @@ def _beyond_shares(session: Session, jobs: list[PendingJob]) -> dict[int, JobQue
     for pending in jobs:
         tasks = [task for task in pending.tasks if status[task] == Status.PENDING]
         if tasks:
-            if len(tasks) < len(pending.tasks) and not session.snapshot.jobs.structured[pending.job.row]:
+            if not session.snapshot.jobs.structured[pending.job.row]:
                 pending.ends = run_ends(session, np.array(tasks, dtype=np.intp))
             pending.tasks, pending.at = tasks, 0
             entries.setdefault(pending.job.queue.row, []).append((session.job_key(pending.job), pending))
