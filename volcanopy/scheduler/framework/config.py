@@ -90,9 +90,10 @@ def parse(text: str, registry: Registry) -> SchedulerConfig:
     tiers = document.get("tiers") or []
     if not isinstance(tiers, list):
         raise ConfigError("tiers: must be a list of tiers, each with a list of plugins")
+    configured = tuple(_tier(f"tiers[{number}]", tier, registry) for number, tier in enumerate(tiers))
     config = SchedulerConfig(
         actions=actions,
-        tiers=tuple(_tier(f"tiers[{number}]", tier, registry) for number, tier in enumerate(tiers)),
+        tiers=_with_reservations_of_sla(configured, registry),
         action_arguments=_action_arguments(document.get("configurations") or [], registry),
         metrics=_metrics(document.get("metrics")),
     )
@@ -122,6 +123,17 @@ def _tier(path: str, tier: Any, registry: Registry) -> tuple[PluginConfig, ...]:
     return tuple(
         _plugin(f"{path}.plugins[{number}]", entry, registry) for number, entry in enumerate(tier.get("plugins") or [])
     )
+
+
+def _with_reservations_of_sla(
+    tiers: tuple[tuple[PluginConfig, ...], ...], registry: Registry
+) -> tuple[tuple[PluginConfig, ...], ...]:
+    """Return the tiers with reservations for overdue jobs, where the file lists sla and not reservation."""
+    listed = {plugin.name for tier in tiers for plugin in tier}
+    plugin = registry.plugins.get("reservation")
+    if plugin is None or "sla" not in listed or "reservation" in listed:
+        return tiers
+    return (*tiers, (PluginConfig(plugin, plugin.arguments.model_validate({"after": "overdue"})),))
 
 
 def _plugin(path: str, entry: Any, registry: Registry) -> PluginConfig:

@@ -1,5 +1,6 @@
 """reservation: reserve nodes for jobs that have waited long, and backfill them until the jobs fit."""
 
+import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -39,7 +40,8 @@ class ReservationArguments(Arguments):
     )
     after: str = Field(
         "",
-        description="The time from the creation of a job to its reservation, or never. By default it follows from the size "
+        description="The time from the creation of a job to its reservation, never, or overdue: only for jobs whose waiting time "
+        "by sla is over. By default it follows from the size "
         "of the job: 10 minutes for one as large as the cluster, in proportion for others.",
     )
     heads: int = Field(1, ge=1, description="The number of jobs of a queue with reservations.")
@@ -55,7 +57,7 @@ class ReservationArguments(Arguments):
     @field_validator("after", "assumed")
     @classmethod
     def _is_a_duration(cls, text: str, info: ValidationInfo) -> str:
-        known = ("0s", "", "never") if info.field_name == "after" else ("0s",)
+        known = ("0s", "", "never", "overdue") if info.field_name == "after" else ("0s",)
         if text not in known and pod_fields.duration(text) is None:
             raise ValueError("must be a duration such as 10m or 1h30m")
         return text
@@ -122,7 +124,9 @@ class Reservation(Plugin[ReservationArguments]):
     def _have_waited(self, rows: Rows) -> Mask:
         """(M,): the jobs that have waited as long as it takes to get a reservation, or that are overdue."""
         jobs, total = self.cluster.snapshot.jobs, self.cluster.snapshot.total
-        if self.args.after:
+        if self.args.after == "overdue":
+            delay = math.inf
+        elif self.args.after:
             delay = (pod_fields.duration(self.args.after) or timedelta(0)).total_seconds()
         else:
             request = np.maximum(jobs.min_resources.values[:, rows], jobs.pending.values[:, rows])
