@@ -62,5 +62,5 @@ def test_an_unusable_certificate_is_reported(tmp_path: Path) -> None:
     user = {"client-certificate-data": encoded(b"nonsense"), "client-key-data": encoded(b"nonsense")}
     with pytest.raises(NoCluster, match="unusable certificate"):
         load(tmp_path, config(user, server="https://x"))
-    with pytest.raises(NoCluster, match=r"File does not exist: .*gone\.crt"):
+    with pytest.raises(NoCluster, match=r"client-certificate .*gone\.crt"):
         load(tmp_path, config({"client-certificate": "gone.crt"}, server="https://x"))

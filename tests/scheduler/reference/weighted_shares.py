@@ -18,13 +18,13 @@ class QueueNode:
 
     @property
     def requests(self) -> int:
-        """The requests of the queue and its descendants."""
-        return self.asks + sum(child.requests for child in self.below)
+        """The requests of the queue and its descendants, of each descendant at least its guarantee."""
+        return self.asks + sum(max(child.requests, child.guarantee) for child in self.below)
 
     @property
     def is_busy(self) -> bool:
         """Whether there are jobs."""
-        return self.requests > 0
+        return self.asks > 0 or any(child.is_busy for child in self.below)
 
 
 def shares_of(
