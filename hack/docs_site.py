@@ -13,6 +13,7 @@ HOME = {"README.md": "index.md"}
 """Files of the repository that have another path in the site."""
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE")
 _LINK = re.compile(r"(?<!!)(?P<text>\[[^\]\n]*\])\((?P<target>[^()\s#]+)(?P<anchor>#[^()\s]*)?\)")
+_FENCE_OPTIONS = re.compile(r"^( *```\w+) [\w ]+$", re.MULTILINE)
 _FENCE = re.compile(r"(^ *```.*?^ *```$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 
 
@@ -30,7 +31,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Return the page with links that hold in the site instead of the repository."""
     source = Path(page.file.abs_src_path or "").relative_to(ROOT).as_posix()
-    parts = _FENCE.split(markdown)
+    # What follows the language is for the tests of the pages; the renderer does not know it.
+    parts = _FENCE.split(_FENCE_OPTIONS.sub(r"\1", markdown))
     parts[::2] = [_LINK.sub(lambda link: _site_link(link, source, page.file.src_uri), part) for part in parts[::2]]
     return "".join(parts)
 
