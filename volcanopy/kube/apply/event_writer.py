@@ -7,9 +7,6 @@ about one object become one Event with a count, and an object with too many even
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
-import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -18,6 +15,7 @@ from typing import Literal, NamedTuple, Self
 
 from msgspec import Struct
 
+from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, ApiError, KubeError, NoAnswer, NotFound
 from volcanopy.kube.client.kinds import Json
@@ -112,14 +110,14 @@ class EventRecorder:
         capacity: int = 4096,
         writers: int = 4,
         rng: Random | None = None,
-        clock: Clock = time.monotonic,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Clock = machine.monotonic,
+        now: Callable[[], datetime] = machine.utc_now,
     ) -> None:
         self.counters = RecorderCounters()
         self._client, self._component = client, component
-        self._instance = instance or f"{component}-{socket.gethostname()}"[:128]
+        self._instance = instance or f"{component}-{machine.host()}"[:128]
         self._burst, self._refill, self._limit, self._capacity = float(burst), refill, queue, capacity
-        self._rng, self._clock, self._now = rng or Random(os.urandom(16)), clock, now
+        self._rng, self._clock, self._now = rng or machine.new_random(), clock, now
         self._writer_count = writers
         self._entries: OrderedDict[_EventKey, _Entry] = OrderedDict()
         self._buckets: OrderedDict[tuple[str, str, str, str], _Bucket] = OrderedDict()

@@ -15,11 +15,12 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from random import Random
 from typing import Any
 
 from volcanopy.api import core
+from volcanopy.kube import machine
 from volcanopy.kube.apply.claim_writer import ClaimProgress, ClaimWriter
 from volcanopy.kube.apply.event_writer import EventRecorder, EventType, ObjectReference
 from volcanopy.kube.apply.write_queue import DelayedWrites, KeyLocks
@@ -57,7 +58,7 @@ class WriterContext:
     bind_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(64))
     write_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(16))
     rng: Random = field(default_factory=Random)
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    now: Callable[[], datetime] = machine.utc_now
 
     def record_event(self, item: core.Pod | core.PodGroup, event_type: EventType, reason: str, message: str) -> None:
         """Record an event of an object."""

@@ -1,15 +1,16 @@
 """Notifications of changes: one signal for any change of the cluster state, and events for changes of single objects."""
 
 import asyncio
-import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
+
+from volcanopy.kube import machine
 
 
 class ChangeSignal:
     """Set when a scheduling cycle may have something to do; ``since`` is the time of the first change since then."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = machine.monotonic) -> None:
         self.since: float | None = None
         self._clock = clock
         self._event = asyncio.Event()

@@ -6,11 +6,10 @@ Without such a kind the scheduler works without its objects; a kind that appears
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
-from random import Random
 from typing import Generic, TypeVar
 
+from volcanopy.kube import machine
 from volcanopy.kube.cache.followed_kinds import OLDER
 from volcanopy.kube.cache.watch import Change, Reflector
 from volcanopy.kube.client.api_client import Client
@@ -73,12 +72,12 @@ class OptionalReflector(Generic[T]):
             self.synced.set()
 
     async def _discover(self) -> Kind[T] | None:
-        backoff = Backoff(Random(), 0.2, AFTER_OUTAGE)
+        backoff = Backoff(machine.new_random(), 0.2, AFTER_OUTAGE)
         while True:
             try:
                 kind = await self._served()
             except KubeError as fault:
-                self._fault, self._faulty_since = str(fault), self._faulty_since or time.monotonic()
+                self._fault, self._faulty_since = str(fault), self._faulty_since or machine.monotonic()
                 log.warning("discovery failed", kind=self.kind.plural, error=str(fault))
                 await self._sleep(backoff.next())
             else:

@@ -18,11 +18,11 @@ Objects are identified by any hashable value that contains the uid. Versions are
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
+from volcanopy.kube import machine
 from volcanopy.kube.metrics import registry
 
 REMEMBERED_DELETIONS = 20_000
@@ -38,7 +38,7 @@ class _Write(NamedTuple):
 class WriteTracker:
     """The versions that responses have shown and watches have not. ``clock`` returns seconds (for the lag metric)."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = machine.monotonic) -> None:
         self._clock = clock
         self._expected: dict[Hashable, _Write] = {}
         self._deleted: OrderedDict[Hashable, None] = OrderedDict()

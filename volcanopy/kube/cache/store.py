@@ -10,7 +10,6 @@ All methods run on the event loop without waiting.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
@@ -19,6 +18,7 @@ from msgspec.structs import replace
 
 from volcanopy.api import core, names, topology_read
 from volcanopy.api.builtin import storage
+from volcanopy.kube import machine
 from volcanopy.kube.cache import statuses
 from volcanopy.kube.cache.followed_kinds import OPTIONAL, POD_GROUPS, PODS, QUEUES, REQUIRED, SUPPLIES, slimming
 from volcanopy.kube.cache.notifications import ChangeSignal, ChangeWaiters
@@ -54,7 +54,7 @@ class Store:
         *,
         scheduler_names: Iterable[str] = (names.SCHEDULER,),
         default_queue: str = names.DEFAULT_QUEUE,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = machine.monotonic,
     ) -> None:
         self.state = State(scheduler_names, default_queue)
         self.quarantine = Quarantine(self.state)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import enum
-import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from random import Random
@@ -23,6 +22,7 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
+from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import PAGE, Client
 from volcanopy.kube.client.backoff import AFTER_OUTAGE, Backoff
 from volcanopy.kube.client.errors import ApiError, Gone, Invalid, KubeError, NoAnswer, Status, Unreadable, from_status
@@ -102,7 +102,7 @@ class Reflector(Generic[T]):
         stall: float = 90.0,
         rng: Random | None = None,
         sleep: Sleep = asyncio.sleep,
-        clock: Clock = time.monotonic,
+        clock: Clock = machine.monotonic,
     ) -> None:
         self.kind = kind
         self.objects: dict[str, T] = {}
@@ -122,7 +122,7 @@ class Reflector(Generic[T]):
         self._labels, self._fields = label_selector, field_selector
         self._transform, self._page = transform, page
         self._watch_timeout, self._stall = watch_timeout, stall
-        self._rng, self._sleep, self._clock = rng or Random(), sleep, clock
+        self._rng, self._sleep, self._clock = rng or machine.new_random(), sleep, clock
         self._identify = kind.identify
         self._seen = 0
         self._progress = False

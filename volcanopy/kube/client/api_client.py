@@ -27,7 +27,6 @@ from __future__ import annotations
 import asyncio
 import builtins
 import enum
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from random import Random
@@ -37,6 +36,7 @@ import aiohttp
 import msgspec
 from msgspec import Raw, Struct
 
+from volcanopy.kube import machine
 from volcanopy.kube.client.backoff import Backoff
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.decoding import Listing, read_object, read_page
@@ -91,7 +91,7 @@ class Client:
         fence: Fence | None = None,
         rng: Random | None = None,
         sleep: Sleep = asyncio.sleep,
-        clock: Clock = time.monotonic,
+        clock: Clock = machine.monotonic,
         on_warning: Callable[[str], None] | None = None,
     ) -> None:
         """``on_warning`` is called with each warning of the server for a request that writes."""
@@ -100,7 +100,7 @@ class Client:
         self._transport = Transport(
             connection,
             connections=connections,
-            rng=rng or Random(),
+            rng=rng or machine.new_random(),
             sleep=sleep,
             clock=clock,
             fence=fence,

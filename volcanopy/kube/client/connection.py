@@ -9,7 +9,6 @@ import asyncio
 import copy
 import os
 import ssl
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from volcanopy.kube import machine
 from volcanopy.kube.client.errors import NoAnswer, NoCluster, describe
 from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.client.request_counts import RequestCounts
@@ -87,7 +87,7 @@ class RenewedCredentials(Credentials):
         read: Callable[[], Grant],
         grant: Grant,
         context: ssl.SSLContext | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = machine.epoch,
     ) -> None:
         super().__init__()
         self._read, self.context, self._clock = read, context, clock

@@ -20,15 +20,12 @@ process starts from the cluster state.
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
-import sys
-import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NoReturn, Protocol, TypeVar
 
+from volcanopy.kube import machine
 from volcanopy.kube.client.errors import KubeError, describe
 from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.client.transport import Clock, Sleep
@@ -109,12 +106,7 @@ class AlwaysLeader:
 
 def new_identity() -> str:
     """Return a unique identity of this process; a restarted container keeps its host name, hence the random suffix."""
-    return f"{socket.gethostname()}_{os.urandom(4).hex()}"
-
-
-def steady_clock() -> float:
-    """Return seconds of a clock that continues while the machine sleeps, where the system has one."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()
+    return f"{machine.host()}_{machine.token()}"
 
 
 class Elector:
@@ -126,9 +118,9 @@ class Elector:
         identity: str,
         terms: Terms | None = None,
         *,
-        clock: Clock = steady_clock,
+        clock: Clock = machine.boottime,
         sleep: Sleep = asyncio.sleep,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Callable[[], datetime] = machine.utc_now,
     ) -> None:
         self.identity, self.terms = identity, terms or Terms()
         self._lock, self._clock, self._sleep, self._now = lock, clock, sleep, now

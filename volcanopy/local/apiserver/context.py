@@ -16,7 +16,15 @@ from volcanopy.local.apiserver.store.object_store import Body, Bucket, Store
 LogSource = Callable[[Body, str, Mapping[str, str]], "bytes | AsyncIterator[bytes]"]
 """Given a pod, a container's name and the query of the log request: the text, or pieces of it as they come."""
 
+Clock = Callable[[], datetime]
+"""The time, with a time zone."""
+
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+
+
+def utc_now() -> datetime:
+    """The time of this machine."""
+    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +134,13 @@ class Context:
     """The parts of a running server."""
 
     def __init__(
-        self, store: Store, registry: Registry, log_source: LogSource, service_addresses: Mapping[str, str]
+        self,
+        store: Store,
+        registry: Registry,
+        log_source: LogSource,
+        service_addresses: Mapping[str, str],
+        clock: Clock,
+        rng: Random,
     ) -> None:
         self.store = store
         self.registry = registry
@@ -141,13 +155,13 @@ class Context:
         self.bookmark_seconds = 60.0
         self.default_scheduler = ""
         """The scheduler of pods that name none, or `default-scheduler`; empty where a default-scheduler runs."""
-        self._dice = Random()
+        self._clock, self.rng = clock, rng
         self._second = 0
         self._stamp = ""
 
     def now(self) -> str:
         """The time as metadata carries it: whole seconds, UTC."""
-        moment = datetime.now(UTC)
+        moment = self._clock()
         second = int(moment.timestamp())
         if second != self._second:
             self._second = second
@@ -156,13 +170,13 @@ class Context:
 
     def fresh_uid(self) -> str:
         """A new object's uid."""
-        bits = "%032x" % self._dice.getrandbits(128)  # noqa: UP031 - the quickest form, on the hottest path
+        bits = "%032x" % self.rng.getrandbits(128)  # noqa: UP031 - the quickest form, on the hottest path
         return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-a{bits[17:20]}-{bits[20:]}"
 
     def fresh_name(self, prefix: str, names: Mapping[str, Any]) -> str:
         """A generated name that no object has yet."""
         while True:
-            name = prefix[:58] + "".join(self._dice.choices(_ALPHABET, k=5))
+            name = prefix[:58] + "".join(self.rng.choices(_ALPHABET, k=5))
             if name not in names:
                 return name
 

@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -17,7 +18,7 @@ import yaml
 
 from volcanopy.local.apiserver.bootstrap import furnish
 from volcanopy.local.apiserver.connections import Answer, Listener, Request, Response
-from volcanopy.local.apiserver.context import Call, Context, LogSource, User
+from volcanopy.local.apiserver.context import Call, Clock, Context, LogSource, User, utc_now
 from volcanopy.local.apiserver.crud.custom_resources import CustomResources, definition_kind
 from volcanopy.local.apiserver.crud.delete import delete, delete_collection
 from volcanopy.local.apiserver.crud.garbage_collector import Collector
@@ -105,6 +106,8 @@ class ApiServer:
         users: Mapping[str, User] | None = None,
         history: int = HISTORY,
         default_scheduler: str = "",
+        clock: Clock = utc_now,
+        rng: Random | None = None,
     ) -> "ApiServer":
         """Listen on `host:port` (0 chooses a free port) and serve a cluster.
 
@@ -114,6 +117,7 @@ class ApiServer:
         `kubectl logs`. `service_addresses` maps `namespace/name` or `namespace/name:port` of webhook services to `host:port`.
         `default_scheduler` is the scheduler of pods that name none.
         `history` is how many events of each kind can still be watched; older watches are answered 410.
+        `clock` and `rng` (for uids and generated names) are injected by tests.
 
         Raises OSError if the address is taken, JournalError if the file is damaged.
         """
@@ -122,7 +126,7 @@ class ApiServer:
             gc.set_threshold(50_000, 50, 100)
         store = Store(history)
         registry = Registry([*builtin_kinds(), definition_kind()])
-        ctx = Context(store, registry, log_source, service_addresses or {})
+        ctx = Context(store, registry, log_source, service_addresses or {}, clock, rng or Random())
         journal = open_journal(persist, store, repair=repair, fsync=fsync) if persist is not None else None
         ctx.webhooks = webhooks = Webhooks(ctx)
         ctx.templates = Templates()

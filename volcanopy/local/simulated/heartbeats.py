@@ -3,12 +3,12 @@
 import asyncio
 import contextlib
 import math
-import time
 from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
 from volcanopy.api import core
+from volcanopy.kube import machine
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.errors import AlreadyExists, NotFound
@@ -42,7 +42,7 @@ class Heartbeats:
         arrived: Callable[[str], None],
         left: Callable[[str], None],
         describe: Callable[[core.Node, str, float], Json] = nodes.description,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = machine.epoch,
     ) -> None:
         self.nodes: dict[str, core.Node] = {}
         self.failed: set[str] = set()

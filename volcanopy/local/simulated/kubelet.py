@@ -7,7 +7,6 @@ writes, Running and its end, and one more if its start takes longer than :data:`
 
 import asyncio
 import math
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
@@ -15,6 +14,7 @@ import msgspec
 import structlog
 
 from volcanopy.api import core
+from volcanopy.kube import machine
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.errors import Conflict, Invalid, NotFound
@@ -89,7 +89,7 @@ class Kubelet:
         stages: Stages | None = None,
         adopt_all: bool = False,
         writers: int = 32,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = machine.epoch,
     ) -> None:
         self.nodes = Heartbeats(client, is_own=self._is_own, arrived=self._arrived, left=self._left, clock=clock)
         self.written = 0

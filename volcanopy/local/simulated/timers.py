@@ -3,11 +3,11 @@
 import asyncio
 import heapq
 import math
-import time
 from collections.abc import Awaitable, Callable
 
 import structlog
 
+from volcanopy.kube import machine
 from volcanopy.kube.client.errors import KubeError
 
 log = structlog.get_logger(__name__)
@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 class TimerQueue:
     """Keys with their due times (seconds of ``clock``); each key is contained once."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float] = machine.epoch) -> None:
         self._clock = clock
         self._when: dict[str, float] = {}
         self._heap: list[tuple[float, str]] = []
@@ -78,7 +78,7 @@ class TimedWorkers:
     Processing that fails with a KubeError is retried with exponential back-off.
     """
 
-    def __init__(self, what: str, act: Act, workers: int, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, what: str, act: Act, workers: int, clock: Callable[[], float] = machine.epoch) -> None:
         self._what, self._act, self._workers, self._clock = what, act, workers, clock
         self._agenda = TimerQueue(clock)
         self._queue: asyncio.Queue[str] = asyncio.Queue()

@@ -8,7 +8,6 @@ import contextlib
 import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -24,6 +23,7 @@ from volcanopy.admission.response import AdmissionResponse
 from volcanopy.admission.review import Context, mutate, validate
 from volcanopy.api.model import Problem
 from volcanopy.jobcontroller.plugins.registry import plugin_problems
+from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError, NotFound
@@ -205,7 +205,7 @@ async def run(
         keyring = await _keyring(client, settings)
         await keyring.renew()
         cluster = ClusterCache(client, check_plugins, lambda: policy.current, pod_maker(registry))
-        edits = QueueEdits(client, settings.home, _now)
+        edits = QueueEdits(client, settings.home, machine.utc_now)
         answers = ReviewHandlers(client, cluster, edits, tried, fail_closed=settings.fail_closed)
         health = health or Health()
         health.live["watches"] = stale_watches(lambda: cluster.watches, settings.stale_watch_after)
@@ -235,20 +235,16 @@ def _freeze_garbage_collector() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 async def _keyring(client: Client, settings: AdmissionSettings) -> Keyring:
     way, hosts = settings.certificates, _hosts(settings)
     if way == "auto":
         way = "memory" if not settings.service else "cert-manager" if await cert_manager.is_there(client) else "secret"
     if way == "cert-manager":
         await cert_manager.ask(client, settings.home, hosts)
-        return ForeignKeyring(partial(cert_manager.made, client, settings.home), _now)
+        return ForeignKeyring(partial(cert_manager.made, client, settings.home), machine.utc_now)
     if way == "secret":
-        return SharedKeyring(client, settings.home, hosts, _now, settings.terms)
-    return Keyring(hosts, _now, settings.terms)
+        return SharedKeyring(client, settings.home, hosts, machine.utc_now, settings.terms)
+    return Keyring(hosts, machine.utc_now, settings.terms)
 
 
 async def _publish(

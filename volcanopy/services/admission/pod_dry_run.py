@@ -6,7 +6,6 @@ that depend on the namespace or the moment are not cached.
 
 import asyncio
 import hashlib
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Self
@@ -20,6 +19,7 @@ from volcanopy.api.model import Json, Problem
 from volcanopy.jobcontroller.plugins.plugin import PluginError
 from volcanopy.jobcontroller.plugins.registry import Registry, plugins_of
 from volcanopy.jobcontroller.pods import pod
+from volcanopy.kube import machine
 from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, KubeError
@@ -39,7 +39,9 @@ _LARGEST = 1024 * 1024
 class PodDryRuns:
     """The dry runs of one server. ``clock`` returns monotonic seconds."""
 
-    def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic, deadline: float = DEADLINE) -> None:
+    def __init__(
+        self, client: Client, clock: Callable[[], float] = machine.monotonic, deadline: float = DEADLINE
+    ) -> None:
         self._client, self._clock, self._deadline = client, clock, deadline
         self._kept: OrderedDict[bytes, tuple[float, DryRunResult]] = OrderedDict()
         self._running: dict[bytes, asyncio.Task[DryRunResult]] = {}

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, ClassVar
 
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
@@ -128,8 +128,3 @@ class Controller(Worker):
         ):
             self.objects[key] = written
         return written
-
-
-def utc_now() -> datetime:
-    """Return the time in UTC."""
-    return datetime.now(UTC)

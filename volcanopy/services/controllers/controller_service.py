@@ -19,6 +19,7 @@ from volcanopy.api.core import PodGroup
 from volcanopy.api.model import InvalidObjectError
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.jobcontroller.reconcile import reconcile
+from volcanopy.kube import machine
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS, PRIORITY_CLASSES
 from volcanopy.kube.cache.watch import Change, Reflector, each_alone
@@ -27,7 +28,7 @@ from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS
 from volcanopy.kube.metrics import registry
-from volcanopy.services.controllers.controller import Controller, utc_now
+from volcanopy.services.controllers.controller import Controller
 from volcanopy.services.controllers.cron_jobs import CronController
 from volcanopy.services.controllers.effects import JobEffects, reference
 from volcanopy.services.controllers.flows import FlowController
@@ -86,7 +87,7 @@ class JobController(Worker):
         client: Client,
         recorder: EventRecorder,
         settings: JobControllerSettings,
-        now: Callable[[], datetime] = utc_now,
+        now: Callable[[], datetime] = machine.utc_now,
         plugins: Registry = JOB_PLUGINS,
     ) -> None:
         super().__init__(client, recorder, now)

@@ -15,12 +15,12 @@ from volcanopy.api.model import InvalidObjectError
 from volcanopy.jobcontroller.flow_jobs import CommandJob, FlowObserved, PodProbe
 from volcanopy.jobcontroller.flows import dependents, reconcile_flow
 from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, RecordEvent, UpdateStatus
+from volcanopy.kube import machine
 from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import COMMANDS, FLOWS, JOBS, TEMPLATES
-from volcanopy.services.controllers.controller import utc_now
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_jobs import JobOwnerController
 from volcanopy.services.controllers.owned_objects import delete_same
@@ -42,7 +42,7 @@ class FlowController(JobOwnerController):
     kind = FLOWS
 
     def __init__(
-        self, client: Client, recorder: EventRecorder, pods_of: PodsOf, now: Callable[[], datetime] = utc_now
+        self, client: Client, recorder: EventRecorder, pods_of: PodsOf, now: Callable[[], datetime] = machine.utc_now
     ) -> None:
         super().__init__(client, recorder, now)
         self._pods_of = pods_of

@@ -6,12 +6,13 @@ from typing import Any
 
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.model import InvalidObjectError
+from volcanopy.kube import machine
 from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import JOBS
-from volcanopy.services.controllers.controller import Controller, utc_now
+from volcanopy.services.controllers.controller import Controller
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_objects import create_owned, is_controlled
 
@@ -81,7 +82,7 @@ class OwnedJobs:
 class JobOwnerController(Controller):
     """A controller of objects that own jobs: it reconciles an object when one of its jobs changes."""
 
-    def __init__(self, client: Client, recorder: EventRecorder, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, client: Client, recorder: EventRecorder, now: Callable[[], datetime] = machine.utc_now) -> None:
         super().__init__(client, recorder, now)
         self.jobs = OwnedJobs((self.kind.kind,), self._wake)
         self.keys: dict[str, str] = {}

@@ -27,6 +27,7 @@ from volcanopy.jobcontroller.workload_podgroups import (
     reconcile_group,
     slim,
 )
+from volcanopy.kube import machine
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector, each_alone
@@ -34,7 +35,6 @@ from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.services.controllers import workload_owners
-from volcanopy.services.controllers.controller import utc_now
 from volcanopy.services.controllers.owned_objects import OutdatedError, all_of, create_owned
 from volcanopy.services.controllers.worker import Worker
 
@@ -54,7 +54,7 @@ class GroupController(Worker):
         client: Client,
         recorder: EventRecorder,
         scheduler_name: str = names.SCHEDULER,
-        now: Callable[[], datetime] = utc_now,
+        now: Callable[[], datetime] = machine.utc_now,
         at_once: int = 48,
     ) -> None:
         super().__init__(client, recorder, now)

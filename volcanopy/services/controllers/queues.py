@@ -18,13 +18,14 @@ from volcanopy.api.scheduling import PodGroupPhase, Queue, QueueState
 from volcanopy.jobcontroller.phases import STOPPED
 from volcanopy.jobcontroller.plan import DeleteCommand, RecordEvent
 from volcanopy.jobcontroller.queues import PatchQueue, PatchQueueStatus, QueueObserved, reconcile_queue
+from volcanopy.kube import machine
 from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS, QUEUES
-from volcanopy.services.controllers.controller import Controller, utc_now
+from volcanopy.services.controllers.controller import Controller
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_objects import OutdatedError, delete_same
 from volcanopy.services.controllers.reconcile_metrics import queue_is_gone
@@ -109,7 +110,7 @@ class QueueController(Controller):
         client: Client,
         recorder: EventRecorder,
         opened: Callable[[str], None] = lambda _: None,
-        now: Callable[[], datetime] = utc_now,
+        now: Callable[[], datetime] = machine.utc_now,
     ) -> None:
         super().__init__(client, recorder, now)
         self._opened = opened

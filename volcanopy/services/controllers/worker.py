@@ -3,10 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import datetime
-from random import Random
 
 import structlog
 
+from volcanopy.kube import machine
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import AFTER_OUTAGE
@@ -29,7 +29,7 @@ class Worker(ABC):
     def __init__(self, client: Client, recorder: EventRecorder, now: Callable[[], datetime]) -> None:
         self.client, self.recorder, self.now = client, recorder, now
         self.queue = WorkQueue(self.noun)
-        self._random = Random()
+        self._random = machine.new_random()
 
     @abstractmethod
     def exists(self, key: str) -> bool:

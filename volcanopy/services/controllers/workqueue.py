@@ -1,10 +1,10 @@
 """A work queue: each key is processed by one worker at a time, and once more if it was added meanwhile."""
 
 import asyncio
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from volcanopy.kube import machine
 from volcanopy.kube.metrics import registry
 
 FIRST_PAUSE = 0.05
@@ -69,7 +69,7 @@ class WorkQueue:
         if key in self._active:
             self._dirty.add(key)
         else:
-            self._ready.setdefault(key, time.monotonic())
+            self._ready.setdefault(key, machine.monotonic())
             self._some.set()
 
     def _add_later(self, key: str, after: float) -> None:
@@ -88,7 +88,7 @@ class WorkQueue:
             self._some.clear()
             await self._some.wait()
         key = next(iter(self._ready))
-        registry.QUEUE_SECONDS.labels(self.name).observe(time.monotonic() - self._ready.pop(key))
+        registry.QUEUE_SECONDS.labels(self.name).observe(machine.monotonic() - self._ready.pop(key))
         self._active[key] = asyncio.get_running_loop().time()
         return key
 

@@ -6,13 +6,13 @@ is listed in the format of Kubernetes components.
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Protocol
 
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
+from volcanopy.kube import machine
 from volcanopy.kube.metrics.registry import REGISTRY
 
 Check = Callable[[], str]
@@ -111,7 +111,7 @@ async def serving(health: Health, host: str, port: int) -> AsyncIterator[str]:
 class Heartbeat:
     """A check that an activity is repeated: at most ``limit`` seconds from one completion to the next."""
 
-    def __init__(self, what: str, limit: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, what: str, limit: float, clock: Callable[[], float] = machine.monotonic) -> None:
         self._what, self._limit, self._clock = what, limit, clock
         self._since: float | None = None
 
@@ -131,7 +131,7 @@ class Heartbeat:
 
 
 def stale_watches(
-    watches: Callable[[], Iterable[Watch]], limit: float, clock: Callable[[], float] = time.monotonic
+    watches: Callable[[], Iterable[Watch]], limit: float, clock: Callable[[], float] = machine.monotonic
 ) -> Check:
     """Return the check that no watch has failed for longer than ``limit`` seconds."""
 

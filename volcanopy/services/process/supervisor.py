@@ -12,15 +12,14 @@ import faulthandler
 import os
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from random import Random
 from typing import Any, NoReturn, Self
 
 import structlog
 
+from volcanopy.kube import machine
 from volcanopy.kube.client.backoff import Backoff
 from volcanopy.kube.client.errors import NotLeading
 from volcanopy.kube.leader.elector import LostLeadership
@@ -47,14 +46,14 @@ class _Part:
     work: Work
     task: asyncio.Task[Any] | None = None
     ends: deque[float] = field(default_factory=deque)
-    backoff: Backoff = field(default_factory=lambda: Backoff(Random(), 0.1, 5.0))
+    backoff: Backoff = field(default_factory=lambda: Backoff(machine.new_random(), 0.1, 5.0))
     due: float = 0.0
 
 
 class Supervisor:
     """Runs parts and restarts those that end. ``clock`` is injected by tests."""
 
-    def __init__(self, *, period: float = PERIOD, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, period: float = PERIOD, clock: Callable[[], float] = machine.monotonic) -> None:
         self._parts: dict[str, _Part] = {}
         self._checks: dict[str, Callable[[], str]] = {}
         self._period, self._clock = period, clock

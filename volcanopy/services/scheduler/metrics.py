@@ -8,13 +8,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 
 import numpy as np
 
 from volcanopy.api import core, names
 from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
+from volcanopy.kube import machine
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.metrics import registry
 from volcanopy.kube.metrics.metric_types import Labels
@@ -32,23 +33,18 @@ _COUNTED = 2
 """Leading resources of the axis with own metrics: cpu and memory."""
 
 
-def utc_now() -> datetime:
-    """Return the time in UTC."""
-    return datetime.now(UTC)
-
-
 class SchedulerMetrics(Observer):
     """Observes the cycles of one scheduler. ``now`` is injected by tests."""
 
     def __init__(
-        self, store: Store, writes_waiting: Callable[[], int] = lambda: 0, now: Callable[[], datetime] = utc_now
+        self, store: Store, writes_waiting: Callable[[], int] = lambda: 0, now: Callable[[], datetime] = machine.utc_now
     ) -> None:
         self._store, self._writes_waiting, self._now = store, writes_waiting, now
         self._books: QueueAmounts | None = None
         self._waiting: list[Explain] = []
         """The explanations of the last plan."""
         self._phases: tuple[int, QueueAmounts, dict[str, Ints]] | None = None
-        self.outcomes = EvictionOutcomes(store.groups.__contains__, time.monotonic)
+        self.outcomes = EvictionOutcomes(store.groups.__contains__, machine.monotonic)
 
     # Called in the thread of a cycle
 

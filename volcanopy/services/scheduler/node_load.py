@@ -12,6 +12,7 @@ from random import Random
 import structlog
 
 from volcanopy.api import quantity
+from volcanopy.kube import machine
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import Backoff
@@ -34,7 +35,7 @@ class LoadFollower:
         self, store: Store, client: Client, config: ConfigFile, *, rng: Random | None = None, opener: Opener = source
     ) -> None:
         self._store, self._client, self._config, self._opener = store, client, config, opener
-        self._rng = rng or Random()
+        self._rng = rng or machine.new_random()
         self.problem = ""
         """The error of the source, empty without one or without a source."""
 

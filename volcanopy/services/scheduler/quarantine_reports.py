@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from typing import Any
 
 import structlog
 
 from volcanopy.api import core
+from volcanopy.kube import machine
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.cache import followed_kinds as kinds
 from volcanopy.kube.cache import statuses
@@ -55,7 +55,7 @@ class QuarantineReports:
                 log.warning("condition not written", kind=entry.kind, key=entry.key, error=str(error))
 
     async def _write(self, entry: Excluded, message: str) -> None:
-        item, now = entry.object, datetime.now(UTC)
+        item, now = entry.object, machine.utc_now()
         meta = item.metadata
         if isinstance(item, core.Pod):
             patch = statuses.unscheduled_patch(item, REASON, message, now)

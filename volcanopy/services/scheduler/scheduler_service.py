@@ -11,17 +11,14 @@ import contextlib
 import contextvars
 import gc
 import logging
-import secrets
 import threading
-import time
 from collections.abc import Callable, Coroutine
-from datetime import UTC, datetime
-from random import Random
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import structlog
 
 from volcanopy.api import names
+from volcanopy.kube import machine
 from volcanopy.kube.apply.applier import Applied, Applier
 from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.apply.recheck import recheck
@@ -209,12 +206,12 @@ class Cycles:
         self._store, self._applier, self._config = store, applier, config
         self._registry, self._settings = registry, settings
         self.measures = SchedulerMetrics(store, lambda: applier.waiting)
-        self._instance = secrets.token_hex(4)
+        self._instance = machine.token()
         self._number = 0
         self._earliest = 0.0
         self._isolated: list[Excluded] = []
         self._isolate_from = 0.0
-        self._search_pause = Backoff(Random(), *_ISOLATE_AGAIN)
+        self._search_pause = Backoff(machine.new_random(), *_ISOLATE_AGAIN)
         self._retry_at: tuple[float, SchedulerConfig] = (0.0, config.current)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -229,7 +226,7 @@ class Cycles:
                 self.measures.failed("error")
                 # For example an error of a plugin. The snapshot has been dumped; the next cycle may succeed.
                 log.exception("scheduling cycle failed")
-                self._earliest = time.monotonic() + _PAUSE_AFTER_FAULT
+                self._earliest = machine.monotonic() + _PAUSE_AFTER_FAULT
                 await _either(self._isolate(error), stop)
             await self._wait_for_change(stop)
 
@@ -241,20 +238,22 @@ class Cycles:
                 await changed.wait()
         except TimeoutError:
             return
-        now = time.monotonic()
+        now = machine.monotonic()
         due = max((changed.since or now) + settings.debounce, self._earliest)
         if due > now and not stop.is_set():
             await _either(asyncio.sleep(due - now), stop)
 
     async def _isolate(self, error: Exception) -> None:
         """Exclude the objects that made a cycle fail, if they can be found."""
-        if (now := time.monotonic()) < self._isolate_from:
+        if (now := machine.monotonic()) < self._isolate_from:
             return
         store = self._store
 
         async def attempt() -> bool:
             try:
-                await in_thread(schedule, store.snapshot(_now(), "isolation"), self._config.current, self._registry)
+                await in_thread(
+                    schedule, store.snapshot(machine.utc_now(), "isolation"), self._config.current, self._registry
+                )
             except Exception:
                 return False
             return True
@@ -266,12 +265,14 @@ class Cycles:
         for entry in excluded:
             store.quarantine.reported(entry)
         self._isolated += excluded
-        self._retry_at = (time.monotonic() + _RETRY, self._config.current)
+        self._retry_at = (machine.monotonic() + _RETRY, self._config.current)
         store.changed.set()
 
     def _retry_isolated(self) -> None:
         """Readmit isolated objects after some time, and for a new configuration: the fault may be gone."""
-        if self._isolated and (time.monotonic() > self._retry_at[0] or self._config.current is not self._retry_at[1]):
+        if self._isolated and (
+            machine.monotonic() > self._retry_at[0] or self._config.current is not self._retry_at[1]
+        ):
             self._store.quarantine.readmit([entry.object for entry in self._isolated])
             self._isolated = []
 
@@ -284,11 +285,11 @@ class Cycles:
             return await self._cycle(session)
 
     async def _cycle(self, session: str) -> Plan:
-        store, started = self._store, time.monotonic()
+        store, started = self._store, machine.monotonic()
         store.changed.clear()
         self._retry_isolated()
         with self.measures.stage("snapshot"):
-            snapshot = store.snapshot(_now(), session)
+            snapshot = store.snapshot(machine.utc_now(), session)
         config = self._config.current
         try:
             decision = await in_thread(decide, snapshot, config, self._registry, self.measures)
@@ -296,7 +297,7 @@ class Cycles:
             self._dump(snapshot, None, [f"{type(error).__name__}: {error}"])
             raise
         # After a long cycle the rest of the process gets as much time, up to a limit.
-        ended = time.monotonic()
+        ended = machine.monotonic()
         self._earliest = ended + min(ended - started, self._settings.debounce_most)
         plan = decision.plan
         if decision.broken:
@@ -306,12 +307,12 @@ class Cycles:
         if plan.of(Bind, Evict) and store.state.version != snapshot.version:
             plan = await self._recheck(plan, snapshot, config)
         if plan.effects:
-            _report(plan, store, decision.milliseconds, (time.monotonic() - started) * 1000)
+            _report(plan, store, decision.milliseconds, (machine.monotonic() - started) * 1000)
         self.measures.decided(plan)
         if plan.effects:
-            store.assume(plan, _now())
+            store.assume(plan, machine.utc_now())
             applying = self._applier.submit(plan)
-            applying.add_done_callback(lambda task: self._carried_out(plan, task, time.monotonic() - started))
+            applying.add_done_callback(lambda task: self._carried_out(plan, task, machine.monotonic() - started))
         return plan
 
     def _carried_out(self, plan: Plan, task: asyncio.Task[Applied], seconds: float) -> None:
@@ -325,7 +326,7 @@ class Cycles:
 
     async def _recheck(self, plan: Plan, basis: Snapshot, config: SchedulerConfig) -> Plan:
         with self.measures.stage("recheck"):
-            fresh = self._store.snapshot(_now(), plan.session)
+            fresh = self._store.snapshot(machine.utc_now(), plan.session)
             left = await in_thread(recheck, plan, basis, fresh, enforced_invariants(config))
         for group, why in left.dropped.items():
             log.info("group dropped by recheck", session=plan.session, group=group, reason=why)
@@ -343,12 +344,12 @@ class Cycles:
 
 def decide(snapshot: Snapshot, config: SchedulerConfig, registry: Registry, measures: SchedulerMetrics) -> _Decision:
     """Decide a plan and validate it. Runs in a thread: the snapshot is immutable."""
-    started = time.monotonic()
+    started = machine.monotonic()
     with measures.stage("decide"):
         plan = schedule(snapshot, config, registry, measures)
     with measures.stage("judge"):
         broken = violations(snapshot, plan, enforced_invariants(config)) if plan.of(Bind, Evict) else []
-    return _Decision(plan, broken, (time.monotonic() - started) * 1000)
+    return _Decision(plan, broken, (machine.monotonic() - started) * 1000)
 
 
 def _report(plan: Plan, store: Store, deciding: float, whole: float) -> None:
@@ -410,7 +411,3 @@ async def _either(work: Coroutine[Any, Any, Any], stop: asyncio.Event) -> bool:
     finally:
         doing.cancel()
         stopping.cancel()
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import deque
-from random import Random
 
 from volcanopy.local.apiserver.connections import JSON, Stream
 from volcanopy.local.apiserver.context import Call, Context
@@ -18,8 +17,6 @@ LINGER = 0.002
 
 BACKLOG = 200_000
 """Events that a watcher may lag behind before it is cut off."""
-
-_DICE = Random()
 
 
 class Watch:
@@ -128,7 +125,7 @@ async def watch(ctx: Context, call: Call) -> Stream:
     seen.bucket.watchers.add(seen.push)
     ctx.streams.add(seen.wake)
     loop = asyncio.get_running_loop()
-    seconds = float(call.query.get("timeoutSeconds") or 0) or _DICE.uniform(1800, 3600)
+    seconds = float(call.query.get("timeoutSeconds") or 0) or ctx.rng.uniform(1800, 3600)
     end = loop.time() + seconds
     mark = loop.time() + ctx.bookmark_seconds
     written = 0.0
