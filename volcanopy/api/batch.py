@@ -209,12 +209,17 @@ class BatchJobSpec(Model):
     """Maximum number of restarts. The job fails when the number is reached. Defaults to 3."""
     ttl_seconds_after_finished: Int32 | None = Field(default=None, ge=0)
     """Seconds after which a finished job is deleted. Finished jobs are not deleted if not given."""
+    active_deadline_seconds: Int32 | None = Field(default=None, ge=1)
+    """Maximum running time (walltime) in seconds, from the first time that minAvailable pods of the job run. Restarts and
+    waiting after evictions count; resuming a suspended job starts the time again. The job then fails with reason
+    DeadlineExceeded, and its pods are deleted with their termination grace period. An event DeadlineApproaching precedes: a
+    tenth of the time before, at most 5 minutes. Unlimited if not given."""
     volumes: list[VolumeSpec] = Field(default_factory=list, max_length=64, json_schema_extra=keyed("mountPath"))
     """Volumes that are mounted into every container of the job."""
     network_topology: NetworkTopology | None = None
     """Network topology constraint of the pods of the job."""
     running_estimate: Duration | None = None
-    """Expected running time of the job, such as 30m. For information and for schedulers that use estimates."""
+    """Expected running time of the job, such as 30m. An estimate for start times and reservations, never enforced."""
 
     rules = (
         Rule(
@@ -315,7 +320,8 @@ class BatchJobStatus(Model):
     state: JobState = JobState()
     """Phase of the job, with the reason for it."""
     conditions: list[Condition] = Field(default_factory=list, json_schema_extra=keyed("type"))
-    """Conditions of the job: one for each phase it has been in, with status True for the current phase."""
+    """Conditions of the job: one for each phase it has been in, with status True for the current phase, and
+    DeadlineApproaching shortly before activeDeadlineSeconds end."""
     observed_generation: Int64 = 0
     """Generation of the spec that the status was computed from."""
     min_available: Int32 = 0
@@ -338,6 +344,8 @@ class BatchJobStatus(Model):
     """Number of times that all pods of the job were stopped."""
     retry_count: Int32 = 0
     """Number of restarts of the job or a part of it."""
+    start_time: Time | None = None
+    """Time at which minAvailable pods ran first, since the job was created or last resumed."""
     running_duration: Duration | None = None
     """Total running time of the job."""
     controlled_resources: dict[str, str] = Field(default_factory=dict)

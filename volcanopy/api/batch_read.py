@@ -80,6 +80,7 @@ class BatchJobSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     plugins: dict[str, tuple[str, ...]] = field(default_factory=dict)
     max_retry: int = 3
     ttl_seconds_after_finished: int | None = None
+    active_deadline_seconds: int | None = None
     volumes: tuple[VolumeSpec, ...] = ()
     network_topology: NetworkTopology | None = None
     running_estimate: str = ""
@@ -137,6 +138,7 @@ class BatchJobStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     task_status_count: dict[str, TaskCounts] = field(default_factory=dict)
     version: int = 0
     retry_count: int = 0
+    start_time: datetime | None = None
     running_duration: str = ""
     controlled_resources: Labels = field(default_factory=dict)
     pod_group_unknown: bool = False

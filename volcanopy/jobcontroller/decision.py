@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from volcanopy.api.batch import BatchJob, BatchJobStatus, DelayedAction, Phase, Restart
 from volcanopy.api.core import PodGroup
 from volcanopy.api.lifecycle import Action, Command, Event
+from volcanopy.jobcontroller.deadline import without_start
 from volcanopy.jobcontroller.lifecycle_events import JobEvent, job_events, respond
 from volcanopy.jobcontroller.observed import Member
 from volcanopy.jobcontroller.phases import LIVE, TRANSITIONS, Stop
@@ -189,6 +190,8 @@ class Decision:
         if counted and reason != COMMANDED:
             self.status = with_pause(self.status, self._ran(about), self.now)
         message = f"{about.message}: restart {retry}" if step.costs_retry else about.message
+        if action is Action.RESUME_JOB:
+            self.status = without_start(self.status)
         if self.phase is step.to:
             self.status = with_reason(self.status, reason, message)
         else:

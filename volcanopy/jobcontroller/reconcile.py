@@ -2,7 +2,7 @@
 
 1. Execute Commands.
 2. Apply lifecycle policies to events, and delayed actions that are due.
-3. Derive the phase from the pods.
+3. Derive the phase from the pods and the deadline.
 4. Create missing objects and delete superfluous ones.
 
 All decisions are part of the new status, which determines the objects that should exist. A change of the status is the first
@@ -18,6 +18,7 @@ from typing import Any
 from volcanopy.api.batch import BatchJob, BatchJobStatus, Phase
 from volcanopy.api.core import PodGroup
 from volcanopy.api.model import format_time
+from volcanopy.jobcontroller import deadline
 from volcanopy.jobcontroller.decision import Decision
 from volcanopy.jobcontroller.job_podgroup import changes, pod_group, pod_group_spec
 from volcanopy.jobcontroller.naming import pod_group_name
@@ -99,7 +100,8 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
             job, status, observed, [member for member in members if member.name not in doomed], plugins, pausing
         )
     resumes = status.restart_at if pausing else None
-    return JobPlan(tuple(effects), _soonest(end, decision.again, resumes, *(action.due for action in status.delayed)))
+    times = (end, decision.again, resumes, deadline.next_time(job, status, now))
+    return JobPlan(tuple(effects), _soonest(*times, *(action.due for action in status.delayed)))
 
 
 def _end_of_life(job: BatchJob) -> datetime | None:
@@ -147,7 +149,12 @@ def _settled(
             break
         status = entered(status, move, now)
         counts = count(decision.members, decision.doomed(status))
-    status = with_counts(status, counts)
+    if status.state.phase is Phase.RUNNING and status.start_time is None:  # it started before the field existed
+        status = status.model_copy(update={"start_time": status.state.last_transition_time})
+    if failure := deadline.exceeded(job, status, now):
+        status = entered(status, failure, now)
+        counts = count(decision.members, decision.doomed(status))
+    status = deadline.announced(job, with_counts(status, counts), now)
     if status.state.phase is Phase.PENDING:
         if broken or trouble:
             status = with_reason(status, "PluginError" if broken else "FailedSync", broken or trouble)
@@ -190,6 +197,8 @@ def _announced(before: BatchJobStatus, after: BatchJobStatus) -> Iterator[Record
         yield RecordEvent("Warning" if state.phase in _ALARMING else "Normal", state.phase, state.message)
     elif state.phase is Phase.PENDING and state.reason not in {before.state.reason, *_USUAL_REASONS}:
         yield RecordEvent("Warning", state.reason, state.message)
+    for message in deadline.announcements(before, after):
+        yield RecordEvent("Warning", deadline.APPROACHING, message)
 
 
 def _cleared(group: PodGroup | None) -> Iterator[Effect]:

@@ -214,7 +214,7 @@ def _restarted(spec: BatchJobSpec, status: BatchJobStatus, counts: Counts) -> Mo
 
 
 def entered(status: BatchJobStatus, move: Move, now: datetime) -> BatchJobStatus:
-    """Return the status after a transition; only the condition of the new phase is True."""
+    """Return the status after a transition; of the phases' conditions only that of the new phase is True."""
     now = now.replace(microsecond=0)
     state = JobState(phase=move.to, reason=move.reason, message=move.message, last_transition_time=now)
     others = [_left(condition, now) for condition in status.conditions if condition.type != move.to]
@@ -222,6 +222,8 @@ def entered(status: BatchJobStatus, move: Move, now: datetime) -> BatchJobStatus
     began = status.state.last_transition_time
     if status.state.phase is Phase.RUNNING and began:
         update["running_duration"] = (status.running_duration or timedelta(0)) + max(now - began, timedelta(0))
+    if move.to is Phase.RUNNING and status.start_time is None:
+        update["start_time"] = now
     return status.model_copy(update=update)
 
 

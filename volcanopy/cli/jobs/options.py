@@ -78,6 +78,13 @@ class JobOptions:
     ttl: Annotated[
         int | None, typer.Option("--ttl", min=0, metavar="SECONDS", help="Time until a finished job is deleted.")
     ] = None
+    deadline: Annotated[
+        int | None,
+        typer.Option("--deadline", min=1, metavar="SECONDS", help="Maximum running time; the job fails after it."),
+    ] = None
+    estimate: Annotated[
+        str, typer.Option("--estimate", metavar="DURATION", help="Expected running time, such as 30m; not enforced.")
+    ] = ""
     follow: Annotated[
         bool, typer.Option("--follow", help="Print the logs until the job finishes; fail if the job fails.")
     ] = False

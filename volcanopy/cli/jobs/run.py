@@ -30,6 +30,8 @@ _OPTIONS = {
     "spec.tasks[0].minAvailable": "--min",
     "spec.priorityClassName": "--priority-class",
     "spec.ttlSecondsAfterFinished": "--ttl",
+    "spec.activeDeadlineSeconds": "--deadline",
+    "spec.runningEstimate": "--estimate",
     "spec.maxRetry": "--max-retry",
 }
 """Options of fields, for messages."""
@@ -96,6 +98,8 @@ def manifest(options: JobOptions) -> Json:
         "priorityClassName": options.priority_class,
         "maxRetry": options.max_retry,
         "ttlSecondsAfterFinished": options.ttl,
+        "activeDeadlineSeconds": options.deadline,
+        "runningEstimate": options.estimate,
         "plugins": {name: arguments.split() for name, _, arguments in plugins},
     }
     spec = {key: value for key, value in spec.items() if value not in (None, "", {})} | {"tasks": [task]}
