@@ -29,7 +29,8 @@ PROSE: dict[str, str] = {
     r"ask(s|ed|ing)? for": "requests, requested",
     r"too much": "exceeds",
     r"beyond (its|their|the) (share|due|limits?)": "exceeds",
-    r"deserves?|owe[sd]?|entitled": "deserved share, fair share",
+    r"deserves?|owe[sd]?|entitled": "deserved, fair share",
+    r"deserved shares?": "fair share (computed), deserved (the field)",
     r"(is|are|be|was) due to (it|them|the queue|a queue)|dues": "deserved",
     r"(may|can|could) hold|holds|queue \S+ held": "allocated, capability, limit, has",
     r"kept for|keeps? room|room": "reserved; free resources, capacity",
@@ -63,7 +64,7 @@ NAMES: dict[str, str] = {
     "likeness|alike|lone": "shape, equivalence",
     "wish|wishes|wanted|wants|want": "command, requested",
     "promise|promised|promises|overpromise|overpromised": "reserved, reservation",
-    "dues|owed|entitled": "deserved, share",
+    "dues|owed|entitled": "fair share",
     "counsel|abreast|whynot|homeless|deaf|unheard|sought|lanes|lane|census|shelves|shelf|stock": "the noun of the thing",
     "patience": "limit, timeout, budget",
 }

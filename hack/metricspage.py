@@ -22,6 +22,7 @@ Metrics that Volcano has keep its names, with the prefix `volcanopy_` instead of
   only. `scalar_resources` are whole units (`1` is one GPU), not thousandths.
 - The series of a queue end when the queue is deleted.
 - `queue_pod_group_*_count` come from the scheduler.
+- `queue_fair_share_*` are `queue_deserved_*` in Volcano: the computed share, not the field `spec.deserved`.
 
 Evictions per 1,000 started jobs, and the part of all allocated cpu time that evictions lose, over a day:
 

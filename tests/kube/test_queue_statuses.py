@@ -29,7 +29,11 @@ async def test_a_queue_status_is_one_write_and_reads_back_equal(cluster: Cluster
     assert await rig.applier.finish(5)
     status = (await cluster.client.get(QUEUES, None, "default")).status
     assert status.allocated == WHOLE.allocated
-    assert (status.deserved, status.guaranteed, status.borrowed) == (WHOLE.deserved, WHOLE.guaranteed, WHOLE.borrowed)
+    assert (status.fair_share, status.guaranteed, status.borrowed) == (
+        WHOLE.fair_share,
+        WHOLE.guaranteed,
+        WHOLE.borrowed,
+    )
     assert (status.waiting, status.share, status.state) == (WHOLE.waiting, "2.67", "Open")
     assert (status.credit, status.credit_time, status.users) == (WHOLE.credit, WHOLE.credit_time, WHOLE.users)
     assert rig.script.count("patch", "queues") == 1
@@ -45,7 +49,7 @@ async def test_outdated_fields_are_removed(cluster: Cluster, rig: Rig) -> None:
         assert await delayed.applier.finish(5)
     status = (await cluster.client.get(QUEUES, None, "default")).status
     assert status.allocated == {"cpu": "4"}
-    assert (status.deserved, status.guaranteed, status.borrowed, status.waiting, status.share) == ({}, {}, {}, {}, "")
+    assert (status.fair_share, status.guaranteed, status.borrowed, status.waiting, status.share) == ({}, {}, {}, {}, "")
 
 
 async def test_a_cycle_sees_pending_writes_as_written(rig: Rig) -> None:

@@ -63,12 +63,12 @@ def test_the_message_states_the_borrowing_limit() -> None:
     why = explanation(made, "a")
     assert (why.gate, str(why.message)) == (
         "capability",
-        'queue "q" borrowing limit exceeded: cpu requested 1, allocated 6, deserved 4, borrowingLimit 2',
+        'queue "q" borrowing limit exceeded: cpu requested 1, allocated 6, fair share 4, borrowingLimit 2',
     )
-    assert (why.amounts["deserved"], why.amounts["borrowingLimit"]["cpu"]) == ({"cpu": "4"}, "2")
+    assert (why.amounts["fairShare"], why.amounts["borrowingLimit"]["cpu"]) == ({"cpu": "4"}, "2")
     text = "node n1 cpu=10\nqueue q deserved.cpu=4 borrow.cpu=2\njob a phase=Pending minres.cpu=7 queue=q:"
     message = str(explanation(decided(text, CAPACITY), "a").message)
-    assert message == 'queue "q" borrowing limit exceeded: cpu requested 7, allocated 0, deserved 4, borrowingLimit 2'
+    assert message == 'queue "q" borrowing limit exceeded: cpu requested 7, allocated 0, fair share 4, borrowingLimit 2'
 
 
 @pytest.mark.parametrize(("words", "held"), [("", 18), ("borrow.cpu=2", 8), ("deserved.cpu=3 borrow.cpu=2", 5)])
@@ -93,7 +93,7 @@ def test_a_subtree_borrows_within_the_limit_of_its_parent() -> None:
     for plugin in ("capacity", "proportion", "drf"):
         made = decided(text, in_a_tree(plugin))
         assert sum(bound(made).values()) == 8, plugin
-        message = 'queue "team" borrowing limit exceeded: cpu requested 1, allocated 8, deserved 6, borrowingLimit 2'
+        message = 'queue "team" borrowing limit exceeded: cpu requested 1, allocated 8, fair share 6, borrowingLimit 2'
         assert (
             message in str(explanation(made, "a").message) or plugin == "proportion"
         )  # there its share ends before that

@@ -1,4 +1,4 @@
-"""Credit of queues: what they were allocated below their deserved share while their jobs waited."""
+"""Credit of queues: what they were allocated below their fair share while their jobs waited."""
 
 from datetime import timedelta
 
@@ -22,7 +22,7 @@ from volcanopy.testing.notation import NOW, world
 def observed(
     name: str,
     allocated: int,
-    deserved: int,
+    fair_share: int,
     waiting: int,
     credit: str = "",
     at: int | None = 600,
@@ -35,7 +35,7 @@ def observed(
         status=core.QueueStatus(
             state="Open",
             allocated={"cpu": str(allocated)},
-            deserved={"cpu": str(deserved)},
+            fair_share={"cpu": str(fair_share)},
             waiting={"cpu": str(waiting)},
             credit={"cpu": credit} if credit else {},
             credit_time=None if at is None else NOW - timedelta(seconds=at),

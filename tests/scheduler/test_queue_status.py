@@ -1,4 +1,4 @@
-"""Statuses of queues: allocated, deserved, guaranteed, borrowed and waiting amounts, rolled up over the tree."""
+"""Statuses of queues: allocated amounts, fair shares, guaranteed, borrowed and waiting amounts, rolled up over the tree."""
 
 import numpy as np
 import pytest
@@ -64,7 +64,7 @@ def test_gated_pods_are_not_counted_as_waiting() -> None:
     assert written_fields(made, "waiting") == {"q": "-"}
 
 
-def test_a_share_is_allocated_over_deserved() -> None:
+def test_a_share_is_allocated_over_fair_share() -> None:
     """Both request the whole cluster; the queue of weight 3 has less than half of its share, the other more than its share."""
     text = """
     node n1 cpu=8
@@ -74,11 +74,14 @@ def test_a_share_is_allocated_over_deserved() -> None:
     job b queue=r min=1: 4 x cpu=1 on=n1, 9 x cpu=1 selector.x=none
     """
     made = decide(text, "gang, proportion, predicates")
-    assert written_fields(made, "allocated", "deserved", "borrowed", "share") == {"q": "3 6 - 0.50", "r": "4 2 2 2.00"}
+    assert written_fields(made, "allocated", "fair_share", "borrowed", "share") == {
+        "q": "3 6 - 0.50",
+        "r": "4 2 2 2.00",
+    }
 
 
-def test_allocation_above_deserved_is_borrowed() -> None:
-    assert written_fields(decide(TREE, "gang, capacity"), "deserved", "guaranteed", "borrowed", "share") == {
+def test_allocation_above_fair_share_is_borrowed() -> None:
+    assert written_fields(decide(TREE, "gang, capacity"), "fair_share", "guaranteed", "borrowed", "share") == {
         "dev": "1 1 3 4.00",
         "eng": "1 1 7 8.00",
         "ops": "- - 4 1.00",
@@ -100,12 +103,12 @@ def test_pods_are_borrowed_only_if_a_queue_deserves_pods() -> None:
 
 
 def test_without_a_share_plugin_no_shares_are_reported() -> None:
-    assert written_fields(decide(TREE, "gang"), "deserved", "borrowed", "share")["eng"] == "- - "
+    assert written_fields(decide(TREE, "gang"), "fair_share", "borrowed", "share")["eng"] == "- - "
 
 
 def test_shares_come_from_the_first_share_plugin() -> None:
-    assert written_fields(decide(TREE, "gang, proportion, capacity"), "deserved") == written_fields(
-        decide(TREE, "gang, proportion"), "deserved"
+    assert written_fields(decide(TREE, "gang, proportion, capacity"), "fair_share") == written_fields(
+        decide(TREE, "gang, proportion"), "fair_share"
     )
 
 
@@ -117,7 +120,7 @@ def test_a_plan_prints_allocated_and_has_the_rest_in_json() -> None:
         "effect": "SetQueue",
         "queue": "dev",
         "allocated": {"cpu": "4", "pods": "4"},
-        "deserved": {"cpu": "1"},
+        "fairShare": {"cpu": "1"},
         "guaranteed": {"cpu": "1"},
         "borrowed": {"cpu": "3"},
         "waiting": {"cpu": "3", "pods": "3"},
@@ -154,7 +157,7 @@ def test_a_foreign_change_of_a_queue_status_is_corrected() -> None:
     for wrong in (
         replace(sci.status, share="a lot"),
         replace(sci.status, waiting={"cpu": "99999999999E"}),
-        replace(sci.status, deserved={**sci.status.deserved, "example.com/never-heard-of": "1"}),
+        replace(sci.status, fair_share={**sci.status.fair_share, "example.com/never-heard-of": "1"}),
     ):
         state.upsert(replace(sci, status=wrong))
         assert [effect.queue for effect in schedule(state.snapshot(NOW), rules).of(SetQueue)] == ["sci"]
@@ -180,7 +183,7 @@ def test_updated_queue_statuses_equal_a_rebuilt_table() -> None:
     assert (kept.reported_share == anew.reported_share[order]).all()
 
 
-def test_a_changed_deserved_share_rebuilds_the_table() -> None:
+def test_a_changed_fair_share_rebuilds_the_table() -> None:
     state = State()
     for obj in world(TREE):
         state.upsert(obj)
@@ -218,7 +221,7 @@ def test_overflowing_amounts_are_not_reported(plugins: str) -> None:
         lines.append(f"queue q{number} parent=root deserved.memory={much} guarantee.memory={much}")
         lines.append(f"job j{number} queue=q{number} phase=Pending min=1 minres.memory={much}: 1 x cpu=9")
     for effect in decide("\n".join(lines), plugins).of(SetQueue):
-        for amounts in (effect.allocated, effect.deserved, effect.guaranteed, effect.borrowed, effect.waiting):
+        for amounts in (effect.allocated, effect.fair_share, effect.guaranteed, effect.borrowed, effect.waiting):
             for name, text in amounts.items():
                 assert 0 < quantity.amount(name, text) < UNLIMITED
 
@@ -268,7 +271,7 @@ def slow(session: Session, row: int) -> dict[str, list[int]]:
 
 
 def claimed(session: Session, own: list[list[int]], row: int) -> list[int]:
-    """Return the deserved amount, or the sum of the children if that is larger."""
+    """Return the fair share, or the sum of the children if that is larger."""
     queues = session.snapshot.queues
     length = len(queues.lines[row])
     children = [
@@ -302,8 +305,8 @@ def test_queue_statuses_equal_sums_over_all_tasks(case: Case) -> None:
             assert kept.allocated[:, row].tolist() == twin["allocated"]
         assert kept.waiting[:, row].tolist() == twin["waiting"]
         assert kept.guaranteed[:, row].tolist() == claimed(session, guarantee, row)
-        if kept.deserved is not None and kept.borrowed is not None and kept.share is not None and queue is not None:
-            due, held = kept.deserved[:, row].tolist(), kept.allocated[:, row].tolist()
+        if kept.fair_share is not None and kept.borrowed is not None and kept.share is not None and queue is not None:
+            due, held = kept.fair_share[:, row].tolist(), kept.allocated[:, row].tolist()
             pods = session.snapshot.axis.index["pods"]
             over = [
                 max(h - d, 0) if place != pods or d else 0 for place, (h, d) in enumerate(zip(held, due, strict=True))

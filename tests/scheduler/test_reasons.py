@@ -31,7 +31,7 @@ def why(text: str, job: str, plugins: str = BARE, actions: str = "enqueue, alloc
     return effects[0]
 
 
-def test_amounts_of_a_share_are_requested_allocated_and_deserved() -> None:
+def test_amounts_of_a_share_are_requested_allocated_and_fair_share() -> None:
     explain = why(
         """
         node n1 cpu=8

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanopy.scheduler.model.queue_shares import deserved_by_weight
+from volcanopy.scheduler.model.queue_shares import fair_shares_by_weight
 from volcanopy.scheduler.model.resources import Axis, Resources
 
 AXIS = Axis.of(["nvidia.com/gpu", "cpu", "ephemeral-storage"])
@@ -48,7 +48,7 @@ def test_fitting_amounts_leave_no_negative_rest(small: list[int], large: list[in
         (10, [(1, 10, 0, 2), (1, 10, 0)], [2000, 8000]),
     ],
 )
-def test_deserved_shares_by_water_filling(total: int, queues: list[tuple[int, ...]], deserved: list[int]) -> None:
+def test_fair_shares_by_water_filling(total: int, queues: list[tuple[int, ...]], deserved: list[int]) -> None:
     """Weight, request, guarantee and (if given) capability of each queue, in cores."""
     weight = np.array([queue[0] for queue in queues])
     requested = np.array([[queue[1] * 1000 for queue in queues]])
@@ -56,5 +56,5 @@ def test_deserved_shares_by_water_filling(total: int, queues: list[tuple[int, ..
     capability = np.array([[queue[3] * 1000 if len(queue) > 3 else 2**60 for queue in queues]])
     limit = np.minimum(np.maximum(total * 1000 - guarantee.sum(), 0) + guarantee, capability)
     active = np.ones(len(queues), dtype=np.bool_)
-    shares = deserved_by_weight(np.array([total * 1000]), weight, requested, guarantee, limit, active)
+    shares = fair_shares_by_weight(np.array([total * 1000]), weight, requested, guarantee, limit, active)
     assert shares[0].tolist() == deserved

@@ -93,7 +93,7 @@ def reduce_guarantees(queue: QueueNode, total: int) -> int:
 
 @given(trees())
 @settings(max_examples=300, deadline=None)
-def test_deserved_shares_are_exact_at_every_level(case: tuple[int, list[QueueNode], str]) -> None:
+def test_fair_shares_are_exact_at_every_level(case: tuple[int, list[QueueNode], str]) -> None:
     """Each level is rounded to whole milli-cpus, so a queue may differ by the number of its ancestors."""
     total, tops, text = case
     cluster = Cluster(Ledger(snapshot(text)))
@@ -104,7 +104,7 @@ def test_deserved_shares_are_exact_at_every_level(case: tuple[int, list[QueueNod
         levels.append([below for level in levels[-1] for below in level.below])
     for depth, vessels in enumerate(levels, 1):
         for vessel in vessels:
-            assert abs(Fraction(int(plugin.deserved[0, index[vessel.name]])) - exact[vessel.name]) < depth, (
+            assert abs(Fraction(int(plugin.fair_share[0, index[vessel.name]])) - exact[vessel.name]) < depth, (
                 vessel.name,
                 text,
             )

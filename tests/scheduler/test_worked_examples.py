@@ -35,14 +35,14 @@ def cluster(text: str) -> Cluster:
 def test_proportion_divides_by_water_filling(
     total: int, queues: dict[str, tuple[int, int, str]], deserved: dict[str, int]
 ) -> None:
-    """Weight, request and further keys of each queue; its deserved share in milli-cpus."""
+    """Weight, request and further keys of each queue; its fair share in milli-cpus."""
     lines = [f"node n1 cpu={total} memory=64Gi"]
     for name, (weight, request, words) in queues.items():
         lines += [f"queue {name} weight={weight} {words}", f"job {name} queue={name}: {request} x cpu=1"]
     made = cluster("\n".join(lines))
     plugin = Proportion(NoArguments(), made)
     index = made.snapshot.queues.index
-    assert {name: int(plugin.deserved[0, index[name]]) for name in queues} == deserved
+    assert {name: int(plugin.fair_share[0, index[name]]) for name in queues} == deserved
 
 
 def test_a_satisfied_queue_is_not_scheduled_again() -> None:

@@ -150,7 +150,7 @@ def test_queue_metrics_include_children_and_end_with_the_queue() -> None:
         assert now["queue_capacity_milli_cpu eng"] == 6000
         assert "queue_capacity_milli_cpu dev" not in now
         assert now["queue_real_capacity_milli_cpu dev"] <= 8000
-        assert now["queue_deserved_milli_cpu dev"] == 6000
+        assert now["queue_fair_share_milli_cpu dev"] == 6000
         assert now["queue_share dev"] == pytest.approx(4 / 6)
         assert (now["queue_weight eng"], now["queue_overused eng"]) == (3, 0)
         assert now["queue_allocated_scalar_resources dev pods"] == 4
@@ -298,7 +298,7 @@ async def test_queue_statuses_are_written_up_to_the_root_and_only_on_change(clus
 
         await cluster.until(message_written, QUEUES)
         status = (await cluster.client.get(QUEUES, None, "eng")).status
-        assert (status.deserved["cpu"], status.share, status.borrowed) == ("4", wanted["share"], {})
+        assert (status.fair_share["cpu"], status.share, status.borrowed) == ("4", wanted["share"], {})
         await counting.more(20)  # whatever else had to be written has been by now
         asked = RequestKey("PATCH", "queues/status")
         before, text = cluster.connection.request_counts.counts[asked], str(served()["watch_events_total queues"])

@@ -266,10 +266,10 @@ def _warnings(spec: QueueSpec) -> Iterator[Problem]:
     for name, units in amounts_of(spec.lending_limit or {}).items():
         path, value = f"{LENDING}[{name}]", text(name, units)
         if name not in deserved:
-            detail = f"applies only if the deserved share is computed from weights: {name} is not in spec.deserved"
+            detail = f"applies only if the fair share is computed from weights: {name} is not in spec.deserved"
             yield invalid(path, value, detail)
         elif units > deserved[name]:
-            yield invalid(path, value, f"exceeds the deserved share ({text(name, deserved[name])}): all of it is lent")
+            yield invalid(path, value, f"exceeds deserved ({text(name, deserved[name])}): all of it is lent")
         elif units > deserved[name] - guarantee.get(name, 0):
             lendable = text(name, deserved[name] - guarantee[name])
             detail = f"exceeds deserved minus guarantee ({lendable}): guaranteed resources are never lent"
@@ -281,7 +281,7 @@ def _warnings(spec: QueueSpec) -> Iterator[Problem]:
             detail = f"deserved plus borrowing limit ({text(name, total)}) exceeds the capability"
             yield invalid(path, value, f"{detail} ({text(name, capability[name])}): the capability applies")
         elif name not in deserved:
-            detail = f"applies to the deserved share computed from weights, else 0: {name} is not in spec.deserved"
+            detail = f"applies to the fair share computed from weights, else 0: {name} is not in spec.deserved"
             yield invalid(path, value, detail)
 
 

@@ -318,7 +318,7 @@ class QueueStatus(ReadModel, frozen=True, kw_only=True, gc=False):
 
     state: str = ""
     allocated: Quantities = field(default_factory=dict)
-    deserved: Quantities = field(default_factory=dict)
+    fair_share: Quantities = field(default_factory=dict)
     guaranteed: Quantities = field(default_factory=dict)
     borrowed: Quantities = field(default_factory=dict)
     waiting: Quantities = field(default_factory=dict)

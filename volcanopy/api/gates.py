@@ -76,9 +76,9 @@ class Gate(StrEnum):
     )
     SHARE = (
         "share",
-        "Deserved share",
-        "The queue stays below its deserved share, unless no other queue requests the rest.",
-        "pods of the queue that end, or a larger deserved share",
+        "Fair share",
+        "The queue stays below its fair share, unless no other queue requests the rest.",
+        "pods of the queue that end, or a larger fair share",
         False,
         True,
     )

@@ -121,7 +121,7 @@ class Explanation(Model):
     nodes: dict[str, Int32] = Field(default_factory=dict)
     """Number of nodes rejected, by reason."""
     amounts: dict[str, ResourceList] = Field(default_factory=dict)
-    """Amounts by resource: requested, allocated, reserved, tentative, limit, available, deserved, borrowingLimit."""
+    """Amounts by resource: requested, allocated, reserved, tentative, limit, available, fairShare, borrowingLimit."""
     blocked_by: list[str] = Field(default_factory=list, max_length=64, json_schema_extra=ATOMIC)
     """Jobs (`job namespace/name`) and queues (`queue name`) that block the PodGroup."""
 
@@ -254,9 +254,9 @@ class QueueSpec(Model):
     guarantee: Guarantee | None = None
     """Resources guaranteed to the queue, never lent to other queues."""
     borrowing_limit: ResourceList | None = None
-    """Maximum resources allocated to the queue above its deserved share. Resources that are not named are unlimited."""
+    """Maximum resources allocated to the queue above its fair share. Resources that are not named are unlimited."""
     lending_limit: ResourceList | None = None
-    """Maximum part of the deserved share that is lent to other queues. Resources that are not named are lent without limit."""
+    """Maximum part of the fair share that is lent to other queues. Resources that are not named are lent without limit."""
     max_running_jobs: Int32 | None = Field(default=None, ge=0)
     """Maximum number of jobs admitted at the same time in the queue and its descendants. Unlimited if not given."""
     max_queued_jobs: Int32 | None = Field(default=None, ge=0)
@@ -267,7 +267,7 @@ class QueueSpec(Model):
     """Stop policy: None, Hold (no job is admitted in the queue and its descendants) or HoldAndDrain (running jobs are also
     evicted and wait again). Defaults to None."""
     reclaimable: Bool = True
-    """Whether other queues may reclaim resources allocated above the deserved share. Defaults to true."""
+    """Whether other queues may reclaim resources allocated above the fair share. Defaults to true."""
     parent: str = Field(default="", max_length=253, json_schema_extra={"pattern": r"^$|^[a-z0-9][-a-z0-9.]*$"})
     """Name of the parent queue. Defaults to `root`."""
     priority: Int32 = Field(default=0, ge=0)
@@ -323,18 +323,18 @@ class QueueStatus(Model):
     """State of the queue. An open queue accepts new jobs."""
     allocated: ResourceList | None = None
     """Resources allocated to the pods of the queue and its descendants."""
-    deserved: ResourceList | None = None
-    """Deserved share computed by the scheduler."""
+    fair_share: ResourceList | None = None
+    """Fair share of the queue, computed by the scheduler from `spec.deserved` or from weights, guarantees and requests."""
     guaranteed: ResourceList | None = None
     """Resources guaranteed to the queue and its descendants."""
     borrowed: ResourceList | None = None
-    """Resources allocated above the deserved share."""
+    """Resources allocated above the fair share."""
     waiting: ResourceList | None = None
     """Resources requested by pods of the queue and its descendants that are not scheduled."""
     share: str = Field(default="", max_length=32)
-    """Dominant share: highest ratio of allocated to deserved over all resources, such as `0.5`."""
+    """Dominant share: highest ratio of allocated to fair share over all resources, such as `0.5`."""
     credit: dict[str, Credit] = Field(default_factory=dict)
-    """By resource, what the queue was allocated below its deserved share while its jobs waited, less what it was allocated
+    """By resource, what the queue was allocated below its fair share while its jobs waited, less what it was allocated
     above it at the expense of its siblings: in seconds of the whole cluster, such as `42.5`, negative above the share.
     Halves every day. Queues with credit are scheduled earlier, so that shares hold over time."""
     credit_time: Time | None = None

@@ -98,7 +98,7 @@ def _importance() -> st.SearchStrategy[str]:
 
 @st.composite
 def _queue_lines(draw: st.DrawFn) -> list[str]:
-    """One to four queues, some nested, with weights, deserved shares, capabilities and guarantees."""
+    """One to four queues, some nested, with weights, fair shares, capabilities and guarantees."""
     lines: list[str] = []
     parents = ["root"]
     for number in range(draw(st.integers(1, 4))):

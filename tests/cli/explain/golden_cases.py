@@ -121,26 +121,26 @@ def _queues(made: str) -> list[Json]:
 
     all_of = {"cpu": "24", "memory": "96Gi"}
     return [
-        queue("default", {"weight": 1}, deserved={"cpu": "6"}),
-        queue("root", {"weight": 1}, allocated={"cpu": "18", "memory": "40Gi"}, deserved=all_of, share="0.75"),
+        queue("default", {"weight": 1}, fairShare={"cpu": "6"}),
+        queue("root", {"weight": 1}, allocated={"cpu": "18", "memory": "40Gi"}, fairShare=all_of, share="0.75"),
         queue("closed", {"weight": 1}, state="Closed"),
         queue(
             "team",
             {"weight": 3, "capability": {"cpu": "20"}},
             allocated={"cpu": "18", "memory": "40Gi"},
-            deserved={"cpu": "18"},
+            fairShare={"cpu": "18"},
         ),
         queue(
             "research",
             {
                 "weight": 2,
                 "parent": "team",
-                "deserved": {"cpu": "12"},
+                "fairShare": {"cpu": "12"},
                 "guarantee": {"resource": {"cpu": "2"}},
                 "jobOrder": "fair",
             },
             allocated={"cpu": "16", "memory": "32Gi", "pods": "4"},
-            deserved={"cpu": "12"},
+            fairShare={"cpu": "12"},
             guaranteed={"cpu": "2"},
             borrowed={"cpu": "4"},
             waiting={"cpu": "16"},

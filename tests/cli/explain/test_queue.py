@@ -34,7 +34,7 @@ def a_group(name: str, gate: str = "", position: int = 0, phase: str = "Inqueue"
 
 ROOT = a_queue("root")
 TEAM = a_queue("team", spec={"capability": {"cpu": "8"}}, allocated={"cpu": "8"})
-FULL = a_queue("ml", "team", spec={"capability": {"cpu": "16"}}, allocated={"cpu": "4"}, deserved={"cpu": "6"})
+FULL = a_queue("ml", "team", spec={"capability": {"cpu": "16"}}, allocated={"cpu": "4"}, fairShare={"cpu": "6"})
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,14 @@ FULL = a_queue("ml", "team", spec={"capability": {"cpu": "16"}}, allocated={"cpu
         ),
         (
             QueueFacts(FULL, ancestors=[TEAM, ROOT]),
-            'is open; cpu allocated 4, deserved 6; capability of queue "team" reached for cpu; no pending jobs',
+            'is open; cpu allocated 4, fair share 6; capability of queue "team" reached for cpu; no pending jobs',
         ),
         (
             QueueFacts(
-                a_queue("ml", allocated={"cpu": "6"}, deserved={"cpu": "4"}, borrowed={"cpu": "2"}),
+                a_queue("ml", allocated={"cpu": "6"}, fairShare={"cpu": "4"}, borrowed={"cpu": "2"}),
                 groups=[a_group("a", "share", 1), a_group("b", "share", 2), a_group("c", "nodes", 3)],
             ),
-            "is open; cpu allocated 6, deserved 4; borrowed cpu 2; 3 jobs pending (2 at share, 1 at nodes)",
+            "is open; cpu allocated 6, fair share 4; borrowed cpu 2; 3 jobs pending (2 at share, 1 at nodes)",
         ),
     ],
 )

@@ -27,26 +27,26 @@ def a_queue(name: str, parent: str = "", spec: Json | None = None, **status: Any
     return read(Queue, body)
 
 
-ROOT = a_queue("root", allocated={"cpu": "18", "memory": "1Gi"}, deserved={"cpu": "24", "memory": "64Gi"})
+ROOT = a_queue("root", allocated={"cpu": "18", "memory": "1Gi"}, fairShare={"cpu": "24", "memory": "64Gi"})
 QUEUES = [
     ROOT,
-    a_queue("web", spec={"capability": {"cpu": "6"}}, allocated={"cpu": "2"}, deserved={"cpu": "2"}, running=1),
-    a_queue("ml", allocated={"cpu": "16"}, deserved={"cpu": "12"}, waiting={"cpu": "8"}, running=2, pending=1),
-    a_queue("train", "ml", allocated={"cpu": "16"}, deserved={"cpu": "12"}, running=2),
+    a_queue("web", spec={"capability": {"cpu": "6"}}, allocated={"cpu": "2"}, fairShare={"cpu": "2"}, running=1),
+    a_queue("ml", allocated={"cpu": "16"}, fairShare={"cpu": "12"}, waiting={"cpu": "8"}, running=2, pending=1),
+    a_queue("train", "ml", allocated={"cpu": "16"}, fairShare={"cpu": "12"}, running=2),
     a_queue("serve", "ml", spec={"stopPolicy": "Hold"}),
 ]
 
 
 def test_the_tree_has_bars_of_one_scale() -> None:
     assert plain(lines(branches(QUEUES), "cpu")) == (
-        "QUEUE        CPU                          ALLOCATED  DESERVED  CAPABILITY  PENDING  JOBS  STATE\n"
-        "root         ████████████████████▒▒▒▒▒▒▒         18        24           -        -     0  Open\n"
-        "├─ ml        ██████████████▓▓▓▓                  16        12           -        8     3  Open\n"
-        "│  ├─ serve                                       0         -           -        -     0  Open, Hold\n"
-        "│  └─ train  ██████████████▓▓▓▓                  16        12           -        -     2  Open\n"
-        "└─ web       ██·····                              2         2           6        -     1  Open\n"
+        "QUEUE        CPU                        ALLOCATED  FAIR SHARE  CAPABILITY  PENDING  JOBS  STATE\n"
+        "root         ███████████████████▒▒▒▒▒▒         18          24           -        -     0  Open\n"
+        "├─ ml        ████████████▓▓▓▓▓                 16          12           -        8     3  Open\n"
+        "│  ├─ serve                                     0           -           -        -     0  Open, Hold\n"
+        "│  └─ train  ████████████▓▓▓▓▓                 16          12           -        -     2  Open\n"
+        "└─ web       ██····                             2           2           6        -     1  Open\n"
         "\n"
-        "█ allocated  ▓ borrowed  ▒ deserved  · capability"
+        "█ allocated  ▓ borrowed  ▒ fair share  · capability"
     )
 
 
@@ -60,10 +60,16 @@ def test_the_tree_fits_the_terminal(width: int) -> None:
 
 def test_narrow_terminals_lose_columns_in_a_fixed_order() -> None:
     def headings(width: int) -> list[str]:
-        return plain(lines(branches(QUEUES), "cpu", width)).split("\n")[0].split()[2:-1]
+        return (
+            plain(lines(branches(QUEUES), "cpu", width))
+            .split("\n")[0]
+            .replace("FAIR SHARE", "FAIR-SHARE")
+            .split()[2:-1]
+        )
 
-    assert headings(80) == ["ALLOCATED", "DESERVED", "CAPABILITY", "JOBS"]
-    assert headings(60) == ["ALLOCATED", "DESERVED", "JOBS"]
+    assert headings(80) == ["ALLOCATED", "FAIR-SHARE", "CAPABILITY", "JOBS"]
+    assert headings(70) == ["ALLOCATED", "FAIR-SHARE", "JOBS"]
+    assert headings(60) == ["ALLOCATED", "FAIR-SHARE"]
     assert headings(45) == ["ALLOCATED"]
 
 
@@ -88,7 +94,7 @@ def test_the_document_is_the_tree() -> None:
 def test_the_scarcest_resource_is_the_default() -> None:
     assert select_resource(QUEUES) == "cpu"
     assert select_resource(QUEUES, "memory") == "memory"
-    idle = a_queue("root", deserved={"cpu": "1", "memory": "1Gi", "pods": "9"}, allocated={"pods": "9"})
+    idle = a_queue("root", fairShare={"cpu": "1", "memory": "1Gi", "pods": "9"}, allocated={"pods": "9"})
     assert select_resource([idle]) == "cpu"
     assert select_resource([a_queue("root")]) == "cpu"
     with pytest.raises(CommandError, match=r"^--resource: no queue has 'gpu'; use one of cpu, memory$"):
@@ -99,14 +105,14 @@ def test_the_scarcest_resource_is_the_default() -> None:
     st.builds(
         Amounts,
         allocated=st.integers(0, 10**6),
-        deserved=st.integers(0, 10**6),
+        fair_share=st.integers(0, 10**6),
         capability=st.none() | st.integers(0, 10**6),
         pending=st.integers(0, 10**6),
     ),
     st.integers(0, 10**6),
 )
 def test_bars_have_one_width_and_grow_with_the_amount(amounts: Amounts, more: int) -> None:
-    scale = max(amounts.allocated + more, amounts.deserved, amounts.capability or 0)
+    scale = max(amounts.allocated + more, amounts.fair_share, amounts.capability or 0)
     first, second = bar(amounts, scale), bar(amounts._replace(allocated=amounts.allocated + more), scale)
     assert len("".join(part.text for part in first)) == len("".join(part.text for part in second)) == BAR
 
@@ -123,6 +129,6 @@ def test_amounts_of_a_resource() -> None:
 
 
 def test_a_queue_without_allocated_resources_lists_its_deserved_share() -> None:
-    queue = a_queue("teaching", allocated={}, deserved={"amd.com/gpu": "1", "cpu": "8", "memory": "16Gi", "pods": "9"})
+    queue = a_queue("teaching", allocated={}, fairShare={"amd.com/gpu": "1", "cpu": "8", "memory": "16Gi", "pods": "9"})
     cells = {column.heading: column.cell(queue, NOW) for column in VIEW.columns}
-    assert (cells["ALLOCATED"], cells["DESERVED"]) == ("-", "cpu=8")
+    assert (cells["ALLOCATED"], cells["FAIR SHARE"]) == ("-", "cpu=8")

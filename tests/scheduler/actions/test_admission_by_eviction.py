@@ -1,7 +1,7 @@
 """Admission of jobs whose resources must be reclaimed or preempted first.
 
 Reclaim and preempt consider admitted jobs only, and overcommit admits no job to a full cluster. In each of these clusters a
-job within its deserved share must be admitted nevertheless.
+job within its fair share must be admitted nevertheless.
 """
 
 from dataclasses import dataclass
@@ -140,7 +140,7 @@ def written(text: str) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_job_within_the_deserved_share_is_admitted(case: Case) -> None:
+def test_a_job_within_the_fair_share_is_admitted(case: Case) -> None:
     plan = decide(written(case.world), case.config)
     assert ("podgroup new Inqueue" in str(plan)) == case.admitted
 

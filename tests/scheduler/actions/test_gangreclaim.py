@@ -56,22 +56,20 @@ def test_surplus_pods_are_evicted_before_a_gang_breaks() -> None:
 
 
 def test_a_gang_is_not_evicted_far_below_the_deserved_share() -> None:
-    """The deserved share of the queue is two of four; its only gang has four pods."""
+    """The fair share of the queue is two of four; its only gang has four pods."""
     text = f"{TWO}node n1 cpu=4\njob a queue=q1: 4 x cpu=1 on=n1\njob b queue=q2: 2 x cpu=1"
     assert moves(text) == []
     assert why(text, "b").endswith("gangreclaim: 4 pods of other queues may not be evicted")
 
 
-def test_a_gang_above_the_deserved_share_reclaims_nothing() -> None:
+def test_a_gang_above_the_fair_share_reclaims_nothing() -> None:
     """One of its pods is within the share, the gang exceeds it."""
     text = f"{TWO}node n1 cpu=4\njob a queue=q1 min=0: 4 x cpu=1 on=n1\njob b queue=q2: 3 x cpu=1"
     assert moves(text) == []
-    assert why(text, "b").endswith(
-        'gangreclaim: not eligible to reclaim: request exceeds the deserved share of queue "q2"'
-    )
+    assert why(text, "b").endswith('gangreclaim: not eligible to reclaim: request exceeds the fair share of queue "q2"')
 
 
-def test_a_queue_at_its_deserved_share_does_not_reclaim() -> None:
+def test_a_queue_at_its_fair_share_does_not_reclaim() -> None:
     text = f"{TWO}node n1 cpu=4\njob a queue=q1 min=0: 2 x cpu=1 on=n1\njob c queue=q2: 2 x cpu=1 on=n1\njob b queue=q2: 1 x cpu=1"
     assert moves(text) == []
 
@@ -171,7 +169,7 @@ def test_a_hierarchical_drf_share_allows_reclaim() -> None:
     assert evicted(text.format(3), tree) == []
 
 
-def test_a_job_within_the_deserved_share_is_admitted_before_reclaim() -> None:
+def test_a_job_within_the_fair_share_is_admitted_before_reclaim() -> None:
     text = f"{TWO}node n1 cpu=4\njob a min=0 queue=q1: 4 x cpu=1 on=n1\njob b min=2 queue=q2 phase=Pending minres.cpu=2: 2 x cpu=1"
     made = decide(text, f"{PROPORTION}, overcommit", CHAIN)
     assert {effect.pod_group: effect.phase for effect in made.of(SetPodGroup)}["default/b"] == "Inqueue"
@@ -196,7 +194,7 @@ def test_queues_do_not_evict_each_other_alternately() -> None:
 
 
 def test_cycles_of_two_queues_become_stable() -> None:
-    """The deserved shares exceed the cluster in sum, so one queue is always below its share."""
+    """The fair shares exceed the cluster in sum, so one queue is always below its share."""
     text = """
         queue q1 deserved.cpu=3
         queue q2 deserved.cpu=3

@@ -1,4 +1,4 @@
-"""reclaim: evictions across queues up to the deserved shares."""
+"""reclaim: evictions across queues up to the fair shares."""
 
 from volcanopy.scheduler.model.plan import Evict, Nominate, SetPodGroup
 from volcanopy.testing.cycles import Simulation
@@ -49,7 +49,7 @@ def test_a_queue_that_is_not_reclaimable_has_no_victims() -> None:
     assert moves(text, PROPORTION) == []
 
 
-def test_a_job_within_the_deserved_share_is_admitted_before_reclaim() -> None:
+def test_a_job_within_the_fair_share_is_admitted_before_reclaim() -> None:
     """The cluster is full, but half of it is deserved by the other queue."""
     text = """
         node n1 cpu=4

@@ -1,4 +1,4 @@
-"""capacity: deserved shares, limits and victims of reclaim."""
+"""capacity: fair shares, limits and victims of reclaim."""
 
 import json
 from typing import Any
@@ -29,7 +29,7 @@ def in_a_tree(actions: str = "enqueue, allocate, reclaim", **arguments: Any) -> 
     [("", 2, 1), ("", 3, 1), (" guarantee.cpu=5", 2, 0)],
     ids=["down to what is deserved", "by one task below it at most", "not below the guarantee"],
 )
-def test_a_queue_above_its_deserved_share_has_victims(guarantee: str, size: int, victims: int) -> None:
+def test_a_queue_above_its_fair_share_has_victims(guarantee: str, size: int, victims: int) -> None:
     """Six cpus are allocated, four are deserved."""
     text = f"""
         node n1 cpu=20
@@ -47,7 +47,7 @@ def test_a_queue_above_its_deserved_share_has_victims(guarantee: str, size: int,
 
 
 @pytest.mark.parametrize(("words", "may"), [("cpu=1 memory=1Gi", True), ("memory=1Gi", False)])
-def test_one_resource_within_the_deserved_share_suffices_to_reclaim(words: str, may: bool) -> None:
+def test_one_resource_within_the_fair_share_suffices_to_reclaim(words: str, may: bool) -> None:
     text = f"""
         node n1 cpu=20 memory=64Gi
         queue q deserved.cpu=4 deserved.memory=8Gi
@@ -109,7 +109,7 @@ def test_only_leaf_queues_take_jobs(queue: str) -> None:
 
 
 def test_sibling_queues_are_reclaimed_from_first() -> None:
-    """Both desk and other exceed their deserved share; desk belongs to the same team."""
+    """Both desk and other exceed their fair share; desk belongs to the same team."""
     text = (
         TREE
         + """

@@ -131,7 +131,7 @@ def test_queries_do_not_change_the_tree() -> None:
 
 
 @pytest.mark.parametrize(("cpus", "admitted"), [(4, True), (5, False)])
-def test_a_job_within_the_deserved_share_is_admitted_to_a_full_cluster(cpus: int, admitted: bool) -> None:
+def test_a_job_within_the_fair_share_is_admitted_to_a_full_cluster(cpus: int, admitted: bool) -> None:
     text = FULL + f"job s min=1 queue=sci phase=Pending minres.cpu={cpus}:"
     plan = decide(text, hdrf("enqueue, allocate, reclaim", more=("overcommit",)))
     phases = {effect.pod_group: effect.phase for effect in plan.of(SetPodGroup)}

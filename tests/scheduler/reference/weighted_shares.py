@@ -30,7 +30,7 @@ class QueueNode:
 def shares_of(
     total: Fraction, queues: Sequence[QueueNode], most: Fraction | None = None
 ) -> Iterator[tuple[str, Fraction]]:
-    """Yield the deserved share of each queue and its descendants in a total.
+    """Yield the fair share of each queue and its descendants in a total.
 
     ``most`` is the limit of all queues together, if it differs from the total.
     """

@@ -86,7 +86,7 @@ async def explain_queue(
 ) -> None:
     """Explain the state of a queue, and which of its jobs are pending.
 
-    Shows allocated, deserved and available resources, the ancestors whose capability limits the queue, and its pending jobs by gate.
+    Shows allocated and available resources, the fair share, the ancestors whose capability limits the queue, and its pending jobs by gate.
     """
     from volcanopy.cli.explain.cluster_reads import queue_facts
     from volcanopy.cli.explain.output import show

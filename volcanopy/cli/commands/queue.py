@@ -96,7 +96,7 @@ async def tree(
 ) -> None:
     """Draw the queues as a tree, with a bar for each.
 
-    The bar shows the allocated amount of a resource, the deserved share and the capability; all bars have one scale.
+    The bar shows the allocated amount of a resource, the fair share and the capability; all bars have one scale.
     """
     from volcanopy.cli.queues.tree import print_tree
 

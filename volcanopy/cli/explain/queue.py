@@ -1,4 +1,4 @@
-"""Report about a queue: allocated, deserved and available resources, and the pod groups that wait by gate."""
+"""Report about a queue: allocated amounts, fair share and available resources, and the pod groups that wait by gate."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from volcanopy.cli.explain.hierarchy import COUNTS, state, stop_policy, stopped_
 from volcanopy.cli.explain.report import QueueReport, ResourceRow, WaitingGroup, counted, listed
 
 _LAST = 1 << 30
-_AMOUNTS = ("allocated", "deserved", "guaranteed", "borrowed", "waiting")
+_AMOUNTS = ("allocated", "fair_share", "guaranteed", "borrowed", "waiting")
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def _summary(
         parts.append("nothing allocated")
     else:
         parts.append(
-            f"{row.resource} allocated {row.allocated}" + (f", deserved {row.deserved}" if row.deserved else "")
+            f"{row.resource} allocated {row.allocated}" + (f", fair share {row.fair_share}" if row.fair_share else "")
         )
     full = next((row for row in rows if row.available == "0" and row.resource != "pods"), None)
     if full is not None:
@@ -77,10 +77,10 @@ def _summary(
 
 
 def dominant(rows: Sequence[ResourceRow]) -> ResourceRow | None:
-    """Return the resource of which most is allocated relative to deserved, or else to capability."""
+    """Return the resource of which most is allocated relative to the fair share, or else to capability."""
 
     def part(row: ResourceRow) -> float:
-        whole = row.deserved or row.capability
+        whole = row.fair_share or row.capability
         if not row.allocated or row.resource == "pods":
             return -1.0
         return float(quantity.parse(row.allocated) / quantity.parse(whole)) if whole and quantity.parse(whole) else 0.0
@@ -117,7 +117,7 @@ def _resource_row(
         (name, caps[resource], allocated.get(resource, 0)) for name, caps, allocated in limits if resource in caps
     ]
     available, limited_by = min(((max(cap - now, 0), name) for name, cap, now in limited), default=(0, ""))
-    idle = max(amounts["deserved"].get(resource, 0) - amounts["allocated"].get(resource, 0), 0)
+    idle = max(amounts["fair_share"].get(resource, 0) - amounts["allocated"].get(resource, 0), 0)
     return ResourceRow(
         resource=resource,
         capability=text(min(cap for _, cap, _ in limited)) if limited else "",

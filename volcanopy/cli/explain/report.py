@@ -100,7 +100,7 @@ class ResourceRow:
 
     resource: str
     allocated: str = ""
-    deserved: str = ""
+    fair_share: str = ""
     capability: str = ""
     available: str = ""
     limited_by: str = ""

@@ -45,7 +45,7 @@ _WAITING_SHOWN = 10
 _COLUMNS = (
     "resource",
     "allocated",
-    "deserved",
+    "fair_share",
     "capability",
     "available",
     "guaranteed",
@@ -141,7 +141,7 @@ def _waiting(groups: Sequence[WaitingGroup]) -> Iterator[Line]:
 def _resource_table(resources: Sequence[ResourceRow]) -> Iterator[Line]:
     columns = [name for name in _COLUMNS if any(getattr(row, name) for row in resources)]
     rows = [[getattr(row, name) or "-" for name in columns] for row in resources]
-    for number, line in enumerate(plain_table([name.upper() for name in columns], rows).splitlines()):
+    for number, line in enumerate(plain_table([name.upper().replace("_", " ") for name in columns], rows).splitlines()):
         yield [Part(f"  {line}", "" if number else "bold")]
 
 

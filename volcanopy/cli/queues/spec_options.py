@@ -22,19 +22,19 @@ class SpecOptions:
     capability: Annotated[
         str | None, typer.Option("--capability", metavar=_AMOUNTS, help="Maximum of allocated resources.")
     ] = None
-    deserved: Annotated[str | None, typer.Option("--deserved", metavar=_AMOUNTS, help="Deserved share.")] = None
+    deserved: Annotated[str | None, typer.Option("--deserved", metavar=_AMOUNTS, help="Deserved amounts.")] = None
     guarantee: Annotated[
         str | None,
         typer.Option("--guarantee", metavar=_AMOUNTS, help="Resources reserved for the queue even when it is idle."),
     ] = None
     borrowing_limit: Annotated[
         str | None,
-        typer.Option("--borrowing-limit", metavar=_AMOUNTS, help="Maximum above the deserved share."),
+        typer.Option("--borrowing-limit", metavar=_AMOUNTS, help="Maximum above the fair share."),
     ] = None
     lending_limit: Annotated[
         str | None,
         typer.Option(
-            "--lending-limit", metavar=_AMOUNTS, help="Maximum of the deserved share that other queues may borrow."
+            "--lending-limit", metavar=_AMOUNTS, help="Maximum of the fair share that other queues may borrow."
         ),
     ] = None
     max_running_jobs: Annotated[

@@ -26,10 +26,10 @@ BAR = 30
 _MIN_BAR = 8
 _PIPE_WIDTH = 100
 """Width of a line where standard output is not a terminal."""
-_ALLOCATED, _BORROWED, _DESERVED, _CAPABILITY = "█", "▓", "▒", "·"
+_ALLOCATED, _BORROWED, _FAIR_SHARE, _CAPABILITY = "█", "▓", "▒", "·"
 _GAP = "  "
 _DEFAULT_RESOURCES = ("cpu", "memory")
-_OPTIONAL = ("PENDING", "CAPABILITY", "JOBS", "DESERVED")
+_OPTIONAL = ("PENDING", "CAPABILITY", "JOBS", "FAIR SHARE")
 """Columns that are left out of narrow terminals, in this order; columns without values before others."""
 
 
@@ -37,7 +37,7 @@ class Amounts(NamedTuple):
     """Amounts of a queue in base units; ``capability`` is None without a limit of its own."""
 
     allocated: int
-    deserved: int
+    fair_share: int
     capability: int | None
     pending: int
 
@@ -98,7 +98,7 @@ def branches(queues: Sequence[Queue], top: str = "") -> list[Branch]:
 
 
 def select_resource(queues: Sequence[Queue], name: str = "") -> str:
-    """Return the resource to draw: ``name``, by default the scarcest, by allocated relative to deserved.
+    """Return the resource to draw: ``name``, by default the scarcest, by allocated relative to the fair share.
 
     Raises CommandError for a resource that no queue has an amount of.
     """
@@ -108,7 +108,7 @@ def select_resource(queues: Sequence[Queue], name: str = "") -> str:
             for queue in queues
             for amounts in (
                 queue.status.allocated,
-                queue.status.deserved,
+                queue.status.fair_share,
                 queue.status.waiting,
                 queue.spec.capability,
             )
@@ -121,15 +121,15 @@ def select_resource(queues: Sequence[Queue], name: str = "") -> str:
         return name
     queue_names = {queue.metadata.name for queue in queues}
     roots = [queue for queue in queues if parent_of(queue) not in queue_names]
-    allocated, deserved = (_sums(roots, field) for field in ("allocated", "deserved"))
-    candidates = [resource for resource in known if resource != "pods" and deserved.get(resource)]
+    allocated, fair_share = (_sums(roots, field) for field in ("allocated", "fair_share"))
+    candidates = [resource for resource in known if resource != "pods" and fair_share.get(resource)]
     if not candidates:
         return next((resource for resource in (*_DEFAULT_RESOURCES, *known) if resource in known), "cpu")
     order = {resource: number for number, resource in enumerate(_DEFAULT_RESOURCES)}
     return max(
         candidates,
         key=lambda resource: (
-            allocated.get(resource, 0) / deserved[resource],
+            allocated.get(resource, 0) / fair_share[resource],
             -order.get(resource, len(order)),
         ),
     )
@@ -152,29 +152,29 @@ def amounts_of(queue: Queue, resource: str) -> Amounts:
     status = queue.status
     return Amounts(
         units(status.allocated) or 0,
-        units(status.deserved) or 0,
+        units(status.fair_share) or 0,
         units(queue.spec.capability),
         units(status.waiting) or 0,
     )
 
 
 def bar(amounts: Amounts, scale: int, width: int = BAR) -> list[Part]:
-    """Return the bar: allocated, of it borrowed, then up to the deserved share, then up to the capability."""
+    """Return the bar: allocated, of it borrowed, then up to the fair share, then up to the capability."""
     if scale <= 0:
         return [Part(" " * width)]
 
     def end(units: int) -> int:
         return min(max(round(units * width / scale), 1) if units else 0, width)
 
-    own = end(min(amounts.allocated, amounts.deserved)) if amounts.deserved else end(amounts.allocated)
+    own = end(min(amounts.allocated, amounts.fair_share)) if amounts.fair_share else end(amounts.allocated)
     allocated = max(end(amounts.allocated), own)
-    deserved = max(end(amounts.deserved), allocated)
-    capability = max(end(amounts.capability or 0), deserved)
+    fair_share = max(end(amounts.fair_share), allocated)
+    capability = max(end(amounts.capability or 0), fair_share)
     return [
         Part(_ALLOCATED * own, "green"),
         Part(_BORROWED * (allocated - own), "yellow"),
-        Part(_DESERVED * (deserved - allocated), "cyan"),
-        Part(_CAPABILITY * (capability - deserved), "dim"),
+        Part(_FAIR_SHARE * (fair_share - allocated), "cyan"),
+        Part(_CAPABILITY * (capability - fair_share), "dim"),
         Part(" " * (width - capability)),
     ]
 
@@ -213,8 +213,8 @@ def lines(tree: Sequence[Branch], resource: str, width: int = _PIPE_WIDTH) -> It
             Part(" allocated  "),
             Part(_BORROWED, "yellow"),
             Part(" borrowed  "),
-            Part(_DESERVED, "cyan"),
-            Part(" deserved  "),
+            Part(_FAIR_SHARE, "cyan"),
+            Part(" fair share  "),
             Part(_CAPABILITY, "dim"),
             Part(" capability"),
         ]
@@ -237,7 +237,7 @@ def _layout(cells: Sequence[dict[str, str]], width: int) -> tuple[list[str], int
 def _cells(queue: Queue, amounts: Amounts, resource: str) -> dict[str, str]:
     return {
         "ALLOCATED": quantity.text(resource, amounts.allocated),
-        "DESERVED": quantity.text(resource, amounts.deserved) if amounts.deserved else "-",
+        "FAIR SHARE": quantity.text(resource, amounts.fair_share) if amounts.fair_share else "-",
         "CAPABILITY": "-" if amounts.capability is None else quantity.text(resource, amounts.capability),
         "PENDING": quantity.text(resource, amounts.pending) if amounts.pending else "-",
         "JOBS": str(sum(getattr(queue.status, phase) for phase in UNFINISHED)),
@@ -253,7 +253,7 @@ def document(queues: Sequence[Queue], top: str = "") -> Json:
         entry: Json = {"name": branch.name, "state": state(queue), "stopPolicy": stop_policy(queue)}
         amounts = {
             "allocated": status.allocated,
-            "deserved": status.deserved,
+            "fairShare": status.fair_share,
             "borrowed": status.borrowed,
             "waiting": status.waiting,
             "capability": queue.spec.capability,

@@ -49,7 +49,7 @@ VIEW = View(
         Column("STOP", lambda queue, _: stop_policy(queue), style=lambda text: "" if text == "None" else "yellow"),
         Column("WEIGHT", lambda queue, _: str(queue.spec.weight)),
         Column("ALLOCATED", lambda queue, _: _dominant(queue, "allocated")),
-        Column("DESERVED", lambda queue, _: _dominant(queue, "deserved")),
+        Column("FAIR SHARE", lambda queue, _: _dominant(queue, "fair_share")),
         _count("pending"),
         _count("inqueue"),
         _count("running"),
@@ -59,7 +59,7 @@ VIEW = View(
         _quantities("WAITING", "status", "waiting"),
         Column("PRIORITY", lambda queue, _: str(queue.spec.priority), wide=True),
         _quantities("CAPABILITY", "spec", "capability"),
-        _quantities("SPEC.DESERVED", "spec", "deserved"),
+        _quantities("DESERVED", "spec", "deserved"),
         Column("GUARANTEE", lambda queue, _: amounts(queue.spec.guarantee.resource), wide=True),
         AGE,
     ),
@@ -102,12 +102,12 @@ async def describe(client: Client, queue: Queue) -> str:
             row.resource,
             *(
                 text or "-"
-                for text in (row.allocated, row.deserved, row.capability, row.available, row.borrowed, row.waiting)
+                for text in (row.allocated, row.fair_share, row.capability, row.available, row.borrowed, row.waiting)
             ),
         )
         for row in report.resources
     ]
-    headings = ("NAME", "ALLOCATED", "DESERVED", "CAPABILITY", "AVAILABLE", "BORROWED", "WAITING")
+    headings = ("NAME", "ALLOCATED", "FAIR SHARE", "CAPABILITY", "AVAILABLE", "BORROWED", "WAITING")
     lines.table("Resources", headings, rows)
     lines.table("Limits", ("FOR", "RESOURCES", "RUNNING JOBS", "QUEUED JOBS"), map(_limit, spec.limits))
     users = [
@@ -150,6 +150,7 @@ def _settings(queue: Queue) -> dict[str, Any]:
         if getattr(spec, field) != getattr(default, field)
     }
     return settings | {
+        "Deserved": amounts(spec.deserved, ""),
         "Guarantee": amounts(spec.guarantee.resource, ""),
         "Borrowing Limit": amounts(spec.borrowing_limit, ""),
         "Lending Limit": amounts(spec.lending_limit, ""),

@@ -177,7 +177,7 @@ class QueueStatusWriter:
     def enqueue(self, name: str) -> None:
         """Write the expected status, with a delay.
 
-        A change that other queues cause (of the deserved share, when another queue requests more) concerns all queues at
+        A change that other queues cause (of the fair share, when another queue requests more) concerns all queues at
         once: its delay grows with the number of queues.
         """
         store, delay = self._context.store, self._timing.settle

@@ -132,7 +132,7 @@ def queue_status(status: core.QueueStatus, effect: SetQueue) -> core.QueueStatus
     return core.QueueStatus(
         state=status.state or "Open",
         allocated=dict(effect.allocated),
-        deserved=dict(effect.deserved),
+        fair_share=dict(effect.fair_share),
         guaranteed=dict(effect.guaranteed),
         borrowed=dict(effect.borrowed),
         waiting=dict(effect.waiting),
@@ -151,7 +151,7 @@ def with_scheduler_fields(status: core.QueueStatus, expected: core.QueueStatus) 
     return msgspec.structs.replace(
         status,
         allocated=expected.allocated,
-        deserved=expected.deserved,
+        fair_share=expected.fair_share,
         guaranteed=expected.guaranteed,
         borrowed=expected.borrowed,
         waiting=expected.waiting,

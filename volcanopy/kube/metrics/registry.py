@@ -129,9 +129,9 @@ _CPU = "milli-cpu"
 _AMOUNTS = {
     "allocated": "Allocated resources of a queue and its descendants",
     "request": "Allocated and pending resources of a queue and its descendants",
-    "deserved": "Deserved share of a queue as computed by the scheduler",
+    "fair_share": "Fair share of a queue as computed by the scheduler",
     "guarantee": "Guaranteed resources of a queue and its descendants",
-    "borrowed": "Allocated resources of a queue above its deserved share",
+    "borrowed": "Allocated resources of a queue above its fair share",
     "waiting": "Pending resources of a queue and its descendants",
     "capacity": "Capability of a queue, if set",
     "real_capacity": "Effective limit of a queue (real capability), if there is one",
@@ -150,11 +150,11 @@ QUEUE_AMOUNTS = {
     for kind, description in _AMOUNTS.items()
 }
 QUEUE_SHARE = _ALL.callback_gauge(
-    "queue_share", "Highest ratio of allocated to deserved over all resources of a queue", "queue_name"
+    "queue_share", "Highest ratio of allocated to fair share over all resources of a queue", "queue_name"
 )
 QUEUE_WEIGHT = _ALL.callback_gauge("queue_weight", "Weight of a queue among its siblings", "queue_name")
 QUEUE_OVERUSED = _ALL.callback_gauge(
-    "queue_overused", "Whether a queue is over its deserved share (1) or not (0)", "queue_name"
+    "queue_overused", "Whether a queue is over its fair share (1) or not (0)", "queue_name"
 )
 POD_GROUPS = {
     phase: _ALL.callback_gauge(

@@ -4,7 +4,7 @@
 2. Admit its first job, unless a plugin or a limit rejects it; then compare the queues again.
 
 A rejection for lack of free resources only (``Vote.yields``) is not final. A job is admitted all the same if it has a
-reservation, if its queue stays within its deserved share, or if ``preempt`` could free its minimal resources: others that were
+reservation, if its queue stays within its fair share, or if ``preempt`` could free its minimal resources: others that were
 admitted before do not keep it out.
 """
 
@@ -93,7 +93,7 @@ class _Precedence:
         if session.hooks.reservation(job) is not None:
             return True
         requested = queue.inqueue + Resources(minimum.axis, self._lacking[:, queue.row]) + minimum
-        if session.hooks.within_deserved(queue, queue.allocated + requested):
+        if session.hooks.within_fair_share(queue, queue.allocated + requested):
             return True
         if "preempt" not in actions and "gangpreempt" not in actions:
             return False

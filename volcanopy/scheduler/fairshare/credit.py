@@ -1,14 +1,14 @@
-"""Credit of queues: what they were allocated below their deserved share over time, so that it can be paid back.
+"""Credit of queues: what they were allocated below their fair share over time, so that it can be paid back.
 
 A share cannot always be met at once: a large pod waits for a whole node while small pods of other queues run. What a queue
 lacked in the meantime is its credit, and what others were allocated above their shares at its expense is their debt, a
 negative credit. Both are in seconds of the whole cluster: a queue that lacks a tenth of all cpus for a minute has a credit of
 6 seconds of cpu. They halve every ``HALF_LIFE``, so that they stay bounded.
 
-Credit is kept in the status of the queue, with its time. Allocated and deserved amounts do not change between two statuses, so
+Credit is kept in the status of the queue, with its time. Allocated amounts and fair shares do not change between two statuses, so
 the current credit follows from the last status alone: nothing is written for the sake of the credit, and a restart loses none.
 
-1. A queue lacks what it is allocated below its deserved share, at most what its jobs wait for.
+1. A queue lacks what it is allocated below its fair share, at most what its jobs wait for.
 2. A queue is in debt for what it is allocated above its share; together at most what its siblings lack. A queue that uses
    what no sibling needs has no debt.
 """
@@ -49,24 +49,24 @@ def user_credits(snapshot: Snapshot, queue: int) -> dict[str, float]:
     }
 
 
-def due(snapshot: Snapshot, deserved: Ints) -> Floats:
-    """(R, Q): what queues get beside their ``deserved`` amounts (negative: what they give), paid back over ``PAYBACK``.
+def due(snapshot: Snapshot, fair_share: Ints) -> Floats:
+    """(R, Q): what queues get beside their fair shares (negative: what they give), paid back over ``PAYBACK``.
 
-    It is at most the deserved amount itself, so that no queue gets everything or nothing for its past.
+    It is at most the fair share itself, so that no queue gets everything or nothing for its past.
     """
     amounts: Floats = queue_credit(snapshot) * (snapshot.total[:, None] / PAYBACK)
-    return np.clip(amounts, -deserved, deserved)
+    return np.clip(amounts, -fair_share, fair_share)
 
 
 def _rates(snapshot: Snapshot) -> Floats:
     """(R, Q): the parts of the cluster that queues lack (negative: have at the expense of their siblings)."""
     queues = snapshot.queues
-    allocated, deserved, _, _, waiting = queues.reported.astype(np.float64)
-    shared = deserved.any(axis=1)[
+    allocated, fair_share, _, _, waiting = queues.reported.astype(np.float64)
+    shared = fair_share.any(axis=1)[
         :, None
-    ]  # without any deserved amount of a resource no queue is above or below its share
-    lack = np.where(shared, np.clip(deserved - allocated, 0.0, waiting), 0.0)
-    excess = np.where(shared, np.maximum(allocated - deserved, 0.0), 0.0)
+    ]  # without any fair share of a resource no queue is above or below its share
+    lack = np.where(shared, np.clip(fair_share - allocated, 0.0, waiting), 0.0)
+    excess = np.where(shared, np.maximum(allocated - fair_share, 0.0), 0.0)
     siblings = queues.parent  # NONE, the last column, for those without a parent
     lacking, exceeding = np.zeros((2, len(allocated), len(queues) + 1))
     for sums, amounts in ((lacking, lack), (exceeding, excess)):

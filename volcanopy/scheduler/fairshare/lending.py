@@ -1,4 +1,4 @@
-"""Lending: what queues may be allocated beyond their deserved shares.
+"""Lending: what queues may be allocated beyond their fair shares.
 
 1. A queue below its share claims the rest of it for its waiting jobs, admitted or not: for those that fit into the rest, and
    at most what is free on nodes that their pods may use. If pods can be reclaimed, it claims the rest for larger jobs as well:
@@ -20,11 +20,11 @@ _SHAPES = 32
 
 
 class Lending:
-    """The claims of queues below their deserved shares; computed at first use, when they have been allocated what fits."""
+    """The claims of queues below their fair shares; computed at first use, when they have been allocated what fits."""
 
-    def __init__(self, cluster: Cluster, deserved: Ints) -> None:
-        """``deserved`` (R, Q) is the share of each queue's own jobs."""
-        self._cluster, self._deserved = cluster, deserved
+    def __init__(self, cluster: Cluster, fair_share: Ints) -> None:
+        """``fair_share`` (R, Q) is the share of each queue's own jobs."""
+        self._cluster, self._fair_share = cluster, fair_share
         self._pods = cluster.axis.index["pods"]
 
     def lends(self, queue: int, request: Ints) -> bool:
@@ -57,7 +57,7 @@ class Lending:
         unmade = (jobs.phase[rows] == "Pending") | (jobs.phase[rows] == "Inqueue")  # it may have no pods yet
         waits = (has_pending | unmade) & ~cluster.snapshot.too_large[rows]
         rows = rows[waits & (queues.is_open & ~held_queues(queues))[jobs.queue[rows]]]
-        room = np.maximum(self._deserved - ledger.queue_allocated, 0)
+        room = np.maximum(self._fair_share - ledger.queue_allocated, 0)
         allocated = ledger.job_allocated[:, rows]
         pending = jobs.allocated.values[:, rows] + jobs.pending.values[:, rows] - cluster.snapshot.gated[:, rows]
         pending = np.maximum(pending - allocated, 0)

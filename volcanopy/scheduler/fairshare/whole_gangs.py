@@ -1,7 +1,7 @@
 """Whole gangs as victims of reclaim: a gang that a victim breaks is evicted whole, even if its queue falls below its share.
 
-Pods cannot be taken from a gang one by one down to the deserved share of its queue: the rest would run without purpose. Its
-eviction is allowed if it makes the shares fairer: the queue that loses the gang then lacks less of its deserved share than
+Pods cannot be taken from a gang one by one down to the fair share of its queue: the rest would run without purpose. Its
+eviction is allowed if it makes the shares fairer: the queue that loses the gang then lacks less of its fair share than
 the reclaiming queue did before.
 """
 
@@ -22,7 +22,7 @@ def with_whole_gangs(
     """Return the victims with the rest of each gang that they break, in the order of the candidates.
 
     ``lacking`` returns which fraction of the cluster the queue of a job, and those above it that lose with it, lack of
-    their deserved shares without these (R,) amounts. What the reclaimer's own job has does not count for its queue.
+    their fair shares without these (R,) amounts. What the reclaimer's own job has does not count for its queue.
     """
     chosen = {victim.row for victim in victims}
     if len(chosen) == len(candidates) or reclaimer is None:

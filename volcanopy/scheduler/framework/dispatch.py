@@ -53,7 +53,7 @@ class Hooks:
     beyond_share: Callable[[QueueView, TaskView, int], Rejection | None]
     allocatable: Callable[[QueueView, TaskView, int], Rejection | None]
     preemptive: Callable[[QueueView, Sequence[TaskView]], bool]
-    within_deserved: Callable[[QueueView, Resources], bool]
+    within_fair_share: Callable[[QueueView, Resources], bool]
     queue_shares: Callable[[], QueueShares | None]
     victim_queue_order: Callable[[QueueView, QueueView], tuple[Any, ...]]
     preemptable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
@@ -79,7 +79,7 @@ class Hooks:
         self.reclaimable = intersect(_answering(installed, "reclaimable"), self.reclaimable_at_all)
         self.unified_evictable = intersect(_answering(installed, "unified_evictable"), self.unified_evictable_at_all)
         self.within_limits: Callable[[QueueView, TaskView, int], Rejection | None] = self.allocatable
-        """As ``allocatable``, without regard to deserved shares."""
+        """As ``allocatable``, without regard to fair shares."""
         self.allocatable = self._allocatable
         self._beyond = True
         self.rejected_by_share = set[int]()
@@ -105,7 +105,7 @@ class Hooks:
 
     @contextmanager
     def within_shares(self) -> Iterator[None]:
-        """Do not allow in ``allocatable`` what exceeds deserved shares, for a while; else what others claim is not allowed."""
+        """Do not allow in ``allocatable`` what exceeds fair shares, for a while; else what others claim is not allowed."""
         self._beyond = False
         self.rejected_by_share.clear()
         try:

@@ -15,7 +15,7 @@ Part = Literal["open", "plugin", "action", "close"]
 
 
 class QueueAmounts(Protocol):
-    """(R, Q) amounts of the queues at the end of a cycle; None where no plugin defines deserved shares."""
+    """(R, Q) amounts of the queues at the end of a cycle; None where no plugin defines fair shares."""
 
     @property
     def axis(self) -> Axis:
@@ -33,8 +33,8 @@ class QueueAmounts(Protocol):
         ...
 
     @property
-    def deserved(self) -> Ints | None:
-        """Deserved shares."""
+    def fair_share(self) -> Ints | None:
+        """Fair shares."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class QueueAmounts(Protocol):
 
     @property
     def borrowed(self) -> Ints | None:
-        """Allocated above the deserved share."""
+        """Allocated above the fair share."""
         ...
 
     @property
@@ -59,7 +59,7 @@ class QueueAmounts(Protocol):
 
     @property
     def share(self) -> Floats | None:
-        """(Q,): the largest ratio of allocated to deserved."""
+        """(Q,): the largest ratio of allocated to fair share."""
         ...
 
 

@@ -61,7 +61,7 @@ class Purpose(Enum):
 class Vote:
     """The result of a voting hook: permit, abstain, or reject for a reason (and at which gate).
 
-    A rejection that ``yields`` is only for insufficient free resources: a deserved share has precedence over it.
+    A rejection that ``yields`` is only for insufficient free resources: a fair share has precedence over it.
     """
 
     value: int
@@ -261,7 +261,7 @@ class Plugin(Generic[A]):
 
     @hook("first", "enabledOverused")
     def overused(self, queue: QueueView) -> Rejection | None:
-        """Why the queue gets nothing more while others are below their deserved share; None if it is not overused."""
+        """Why the queue gets nothing more while others are below their fair share; None if it is not overused."""
         raise NotImplementedError
 
     @hook("first", "enableReservedNodes")
@@ -274,7 +274,7 @@ class Plugin(Generic[A]):
 
     @hook("first", "enableReservedNodes")
     def reserves_nodes(self, job: JobView) -> bool | None:
-        """True for a job with reserved nodes: it may use them beyond the deserved share of its queue; None for others."""
+        """True for a job with reserved nodes: it may use them beyond the fair share of its queue; None for others."""
         raise NotImplementedError
 
     @hook("first", "enableJobEnqueued")
@@ -289,15 +289,15 @@ class Plugin(Generic[A]):
 
     @hook("first", "enabledAllocatable")
     def within_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-        """Why ``count`` more tasks equal to this one exceed the deserved share of the queue; None if they do not.
+        """Why ``count`` more tasks equal to this one exceed the fair share of the queue; None if they do not.
 
-        Such tasks are only allocated what no queue below its deserved share can use.
+        Such tasks are only allocated what no queue below its fair share can use.
         """
         raise NotImplementedError
 
     @hook("first", "enabledAllocatable")
     def beyond_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-        """Why ``count`` more tasks equal to this one cannot be allocated beyond the deserved share; None if they can.
+        """Why ``count`` more tasks equal to this one cannot be allocated beyond the fair share; None if they can.
 
         It is asked instead of within_share when all queues have been allocated what fits within their shares.
         """
@@ -309,8 +309,8 @@ class Plugin(Generic[A]):
         raise NotImplementedError
 
     @hook("unanimous", "enablePreemptive")
-    def within_deserved(self, queue: QueueView, claim: Resources) -> bool:
-        """Whether this total amount is within the deserved share of the queue; False if no plugin implements it."""
+    def within_fair_share(self, queue: QueueView, claim: Resources) -> bool:
+        """Whether this total amount is within the fair share of the queue; False if no plugin implements it."""
         raise NotImplementedError
 
     @hook("first")

@@ -15,7 +15,7 @@ from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 def beyond_limits(moves: Moves, is_enforced: IsEnforced) -> list[str]:
     """Return the queues that exceed their limit in a resource that their new pods request.
 
-    The limit is the capability, or the deserved share and borrowing limit, less what is reserved for others; in a tree
+    The limit is the capability, or the fair share and borrowing limit, less what is reserved for others; in a tree
     the ancestors are checked as well.
     """
     result = list[str]()

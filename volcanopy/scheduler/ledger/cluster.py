@@ -159,7 +159,7 @@ class PluginQueries(Protocol):
         ...
 
     def within_share(self, queue: QueueView, task: TaskView, count: int) -> Any:
-        """A Rejection if ``count`` more tasks equal to this one exceed the deserved share of the queue, else None."""
+        """A Rejection if ``count`` more tasks equal to this one exceed the fair share of the queue, else None."""
         ...
 
     def queue_key(self, queue: QueueView) -> tuple[Any, ...]:

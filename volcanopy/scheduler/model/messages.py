@@ -25,7 +25,7 @@ class Message:
     """Why a job waits.
 
     ``text`` is the sentence. ``numbers`` are counts and names by key; ``amounts`` quantities by resource under the keys
-    ``requested``, ``allocated``, ``reserved``, ``tentative``, ``limit``, ``available``, ``deserved`` and
+    ``requested``, ``allocated``, ``reserved``, ``tentative``, ``limit``, ``available``, ``fairShare`` and
     ``borrowingLimit``. ``unblocked_by`` is the least change that lets the job continue, ``blocked_by`` what it waits for
     (``job namespace/name``, ``queue name``).
     """
@@ -171,8 +171,8 @@ class QuotaMessage(NamedTuple):
     """Of a share: the most that may be allocated to the queue."""
     cluster: Amounts = ()
     """The total of the cluster: a limit that is at least this is the cluster's, not the queue's."""
-    deserved: Amounts = ()
-    """The deserved share of a queue with a borrowing limit."""
+    fair_share: Amounts = ()
+    """The fair share of a queue with a borrowing limit."""
     borrowing: Amounts = ()
     """The borrowing limit; without end where something else is the limit."""
     subject: str = "queue"
@@ -218,11 +218,11 @@ class QuotaMessage(NamedTuple):
         return self.kind == "cluster" or (self.kind == "capability" and bool(short) and not own)
 
     def of_borrower(self, borrowed: tuple[Ints, Ints] | None) -> "QuotaMessage":
-        """The same of a queue with (R,) deserved amounts and borrowing limits; None if borrowing has no limit."""
+        """The same of a queue with (R,) fair shares and borrowing limits; None if borrowing has no limit."""
         if borrowed is None:
             return self
-        deserved, borrowing = borrowed
-        return self._replace(deserved=tuple(deserved.tolist()), borrowing=tuple(borrowing.tolist()))
+        fair_share, borrowing = borrowed
+        return self._replace(fair_share=tuple(fair_share.tolist()), borrowing=tuple(borrowing.tolist()))
 
     def placed_tentatively(self, pods: int, amounts: Amounts) -> "QuotaMessage":
         """The same after so many pods of the job were placed with these amounts, and are not any more."""
@@ -230,7 +230,7 @@ class QuotaMessage(NamedTuple):
 
     def borrows(self, place: int) -> bool:
         """Whether the limit of this resource is the borrowing limit."""
-        return bool(self.borrowing) and self.deserved[place] + self.borrowing[place] == self.limit[place]
+        return bool(self.borrowing) and self.fair_share[place] + self.borrowing[place] == self.limit[place]
 
     @property
     def taken(self) -> Amounts:
@@ -275,7 +275,7 @@ def _of_amounts(quota: QuotaMessage) -> Message:
         "tentative": quantities(names, quota.tentative, counted) if quota.tentative_pods else {},
         "limit": quantities(names, quota.limit, counted),
         "available": quantities(names, tuple(left), counted),
-        "deserved": quantities(names, quota.deserved, limited) if quota.deserved else {},
+        "fairShare": quantities(names, quota.fair_share, limited) if quota.fair_share else {},
         "borrowingLimit": quantities(names, quota.borrowing, counted) if quota.borrowing else {},
     }
     return Message(
@@ -313,16 +313,16 @@ def _allocated(quota: QuotaMessage) -> Amounts:
 
 def _text(quota: QuotaMessage, short: list[int]) -> str:
     if not short:
-        deserved = quantities(quota.names, quota.limit)
-        limit = ", ".join(f"{name} deserved {text}" for name, text in deserved.items()) or "nothing deserved"
-        return f'queue "{quota.queue}" is at its deserved share: {limit}'
+        fair_share = quantities(quota.names, quota.limit)
+        limit = ", ".join(f"{name} {text}" for name, text in fair_share.items()) or "nothing"
+        return f'queue "{quota.queue}" is at its fair share: {limit}'
     place = short[0]
     name = quota.names[place]
     borrows = quota.kind == "capability" and quota.borrows(place)
     subject, limit_name = _limit_names(quota, borrows)
     limits = [(limit_name, quota.limit)]
     if borrows:
-        limits = [("deserved", quota.deserved), ("borrowingLimit", quota.borrowing)]
+        limits = [("fair share", quota.fair_share), ("borrowingLimit", quota.borrowing)]
     reserved = [("reserved", quota.reserved)] if quota.reserved and quota.reserved[place] else []
     requested = quota.requested[place] // quota.parts
     numbers = [
@@ -343,7 +343,7 @@ def _limit_names(quota: QuotaMessage, borrows: bool) -> tuple[str, str]:
     if quota.kind == "overcommit":
         return "overcommit limit of the cluster exceeded", "limit"
     if quota.kind == "share":
-        return f"{quota.owner} is over its deserved share", "deserved"
+        return f"{quota.owner} is over its fair share", "fair share"
     if quota.is_cluster:
         return f"{quota.owner} exceeds the capacity of the cluster", "capacity"
     return f"{quota.owner} {'borrowing limit' if borrows else 'capability'} exceeded", "capability"
@@ -352,7 +352,7 @@ def _limit_names(quota: QuotaMessage, borrows: bool) -> tuple[str, str]:
 def _unblocked_by(quota: QuotaMessage, short: list[int]) -> str:
     """The least that has to be released; or, where that is never enough, what the limit lacks."""
     if not short:
-        return f"released resources of {quota.owner}, or a larger deserved share"
+        return f"released resources of {quota.owner}, or a larger fair share"
     pod = tuple(units // quota.parts for units in quota.requested)
     whole = tuple(map(sum, zip(pod, quota.own, strict=True))) if quota.own else pod
     never = [
@@ -376,5 +376,5 @@ def _unblocked_by(quota: QuotaMessage, short: list[int]) -> str:
 def _raised(quota: QuotaMessage, missing: str) -> str:
     if quota.is_cluster:
         return f"{missing} more in the cluster"
-    limit = {"share": "deserved share", "limits": "resource limit"}.get(quota.kind, "capability")
+    limit = {"share": "fair share", "limits": "resource limit"}.get(quota.kind, "capability")
     return f"raising the {limit} of {quota.owner} by {missing}"

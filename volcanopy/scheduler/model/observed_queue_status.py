@@ -12,7 +12,7 @@ import numpy as np
 from volcanopy.api import core, quantity
 from volcanopy.scheduler.model.resources import Axis, Floats, Ints
 
-AMOUNTS = ("allocated", "deserved", "guaranteed", "borrowed", "waiting")
+AMOUNTS = ("allocated", "fair_share", "guaranteed", "borrowed", "waiting")
 """The fields of a queue's status that are amounts, in the order of the columns."""
 NO_SHARE = -1
 """In a column of shares: no share is reported."""

@@ -135,15 +135,15 @@ class SetPodGroup:
 class SetQueue:
     """Write what a queue and the queues below it hold, are due, keep, borrow and wait for, as Kubernetes resource lists.
 
-    ``share`` is the allocated part of the deserved share, of the resource where that is most; empty, as are ``deserved`` and
-    ``borrowed``, where no plugin computes deserved shares. ``credit`` is what the queue was allocated below its deserved share
+    ``share`` is the allocated part of the fair share, of the resource where that is most; empty, as are ``fair_share`` and
+    ``borrowed``, where no plugin computes fair shares. ``credit`` is what the queue was allocated below its fair share
     until ``credit_time``, in seconds of the whole cluster by resource (:mod:`volcanopy.scheduler.fairshare.credit`); ``users``
     are the shares of users where these share the queue equally.
     """
 
     queue: str
     allocated: Mapping[str, str]
-    deserved: Mapping[str, str] = field(default_factory=dict)
+    fair_share: Mapping[str, str] = field(default_factory=dict)
     guaranteed: Mapping[str, str] = field(default_factory=dict)
     borrowed: Mapping[str, str] = field(default_factory=dict)
     waiting: Mapping[str, str] = field(default_factory=dict)
@@ -232,9 +232,9 @@ def _entry(effect: Effect) -> dict[str, Any]:
             entry |= {"running": running, "succeeded": succeeded, "failed": failed}
             if condition is not None:
                 entry["condition"] = {"type": condition.type, "reason": condition.reason, "message": condition.message}
-        case SetQueue(queue, allocated, deserved, guaranteed, borrowed, waiting, share, credit, _, users):
+        case SetQueue(queue, allocated, fair_share, guaranteed, borrowed, waiting, share, credit, _, users):
             entry |= {"queue": queue, "allocated": dict(allocated)}
-            more = {"deserved": deserved, "guaranteed": guaranteed, "borrowed": borrowed, "waiting": waiting}
+            more = {"fairShare": fair_share, "guaranteed": guaranteed, "borrowed": borrowed, "waiting": waiting}
             entry |= {name: dict(amounts) for name, amounts in more.items() if amounts}
             entry |= ({"share": share} if share else {}) | ({"credit": dict(credit)} if credit else {})
             entry |= {"users": [msgspec.to_builtins(user) for user in users]} if users else {}

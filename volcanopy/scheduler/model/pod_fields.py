@@ -143,7 +143,7 @@ def queue_resources(queue: core.Queue) -> set[str]:
     limits = spec.capability.keys() | spec.deserved.keys() | spec.guarantee.resource.keys()
     limits |= spec.borrowing_limit.keys() | spec.lending_limit.keys()
     limits |= {name for entry in spec.limits for name in entry.resources}
-    return limits.union(status.allocated, status.deserved, status.guaranteed, status.borrowed, status.waiting)
+    return limits.union(status.allocated, status.fair_share, status.guaranteed, status.borrowed, status.waiting)
 
 
 def same_shape(old: core.Pod, new: core.Pod) -> bool:

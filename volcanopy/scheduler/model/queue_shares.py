@@ -4,7 +4,7 @@ Fair shares (water-filling), flat and level by level down a tree of queues: all 
 weight, but at least their guarantee and at most what they can use; the rest is divided among the others. The shares are
 whole units: units left over by rounding go to the largest fractions, of equal ones to the first by name.
 
-Borrowing and lending limits are relative to the deserved share of a queue: its ``deserved`` field. For resources that this
+Borrowing and lending limits are relative to the fair share of a queue: its ``deserved`` field. For resources that this
 does not name, policies by weight use the share by weight when all queues request as much as they may, others the guarantee.
 A borrowing limit becomes the limit ``deserved + borrowing limit``; a lending limit becomes the guarantee
 ``deserved - lending limit``.
@@ -23,8 +23,8 @@ from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 class QueueShares:
     """(R, Q): the current shares of queues with their children, as a policy computes them for reports."""
 
-    deserved: Ints
-    """Deserved share."""
+    fair_share: Ints
+    """Fair share."""
     limit: Ints
     """Most that may be allocated; UNLIMITED without a limit."""
     reserved: Ints
@@ -38,21 +38,23 @@ class Bounds:
     reserved: Ints
     """Reserved for each queue, used or not: its guarantee, and what it does not lend."""
     limit: Ints
-    """The limit of each queue: its capability, and deserved plus borrowing limit; UNLIMITED without."""
-    deserved: Ints | None = None
-    """The deserved shares that the limits are relative to; None where no queue has such limits."""
+    """The limit of each queue: its capability, and fair share plus borrowing limit; UNLIMITED without."""
+    fair_share: Ints | None = None
+    """The fair shares that the limits are relative to; None where no queue has such limits."""
 
     def borrowed(self, queues: QueueTable, row: int) -> tuple[Ints, Ints] | None:
-        """(R,): the deserved share and the borrowing limit of a queue, UNLIMITED where that does not bind; None without."""
-        if self.deserved is None or queues.terms.lending is None:
+        """(R,): the fair share and the borrowing limit of a queue, UNLIMITED where that does not bind; None without."""
+        if self.fair_share is None or queues.terms.lending is None:
             return None
         borrowing = queues.terms.lending.borrowing[:, row]
-        deserved = self.deserved[:, row]
-        binds = (borrowing < UNLIMITED) & (self.limit[:, row] == deserved + np.minimum(borrowing, UNLIMITED - deserved))
-        return (deserved, np.where(binds, borrowing, UNLIMITED)) if binds.any() else None
+        fair_share = self.fair_share[:, row]
+        binds = (borrowing < UNLIMITED) & (
+            self.limit[:, row] == fair_share + np.minimum(borrowing, UNLIMITED - fair_share)
+        )
+        return (fair_share, np.where(binds, borrowing, UNLIMITED)) if binds.any() else None
 
 
-def deserved_by_weight(
+def fair_shares_by_weight(
     total: Ints,
     weight: Ints,
     requested: Ints,
@@ -61,7 +63,7 @@ def deserved_by_weight(
     active: Mask,
     names: Sequence[str] | None = None,
 ) -> Ints:
-    """(R, Q): the deserved share of each of Q queues in an (R,) total; the tables are (R, Q).
+    """(R, Q): the fair share of each of Q queues in an (R,) total; the tables are (R, Q).
 
     It is at least the guarantee, else at most the request, and never above the limit. The guarantee of a queue that is
     not ``active`` is not divided among the others.
@@ -171,18 +173,18 @@ class Levels:
         return limit
 
     def fill(self, total: Ints, requested: Ints, guarantee: Ints, limit: Ints, active: Mask) -> tuple[Ints, Ints]:
-        """Return the deserved share of each queue with its descendants in an (R,) total, and that of its own jobs: (R, Q).
+        """Return the fair share of each queue with its descendants in an (R,) total, and that of its own jobs: (R, Q).
 
         ``requested`` (R, Q) and ``active`` (Q,) are of the queues' own jobs.
         """
         queues = self._queues
         tree_requested = self._demand(requested, guarantee, limit)
         busy = self.rolled_up(active.astype(np.int64)[None, :])[0] > 0
-        deserved, own = np.zeros_like(requested), np.zeros_like(requested)
+        fair_share, own = np.zeros_like(requested), np.zeros_like(requested)
         if self._root != NONE:
-            deserved[:, self._root] = np.minimum(total, limit[:, self._root])
+            fair_share[:, self._root] = np.minimum(total, limit[:, self._root])
         for parent, children in self.groups:
-            whole = total if parent == NONE else deserved[:, parent]
+            whole = total if parent == NONE else fair_share[:, parent]
             rows = children if parent == NONE else np.append(children, parent)
             weight, reserved, most = queues.weight[rows].copy(), guarantee[:, rows].copy(), limit[:, rows].copy()
             request, is_active = tree_requested[:, rows].copy(), busy[rows].copy()
@@ -190,11 +192,11 @@ class Levels:
                 weight[-1], reserved[:, -1], most[:, -1] = 1, 0, whole
                 request[:, -1], is_active[-1] = requested[:, parent], active[parent]
             names = [queues.names[row] for row in rows.tolist()]
-            shares = deserved_by_weight(whole, weight, request, reserved, most, is_active, names)
-            deserved[:, children] = shares[:, : len(children)]
+            shares = fair_shares_by_weight(whole, weight, request, reserved, most, is_active, names)
+            fair_share[:, children] = shares[:, : len(children)]
             if parent != NONE:
                 own[:, parent] = shares[:, -1]
-        return deserved, np.where(self.parents, own, deserved)
+        return fair_share, np.where(self.parents, own, fair_share)
 
 
 def capability(queues: QueueTable) -> Ints:
@@ -217,14 +219,14 @@ def bounds(total: Ints, queues: QueueTable, *, by_weight: bool, in_tree: bool, a
         guarantee, limit = np.zeros_like(guarantee), np.full_like(limit, UNLIMITED)
     if limits is None:
         return Bounds(guarantee, limit)
-    deserved = np.maximum(queues.deserved.values, guarantee)
+    fair_share = np.maximum(queues.deserved.values, guarantee)
     if by_weight:
-        deserved = np.where(queues.deserved_set, deserved, by_weights(total, queues, guarantee, limit))
-    limit = np.minimum(limit, deserved + np.minimum(limits.borrowing, UNLIMITED - deserved))
+        fair_share = np.where(queues.deserved_set, fair_share, by_weights(total, queues, guarantee, limit))
+    limit = np.minimum(limit, fair_share + np.minimum(limits.borrowing, UNLIMITED - fair_share))
     lends = limits.lending < UNLIMITED
-    reserved = np.where(lends, np.maximum(guarantee, deserved - limits.lending), guarantee)
+    reserved = np.where(lends, np.maximum(guarantee, fair_share - limits.lending), guarantee)
     reserved = np.minimum(reserved, np.maximum(limit, guarantee))
-    return Bounds(_covering(queues, reserved, lends) if in_tree else reserved, limit, deserved)
+    return Bounds(_covering(queues, reserved, lends) if in_tree else reserved, limit, fair_share)
 
 
 def by_weights(total: Ints, queues: QueueTable, guarantee: Ints, limit: Ints) -> Ints:

@@ -1,4 +1,4 @@
-"""capacity: queues have fixed deserved shares, borrow idle resources of others and reclaim their own."""
+"""capacity: queues have fixed fair shares, borrow idle resources of others and reclaim their own."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,7 +27,7 @@ class CapacityArguments(Arguments):
     """How many levels of ancestors reclaim considers, and whether devices are counted."""
 
     level: int | None = Field(None, alias="ancestorReclaimLevel", ge=0)
-    """How many levels of ancestors of a victim's queue must be above their deserved share; all if not given."""
+    """How many levels of ancestors of a victim's queue must be above their fair share; all if not given."""
     dynamic_resources: bool = Field(True, alias="capacity.DynamicResourceAllocationEnable")
     """Whether device claims count towards the capability."""
     consumable: bool = Field(False, alias="capacity.DRAConsumableCapacityEnable")
@@ -42,7 +42,7 @@ class CapacityArguments(Arguments):
 
 
 class Capacity(Plugin[CapacityArguments]):
-    """Each queue is allocated at most its capability, has its guarantee reserved, and reclaims up to its deserved share.
+    """Each queue is allocated at most its capability, has its guarantee reserved, and reclaims up to its fair share.
 
     With ``enableHierarchy`` queues form a tree: only its leaves take jobs, and the allocation of a leaf also counts for
     its ancestors. A capability may also limit the claimed devices of a class: ``deviceclass/<class>``.
@@ -52,7 +52,7 @@ class Capacity(Plugin[CapacityArguments]):
     arguments: ClassVar[type[Arguments]] = CapacityArguments
 
     def open(self) -> None:
-        """Compute the limits and the deserved shares."""
+        """Compute the limits and the fair shares."""
         snapshot = self.cluster.snapshot
         queues = snapshot.queues
         self._devices = DeviceQuota(self.cluster) if self.args.dynamic_resources else None
@@ -61,18 +61,18 @@ class Capacity(Plugin[CapacityArguments]):
         self._reserved: Ints = self._bounds.reserved
         lacking, admitted = queue_demand.lacking(self.cluster), queue_demand.reserved_for_admitted(self.cluster)
         if self.hierarchy:
-            deserved = queues.deserved.values
+            fair_share = queues.deserved.values
             self._limit = self._tree_limits(np.where(snapshot.total > 0, snapshot.total, UNLIMITED))
             self._admission_limit: Ints = self._tree_limits(np.full(len(snapshot.total), UNLIMITED))
             lacking, admitted = queues.rolled_up(lacking), queues.rolled_up(admitted)
         else:
             self._limit = self._admission_limit = queue_demand.within_guarantees(snapshot.total, queues, self._bounds)
             bounded = np.where((snapshot.total > 0)[:, None] | queues.capability_set, self._limit, UNLIMITED)
-            deserved = np.minimum(queues.deserved.values, bounded)
-        self._deserved: Ints = np.maximum(deserved, self._reserved)
-        self._due = due(snapshot, self._deserved)
-        self._lending = Lending(self.cluster, self._deserved)
-        self._has_deserved: Mask = queues.deserved_set | (self._reserved > 0)
+            fair_share = np.minimum(queues.deserved.values, bounded)
+        self._fair_share: Ints = np.maximum(fair_share, self._reserved)
+        self._due = due(snapshot, self._fair_share)
+        self._lending = Lending(self.cluster, self._fair_share)
+        self._has_fair_share: Mask = queues.deserved_set | (self._reserved > 0)
         self._lacking, self._admitted = lacking, admitted
         reserved = np.where(queues.rooted, self._reserved, 0) if self.hierarchy else self._reserved
         self._quota = QueueQuota(
@@ -80,9 +80,9 @@ class Capacity(Plugin[CapacityArguments]):
         )
 
     def queue_order(self, queue: QueueView) -> tuple[int, bool, tuple[tuple[float, ...], ...]]:
-        """Higher priority first, leaves before parents, then the smaller ratio of allocated to deserved from the root down.
+        """Higher priority first, leaves before parents, then the smaller ratio of allocated to fair share from the root down.
 
-        A priority seen from outside goes before the ratio at each level. A queue without a deserved share comes after one
+        A priority seen from outside goes before the ratio at each level. A queue without a fair share comes after one
         with an equal ratio.
         """
         return self._key(queue, self._allocated(), -self._due)
@@ -107,8 +107,8 @@ class Capacity(Plugin[CapacityArguments]):
         return -len(shared)
 
     def queue_shares(self) -> QueueShares:
-        """The deserved shares, at least those of the children together, and the limits."""
-        return QueueShares(self.cluster.snapshot.queues.covering(self._deserved), self._limit, self._reserved)
+        """The fair shares, at least those of the children together, and the limits."""
+        return QueueShares(self.cluster.snapshot.queues.covering(self._fair_share), self._limit, self._reserved)
 
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """The limits of the queue and its ancestors, the guarantees of others, and the limits on devices."""
@@ -127,26 +127,28 @@ class Capacity(Plugin[CapacityArguments]):
         return self._device_rejection(queue, task, count)
 
     def within_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-        """The deserved shares of the queue and its ancestors, as far as they have any."""
+        """The fair shares of the queue and its ancestors, as far as they have any."""
         request, allocated = task.request.values * count, self._allocated()
         for row in self._line(queue):
-            named = self._has_deserved[:, row]
+            named = self._has_fair_share[:, row]
             if not named.any() and row != queue.row:
                 continue
-            deserved = np.where(named, self._deserved[:, row], UNLIMITED if named.any() else 0)
-            if exceeds(allocated[:, row] + request, deserved, request, self._pods):
-                message = self._quota.message("share", row, allocated[:, row], request.tolist(), deserved, parts=count)
+            fair_share = np.where(named, self._fair_share[:, row], UNLIMITED if named.any() else 0)
+            if exceeds(allocated[:, row] + request, fair_share, request, self._pods):
+                message = self._quota.message(
+                    "share", row, allocated[:, row], request.tolist(), fair_share, parts=count
+                )
                 return Rejection(Gate.SHARE, message)
         return None
 
     def beyond_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-        """What queues below their deserved shares can use."""
+        """What queues below their fair shares can use."""
         if self._lending.lends(queue.row, task.request.values * count):
             return None
         return self.within_share(queue, task, count)
 
     def preemptive(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
-        """A queue reclaims while it stays within its deserved share of a requested resource.
+        """A queue reclaims while it stays within its fair share of a requested resource.
 
         With ``ancestorReclaimLevel`` it is enough that an ancestor within that many levels does.
         """
@@ -155,16 +157,16 @@ class Capacity(Plugin[CapacityArguments]):
             return False
         if self._quota.exceeds_limit(queue.row, self._allocated()[:, queue.row], request):
             return False
-        return self._within_deserved(queue, request)
+        return self._within_fair_share(queue, request)
 
-    def within_deserved(self, queue: QueueView, claim: Resources) -> bool:
+    def within_fair_share(self, queue: QueueView, claim: Resources) -> bool:
         """As :meth:`preemptive` for what the queue lacks of the claim, whatever its limit."""
         if self._queue_rejection(queue) is not None:
             return False
-        return self._within_deserved(queue, claim.values - self.cluster.ledger.queue_allocated[:, queue.row])
+        return self._within_fair_share(queue, claim.values - self.cluster.ledger.queue_allocated[:, queue.row])
 
     def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Tasks of queues above their deserved share of what the reclaimer requests; guarantees are preserved."""
+        """Tasks of queues above their fair share of what the reclaimer requests; guarantees are preserved."""
         own = reclaimer.job
         if own is None or self._queue_rejection(own.queue) is not None:
             return []
@@ -177,7 +179,7 @@ class Capacity(Plugin[CapacityArguments]):
         def has_relative(queue: QueueView) -> bool:
             return has_no_share and self._are_relatives(own.queue, queue)
 
-        victims = self._above_deserved(own.queue, candidates, matches, has_relative)
+        victims = self._above_fair_share(own.queue, candidates, matches, has_relative)
         return with_whole_gangs(candidates, victims, own, partial(self._missing_share, own.queue))
 
     def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
@@ -185,13 +187,13 @@ class Capacity(Plugin[CapacityArguments]):
         return sparing_guarantees(self.cluster, reclaimer, victims, self._reserved, in_tree=self.hierarchy)
 
     def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
-        """Between queues, tasks of queues above their deserved share of what the task uses; guarantees are preserved."""
+        """Between queues, tasks of queues above their fair share of what the task uses; guarantees are preserved."""
         own = preemptor.task.job
         if not preemptor.across_queues or own is None:
             return None
         if self._queue_rejection(own.queue) is not None:
             return []
-        victims = self._above_deserved(own.queue, candidates, lambda _: True, lambda _: False)
+        victims = self._above_fair_share(own.queue, candidates, lambda _: True, lambda _: False)
         return with_whole_gangs(candidates, victims, own, partial(self._missing_share, own.queue))
 
     def unified_evictable_at_all(self, preemptor: GangPreemptor, victims: Sequence[TaskView]) -> Sequence[TaskView]:
@@ -295,20 +297,20 @@ class Capacity(Plugin[CapacityArguments]):
         text = f'queue "{self._name(row)}" capability exceeded: devices of class "{name}" {numbers}'
         return Rejection(Gate.CAPABILITY, text)
 
-    # Deserved shares
+    # Fair shares
 
     def _rank(self, row: int, allocated: Floats) -> tuple[float, bool]:
-        named = self._deserved[:, row] > 0
+        named = self._fair_share[:, row] > 0
         if not named.any():
             return (1.0, True)
-        return (dominant_share(allocated[named], self._deserved[named, row]), False)
+        return (dominant_share(allocated[named], self._fair_share[named, row]), False)
 
-    def _within_deserved(self, queue: QueueView, request: Ints) -> bool:
-        """Return whether the queue or a considered ancestor stays within its deserved share of a requested resource."""
+    def _within_fair_share(self, queue: QueueView, request: Ints) -> bool:
+        """Return whether the queue or a considered ancestor stays within its fair share of a requested resource."""
         allocated, requested = self._allocated(), request > 0
         requested[self._pods] = False
         return any(
-            bool((requested & (allocated[:, row] + request <= self._deserved[:, row])).any())
+            bool((requested & (allocated[:, row] + request <= self._fair_share[:, row])).any())
             for row in (queue.row, *self._ancestors(queue))
         )
 
@@ -318,19 +320,19 @@ class Capacity(Plugin[CapacityArguments]):
         return bool(both.any())
 
     def _deserves(self, row: int, request: Ints) -> bool:
-        """Return whether the queue has a deserved share of any requested resource."""
-        return self._share_a_resource(self._deserved[:, row], request)
+        """Return whether the queue has a fair share of any requested resource."""
+        return self._share_a_resource(self._fair_share[:, row], request)
 
-    def _above_deserved(
+    def _above_fair_share(
         self,
         own: QueueView,
         candidates: Sequence[TaskView],
         matches: Callable[[TaskView], bool],
         is_relative: Callable[[QueueView], bool],
     ) -> list[TaskView]:
-        """Return the matching candidates of queues above their deserved share; each counts as evicted for the next ones.
+        """Return the matching candidates of queues above their fair share; each counts as evicted for the next ones.
 
-        ``is_relative`` queues are victims only of resources of which they have a deserved share.
+        ``is_relative`` queues are victims only of resources of which they have a fair share.
         """
         table = self._allocated()
         left: dict[int, Ints] = {}
@@ -354,17 +356,19 @@ class Capacity(Plugin[CapacityArguments]):
         allocated, total = self._allocated(), self.cluster.total.values
         share = 0.0
         for row in (job.queue.row, *self._ancestors_to_check(reclaimer, job.queue)):
-            deserved = self._deserved[:, row]
-            missing = np.where(deserved > 0, np.maximum(deserved - allocated[:, row] + without, 0), 0)
+            fair_share = self._fair_share[:, row]
+            missing = np.where(fair_share > 0, np.maximum(fair_share - allocated[:, row] + without, 0), 0)
             share = max(share, dominant_share(missing, total))
         return share
 
     def _is_above(self, row: int, allocated: Ints, request: Ints, relative: bool) -> bool:
-        """Return whether a queue has no deserved share of what is requested, or is above it."""
+        """Return whether a queue has no fair share of what is requested, or is above it."""
         if not self._deserves(row, request):
             return not relative
-        has_deserved = np.where(np.arange(len(request)) < 2, self._deserved[:, row] > 0, self._has_deserved[:, row])
-        return bool(((request > 0) & has_deserved & (allocated > self._deserved[:, row])).any())
+        has_fair_share = np.where(
+            np.arange(len(request)) < 2, self._fair_share[:, row] > 0, self._has_fair_share[:, row]
+        )
+        return bool(((request > 0) & has_fair_share & (allocated > self._fair_share[:, row])).any())
 
     def _are_relatives(self, own: QueueView, other: QueueView) -> bool:
         """Return whether both have a common ancestor within ``ancestorReclaimLevel``."""

@@ -64,7 +64,7 @@ class HierarchicalDrf(Drf):
 
     The path of a queue is its annotation ``volcanopy.io/hierarchy``, with ``volcanopy.io/hierarchy-weights``; without
     them it follows ``spec.parent``, with the weights of the queues. Borrowing and lending limits are relative to the
-    deserved shares by ``spec``.
+    fair shares by ``spec``.
     """
 
     def open(self) -> None:
@@ -182,7 +182,7 @@ class HierarchicalDrf(Drf):
         """Between queues, as :meth:`reclaimable_at_all`."""
         return self.reclaimable_at_all(preemptor.task, victims) if preemptor.across_queues else victims
 
-    def within_deserved(self, queue: QueueView, claim: Resources) -> bool:
+    def within_fair_share(self, queue: QueueView, claim: Resources) -> bool:
         """Whether the share of the claim is within the fair share of the queue by weight."""
         return claim.share_of(self._total) <= self._admission_tree.fair_share(queue.row)
 

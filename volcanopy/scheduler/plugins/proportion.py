@@ -16,21 +16,21 @@ from volcanopy.scheduler.fairshare.whole_gangs import with_whole_gangs
 from volcanopy.scheduler.framework.plugin import PERMIT, GangPreemptor, NoArguments, Plugin, Rejection, Vote, reject
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView, with_jobs
 from volcanopy.scheduler.model.messages import closed
-from volcanopy.scheduler.model.queue_shares import Levels, QueueShares, bounds, deserved_by_weight
+from volcanopy.scheduler.model.queue_shares import Levels, QueueShares, bounds, fair_shares_by_weight
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Resources, dominant_share
 from volcanopy.scheduler.model.snapshot import NONE
 
 
 class Proportion(Plugin[NoArguments]):
-    """The deserved share of a queue is by weight: at most its capability and its request, at least its guarantee.
+    """The fair share of a queue is by weight: at most its capability and its request, at least its guarantee.
 
-    Child queues divide the deserved share of their parent, level by level.
+    Child queues divide the fair share of their parent, level by level.
     """
 
     name: ClassVar[str] = "proportion"
 
     def open(self) -> None:
-        """Compute the deserved shares."""
+        """Compute the fair shares."""
         snapshot = self.cluster.snapshot
         queues, jobs, ledger = snapshot.queues, snapshot.jobs, self.cluster.ledger
         self._levels = Levels(queues) if queues.nested else None
@@ -54,13 +54,13 @@ class Proportion(Plugin[NoArguments]):
         lacking, admitted = queue_demand.lacking(self.cluster), queue_demand.reserved_for_admitted(self.cluster)
         self._lacking = lacking if self._levels is None else self._levels.rolled_up(lacking)
         self._admitted = admitted if self._levels is None else self._levels.rolled_up(admitted)
-        self.deserved, self._own = self._fill(self._requested)
-        self._due = due(snapshot, self.deserved)
+        self.fair_share, self._own = self._fill(self._requested)
+        self._due = due(snapshot, self.fair_share)
         self._lending = Lending(self.cluster, self._own)
         self._shares: list[list[int]] = self._own.T.tolist()
 
     def queue_order(self, queue: QueueView) -> tuple[tuple[float, ...], ...]:
-        """Higher priority first, then the smaller ratio of allocated to deserved; in a tree compared from the root down.
+        """Higher priority first, then the smaller ratio of allocated to fair share; in a tree compared from the root down.
 
         A priority seen from outside goes between the two.
         """
@@ -79,7 +79,7 @@ class Proportion(Plugin[NoArguments]):
         return -len(set(self._line(queue)[1:]) & set(self._line(reclaimer)[1:]))
 
     def overused(self, queue: QueueView) -> Rejection | None:
-        """Queues with their whole deserved share allocated."""
+        """Queues with their whole fair share allocated."""
         allocated: Ints = self._allocated[:, queue.row]
         if any(map(operator.gt, self._shares[queue.row], allocated.tolist())):
             return None
@@ -87,13 +87,13 @@ class Proportion(Plugin[NoArguments]):
         return Rejection(Gate.SHARE, message)
 
     def queue_shares(self) -> QueueShares:
-        """The deserved shares, and the limits by capability and the guarantees of others."""
+        """The fair shares, and the limits by capability and the guarantees of others."""
         queues = self.cluster.snapshot.queues
-        deserved = self.deserved if self._levels is not None else queues.rolled_up(self.deserved)
-        return QueueShares(deserved, self._limit, self._reserved)
+        fair_share = self.fair_share if self._levels is not None else queues.rolled_up(self.fair_share)
+        return QueueShares(fair_share, self._limit, self._reserved)
 
     def within_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-        """The deserved shares of the queue and its ancestors."""
+        """The fair shares of the queue and its ancestors."""
         request = task.request.values
         request = request * count if count > 1 else request
         rejection = self._share_rejection(queue, request, count)
@@ -103,13 +103,13 @@ class Proportion(Plugin[NoArguments]):
         exceeded = next((part for part in above if exceeds(part[1] + request, part[2], request, self._pods)), None)
         if exceeded is None:
             return None
-        row, allocated, deserved = exceeded
+        row, allocated, fair_share = exceeded
         return Rejection(
-            Gate.SHARE, self._quota.message("share", row, allocated, request.tolist(), deserved, (), count)
+            Gate.SHARE, self._quota.message("share", row, allocated, request.tolist(), fair_share, (), count)
         )
 
     def beyond_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-        """What queues below their deserved shares can use."""
+        """What queues below their fair shares can use."""
         request = task.request.values * count
         if self._lending.lends(queue.row, request):
             return None
@@ -135,16 +135,16 @@ class Proportion(Plugin[NoArguments]):
         return Rejection(Gate.CAPABILITY, message)
 
     def preemptive(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
-        """A queue reclaims only within its deserved share."""
+        """A queue reclaims only within its fair share."""
         request = sum((task.request.values for task in tasks), start=np.zeros(len(self.cluster.axis), dtype=np.int64))
         return queue.is_open and self._share_rejection(queue, request, 1) is None
 
-    def within_deserved(self, queue: QueueView, claim: Resources) -> bool:
-        """Whether the deserved share of the queue covers the claim."""
+    def within_fair_share(self, queue: QueueView, claim: Resources) -> bool:
+        """Whether the fair share of the queue covers the claim."""
         return queue.is_open and not exceeds(claim.values, self._own[:, queue.row], claim.values, self._pods)
 
     def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Tasks of queues that are above their deserved share, down to that share.
+        """Tasks of queues that are above their fair share, down to that share.
 
         In a tree so must be all ancestors that are not also ancestors of the reclaimer's queue. A gang that a victim
         breaks is a victim as a whole, if that makes the shares fairer.
@@ -199,9 +199,9 @@ class Proportion(Plugin[NoArguments]):
                 return reject(Gate.CAPABILITY, message, yields=fits)
         return PERMIT
 
-    def _missing_share(self, allocated: Ints, deserved: Ints, without: Ints) -> float:
-        """Return the largest fraction of the cluster that is missing from a deserved share without some amounts."""
-        missing = np.maximum(deserved - allocated + without, 0)
+    def _missing_share(self, allocated: Ints, fair_share: Ints, without: Ints) -> float:
+        """Return the largest fraction of the cluster that is missing from a fair share without some amounts."""
+        missing = np.maximum(fair_share - allocated + without, 0)
         missing[self._pods] = 0
         return dominant_share(missing, self.cluster.total.values)
 
@@ -219,35 +219,35 @@ class Proportion(Plugin[NoArguments]):
         return line
 
     def _of(self, row: int, own: bool) -> tuple[Ints, Ints]:
-        """Return the allocated and deserved amounts of a queue: of its ``own`` jobs, or with its descendants."""
+        """Return the allocated amounts and the fair share of a queue: of its ``own`` jobs, or with its descendants."""
         if own or not self._parents[row]:
             return self._allocated[:, row], self._own[:, row]
-        return self._tree_allocated[:, row], self.deserved[:, row]
+        return self._tree_allocated[:, row], self.fair_share[:, row]
 
     def _rank(self, row: int, lacking: Ints | int = 0) -> tuple[float, ...]:
         """Return the sort key of a queue among its siblings; ``lacking`` counts as allocated."""
-        allocated, deserved = self._of(row, own=False)
+        allocated, fair_share = self._of(row, own=False)
         corrected: Floats = allocated + lacking - self._due[:, row]
-        share = dominant_share(np.where(deserved > 0, corrected, 0.0), deserved)
+        share = dominant_share(np.where(fair_share > 0, corrected, 0.0), fair_share)
         priority, seen = -int(self.cluster.snapshot.queues.priority[row]), self.cluster.precedence
         return (priority, -seen.of(row), share) if seen.matters else (priority, share)
 
     def _fill(self, requested: Ints) -> tuple[Ints, Ints]:
-        """Return the deserved share of each queue with its descendants, and that of its own jobs: both (R, Q)."""
+        """Return the fair share of each queue with its descendants, and that of its own jobs: both (R, Q)."""
         snapshot = self.cluster.snapshot
         reserved, limit, active = self._reserved, self._limit, self._active
         if self._levels is not None:
             return self._levels.fill(snapshot.total, requested, reserved, limit, active)
         queues = snapshot.queues
-        shares = deserved_by_weight(snapshot.total, queues.weight, requested, reserved, limit, active, queues.names)
+        shares = fair_shares_by_weight(snapshot.total, queues.weight, requested, reserved, limit, active, queues.names)
         return shares, shares
 
     def _share_rejection(self, queue: QueueView, request: Ints, count: int) -> Rejection | None:
-        """Return the rejection by the deserved share of the queue's own jobs."""
-        allocated, deserved = self._allocated[:, queue.row], self._own[:, queue.row]
+        """Return the rejection by the fair share of the queue's own jobs."""
+        allocated, fair_share = self._allocated[:, queue.row], self._own[:, queue.row]
         if not any(map(operator.gt, (allocated + request).tolist(), self._shares[queue.row])):
             return None
-        if not exceeds(allocated + request, deserved, request, self._pods):
+        if not exceeds(allocated + request, fair_share, request, self._pods):
             return None
-        message = self._quota.message("share", queue.row, allocated, request.tolist(), deserved, parts=count)
+        message = self._quota.message("share", queue.row, allocated, request.tolist(), fair_share, parts=count)
         return Rejection(Gate.SHARE, message)

@@ -303,7 +303,7 @@ class Reservation(Plugin[ReservationArguments]):
     def _reserve(self, job: JobView, free: Ints, is_first: bool) -> _Reserved | None:
         """Return the reservation of a job; None if none helps, or none is needed.
 
-        The job of the first queue, and one that is overdue, may exceed the deserved share of its queue.
+        The job of the first queue, and one that is overdue, may exceed the fair share of its queue.
         """
         tasks = self._needed(job)
         if not tasks:

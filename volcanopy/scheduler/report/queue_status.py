@@ -1,4 +1,4 @@
-"""The statuses of queues at the end of a session: allocated, deserved, guaranteed, borrowed and waiting amounts.
+"""The statuses of queues at the end of a session: allocated amounts, fair shares, guaranteed, borrowed and waiting amounts.
 
 All amounts are of a queue together with its descendants. They are computed for all queues at once.
 """
@@ -23,24 +23,24 @@ from volcanopy.scheduler.session.session import Session
 
 @dataclass(frozen=True, eq=False)
 class QueueStatuses:
-    """(R, Q) amounts; ``deserved``, ``limit`` and ``borrowed`` are None without a plugin that defines deserved shares."""
+    """(R, Q) amounts; ``fair_share``, ``limit`` and ``borrowed`` are None without a plugin that defines fair shares."""
 
     axis: Axis
     queues: QueueTable
     allocated: Ints
     """Allocated to pods."""
-    deserved: Ints | None
-    """The deserved share."""
+    fair_share: Ints | None
+    """The fair share."""
     limit: Ints | None
     """The effective capability; UNLIMITED where there is none."""
     guaranteed: Ints
     """The guarantee, and what the queue does not lend."""
     borrowed: Ints | None
-    """Allocated above the deserved share."""
+    """Allocated above the fair share."""
     waiting: Ints
     """Requested by pods without a node, and by waiting jobs whose pods do not exist yet."""
     share: Floats | None
-    """(Q,): the largest ratio of allocated to deserved; 1 where something is allocated and nothing deserved."""
+    """(Q,): the largest ratio of allocated to fair share; 1 where something is allocated without a fair share."""
     credit: Floats
     """(R, Q): the credit at ``now``, in seconds of the whole cluster."""
     now: datetime
@@ -50,7 +50,7 @@ class QueueStatuses:
     def effects(self) -> list[SetQueue]:
         """Return the changed queue statuses, ordered by name."""
         zero = np.zeros_like(self.allocated)
-        tables = [self.allocated, self.deserved, self.guaranteed, self.borrowed, self.waiting]
+        tables = [self.allocated, self.fair_share, self.guaranteed, self.borrowed, self.waiting]
         amounts = np.stack([zero if table is None else _reportable(table) for table in tables])
         shares = self._hundredths()
         queues = self.queues
@@ -60,17 +60,19 @@ class QueueStatuses:
         rows = [row for row in np.flatnonzero(changed).tolist() if queues.objects[row] is not None]
         effects = []
         for row in sorted(rows, key=queues.names.__getitem__):
-            allocated, deserved, guaranteed, borrowed, waiting = (self._texts(column) for column in amounts[:, :, row])
+            allocated, fair_share, guaranteed, borrowed, waiting = (
+                self._texts(column) for column in amounts[:, :, row]
+            )
             share = observed_queue_status.share_text(int(shares[row]))
-            status = SetQueue(queues.names[row], allocated, deserved, guaranteed, borrowed, waiting, share)
+            status = SetQueue(queues.names[row], allocated, fair_share, guaranteed, borrowed, waiting, share)
             credit, users = self._credits(self.credit[:, row]), self.users.get(row, ())
             effects.append(replace(status, credit=credit, credit_time=self.now, users=users))
         return effects
 
     def _hundredths(self) -> Ints:
-        if self.share is None or self.deserved is None:
+        if self.share is None or self.fair_share is None:
             return np.full(len(self.queues), observed_queue_status.NO_SHARE, dtype=np.int64)
-        used = self.allocated.any(axis=0) | self.deserved.any(axis=0)
+        used = self.allocated.any(axis=0) | self.fair_share.any(axis=0)
         shares = np.minimum(np.rint(self.share * 100), observed_queue_status.MOST).astype(np.int64)
         return np.where(used, shares, observed_queue_status.NO_SHARE)
 
@@ -94,15 +96,15 @@ def queue_statuses(session: Session) -> QueueStatuses:
     waiting = queues.rolled_up(summable(_waiting(session, of_job, len(queues))))
     if shares is None:
         return QueueStatuses(axis, queues, allocated, None, None, guaranteed, None, waiting, None, credit, now, users)
-    deserved = shares.deserved
-    counts = deserved > 0
-    # A deserved share without a number of pods does not limit the pods: they are not borrowed.
+    fair_share = shares.fair_share
+    counts = fair_share > 0
+    # A fair share without a number of pods does not limit the pods: they are not borrowed.
     counts[[dim for dim in range(len(axis)) if dim != axis.index["pods"]]] = True
-    borrowed = np.where(counts, np.maximum(allocated - deserved, 0), 0)
-    share = allocated_share(allocated, deserved)
+    borrowed = np.where(counts, np.maximum(allocated - fair_share, 0), 0)
+    share = allocated_share(allocated, fair_share)
     limit = shares.limit
     return QueueStatuses(
-        axis, queues, allocated, deserved, limit, guaranteed, borrowed, waiting, share, credit, now, users
+        axis, queues, allocated, fair_share, limit, guaranteed, borrowed, waiting, share, credit, now, users
     )
 
 
@@ -121,13 +123,13 @@ def _users(session: Session) -> Mapping[int, tuple[core.QueueUser, ...]]:
     }
 
 
-def allocated_share(allocated: Ints, deserved: Ints) -> Floats:
-    """(Q,): the largest ratio of (R, Q) allocated to deserved amounts, of resources that are deserved.
+def allocated_share(allocated: Ints, fair_share: Ints) -> Floats:
+    """(Q,): the largest ratio of (R, Q) allocated amounts to fair shares, of resources that have one.
 
-    Where no resource is deserved it is 1 if anything is allocated, else 0.
+    Where no resource has a fair share it is 1 if anything is allocated, else 0.
     """
-    has_share: Mask = deserved > 0
-    ratios = np.divide(allocated, deserved, out=np.zeros(allocated.shape, dtype=np.float64), where=has_share)
+    has_share: Mask = fair_share > 0
+    ratios = np.divide(allocated, fair_share, out=np.zeros(allocated.shape, dtype=np.float64), where=has_share)
     without = ~has_share.any(axis=0)
     return np.where(without, allocated.any(axis=0), ratios.max(axis=0, initial=0.0)).astype(np.float64)
 

@@ -228,8 +228,8 @@ class SchedulerMetrics(Observer):
         if books is None or table is None:
             return []
         concerned = (books.allocated > 0) | (books.waiting > 0) | books.queues.capability_set
-        if books.deserved is not None:
-            concerned |= books.deserved > 0
+        if books.fair_share is not None:
+            concerned |= books.fair_share > 0
         return [
             ((name, books.axis.names[place]), float(table[place, row]))
             for row, name in self._rows(books)

@@ -42,7 +42,7 @@ def capabilities(question: Question) -> Sequence[Candidate]:
 
 
 def shares(question: Question) -> Sequence[Candidate]:
-    """Return candidates that raise what the configured plugin computes the deserved share from."""
+    """Return candidates that raise what the configured plugin computes the fair share from."""
     plugins = question.config.plugins
     candidates: list[Candidate] = []
     if "capacity" in plugins:

@@ -10,7 +10,7 @@
    other orders of the tasks (:mod:`.gang_repack`). A job that is not placed is recorded with its rejection or fit error,
    and in a FIFO queue blocks the jobs behind it.
 6. Put the job (while it has tasks left) and the queue back with new sort keys; go on with 3 until no job is left.
-7. Repeat 3 to 6 beyond deserved shares for the jobs that only these rejected: they get what no queue below its share can use.
+7. Repeat 3 to 6 beyond fair shares for the jobs that only these rejected: they get what no queue below its share can use.
 """
 
 import heapq
@@ -61,7 +61,7 @@ class Allocate:
     def _place(
         self, session: Session, waiting: Mapping[int, JobQueue], beyond_shares: bool = False
     ) -> list[PendingJob]:
-        """Place the jobs of these queues; return those that are rejected by deserved shares only."""
+        """Place the jobs of these queues; return those that are rejected by fair shares only."""
         by_share: list[PendingJob] = []
         failed = _Failures(session)
         queues = [(session.queue_key(queue), queue) for queue in map(session.cluster.queue, waiting)]

@@ -200,8 +200,8 @@ class _DomainSearch:
         if not self._eligible:
             queue = self._job.queue
             is_over = self._session.hooks.overused(queue) is not None
-            of_queue = f'queue "{queue.name}" is not under its deserved share'
-            of_job = f'request exceeds the deserved share of queue "{queue.name}"'
+            of_queue = f'queue "{queue.name}" is not under its fair share'
+            of_job = f'request exceeds the fair share of queue "{queue.name}"'
             return f"{action}: not eligible to reclaim: {of_queue if is_over else of_job}"
         if not count:
             return f"{action}: no preemption victims in {victims_of}"

@@ -1,4 +1,4 @@
-"""gangreclaim: place gangs of a queue within its deserved share, evicting bundles of other queues, in one hypernode.
+"""gangreclaim: place gangs of a queue within its fair share, evicting bundles of other queues, in one hypernode.
 
 - May ask: as in reclaim.
 - Candidates: as in reclaim, of jobs whose pod group does not forbid it; whole gangs too.

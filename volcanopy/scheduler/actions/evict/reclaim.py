@@ -1,6 +1,6 @@
-"""reclaim: place tasks of a queue within its deserved share on resources of other queues.
+"""reclaim: place tasks of a queue within its fair share on resources of other queues.
 
-- May ask: jobs with pending tasks, also above their minimum, as long as their queue stays within its deserved share.
+- May ask: jobs with pending tasks, also above their minimum, as long as their queue stays within its fair share.
 - Candidates: running tasks of other queues that are reclaimable, as far as the plugins allow.
 - Order: the queues by their rank as victims, then the lowest priority, single tasks before whole gangs, least lost work.
 """

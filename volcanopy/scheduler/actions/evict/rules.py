@@ -2,7 +2,7 @@
 
 Two families of actions have one rule within a queue and one between queues each: ``preempt`` and ``reclaim``, and
 ``gangpreempt`` and ``gangreclaim``. If both actions of a family are configured, a job searches with both rules at once: the
-deserved share of its queue is reclaimed first, and jobs of its own queue are evicted for the rest. A job that was preempted
+fair share of its queue is reclaimed first, and jobs of its own queue are evicted for the rest. A job that was preempted
 where its queue could reclaim would reclaim in the next cycle: two evictions where one does.
 """
 
@@ -95,7 +95,7 @@ def within_queue(session: Session, costs: EvictionCosts, queue: QueueView) -> Ru
 def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
     """Of ``reclaim``: running tasks of other queues that are reclaimable, for jobs within the share of their queue.
 
-    Jobs above their minimum are included: the deserved share of a queue is for any of its pods. Tasks with a higher seen
+    Jobs above their minimum are included: the fair share of a queue is for any of its pods. Tasks with a higher seen
     priority than the reclaimer's job are no candidates, nor are tasks that started again within :data:`COOLDOWN` of an
     eviction: two queues must not evict a job again and again. Queues lose tasks in the order of
     their ranks as victims.
