@@ -7,12 +7,11 @@ embedded API server.
 import asyncio
 import contextlib
 import ssl
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import structlog
 
@@ -21,11 +20,10 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.apiserver.server import ApiServer, Tls
-from volcanopy.local.apiserver.status_errors import bad_request
+from volcanopy.local.containers import Containers
 from volcanopy.local.manifests import Creator
-from volcanopy.local.process import container_logs as process_logs
 from volcanopy.local.process.kubelet import ProcessKubelet, ProcessSettings
-from volcanopy.local.simulated import container_logs, nodes
+from volcanopy.local.simulated import nodes
 from volcanopy.local.simulated.claim_controller import ClaimController
 from volcanopy.local.simulated.kubelet import Kubelet
 from volcanopy.local.simulated.pod_stages import Stages
@@ -208,6 +206,7 @@ class LocalCluster:
         self.components: Components
 
     async def __aenter__(self) -> Self:
+        containers = Containers(self)
         try:
             self.server = await ApiServer.start(
                 port=self._port,
@@ -215,9 +214,10 @@ class LocalCluster:
                 persist=self._persist,
                 repair=self._repair,
                 fsync=self._fsync,
-                log_source=self._log,
+                log_source=containers.log,
                 default_scheduler=names.SCHEDULER if self._parts.scheduler is not None else "",
             )
+            self.server.context.container_access = containers
             self._stack.push_async_callback(self.server.stop)
             connection = connection_to(self.server)
             async with Client(connection) as client:
@@ -258,6 +258,11 @@ class LocalCluster:
         return self.components.client
 
     @property
+    def stages(self) -> Stages:
+        """The stages of simulated pods."""
+        return self._parts.stages
+
+    @property
     def kubelet(self) -> Kubelet:
         """The simulated kubelet, which adds, removes and fails nodes."""
         return self.components.kubelet
@@ -274,43 +279,6 @@ class LocalCluster:
     async def fault(self) -> ClusterError:
         """Wait until a component fails; return the error."""
         return await self.components.fault()
-
-    # Logs
-
-    def _log(self, pod: Mapping[str, Any], container: str, query: Mapping[str, str]) -> bytes | AsyncIterator[bytes]:
-        process = self.components.process_kubelet
-        try:
-            if process is not None and process.nodes.serves(pod["spec"].get("nodeName", "")):
-                return process.log(pod, container, query)
-            lines = container_logs.lines(
-                pod, container, self._parts.stages, previous=query.get("previous") in {"true", "1"}
-            )
-        except (container_logs.NoLogError, process_logs.NoLogError) as fault:
-            raise bad_request(str(fault)) from None
-        if query.get("follow") in {"true", "1"} and container_logs.is_running(pod, container):
-            return self._follow(pod, container, query, len(lines))
-        return container_logs.text(lines, query, time.time())
-
-    async def _follow(
-        self, pod: Mapping[str, Any], container: str, query: Mapping[str, str], sent: int
-    ) -> AsyncIterator[bytes]:
-        """Yield the log until the container's current run ends, or its pod is deleted."""
-        metadata, run = pod["metadata"], container_logs.run_number(pod, container)
-        yield container_logs.text(container_logs.lines(pod, container, self._parts.stages), query, time.time())
-        bucket = self.server.context.store.bucket("pods")
-        while True:
-            changed = self.kubelet.next_change(f"{metadata['namespace']}/{metadata['name']}")
-            entry = bucket.get(metadata["namespace"], metadata["name"])
-            if entry is None or entry.uid != metadata["uid"]:
-                return
-            now: Mapping[str, Any] = entry.body
-            if not container_logs.is_running(now, container) or container_logs.run_number(now, container) != run:
-                restarted = container_logs.run_number(now, container) != run
-                lines = container_logs.lines(now, container, self._parts.stages, previous=restarted)
-                rest = {key: value for key, value in query.items() if key == "timestamps"}
-                yield container_logs.text(lines[sent:], rest, time.time())
-                return
-            await changed.wait()
 
 
 def self_signed(hosts: Sequence[str] = ("localhost", "127.0.0.1")) -> Tls:

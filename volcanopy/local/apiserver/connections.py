@@ -23,13 +23,15 @@ HEAD_LIMIT = 256 * 1024
 """Bytes of a request's line and headers; more are answered 431."""
 PIPELINE = 32
 """Requests that may wait on one connection before no more are read from it."""
+TUNNEL_LIMIT = 256 * 1024
+"""Bytes of another protocol that are buffered."""
 _LARGE = 64 * 1024
 
 
 class Request:
     """One request, its body included."""
 
-    __slots__ = ("_connection", "_first", "_headers", "body", "keep_alive", "method", "target")
+    __slots__ = ("_connection", "_first", "_headers", "body", "keep_alive", "method", "target", "upgraded")
 
     def __init__(
         self,
@@ -48,6 +50,7 @@ class Request:
         self.target = target
         self.body = body
         self.keep_alive = keep_alive
+        self.upgraded: Tunnel | None = None
 
     def header(self, name: str) -> str | None:
         """A header's (first) value by its name in lower case; None if it is not there."""
@@ -63,6 +66,16 @@ class Request:
     def stream(self, content_type: str, headers: Sequence[tuple[str, str]] = ()) -> "Stream":
         """Begin an answer of unknown length: the head goes out now. Raises ConnectionError if the client has left."""
         return self._connection.stream(content_type, headers, self.keep_alive)
+
+    @property
+    def upgrades(self) -> bool:
+        """Whether the client requested another protocol on this connection."""
+        return self._connection.tunnel is not None
+
+    def upgrade(self, headers: Sequence[tuple[str, str]]) -> "Tunnel":
+        """Accept the other protocol: 101 with these headers goes out now. Raises ConnectionError if the client has left."""
+        self.upgraded = self._connection.upgrade(headers)
+        return self.upgraded
 
 
 class Response:
@@ -100,7 +113,26 @@ class Stream:
             self._connection.leave()
 
 
-Answer = Response | Stream
+class Tunnel:
+    """A connection that speaks another protocol from here on, made by `Request.upgrade`; it closes when the handler ends."""
+
+    def __init__(self, connection: "Connection", reader: asyncio.StreamReader) -> None:
+        self._connection, self._reader = connection, reader
+
+    async def read_exactly(self, size: int) -> bytes:
+        """The next bytes. Raises ConnectionError if the client leaves before it has sent them."""
+        try:
+            return await self._reader.readexactly(size)
+        except asyncio.IncompleteReadError:
+            raise ConnectionResetError("the client has left") from None
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes; waits while the client reads too slowly. Raises ConnectionError if it has left."""
+        self._connection.send(data)
+        await self._connection.room()
+
+
+Answer = Response | Stream | Tunnel
 Handler = Callable[[Request], Awaitable[Answer]]
 """Answers one request. It may raise ConnectionError (the client has left) and nothing else."""
 
@@ -123,6 +155,8 @@ class Connection(asyncio.Protocol):
         self._headers: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
         self._size = 0
+        self.tunnel: asyncio.StreamReader | None = None
+        """What follows a request for another protocol; None before such a request."""
 
     # Callbacks of the transport.
 
@@ -135,19 +169,26 @@ class Connection(asyncio.Protocol):
         """The client has disconnected: the answer is dropped."""
         self._listener.gone(self)
         self._waiting.clear()
+        if self.tunnel is not None:
+            self.tunnel.feed_eof()
         if self._task is not None:
             self._task.cancel()
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come; what follows the last request is not read."""
+        if self.tunnel is not None:
+            self.tunnel.feed_data(data)
         if self._last:
             return
         self._heading += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            # The request is answered as if it had no upgrade header; what follows it is another protocol.
+        except httptools.HttpParserUpgrade as upgrade:
+            # What follows is another protocol; a request that has no use for it is answered as if it had no such header.
             self._last = True
+            self.tunnel = asyncio.StreamReader(limit=TUNNEL_LIMIT)
+            self.tunnel.set_transport(self._transport)
+            self.tunnel.feed_data(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             self._reject(400, f"this is no HTTP request: {error}\n")
         else:
@@ -232,7 +273,7 @@ class Connection(asyncio.Protocol):
                 request = waiting.popleft()
                 if isinstance(request, Request):
                     answer = await self._listener.handle(request)
-                    if isinstance(answer, Response):
+                    if isinstance(answer, Response) and request.upgraded is None:
                         self._send(answer, bare=request.method == "HEAD")
                 else:
                     self._send(request)
@@ -274,6 +315,12 @@ class Connection(asyncio.Protocol):
         head = _head(200, content_type)
         self.send(b"%b%b%b%b\r\n" % (head, chunked, _lines(headers), self._listener.date()))
         return Stream(self, chunked=keep_alive)
+
+    def upgrade(self, headers: Sequence[tuple[str, str]]) -> Tunnel:
+        """See `Request.upgrade`."""
+        assert self.tunnel is not None
+        self.send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n%b\r\n" % _lines(headers))
+        return Tunnel(self, self.tunnel)
 
     def send(self, data: bytes) -> None:
         """Hand bytes to the transport. Raises ConnectionError if the client has left."""

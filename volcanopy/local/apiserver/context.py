@@ -11,13 +11,59 @@ from volcanopy.local.apiserver.connections import Request
 from volcanopy.local.apiserver.kinds.kinds import Kind
 from volcanopy.local.apiserver.kinds.registry import Registry
 from volcanopy.local.apiserver.schema.definitions import Definitions
+from volcanopy.local.apiserver.status_errors import bad_request
 from volcanopy.local.apiserver.store.object_store import Body, Bucket, Store
+from volcanopy.local.apiserver.streams.command_streams import CommandStreams
 
 LogSource = Callable[[Body, str, Mapping[str, str]], "bytes | AsyncIterator[bytes]"]
 """Given a pod, a container's name and the query of the log request: the text, or pieces of it as they come."""
 
 Clock = Callable[[], datetime]
 """The time, with a time zone."""
+
+
+class AccessError(Exception):
+    """A container or a port of a pod that cannot be connected with; the message is the reason."""
+
+
+class ContainerAccess(Protocol):
+    """The runtime of containers, as `exec`, `attach` and `portforward` need it."""
+
+    def check(self, pod: Body, container: str) -> None:
+        """Raise ApiError unless the container runs; with an empty name: unless the pod does."""
+
+    async def execute(self, pod: Body, container: str, command: list[str], streams: CommandStreams) -> int:
+        """Run a command in a container until it ends; its exit code. Raises AccessError."""
+
+    async def attach(self, pod: Body, container: str, streams: CommandStreams) -> None:
+        """Connect with a container's main process until it ends. Raises AccessError."""
+
+    async def connect(self, pod: Body, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to a port of a pod. Raises AccessError."""
+
+
+class NoContainers:
+    """A cluster without container runtime."""
+
+    def check(self, pod: Body, container: str) -> None:
+        """Always raise."""
+        name = pod["metadata"]["name"]
+        raise bad_request(
+            f"pod {name} runs no processes: its node {pod['spec'].get('nodeName') or '(none)'} is simulated"
+        )
+
+    async def execute(self, pod: Body, container: str, command: list[str], streams: CommandStreams) -> int:
+        """Raise AccessError."""
+        raise AccessError("nothing runs containers in this cluster")
+
+    async def attach(self, pod: Body, container: str, streams: CommandStreams) -> None:
+        """Raise AccessError."""
+        raise AccessError("nothing runs containers in this cluster")
+
+    async def connect(self, pod: Body, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Raise AccessError."""
+        raise AccessError("nothing runs containers in this cluster")
+
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
@@ -146,6 +192,7 @@ class Context:
         self.registry = registry
         self.definitions = Definitions.load()
         self.log_source = log_source
+        self.container_access: ContainerAccess = NoContainers()
         self.service_addresses = dict(service_addresses)
         self.stopping = asyncio.Event()
         self.streams: set[asyncio.Event] = set()

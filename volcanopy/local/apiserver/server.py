@@ -19,6 +19,7 @@ import yaml
 from volcanopy.local.apiserver.bootstrap import furnish
 from volcanopy.local.apiserver.connections import Answer, Listener, Request, Response
 from volcanopy.local.apiserver.context import Call, Clock, Context, LogSource, User, utc_now
+from volcanopy.local.apiserver.crud.connect import attach, execute, forward_ports
 from volcanopy.local.apiserver.crud.custom_resources import CustomResources, definition_kind
 from volcanopy.local.apiserver.crud.delete import delete, delete_collection
 from volcanopy.local.apiserver.crud.garbage_collector import Collector
@@ -51,6 +52,9 @@ _SUBRESOURCES: dict[str, tuple[Handler, frozenset[str]]] = {
     "binding": (bind, frozenset({"POST"})),
     "eviction": (evict, frozenset({"POST"})),
     "log": (logs, frozenset({"GET"})),
+    "exec": (execute, frozenset({"GET", "POST"})),
+    "attach": (attach, frozenset({"GET", "POST"})),
+    "portforward": (forward_ports, frozenset({"GET", "POST"})),
     "scale": (scale, frozenset({"GET", "PUT", "PATCH"})),
     "finalize": (finalize, frozenset({"PUT"})),
 }

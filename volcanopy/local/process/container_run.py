@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from volcanopy.local.apiserver.streams.command_streams import Pipe
 from volcanopy.local.process.isolation import Command
+from volcanopy.local.process.terminal import Terminal
 from volcanopy.local.simulated.pod_status import micro_stamp
 
 _PR_SET_PDEATHSIG = 1
@@ -42,45 +44,54 @@ class End:
 class ContainerRun:
     """A running container. Made by :meth:`start`."""
 
-    def __init__(self, process: asyncio.subprocess.Process, first_pid: int, log: Path) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, first_pid: int, log: Path, terminal: Terminal | None = None
+    ) -> None:
         self.began = time.time()
         self.log = log
         self.output_closed = False
-        self._process, self._first_pid = process, first_pid
+        self.first_pid = first_pid
+        self.terminal = terminal
+        self._process = process
+        self._listeners: list[Pipe] = []
         self._copying: asyncio.Task[None] | None = None
         self._output = asyncio.Event()
 
     @classmethod
-    async def start(cls, command: Command, log: Path) -> ContainerRun:
-        """Start the program. Raises StartError."""
+    async def start(cls, command: Command, log: Path, *, stdin: bool = False, tty: bool = False) -> ContainerRun:
+        """Start the program, with an input that stays open and a terminal if asked. Raises StartError."""
         argv = list(command.argv)
         reading, writing = os.pipe() if command.info_option else (-1, -1)
         if command.info_option:
             argv[1:1] = [command.info_option, str(writing)]
         log.parent.mkdir(parents=True, exist_ok=True)
+        terminal = Terminal() if tty else None
+        unused = asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL
         try:
             process = await asyncio.create_subprocess_exec(
                 *argv,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
+                stdin=terminal.device if terminal is not None else unused,
+                stdout=terminal.device if terminal is not None else asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
                 env=dict(command.environment),
                 cwd=command.working_directory,
                 start_new_session=True,
                 pass_fds=(writing,) if writing >= 0 else (),
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
         except FileNotFoundError:
-            _close(reading, writing)
+            _close(reading, writing, terminal)
             raise StartError(f'exec: "{argv[0]}": executable file not found in $PATH', 127) from None
         except OSError as error:
-            _close(reading, writing)
+            _close(reading, writing, terminal)
             raise StartError(f'exec: "{argv[0]}": {error.strerror}', 126) from None
+        if terminal is not None:
+            terminal.started()
         first_pid = process.pid
         if command.info_option:
             os.close(writing)
             first_pid = await _reported_pid(reading) or process.pid
-        run = cls(process, first_pid, log)
+        run = cls(process, first_pid, log, terminal)
         run._copying = asyncio.create_task(run._copy(), name=f"log of {log.stem}")
         return run
 
@@ -90,16 +101,57 @@ class ContainerRun:
 
     async def _copy(self) -> None:
         """Write the output to the log, every line with its time, until the program and its children close it."""
-        assert self._process.stdout is not None
         rest = b""
         with self.log.open("ab") as file:
-            while chunk := await self._process.stdout.read(_CHUNK):
+            while chunk := await self._read():
+                for listener in [each for each in self._listeners if not each.offer(chunk)]:
+                    self.detach(listener)
                 *lines, rest = (rest + chunk).split(b"\n")
                 if len(rest) > _CHUNK:
                     lines, rest = [*lines, rest], b""
                 self._write(file, lines)
             self.output_closed = True
             self._write(file, [rest] if rest else [])
+        for listener in list(self._listeners):
+            self.detach(listener)
+
+    async def _read(self) -> bytes:
+        if self.terminal is not None:
+            return await self.terminal.read()
+        assert self._process.stdout is not None
+        return await self._process.stdout.read(_CHUNK)
+
+    # Attached clients
+
+    def attach(self) -> Pipe:
+        """The output from now on, until the program ends; a client that reads too slowly is detached."""
+        listener = Pipe()
+        if self.output_closed:
+            listener.close()
+        else:
+            self._listeners.append(listener)
+        return listener
+
+    def detach(self, listener: Pipe) -> None:
+        """Send no more output there."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+        listener.close()
+
+    async def write_input(self, data: bytes) -> None:
+        """Send bytes to the program's input. Raises OSError if it reads none any more."""
+        if self.terminal is not None:
+            await self.terminal.write(data)
+        elif self._process.stdin is not None:
+            self._process.stdin.write(data)
+            await self._process.stdin.drain()
+
+    def end_input(self) -> None:
+        """Close the program's input."""
+        if self.terminal is not None:
+            self.terminal.end_input()
+        elif self._process.stdin is not None:
+            self._process.stdin.close()
 
     def _write(self, file: IO[bytes], lines: list[bytes]) -> None:
         at = micro_stamp(time.time()).encode()
@@ -111,22 +163,24 @@ class ContainerRun:
     async def wait(self) -> End:
         """Wait for the end of the program; what it has started and left behind is killed."""
         code = await self._process.wait()
-        if self._first_pid == self._process.pid:
+        if self.first_pid == self._process.pid:
             self.signal(signal.SIGKILL)
         if self._copying is not None:
             await self._copying
+        if self.terminal is not None:
+            self.terminal.close()
         return End(128 - code if code < 0 else code, self.began, time.time())
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to every process of the container."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            if self._first_pid == self._process.pid:
+            if self.first_pid == self._process.pid:
                 os.killpg(self._process.pid, number)
             elif number is signal.SIGKILL:
                 # The first process of a process name space takes all others with it.
-                os.kill(self._first_pid, number)
+                os.kill(self.first_pid, number)
             else:
-                for pid in list(_descendants(self._first_pid)):
+                for pid in list(descendants(self.first_pid)):
                     os.kill(pid, number)
 
     async def stop(self, grace: float) -> None:
@@ -140,13 +194,15 @@ class ContainerRun:
             await waiting
 
 
-def _close(*descriptors: int) -> None:
-    for descriptor in descriptors:
+def _close(reading: int, writing: int, terminal: Terminal | None) -> None:
+    for descriptor in (reading, writing):
         if descriptor >= 0:
             os.close(descriptor)
+    if terminal is not None:
+        terminal.close()
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """The program is killed with this process, however this one ends."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -164,7 +220,7 @@ def _read_all(descriptor: int) -> bytes:
         return file.read()
 
 
-def _descendants(pid: int) -> Iterator[int]:
+def descendants(pid: int) -> Iterator[int]:
     """The pids below a process, from the file system /proc."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -172,4 +228,4 @@ def _descendants(pid: int) -> Iterator[int]:
         return
     for child in map(int, children):
         yield child
-        yield from _descendants(child)
+        yield from descendants(child)

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -47,6 +47,12 @@ class Isolation(Protocol):
     def command(self, spec: ContainerSpec, placement: Placement) -> Command:
         """The program that runs the container."""
 
+    def beside(self, first_pid: int, spec: ContainerSpec, placement: Placement, *, tty: bool) -> Command:
+        """The program that runs the command of `spec` in the container whose first process is given.
+
+        With `tty` the standard input is a terminal that controls the command.
+        """
+
 
 class Bubblewrap:
     """Own mount, process and host name spaces by bubblewrap: the machine's files read-only, volumes at their paths."""
@@ -72,6 +78,18 @@ class Bubblewrap:
         arguments += ["--chdir", spec.working_directory or "/"]
         return Command((self._program, *arguments, "--", *spec.argv), spec.environment, "/", "--info-fd")
 
+    def beside(self, first_pid: int, spec: ContainerSpec, placement: Placement, *, tty: bool) -> Command:
+        """The command, entered into the name spaces of the container."""
+        users = ("--user", "--preserve-credentials") if _has_own_users(first_pid) else ()
+        enter = ("nsenter", "--target", str(first_pid), *users, "--mount", "--uts", "--ipc", "--pid", "--wd")
+        argv = ("setsid", "--ctty", *spec.argv) if tty else spec.argv
+        return Command((*enter, "--", *argv), spec.environment, "/")
+
+
+def _has_own_users(pid: int) -> bool:
+    """Whether a process has a user name space of its own, as bubblewrap makes one for users without privileges."""
+    return os.stat(f"/proc/{pid}/ns/user").st_ino != os.stat("/proc/self/ns/user").st_ino
+
 
 class PlainProcesses:
     """No isolation: paths of mounts are replaced in command, arguments and environment by where the volumes are."""
@@ -90,6 +108,11 @@ class PlainProcesses:
         environment.setdefault("TMPDIR", str(placement.temporary))
         directory = replaced_paths(spec.working_directory, folders) or str(placement.temporary)
         return Command(argv, environment, directory)
+
+    def beside(self, first_pid: int, spec: ContainerSpec, placement: Placement, *, tty: bool) -> Command:
+        """The command itself: there is nothing to enter."""
+        command = self.command(spec, placement)
+        return replace(command, argv=("setsid", "--ctty", "--wait", *command.argv)) if tty else command
 
 
 def replaced_paths(text: str, folders: Mapping[str, str]) -> str:
@@ -153,9 +176,9 @@ def _entries(folder: str) -> Iterator[tuple[str, str | None]]:
 
 
 def strongest() -> Isolation:
-    """bubblewrap where it is installed and this user may use it, else plain processes."""
+    """bubblewrap where it is installed with nsenter and this user may use it, else plain processes."""
     program = shutil.which("bwrap")
-    if program is not None and _works(program):
+    if program is not None and shutil.which("nsenter") is not None and _works(program):
         return Bubblewrap(program)
     return PlainProcesses()
 

@@ -16,9 +16,11 @@ from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.errors import Conflict, Invalid, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.local.process import container_logs, hosts
+from volcanopy.local.apiserver.streams.command_streams import CommandStreams, Pipe
+from volcanopy.local.process import container_logs, exec_commands, hosts
 from volcanopy.local.process.container_logs import NoLogError
-from volcanopy.local.process.container_spec import Sources, referenced
+from volcanopy.local.process.container_run import ContainerRun
+from volcanopy.local.process.container_spec import Sources, containers_of, referenced
 from volcanopy.local.process.isolation import Isolation, strongest
 from volcanopy.local.process.machine import description, is_process_node
 from volcanopy.local.process.pod_runner import FIRST_BACK_OFF, PodRunner, Surroundings
@@ -31,6 +33,19 @@ CONFIG_MAPS: Kind[Json] = Kind("", "v1", "ConfigMap", "configmaps", True, dict)
 SECRETS: Kind[Json] = Kind("", "v1", "Secret", "secrets", True, dict)
 STOP_GRACE = 2.0
 """Seconds that containers have to end when the cluster is stopped."""
+
+
+class NotRunningError(Exception):
+    """The container or pod does not run."""
+
+
+async def _feed(run: ContainerRun, stdin: Pipe, once: bool) -> None:
+    """Send a client's input to a container; its end closes the container's input if `once`."""
+    with contextlib.suppress(OSError):
+        while data := await stdin.read():
+            await run.write_input(data)
+        if once:
+            run.end_input()
 
 
 @dataclass(frozen=True)
@@ -195,6 +210,52 @@ class ProcessKubelet:
                 log.error("status of pod rejected", pod=metadata["name"], error=str(error))
 
         return publish
+
+    # Connections with containers
+
+    def check(self, pod: Mapping[str, Any], container: str) -> None:
+        """Raise NotRunningError unless the container runs; with an empty name: unless the pod is here."""
+        runner = self._runners.get(pod["metadata"]["uid"])
+        if runner is None or (container and runner.running(container) is None):
+            name = pod["metadata"]["name"]
+            what = f'container "{container}" of pod "{name}"' if container else f'pod "{name}"'
+            raise NotRunningError(f"{what} is not running")
+
+    def _running(self, pod: Mapping[str, Any], container: str) -> tuple[PodRunner, ContainerRun]:
+        self.check(pod, container)
+        runner = self._runners[pod["metadata"]["uid"]]
+        run = runner.running(container)
+        assert run is not None
+        return runner, run
+
+    async def execute(self, pod: Mapping[str, Any], container: str, command: list[str], streams: CommandStreams) -> int:
+        """Run a command in a container until it ends; its exit code. Raises NotRunningError, StartError."""
+        runner, _ = self._running(pod, container)
+        return await runner.execute(container, command, streams)
+
+    async def attach(self, pod: Mapping[str, Any], container: str, streams: CommandStreams) -> None:
+        """Connect a client with a container until the container ends. Raises NotRunningError."""
+        _, run = self._running(pod, container)
+        spec = next(each for each in containers_of(dict(pod)) if each["name"] == container)
+        output = run.attach()
+        tasks = [asyncio.create_task(_feed(run, streams.stdin, bool(spec.get("stdinOnce"))))] if streams.stdin else []
+        if run.terminal is not None:
+            tasks.append(asyncio.create_task(exec_commands.follow_sizes(run.terminal, streams)))
+        try:
+            while data := await output.read():
+                if streams.stdout is not None:
+                    await streams.stdout(data)
+        finally:
+            run.detach(output)
+            for task in tasks:
+                task.cancel()
+
+    async def connect(self, pod: Mapping[str, Any], port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to a port of a pod: on its address, else on localhost, which pods share. Raises OSError."""
+        try:
+            return await asyncio.open_connection(pod["status"]["podIP"], port)
+        except ConnectionRefusedError:
+            return await asyncio.open_connection(hosts.HOST_ADDRESS, port)
 
     # Logs
 

@@ -17,13 +17,14 @@ import shutil
 import signal
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
 
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.process import pod_status, probes
+from volcanopy.local.apiserver.streams.command_streams import CommandStreams
+from volcanopy.local.process import exec_commands, pod_status, probes
 from volcanopy.local.process.container_run import ContainerRun, End, StartError
 from volcanopy.local.process.container_spec import (
     DEFAULT_PATH,
@@ -200,7 +201,12 @@ class PodRunner:
             spec = await self._resolve(state)
             command = self._around.isolation.command(spec, self._placement(spec))
             _check_executable(spec, self._placement(spec))
-            run = await ContainerRun.start(command, self.log_path(state.name, state.restarts))
+            run = await ContainerRun.start(
+                command,
+                self.log_path(state.name, state.restarts),
+                stdin=bool(state.container.get("stdin")),
+                tty=bool(state.container.get("tty")),
+            )
         except StartError as error:
             now = time.time()
             state.end(self.uid, End(error.code, now, now), "StartError", f"failed to start container: {error}")
@@ -306,20 +312,24 @@ class PodRunner:
                     tasks.create_task(probes.watch(probe, container, address, execute, report))
 
     async def _execute(self, state: ContainerState, command: list[str], timeout: float) -> int:
-        """Run a command beside a container, with its files and environment; its exit code."""
-        spec = await self._resolve(state)
-        spec = ContainerSpec(spec.name, tuple(command), spec.environment, spec.working_directory, spec.mounts)
-        try:
-            run = await ContainerRun.start(
-                self._around.isolation.command(spec, self._placement(spec)), self.log_path(state.name, -1)
-            )
-        except StartError as error:
-            return error.code
+        """Run a command in a container without streams; its exit code. Raises TimeoutError."""
         try:
             async with asyncio.timeout(timeout):
-                return (await run.wait()).code
-        finally:
-            run.signal(signal.SIGKILL)
+                return await self.execute(state.name, command, CommandStreams())
+        except StartError as error:
+            return error.code
+
+    async def execute(self, container: str, command: list[str], streams: CommandStreams) -> int:
+        """Run a command in a running container until it ends; its exit code. Raises StartError."""
+        state = next(state for state in (*self._init, *self._main) if state.name == container)
+        run = self._runs.get(container)
+        if run is None:
+            raise StartError(f'container not found ("{container}")', 126)
+        spec = replace(await self._resolve(state), argv=tuple(command))
+        placement = self._placement(spec)
+        _check_executable(spec, placement)
+        beside = self._around.isolation.beside(run.first_pid, spec, placement, tty=streams.tty)
+        return await exec_commands.run(beside, streams)
 
     async def _post_start(self, state: ContainerState, spec: ContainerSpec) -> None:
         hook = ((state.container.get("lifecycle") or {}).get("postStart") or {}).get("exec")

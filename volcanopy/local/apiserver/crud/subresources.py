@@ -32,7 +32,8 @@ _TEXT = "text/plain; charset=utf-8"
 _BUDGETS = "poddisruptionbudgets.policy"
 
 
-def _existing(ctx: Context, call: Call) -> Entry:
+def existing(ctx: Context, call: Call) -> Entry:
+    """The object of a request; raises ApiError 404."""
     entry = ctx.bucket(call.kind).get(call.namespace, call.name)
     if entry is None:
         raise not_found(call.kind.plural, call.kind.group, call.name)
@@ -65,7 +66,7 @@ async def bind(ctx: Context, call: Call) -> Response:
         await ctx.webhooks.validate(call, "CREATE", body, None, ("", "v1", "Binding"))
         node = (body.get("target") or {}).get("name") or ""
     require_namespace(ctx, call)
-    entry = _existing(ctx, call)
+    entry = existing(ctx, call)
     old = entry.body
     added: Body = body.get("metadata") or {}
     _check_binding(call, entry, added)
@@ -115,12 +116,12 @@ async def evict(ctx: Context, call: Call) -> Response:
     named = (body.get("metadata") or {}).get("name")
     if named and named != call.name:
         raise bad_request("name in URL does not match name in Eviction object: {named}".replace("{named}", named))
-    entry = _existing(ctx, call)
+    entry = existing(ctx, call)
     if ctx.webhooks.active:
         gvk = ("policy", "v1", "Eviction")
         body = await ctx.webhooks.mutate(call, "CREATE", body, None, gvk)
         await ctx.webhooks.validate(call, "CREATE", body, None, gvk)
-        entry = _existing(ctx, call)
+        entry = existing(ctx, call)
     requested = dict(body.get("deleteOptions") or {})
     if call.dry:
         requested["dryRun"] = ["All"]
@@ -161,25 +162,31 @@ def _ask_budgets(ctx: Context, call: Call, entry: Entry, *, dry: bool) -> None:
 
 async def logs(ctx: Context, call: Call) -> Response | Stream:
     """GET a container's log."""
-    entry = _existing(ctx, call)
-    spec = entry.body["spec"]
-    names = [container["name"] for container in (*spec["containers"], *(spec.get("initContainers") or ()))]
-    container = call.query.get("container", "")
-    if not container:
-        if len(spec["containers"]) > 1:
-            listed = " ".join(container["name"] for container in spec["containers"])
-            text = f"a container name must be specified for pod {call.name}, choose one of: [{listed}]"
-            raise bad_request(text)
-        container = names[0]
-    elif container not in names:
-        raise bad_request(f"container {container} is not valid for pod {call.name}")
-    if not spec.get("nodeName"):
+    entry = existing(ctx, call)
+    container = container_of(entry.body, call)
+    if not entry.body["spec"].get("nodeName"):
         # A real server has no kubelet to ask either and answers with an empty body.
         return Response(b"", content_type=_TEXT)
     source = ctx.log_source(entry.body, container, call.query)
     if isinstance(source, bytes):
         return Response(source, content_type=_TEXT)
     return await _stream(call, source)
+
+
+def container_of(pod: Body, call: Call) -> str:
+    """The container that a request names, or the only one of the pod."""
+    spec = pod["spec"]
+    names: list[str] = [container["name"] for container in (*spec["containers"], *(spec.get("initContainers") or ()))]
+    container = call.query.get("container", "")
+    if not container:
+        if len(spec["containers"]) > 1:
+            listed = " ".join(container["name"] for container in spec["containers"])
+            text = f"a container name must be specified for pod {call.name}, choose one of: [{listed}]"
+            raise bad_request(text)
+        return names[0]
+    if container not in names:
+        raise bad_request(f"container {container} is not valid for pod {call.name}")
+    return container
 
 
 async def _stream(call: Call, source: AsyncIterator[bytes]) -> Stream:
@@ -196,7 +203,7 @@ async def _stream(call: Call, source: AsyncIterator[bytes]) -> Stream:
 
 async def scale(ctx: Context, call: Call) -> Response:
     """GET, PUT or PATCH the number of replicas."""
-    entry = _existing(ctx, call)
+    entry = existing(ctx, call)
     if call.method == "GET":
         return object_response(call, _scale_of(call, served(call.kind, entry)))
     document = parse(call.raw, media(call))
@@ -265,7 +272,7 @@ async def finalize(ctx: Context, call: Call) -> Response:
     if call.method != "PUT":
         raise method_not_allowed()
     body = _read(call)
-    entry = _existing(ctx, call)
+    entry = existing(ctx, call)
     finalizers = (body.get("spec") or {}).get("finalizers") or []
     made = {**entry.body, "spec": {**entry.body["spec"], "finalizers": finalizers}}
     bucket = ctx.bucket(call.kind)

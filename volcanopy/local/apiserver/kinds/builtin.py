@@ -281,7 +281,7 @@ def _core() -> list[Kind]:
         Kind("", "v1", "Namespace", "namespaces", False, ns, short_names=("ns",), subresources=("finalize", "status"),
              fields=(*FIELDS, "status.phase"), verbs=("create", "delete", "get", "list", "patch", "update", "watch")),
         Kind("", "v1", "Pod", "pods", True, PodStrategy(status=True), short_names=("po",), categories=everywhere,
-             subresources=("binding", "eviction", "log", "status"), fields=_POD_FIELDS),
+             subresources=("attach", "binding", "eviction", "exec", "log", "portforward", "status"), fields=_POD_FIELDS),
         Kind("", "v1", "Node", "nodes", False, node, short_names=("no",), subresources=status,
              fields=(*FIELDS, "spec.unschedulable")),
         Kind("", "v1", "Service", "services", True, ServiceStrategy(status=True), short_names=("svc",),

@@ -1,0 +1,125 @@
+"""A command that runs beside a container: `kubectl exec`, exec probes, lifecycle hooks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Awaitable, Callable
+
+from volcanopy.local.apiserver.streams.command_streams import CommandStreams, Pipe
+from volcanopy.local.process.container_run import StartError, descendants, die_with_parent
+from volcanopy.local.process.isolation import Command
+from volcanopy.local.process.terminal import Terminal
+
+_CHUNK = 1 << 15
+
+
+async def run(command: Command, streams: CommandStreams) -> int:
+    """Run a command with these streams to its end; its exit code, 128 and the signal for a killed one.
+
+    If the caller is cancelled, the command is killed with everything that it started. Raises StartError.
+    """
+    if streams.tty:
+        return await _run_on_terminal(command, streams)
+    process = await _start(
+        command,
+        asyncio.subprocess.PIPE if streams.stdin is not None else asyncio.subprocess.DEVNULL,
+        asyncio.subprocess.PIPE if streams.stdout is not None else asyncio.subprocess.DEVNULL,
+        asyncio.subprocess.PIPE if streams.stderr is not None else asyncio.subprocess.DEVNULL,
+    )
+    feeding: asyncio.Task[None] | None = None
+    try:
+        if streams.stdin is not None and process.stdin is not None:
+            feeding = asyncio.create_task(_feed(streams.stdin, process.stdin), name="stdin")
+        async with asyncio.TaskGroup() as copying:
+            if streams.stdout is not None and process.stdout is not None:
+                copying.create_task(_copy(process.stdout.read, streams.stdout))
+            if streams.stderr is not None and process.stderr is not None:
+                copying.create_task(_copy(process.stderr.read, streams.stderr))
+        return _exit_code(await process.wait())
+    finally:
+        if feeding is not None:
+            feeding.cancel()
+        await _kill(process)
+
+
+async def _run_on_terminal(command: Command, streams: CommandStreams) -> int:
+    terminal = Terminal()
+    tasks: list[asyncio.Task[None]] = []
+    try:
+        if streams.sizes is not None and not streams.sizes.empty():
+            terminal.resize(*streams.sizes.get_nowait())
+        process = await _start(command, terminal.device, terminal.device, terminal.device)
+        terminal.started()
+        try:
+            tasks.append(asyncio.create_task(follow_sizes(terminal, streams), name="terminal size"))
+            if streams.stdin is not None:
+                tasks.append(asyncio.create_task(type_input(terminal, streams.stdin), name="terminal input"))
+            if streams.stdout is not None:
+                await _copy(lambda _: terminal.read(), streams.stdout)
+            return _exit_code(await process.wait())
+        finally:
+            await _kill(process)
+    finally:
+        for task in tasks:
+            task.cancel()
+        terminal.close()
+
+
+async def type_input(terminal: Terminal, stdin: Pipe) -> None:
+    """Type what a client sends on a terminal."""
+    with contextlib.suppress(OSError):
+        while data := await stdin.read():
+            await terminal.write(data)
+        terminal.end_input()
+
+
+async def follow_sizes(terminal: Terminal, streams: CommandStreams) -> None:
+    """Give a terminal the sizes that a client reports."""
+    while streams.sizes is not None:
+        terminal.resize(*await streams.sizes.get())
+
+
+async def _start(command: Command, stdin: int, stdout: int, stderr: int) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            *command.argv,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env=dict(command.environment),
+            cwd=command.working_directory,
+            start_new_session=True,
+            preexec_fn=die_with_parent,
+        )
+    except OSError as error:
+        raise StartError(f'exec: "{command.argv[0]}": {error.strerror}', 126) from None
+
+
+async def _copy(read: Callable[[int], Awaitable[bytes]], write: Callable[[bytes], Awaitable[None]]) -> None:
+    while data := await read(_CHUNK):
+        await write(data)
+
+
+async def _feed(stdin: Pipe, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError, RuntimeError):
+        while data := await stdin.read():
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    """Kill what still runs of a command."""
+    if process.returncode is not None:
+        return
+    for pid in (*descendants(process.pid), process.pid):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    await asyncio.shield(process.wait())
+
+
+def _exit_code(code: int) -> int:
+    return 128 - code if code < 0 else code
