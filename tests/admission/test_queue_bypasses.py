@@ -19,25 +19,32 @@ QUEUES = {
         "default": {},
         "open": {"submitters": {"users": ["*"]}},
         "fast": {"submitters": {"users": ["bob"]}},
+        "small": {"capability": {"cpu": "4"}},
     }.items()
 }
 Json = dict[str, Any]
 
 
-def context(controllers: tuple[str, ...] = (CONTROLLER,)) -> Context:
+def context(controllers: tuple[str, ...], further: Json) -> Context:
     """A cluster with a PodGroup of bob in queue fast."""
-    bobs = msgspec.convert(
-        {"metadata": {"name": "bobs", "namespace": "team"}, "spec": {"queue": "fast", "minMember": 1}}, PodGroup
-    )
-    policy = AdmissionPolicy.read({"controllers": list(controllers)}, unknown="forbid")
+    meta = {"name": "bobs", "namespace": "team", "annotations": {"volcanopy.io/submitted-by": "bob"}}
+    bobs = msgspec.convert({"metadata": meta, "spec": {"queue": "fast", "minMember": 1}}, PodGroup)
+    policy = AdmissionPolicy.read({"controllers": list(controllers), **further}, unknown="forbid")
     return Context(queues=QUEUES, policy=policy, pod_groups={"team/bobs": bobs})
 
 
 def answer(
-    kind: str, before: Json | None, after: Json, user: str = "eve", controllers: tuple[str, ...] = (CONTROLLER,)
+    kind: str,
+    before: Json | None,
+    after: Json,
+    user: str = "eve",
+    controllers: tuple[str, ...] = (CONTROLLER,),
+    policy: Json | None = None,
+    request: Json | None = None,
 ) -> Json:
-    group = "" if kind == "Pod" else "scheduling.volcanopy.io"
-    request = {
+    groups = {"Pod": "", "PodGroup": "scheduling.volcanopy.io", "JobTemplate": "flow.volcanopy.io"}
+    group = groups.get(kind, "batch.volcanopy.io")
+    review = {
         "uid": "1",
         "operation": "UPDATE" if before else "CREATE",
         "kind": {"group": group, "version": "v1", "kind": kind},
@@ -46,8 +53,9 @@ def answer(
         "userInfo": {"username": user, "groups": ["system:authenticated"]},
         "object": after,
         "oldObject": before,
+        **(request or {}),
     }
-    response: Json = validate({"request": request}, context(controllers))["response"]
+    response: Json = validate({"request": review}, context(controllers, policy or {}))["response"]
     return response
 
 
@@ -122,3 +130,105 @@ def test_annotations_of_a_workload_lead_only_to_queues_of_its_submitter(submitte
 
 def test_a_group_of_a_job_is_created_again_by_the_controller() -> None:
     assert answer("PodGroup", None, group("fast", owner="BatchJob", submitter="bob"), user=CONTROLLER)["allowed"]
+
+
+def job(name: str, submitter: str = "bob", **annotations: str) -> Json:
+    notes = {
+        "volcanopy.io/submitted-by": submitter,
+        "volcanopy.io/submitter-groups": json.dumps(["system:authenticated"]),
+        **annotations,
+    }
+    container = {"name": "a", "image": "b"}
+    spec = {"queue": "open", "tasks": [{"name": "t", "replicas": 1, "template": {"spec": {"containers": [container]}}}]}
+    return {
+        "apiVersion": "x",
+        "kind": "x",
+        "metadata": {"name": name, "namespace": "team", "annotations": notes},
+        "spec": spec,
+    }
+
+
+def cron(submitter: str, image: str, *, suspend: bool = False) -> Json:
+    made = job("c", submitter)
+    made["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["image"] = image
+    made["spec"] = {"schedule": "@daily", "suspend": suspend, "jobTemplate": {"spec": made["spec"]}}
+    return {**made, "apiVersion": "batch.volcanopy.io/v1alpha1", "kind": "CronBatchJob"}
+
+
+def template(submitter: str, image: str) -> Json:
+    made = job("t", submitter)
+    made["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["image"] = image
+    return {**made, "apiVersion": "flow.volcanopy.io/v1alpha1", "kind": "JobTemplate"}
+
+
+def of_flow(author: str) -> Json:
+    made = job("j", "bob", **{"volcanopy.io/template-submitted-by": author})
+    made["spec"]["queue"] = "fast"
+    return {**made, "apiVersion": "batch.volcanopy.io/v1alpha1", "kind": "BatchJob"}
+
+
+@pytest.mark.parametrize("user", ["eve", "bob", "system:serviceaccount:kube-system:x", CONTROLLER])
+@pytest.mark.parametrize(
+    ("before", "after"), [(cron("bob", "x"), cron("bob", "y")), (template("bob", "x"), template("bob", "y"))]
+)
+def test_only_the_submitter_changes_what_runs_later(before: Json, after: Json, user: str) -> None:
+    kind = before["kind"]
+    response = answer(kind, before, after, user=user)
+    assert response["allowed"] is (user != "eve")
+    if user == "eve":
+        assert 'only its submitter "bob" may change it' in response["status"]["message"]
+
+
+def test_a_cron_job_of_another_user_may_be_suspended() -> None:
+    assert answer("CronBatchJob", cron("bob", "x"), cron("bob", "x", suspend=True))["allowed"]
+
+
+@pytest.mark.parametrize(("author", "expected"), [("eve", False), ("bob", True)])
+def test_a_job_of_a_flow_runs_only_templates_of_users_of_its_queue(author: str, expected: bool) -> None:
+    response = answer("BatchJob", None, of_flow(author), user=CONTROLLER)
+    assert response["allowed"] is expected
+    if not expected:
+        assert "metadata.annotations[volcanopy.io/template-submitted-by]" in response["status"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (pod(group="bobs"), 'PodGroup "bobs" belongs to user "bob"'),
+        (pod(group="none"), 'Not found: PodGroup "none"'),
+        ({**pod(), "spec": {**pod()["spec"], "nodeName": "n1"}}, "pods are bound by the scheduler"),
+    ],
+)
+def test_a_pod_does_not_join_what_it_may_not(made: Json, message: str) -> None:
+    assert message in answer("Pod", None, made)["status"]["message"]
+    assert message not in str(answer("Pod", None, made, user=CONTROLLER))
+
+
+@pytest.mark.parametrize(("status", "expected"), [({"running": 1}, False), ({"phase": "Running"}, False), ({}, True)])
+def test_a_group_is_not_deleted_while_its_pods_run(status: Json, expected: bool) -> None:
+    request = {"operation": "DELETE", "object": None, "oldObject": {**group("open"), "status": status}}
+    assert answer("PodGroup", None, {}, request=request)["allowed"] is expected
+    for user in (CONTROLLER, "system:serviceaccount:kube-system:generic-garbage-collector"):
+        assert answer("PodGroup", None, {}, user=user, request=request)["allowed"]
+
+
+@pytest.mark.parametrize(
+    ("unpreemptable", "expected"), [(None, True), ({"users": ["eve"]}, True), ({"users": ["bob"]}, False)]
+)
+def test_who_protects_pods_from_eviction(unpreemptable: Json | None, expected: bool) -> None:
+    made = pod(**{"volcanopy.io/preemptable": "false"})
+    assert answer("Pod", None, made, policy={"unpreemptable": unpreemptable})["allowed"] is expected
+    assert answer("Pod", pod(), made, policy={"unpreemptable": unpreemptable})["allowed"] is expected
+    assert answer("Pod", made, made, policy={"unpreemptable": unpreemptable})["allowed"], "it is unchanged"
+
+
+def test_requests_of_a_pod_grow_only_where_no_queue_limits_them() -> None:
+    def sized(cpu: str, queue: str) -> Json:
+        made = pod(queue=queue)
+        container = {**made["spec"]["containers"][0], "resources": {"requests": {"cpu": cpu}}}
+        return {**made, "spec": {**made["spec"], "containers": [container]}}
+
+    assert answer("Pod", sized("1", "open"), sized("2", "open"))["allowed"]
+    response = answer("Pod", sized("1", "small"), sized("2", "small"))
+    assert 'queue "small" limits cpu: create a new pod' in response["status"]["message"]
+    assert answer("Pod", sized("2", "small"), sized("1", "small"))["allowed"]

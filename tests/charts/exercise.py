@@ -39,6 +39,7 @@ async def run_concurrently(world: World) -> None:
         devices,
         hypernode_is_validated,
         job_for_a_missing_queue,
+        pod_for_a_missing_group,
     )
     async with asyncio.TaskGroup() as tasks:
         for life in lives:
@@ -226,6 +227,13 @@ async def job_for_a_missing_queue(world: World) -> None:
     """A job for a queue that nobody has made: it is looked for once more before it is said not to be."""
     with pytest.raises(CreateError, match=r'Not found: queue "nowhere"'):
         await world.create(batch_job("lost", 1, "100m", queue="nowhere"))
+
+
+async def pod_for_a_missing_group(world: World) -> None:
+    """A pod in a PodGroup that nobody has made: it is looked for once more."""
+    await world.create(
+        pod("lonely", "100m") | {"metadata": {"name": "lonely", "annotations": {names.GROUP_NAME: "none"}}}
+    )
 
 
 async def preemption(world: World) -> None:

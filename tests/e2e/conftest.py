@@ -57,7 +57,7 @@ async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 async def _on_real(config: Path, namespace: str) -> AsyncIterator[World]:
     connection = Connection.load(config)
     async with Client(connection) as client:
-        await _clear(client)
+        await clear_workloads(client)
         await _make_namespace(client, namespace)
         await Creator(client).create(nodes.manifests(COUNT))
         made: list[tuple[Kind[Json], str]] = []
@@ -69,10 +69,10 @@ async def _on_real(config: Path, namespace: str) -> AsyncIterator[World]:
             for kind, name in reversed(made):
                 with contextlib.suppress(NotFound):
                     await client.delete(kind, None, name)
-            await _clear(client)
+            await clear_workloads(client)
 
 
-async def _clear(client: Client) -> None:
+async def clear_workloads(client: Client) -> None:
     """Take away what takes room or waits for it: other tests share the server, and one scheduler serves all of it."""
     for kind in (*WORKLOADS, CRON_JOBS, FLOWS, JOBS, POD_GROUPS, PODS):
         objects = (await client.list(kind)).items

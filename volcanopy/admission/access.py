@@ -58,7 +58,7 @@ def submission_problems(path: str, name: str, user: User, namespace: str, contex
         return
     if matches(restricting.spec.submitters, user, namespace):
         return
-    if any(queue.spec.administrators and matches(queue.spec.administrators, user, "") for queue in line):
+    if administers(name, user, context):
         return
     owner = restricting.metadata.name
     source = "" if owner == name else f' of its ancestor "{owner}"'
@@ -72,6 +72,14 @@ def submission_problems(path: str, name: str, user: User, namespace: str, contex
 def has_administrators(name: str, context: Context) -> bool:
     """Return whether the queue or an ancestor has administrators."""
     return any(queue.spec.administrators is not None for queue in lineage(name, context.queues or {}))
+
+
+def administers(name: str, user: User, context: Context) -> bool:
+    """Return whether this user is an administrator of the queue or of an ancestor."""
+    return any(
+        queue.spec.administrators is not None and matches(queue.spec.administrators, user, "")
+        for queue in lineage(name, context.queues or {})
+    )
 
 
 def administration_problems(name: str, user: User, context: Context, action: str) -> Iterator[Problem]:

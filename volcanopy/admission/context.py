@@ -52,6 +52,9 @@ class AdmissionPolicy(Model):
     """Scheduler names of pods that volcanopy schedules."""
     controllers: list[str] = Field(default_factory=list, max_length=64)
     """User names of volcanopy's controllers, which create objects on behalf of other users."""
+    unpreemptable: Subjects | None = None
+    """Subjects that may protect pods from eviction (``preemptable: "false"``), besides the administrators of the queue.
+    Without it every user may in queues that have no administrators."""
     superusers: Subjects = Subjects(groups=["system:masters"])
     """Subjects that may use and change every queue."""
 

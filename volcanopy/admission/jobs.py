@@ -25,6 +25,7 @@ from volcanopy.api.quantity import amount
 
 _MAX_POD_NAME = 63
 _BUDGET_KEYS = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)
+BOUND = "pods are bound by the scheduler: use nodeSelector or nodeAffinity"
 _BUDGET = re.compile(r"[1-9][0-9]{0,8}|[1-9][0-9]?%")
 
 
@@ -63,6 +64,7 @@ def parsed_job_problems(job: BatchJob, plugins: PluginCheck) -> Iterator[Problem
     yield from _dependencies(job.spec)
     yield from _names(job)
     yield from _whole_cpus(job.spec)
+    yield from _bound_pods(job.spec)
     yield from extreme_job_problems(job.spec)
     yield from plugins(job)
 
@@ -129,6 +131,13 @@ def _whole_cpus(spec: BatchJobSpec) -> Iterator[Problem]:
                     path = f"spec.tasks[{number}].template.spec.{kind}[{position}].resources.requests[cpu]"
                     detail = f'topologyPolicy "{task.topology_policy}" requires a whole number of CPUs'
                     yield invalid(path, cpu or 0, detail)
+
+
+def _bound_pods(spec: BatchJobSpec) -> Iterator[Problem]:
+    """Yield the tasks whose pods would bypass the scheduler, and with it the gang and the limits of the queue."""
+    for number, task in enumerate(spec.tasks):
+        if at(task.template, "spec", "nodeName"):
+            yield forbidden(f"spec.tasks[{number}].template.spec.nodeName", BOUND)
 
 
 def _milli(cpu: object) -> int:

@@ -2,17 +2,27 @@
 
 from collections.abc import Iterator
 
-from volcanopy.admission.access import entry_problems, group_of, is_trusted, submission_problems
+from volcanopy.admission.access import entry_problems, group_of, is_trusted, lineage, submission_problems
 from volcanopy.admission.context import Context
 from volcanopy.admission.feasibility import extreme_problems, group_findings, pod_findings, pod_request
-from volcanopy.admission.jobs import budget_problems, pod_warnings
-from volcanopy.admission.limits import MAX_RESOURCES, limit_findings, quantity_problems, queued_problems
-from volcanopy.admission.queue_tree import amounts_of
+from volcanopy.admission.jobs import BOUND, budget_problems, pod_warnings
+from volcanopy.admission.limits import MAX_RESOURCES, LimitEntries, limit_findings, quantity_problems, queued_problems
+from volcanopy.admission.ownership import (
+    change_problems,
+    controlled_by,
+    controlled_group_problems,
+    deletion_problems,
+    is_checked,
+    job_owner_problems,
+    protection_problems,
+)
+from volcanopy.admission.queue_tree import Amounts, amounts_of
 from volcanopy.admission.request import Request, annotations, at
 from volcanopy.admission.response import AdmissionWarning
-from volcanopy.admission.submitter import belongs_to_job, recorded, submitter
+from volcanopy.admission.submitter import belongs_to_job, recorded, submitter, submitter_in
 from volcanopy.api import names
-from volcanopy.api.model import Problem, duplicate, forbidden, invalid, too_many
+from volcanopy.api.core import PodGroup as PodGroupRead
+from volcanopy.api.model import Problem, duplicate, forbidden, invalid, not_found, too_many
 from volcanopy.api.quantity import GROUP_LIMIT
 from volcanopy.api.scheduling import NetworkTopology, PodGroup, PodGroupSpec
 
@@ -35,6 +45,10 @@ def validate_pod_group(request: Request, context: Context) -> Iterator[Problem |
     if moved and _of_a_job(request) and not is_trusted(request.user, context):
         yield forbidden("spec.queue", "immutable: the queue of the PodGroup of a job is that of the job")
         return
+    yield from controlled_group_problems(request, context)
+    yield from change_problems(request, context, spec.queue, "spec")
+    if not controlled_by(request.object):
+        yield from protection_problems(request.object, request.old, request.user, spec.queue, context)
     if _is_controlled(request, context):
         if moved or (request.operation == "CREATE" and not _of_a_job(request)):
             # The queue comes from annotations of pods and workloads, which any user may have written.
@@ -48,6 +62,11 @@ def validate_pod_group(request: Request, context: Context) -> Iterator[Problem |
         yield from queued_problems("spec.queue", spec.queue, user, context)
     yield from group_findings("spec.queue", spec.queue, needs, context)
     yield from limit_findings("spec.queue", spec.queue, needs, user, context)
+
+
+def validate_pod_group_deletion(request: Request, context: Context) -> Iterator[Problem]:
+    """Yield the problems of a PodGroup that is deleted."""
+    yield from deletion_problems(request, context)
 
 
 def _is_controlled(request: Request, context: Context) -> bool:
@@ -70,7 +89,7 @@ def _recorded_submission_problems(request: Request, queue: str, context: Context
 
 
 def validate_pod_update(request: Request, context: Context) -> Iterator[Problem]:
-    """Yield a problem if another queue or PodGroup is chosen for a pod than when it was created.
+    """Yield a problem if a pod gets another queue or PodGroup than at its creation, more resources, or a protection.
 
     The controllers assign PodGroups. If the configuration does not name them, a first PodGroup may be named by users that may
     submit to its queue.
@@ -86,6 +105,38 @@ def validate_pod_update(request: Request, context: Context) -> Iterator[Problem]
             yield forbidden(path, "immutable: the queue and the PodGroup of a pod are chosen when it is created")
         elif group := (context.pod_groups or {}).get(f"{request.namespace}/{after[key]}"):
             yield from submission_problems(path, group.spec.queue, request.user, request.namespace, context)
+    queue, _ = _queue_of(request, context)
+    yield from protection_problems(request.object, request.old, request.user, queue, context)
+    yield from _growth_problems(request, queue, context)
+
+
+def _queue_of(request: Request, context: Context) -> tuple[str, PodGroupRead | None]:
+    """Return the queue of the pod, and the PodGroup that it names if that is known."""
+    notes, group = annotations(request.object), group_of(request.object)
+    known = (context.pod_groups or {}).get(f"{request.namespace}/{group}") if group else None
+    queue = known.spec.queue if known is not None else notes.get(names.POD_QUEUE_NAME)
+    return queue or context.policy.default_queue, known
+
+
+def _growth_problems(request: Request, queue: str, context: Context) -> Iterator[Problem]:
+    """Yield the resources of which an admitted pod requests more than before, in a queue that limits them.
+
+    The limits are checked when a pod is bound, not when a kubelet resizes it.
+    """
+    before, after = pod_request(at(request.old, "spec")), pod_request(at(request.object, "spec"))
+    grown = {name for name, units in after.items() if units > before.get(name, 0)}
+    if not grown:
+        return
+    user = recorded(request.old) or request.user
+    for ancestor in lineage(queue, context.queues or {}):
+        entries = [entry for _, entry in LimitEntries(ancestor).of(user)]
+        limited: Amounts = amounts_of(ancestor.spec.capability)
+        for entry in entries:
+            limited |= amounts_of(entry.resources)
+        if names_of := sorted(grown & set(limited)):
+            detail = f'queue "{ancestor.metadata.name}" limits {", ".join(names_of)}: create a new pod'
+            yield forbidden("spec", f"requests of a pod cannot be increased after its creation: {detail}")
+            return
 
 
 def _topologies(spec: PodGroupSpec) -> Iterator[Problem]:
@@ -132,15 +183,46 @@ def validate_pod(request: Request, context: Context) -> Iterator[Problem | Admis
     if not is_scheduled_here(request, context):
         return
     notes, spec = annotations(request.object), at(request.object, "spec")
+    user = submitter(request, context.policy)
     yield from budget_problems(notes)
     yield from extreme_problems("spec", pod_request(spec))
-    path, queue = f"metadata.annotations[{names.POD_QUEUE_NAME}]", notes.get(names.POD_QUEUE_NAME, "")
-    if group := group_of(request.object):
-        pod_group = (context.pod_groups or {}).get(f"{request.namespace}/{group}")
-        if pod_group is None:
+    yield from job_owner_problems(request, context)
+    yield from _binding_problems(request, context)
+    path, (queue, group) = f"metadata.annotations[{names.POD_QUEUE_NAME}]", _queue_of(request, context)
+    if name := group_of(request.object):
+        path = f"metadata.annotations[{names.GROUP_NAME}]"
+        yield from _group_problems(path, name, group, request, context)
+        if group is None:
             return
-        path, queue = f"metadata.annotations[{names.GROUP_NAME}]", pod_group.spec.queue
-    name = queue or context.policy.default_queue
-    yield from entry_problems(path, name, submitter(request, context.policy), request.namespace, context)
+    yield from entry_problems(path, queue, user, request.namespace, context)
+    yield from protection_problems(request.object, None, user, queue, context)
     yield from map(AdmissionWarning, pod_warnings(spec, "spec", context))
     yield from pod_findings(spec, context)
+
+
+def _binding_problems(request: Request, context: Context) -> Iterator[Problem]:
+    """Yield a problem if the pod bypasses the scheduler, or passes for a pod of a job."""
+    if not is_checked(request.user, context):
+        return
+    if at(request.object, "spec", "nodeName"):
+        yield forbidden("spec.nodeName", BOUND)
+    if at(request.object, "metadata", "labels", names.JOB_NAME):
+        yield forbidden(f"metadata.labels[{names.JOB_NAME}]", "label is set by the controllers: remove it")
+
+
+def _group_problems(
+    path: str, name: str, group: PodGroupRead | None, request: Request, context: Context
+) -> Iterator[Problem]:
+    """Yield a problem if the pod may not join the PodGroup: it would count for the submitter of the group."""
+    if context.pod_groups is None or not (context.policy.controllers and request.user.name):
+        return
+    if is_trusted(request.user, context):
+        return
+    if group is None:
+        yield not_found(path, "PodGroup", name, "create it before its pods")
+    elif any(owner.controller or owner.kind == "BatchJob" for owner in group.metadata.owner_references):
+        yield forbidden(path, f'PodGroup "{name}" belongs to a workload: create one of your own')
+    elif is_checked(request.user, context):  # Kubernetes' controllers create the pods of workloads
+        owner = submitter_in(group.metadata.annotations).name
+        if owner not in {"", request.user.name}:
+            yield forbidden(path, f'PodGroup "{name}" belongs to user "{owner}": create one of your own')

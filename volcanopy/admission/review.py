@@ -12,7 +12,13 @@ from volcanopy.admission.context import Context
 from volcanopy.admission.hypernodes import validate_hyper_node, validate_hyper_node_deletion
 from volcanopy.admission.jobs import with_task_names
 from volcanopy.admission.pod_dry_run import dry_run_findings
-from volcanopy.admission.podgroups import is_scheduled_here, validate_pod, validate_pod_group, validate_pod_update
+from volcanopy.admission.podgroups import (
+    is_scheduled_here,
+    validate_pod,
+    validate_pod_group,
+    validate_pod_group_deletion,
+    validate_pod_update,
+)
 from volcanopy.admission.queues import validate_queue, validate_queue_deletion, with_root
 from volcanopy.admission.request import Request, size_problems
 from volcanopy.admission.response import AdmissionResponse, AdmissionWarning, Findings, patch_between
@@ -141,6 +147,7 @@ _VALIDATORS: Mapping[tuple[str, str, str], Validate] = MappingProxyType(
         (names.SCHEDULING, "Queue", "DELETE"): validate_queue_deletion,
         (names.SCHEDULING, "PodGroup", "CREATE"): validate_pod_group,
         (names.SCHEDULING, "PodGroup", "UPDATE"): validate_pod_group,
+        (names.SCHEDULING, "PodGroup", "DELETE"): validate_pod_group_deletion,
         (names.TOPOLOGY, "HyperNode", "CREATE"): validate_hyper_node,
         (names.TOPOLOGY, "HyperNode", "UPDATE"): validate_hyper_node,
         (names.TOPOLOGY, "HyperNode", "DELETE"): validate_hyper_node_deletion,
@@ -156,6 +163,8 @@ _MUTATIONS: Mapping[tuple[str, str, str], Mutate] = MappingProxyType(
         (names.BATCH, "CronBatchJob", "UPDATE"): _submitted,
         (names.FLOW, "JobFlow", "CREATE"): _submitted,
         (names.FLOW, "JobFlow", "UPDATE"): _submitted,
+        (names.FLOW, "JobTemplate", "CREATE"): _submitted,
+        (names.FLOW, "JobTemplate", "UPDATE"): _submitted,
         (names.SCHEDULING, "PodGroup", "CREATE"): _queued,
         (names.SCHEDULING, "PodGroup", "UPDATE"): _queued,
         (names.SCHEDULING, "Queue", "CREATE"): _queue,

@@ -22,10 +22,15 @@ def submitter(request: Request, policy: AdmissionPolicy) -> User:
     unnamed = not policy.controllers and request.kind == "PodGroup" and belongs_to_job(request)
     if request.user.name in policy.controllers or unnamed:
         return recorded(request.object) or request.user
-    if request.kind == "Pod" and request.user.name.startswith(_KUBERNETES):
+    if request.kind == "Pod" and is_kubernetes(request.user):
         account = at(request.object, "spec", "serviceAccountName")
         return account_user(request.namespace, account if isinstance(account, str) and account else "default")
     return request.user
+
+
+def is_kubernetes(user: User) -> bool:
+    """Return whether the user is one of Kubernetes' own controllers or a kubelet."""
+    return user.name.startswith(_KUBERNETES)
 
 
 def belongs_to_job(request: Request) -> bool:
@@ -35,6 +40,18 @@ def belongs_to_job(request: Request) -> bool:
         at(owner, "kind") == "BatchJob" and str(at(owner, "apiVersion")).startswith(f"{names.BATCH}/")
         for owner in owners
     )
+
+
+def template_author(manifest: Json | None) -> User | None:
+    """Return the submitter of the JobTemplate that a job of a flow was made from, as the flow controller recorded it."""
+    notes = annotations(manifest)
+    user = submitter_in(
+        {
+            names.SUBMITTED_BY: notes.get(names.TEMPLATE_SUBMITTED_BY, ""),
+            names.SUBMITTER_GROUPS: notes.get(names.TEMPLATE_SUBMITTER_GROUPS, "[]"),
+        }
+    )
+    return user if user.name else None
 
 
 def recorded(manifest: Json | None) -> User | None:

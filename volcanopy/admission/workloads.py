@@ -14,9 +14,11 @@ from volcanopy.admission.context import Context
 from volcanopy.admission.feasibility import gang_of, job_findings
 from volcanopy.admission.jobs import budget_problems, job_problems, job_warnings, parsed_job_problems, queue_warnings
 from volcanopy.admission.limits import limit_findings, queued_problems
-from volcanopy.admission.request import Request, annotations, at
+from volcanopy.admission.ownership import change_problems, protection_problems
+from volcanopy.admission.request import Request, User, annotations, at
 from volcanopy.admission.response import AdmissionWarning
-from volcanopy.admission.submitter import submitter
+from volcanopy.admission.submitter import submitter, template_author
+from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec, dependency_cycle
 from volcanopy.api.cron import CronBatchJob, Schedule, ScheduleError
 from volcanopy.api.flow import JobFlow, JobTemplate
@@ -47,6 +49,9 @@ def validate_job(request: Request, context: Context) -> Iterator[Problem | Admis
         return
     queue = name or context.policy.default_queue
     yield from entry_problems("spec.queue", queue, user, request.namespace, context)
+    if is_trusted(request.user, context) and (author := template_author(request.object)) is not None:
+        path = f"metadata.annotations[{names.TEMPLATE_SUBMITTED_BY}]"
+        yield from submission_problems(path, queue, author, request.namespace, context)
     try:
         spec = request.read(BatchJob).spec
     except InvalidObjectError:
@@ -61,6 +66,20 @@ def validate_job_update(request: Request, context: Context) -> Iterator[Problem]
     """Yield the problems of a job that is updated, which is possible in a closed queue."""
     yield from job_problems(request.object or {}, context.check_plugins)
     yield from budget_problems(annotations(request.object))
+    user = submitter(request, context.policy) if request.operation == "CREATE" else request.user
+    yield from _protection_problems(request, user, context)
+
+
+def _protection_problems(request: Request, user: User, context: Context) -> Iterator[Problem]:
+    """Yield the protections from eviction in a job and its templates that the user may not set."""
+    queue, tasks = at(request.object, "spec", "queue"), at(request.object, "spec", "tasks")
+    name = queue if isinstance(queue, str) and queue else context.policy.default_queue
+    yield from protection_problems(request.object, request.old, user, name, context)
+    if request.operation != "CREATE":
+        return  # templates of a job are immutable
+    for number, task in enumerate(tasks if isinstance(tasks, list) else ()):
+        path = f"spec.tasks[{number}].template.metadata"
+        yield from protection_problems(at(task, "template"), None, user, name, context, path)
 
 
 def validate_cron(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
@@ -75,7 +94,11 @@ def validate_cron(request: Request, context: Context) -> Iterator[Problem | Admi
     user = submitter(request, context.policy)
     path = "spec.jobTemplate.spec.queue"
     queue = spec.queue if "queue" in spec.model_fields_set else assigned_queue(user, request.namespace, context)
-    yield from submission_problems(path, queue, user, request.namespace, context)
+    if request.operation == "CREATE" or at(request.old, "spec", "jobTemplate") != at(
+        request.object, "spec", "jobTemplate"
+    ):
+        yield from submission_problems(path, queue, user, request.namespace, context)
+    yield from change_problems(request, context, queue, "spec", "jobTemplate")
     yield from map(AdmissionWarning, queue_warnings(path, queue, context))
     yield from _template_warnings(spec, context, "spec.jobTemplate.")
 
@@ -135,6 +158,7 @@ def validate_template(request: Request, context: Context) -> Iterator[Problem | 
     """Yield the problems of a job template and its jobs."""
     template = request.read(JobTemplate)
     yield from _job(template.metadata.name, template.spec, context)
+    yield from change_problems(request, context, template.spec.queue, "spec")
     if "queue" in template.spec.model_fields_set:
         yield from map(AdmissionWarning, queue_warnings("spec.queue", template.spec.queue, context))
     yield from _template_warnings(template.spec, context, "")

@@ -102,11 +102,15 @@ HIERARCHY_WEIGHTS = "volcanopy.io/hierarchy-weights"
 CLOSED_BY_PARENT = "volcanopy.io/closed-by-parent"
 """``true`` on a queue that was closed with its parent queue and opens with it again."""
 
-# On jobs, flows, cron jobs, PodGroups and pods: set by admission only.
+# On jobs, job templates, flows, cron jobs, PodGroups and pods: set by admission only.
 SUBMITTED_BY = "volcanopy.io/submitted-by"
 """Name of the user who submitted the object."""
 SUBMITTER_GROUPS = "volcanopy.io/submitter-groups"
 """Groups of that user, as a JSON list."""
+
+# On jobs of flows: the submitter of the JobTemplate.
+TEMPLATE_SUBMITTED_BY = "volcanopy.io/template-submitted-by"
+TEMPLATE_SUBMITTER_GROUPS = "volcanopy.io/template-submitter-groups"
 
 
 def with_submitter_of(annotations: Mapping[str, str], owner: Mapping[str, str] | None) -> dict[str, str]:

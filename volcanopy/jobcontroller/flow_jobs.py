@@ -114,11 +114,21 @@ def manifest(flow: JobFlow, step: FlowJob, template: JobTemplate, attempt: int) 
         names.CREATED_BY_FLOW: f"{flow.metadata.namespace}.{flow.metadata.name}",
         names.CREATED_BY_TEMPLATE: f"{flow.metadata.namespace}.{template.metadata.name}",
     }
-    annotations = inherited_annotations(template.metadata) | made_by
+    annotations = inherited_annotations(template.metadata) | made_by | _author(template)
     if attempt:
         annotations[names.FLOW_ATTEMPT] = str(attempt)
     labels = {key: value for key, value in made_by.items() if len(value) <= _LABEL_LIMIT}
     return job_manifest(flow, job_name(flow, step), (template.metadata.labels or {}) | labels, annotations, spec)
+
+
+def _author(template: JobTemplate) -> dict[str, str]:
+    """The submitter of the template, who must be permitted to submit to the queue of the job as well."""
+    recorded = template.metadata.annotations or {}
+    keys = {
+        names.TEMPLATE_SUBMITTED_BY: names.SUBMITTED_BY,
+        names.TEMPLATE_SUBMITTER_GROUPS: names.SUBMITTER_GROUPS,
+    }
+    return {key: recorded[source] for key, source in keys.items() if source in recorded}
 
 
 class Waiting:

@@ -16,6 +16,7 @@ import msgspec
 import structlog
 from aiohttp import web
 
+from volcanopy.admission.access import group_of
 from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.admission.pod_dry_run import dry_runs
 from volcanopy.admission.request import Request, at
@@ -24,6 +25,7 @@ from volcanopy.admission.review import Context, mutate, validate
 from volcanopy.api.model import Problem
 from volcanopy.jobcontroller.plugins.registry import plugin_problems
 from volcanopy.kube import machine
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError, NotFound
@@ -143,7 +145,8 @@ class ReviewHandlers:
         context = self._cluster.context()
         request = self._edits.concerns(body)
         if request is None:
-            context = await self._with_rights(body, await self._with_new_queue(body, context))
+            context = await self._with_new_queue(body, await self._with_new_group(body, context))
+            context = await self._with_rights(body, context)
             return validate(body, await self._with_trials(body, context))
         try:
             return await self._edits.judge(body, request, context, validate)
@@ -182,6 +185,23 @@ class ReviewHandlers:
             log.warning("queue not readable", queue=name, error=str(fault))
             return context
         return replace(context, queues={**context.queues, name: queue})
+
+    async def _with_new_group(self, body: Json, context: Context) -> Context:
+        """Return the context with the PodGroup that a new pod names, read from the API server if the cache lacks it."""
+        request = Request.of(body)
+        if request is None or request.key != ("", "Pod", "CREATE") or context.pod_groups is None:
+            return context
+        name, groups = group_of(request.object), context.pod_groups
+        key = f"{request.namespace}/{name}"
+        if not name or key in groups or "/" in name or len(name) > 253:
+            return context
+        try:
+            group = await self._client.get(POD_GROUPS, request.namespace, name, deadline=LOOKUP_DEADLINE)
+        except KubeError as fault:
+            if not isinstance(fault, NotFound):
+                log.warning("PodGroup not readable", podgroup=key, error=str(fault))
+            return context
+        return replace(context, pod_groups={**groups, key: group})
 
 
 async def run(

@@ -105,9 +105,9 @@ def slim_meta(meta: Meta) -> Meta:
         deletion_timestamp=meta.deletion_timestamp,
         annotations={key: sys.intern(meta.annotations[key]) for key in KEYS if key in meta.annotations},
         owner_references=tuple(
-            OwnerReference(api_version=owner.api_version, kind=owner.kind, name=owner.name)
+            OwnerReference(api_version=owner.api_version, kind=owner.kind, name=owner.name, controller=owner.controller)
             for owner in meta.owner_references
-            if owner.kind == JOBS.kind
+            if owner.kind == JOBS.kind or owner.controller
         ),
     )
 

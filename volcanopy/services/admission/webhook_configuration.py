@@ -40,16 +40,17 @@ class Registration:
 
     def configurations(self) -> tuple[tuple[Kind[Json], Json], ...]:
         """Return the webhook configurations."""
-        ours, foreign = self._conditions()
+        pods = self._pod_conditions()
+        foreign, groups = self._foreign("not-by-us"), self._foreign("not-by-us-for-a-job", f" && {_OF_A_JOB}")
         return (
             self._configuration(
                 MUTATING,
                 [
                     self._webhook("jobs.mutate", [_rule(names.BATCH, _CHANGE, "batchjobs", "cronbatchjobs")]),
-                    self._webhook("flows.mutate", [_rule(names.FLOW, _CHANGE, "jobflows")]),
+                    self._webhook("flows.mutate", [_rule(names.FLOW, _CHANGE, "jobflows", "jobtemplates")]),
                     self._webhook("podgroups.mutate", [_rule(names.SCHEDULING, _CHANGE, "podgroups")], foreign),
                     self._webhook("queues.mutate", [_rule(names.SCHEDULING, _CREATE, "queues")]),
-                    self._webhook("pods.mutate", [_rule("", _CREATE, "pods")], ours, elsewhere=True),
+                    self._webhook("pods.mutate", [_rule("", _CREATE, "pods")], pods, elsewhere=True),
                 ],
             ),
             self._configuration(
@@ -57,31 +58,40 @@ class Registration:
                 [
                     self._webhook("jobs.validate", [_rule(names.BATCH, _CHANGE, "batchjobs", "cronbatchjobs")]),
                     self._webhook("flows.validate", [_rule(names.FLOW, _CHANGE, "jobflows", "jobtemplates")]),
-                    self._webhook("podgroups.validate", [_rule(names.SCHEDULING, _CHANGE, "podgroups")], foreign),
+                    self._webhook("podgroups.validate", [_rule(names.SCHEDULING, _CHANGE, "podgroups")], groups),
+                    self._webhook(
+                        "podgroupdeletions.validate",
+                        [_rule(names.SCHEDULING, ["DELETE"], "podgroups")],
+                        [*foreign, _NOT_BY_KUBERNETES],
+                    ),
                     self._webhook("queues.validate", [_rule(names.SCHEDULING, _ALL, "queues")], writes=True),
                     self._webhook("hypernodes.validate", [_rule(names.TOPOLOGY, _ALL, "hypernodes")]),
                     self._webhook("commands.validate", [_rule(names.BUS, _CREATE, "commands")]),
-                    self._webhook("pods.validate", [_rule("", _CREATE, "pods")], ours, elsewhere=True),
-                    self._webhook("podorigins.validate", [_rule("", ["UPDATE"], "pods")], _RENAMED, elsewhere=True),
+                    self._webhook("pods.validate", [_rule("", _CREATE, "pods")], pods, elsewhere=True),
+                    self._webhook(
+                        "podorigins.validate", [_rule("", ["UPDATE"], "pods")], [_CHANGED, *foreign], elsewhere=True
+                    ),
+                    self._webhook(
+                        "podsizes.validate", [_rule("", ["UPDATE"], "pods/resize")], pods[:1], elsewhere=True
+                    ),
                 ],
             ),
         )
 
-    def _conditions(self) -> tuple[list[Json], list[Json]]:
-        """Return the match conditions of pods and of PodGroups, which exclude those of the own controllers."""
-        policy = self.policy
+    def _pod_conditions(self) -> list[Json]:
+        """Return the match conditions of created pods: those of our scheduler that our controllers do not create."""
         ours = _condition(
             "our-scheduler",
-            f"has(object.spec.schedulerName) && object.spec.schedulerName in {_list(policy.scheduler_names)}",
+            f"has(object.spec.schedulerName) && object.spec.schedulerName in {_list(self.policy.scheduler_names)}",
         )
-        foreign = _condition("not-by-us", f"!(request.userInfo.username in {_list(policy.controllers)})")
-        if policy.controllers:
-            return [ours, foreign, _NO_TRIAL], [foreign]
-        # All users have the same name here (a local cluster), so an owner reference to a job is trusted.
-        loose = (
-            "!(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, o.kind == 'BatchJob'))"
-        )
-        return [ours, _condition("not-of-a-job", loose), _NO_TRIAL], []
+        # Without controllers all users have the same name (a local cluster): an owner reference to a job is trusted.
+        foreign = self._foreign("not-by-us") or [_condition("not-of-a-job", f"!({_OF_A_JOB})")]
+        return [ours, *foreign, _NO_TRIAL]
+
+    def _foreign(self, name: str, further: str = "") -> list[Json]:
+        """Return the condition that excludes requests of the controllers, those with a further property if it is given."""
+        users = self.policy.controllers
+        return [_condition(name, f"!(request.userInfo.username in {_list(users)}{further})")] if users else []
 
     def _webhook(
         self,
@@ -131,16 +141,13 @@ class Registration:
         return kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "webhooks": webhooks}
 
 
-_NOTE = "(has({0}.metadata.annotations) && '{1}' in {0}.metadata.annotations ? {0}.metadata.annotations['{1}'] : '')"
-_RENAMED: list[Json] = [
-    {
-        "name": "changed-submitter",
-        "expression": " || ".join(
-            f"{_NOTE.format('object', key)} != {_NOTE.format('oldObject', key)}"
-            for key in (names.SUBMITTED_BY, names.SUBMITTER_GROUPS)
-        ),
-    }
-]
+_OF_A_JOB = "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, o.kind == 'BatchJob')"
+_ENTRY = "(has({0}.metadata.{1}) && '{2}' in {0}.metadata.{1} ? {0}.metadata.{1}['{2}'] : '')"
+_CHOSEN_AT_CREATION = (
+    *(("annotations", key) for key in (names.SUBMITTED_BY, names.SUBMITTER_GROUPS, names.POD_QUEUE_NAME)),
+    *(("annotations", key) for key in (names.GROUP_NAME, names.POD_GROUP_NAME, names.PREEMPTABLE)),
+    ("labels", names.PREEMPTABLE),
+)
 
 
 def _rule(group: str, operations: list[str], *resources: str) -> Json:
@@ -156,6 +163,19 @@ def _rule(group: str, operations: list[str], *resources: str) -> Json:
 def _condition(name: str, expression: str) -> Json:
     return {"name": name, "expression": expression}
 
+
+_CHANGED = _condition(
+    "changed-after-creation",
+    " || ".join(
+        f"{_ENTRY.format('object', part, key)} != {_ENTRY.format('oldObject', part, key)}"
+        for part, key in _CHOSEN_AT_CREATION
+    ),
+)
+_NOT_BY_KUBERNETES = _condition(
+    "not-by-kubernetes",
+    "!(request.userInfo.username.startsWith('system:serviceaccount:kube-system:')"
+    " || request.userInfo.username == 'system:kube-controller-manager')",
+)
 
 # Only dry-run requests count as trials: on a stored pod the label has no effect.
 _NO_TRIAL = _condition(

@@ -1,0 +1,500 @@
+"""No way around the queues: what a namespace editor tries on a real API server is refused, or counted in full.
+
+The embedded API server knows one administrator and no roles: there, every process of the machine may do everything.
+"""
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+import pytest
+
+from tests.controlplane.plane import ControlPlane
+from tests.e2e.conftest import COUNT, clear_workloads
+from tests.e2e.world import FLOWS, JOBS, POD_GROUPS, PODS, QUEUES, World, batch_job
+from tests.security.tenants import Json, Tenant, grant, install_roles
+from volcanopy.admission.context import AdmissionPolicy
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.local.cluster import Components, Parts
+from volcanopy.local.manifests import Creator
+from volcanopy.local.simulated import nodes
+from volcanopy.services.admission.admission_service import AdmissionSettings
+
+pytestmark = pytest.mark.real
+
+QUEUE, GROUP = "scheduling.volcanopy.io/queue-name", "scheduling.k8s.io/group-name"
+SUBMITTER, GROUPS = "volcanopy.io/submitted-by", "volcanopy.io/submitter-groups"
+PROTECTED = "volcanopy.io/preemptable"
+JOB = "batch.volcanopy.io/v1alpha1"
+
+
+@dataclass
+class Scene:
+    """A namespace that eve and bob may edit: queue ``fast`` is bob's, ``open`` has 8 cpu for all, ``wide`` no limit."""
+
+    world: World
+    eve: Tenant
+    bob: Tenant
+
+    @property
+    def fast(self) -> str:
+        """The queue of bob."""
+        return f"fast-{self.world.namespace}"
+
+    @property
+    def open(self) -> str:
+        """The queue with a capability and an administrator."""
+        return f"open-{self.world.namespace}"
+
+    @property
+    def wide(self) -> str:
+        """The queue without limits."""
+        return f"wide-{self.world.namespace}"
+
+    def pod(self, name: str, queue: str = "", cpu: str = "1", /, **more: Json | str) -> Json:
+        """A pod that runs for ever; ``annotations`` and ``labels`` of its metadata, the rest of its spec."""
+        notes: Json = {"sim.volcanopy.io/duration": "forever", **({QUEUE: queue} if queue else {})}
+        meta: Json = {"name": name, "annotations": notes | dict(more.pop("annotations", {}))}  # type: ignore[arg-type]
+        meta |= {key: more.pop(key) for key in ("labels", "ownerReferences") if key in more}
+        resize = [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]
+        requests = {"requests": {"cpu": cpu}}
+        container = {"name": "main", "image": "busybox", "resizePolicy": resize, "resources": requests}
+        spec = {"schedulerName": "volcanopy", "containers": [container], **more}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+    def group(self, name: str, queue: str, **more: Json) -> Json:
+        """A PodGroup of one pod; ``metadata`` and the rest of its spec."""
+        meta = {"name": name, **more.pop("metadata", {})}
+        api = "scheduling.volcanopy.io/v1beta1"
+        return {
+            "apiVersion": api,
+            "kind": "PodGroup",
+            "metadata": meta,
+            "spec": {"minMember": 1, "queue": queue, **more},
+        }
+
+    def job(self, name: str, queue: str, **more: Json | str) -> Json:
+        """A job of one pod that runs for ever."""
+        return batch_job(name, 1, "1", duration="forever", queue=queue, **more)
+
+    def template(self, name: str, queue: str) -> Json:
+        """A template of such jobs."""
+        api = "flow.volcanopy.io/v1alpha1"
+        return {
+            "apiVersion": api,
+            "kind": "JobTemplate",
+            "metadata": {"name": name},
+            "spec": self.job("x", queue)["spec"],
+        }
+
+    def flow(self, name: str, template: str, **patch: str) -> Json:
+        """A flow with one job of a template."""
+        step: Json = {"name": template, **({"patch": {"jobSpec": patch}} if patch else {})}
+        api = "flow.volcanopy.io/v1alpha1"
+        return {"apiVersion": api, "kind": "JobFlow", "metadata": {"name": name}, "spec": {"flows": [step]}}
+
+    def cron(self, name: str, queue: str) -> Json:
+        """A cron job that is due every second."""
+        spec = {"schedule": "@every 1s", "jobTemplate": {"spec": self.job("x", queue)["spec"]}}
+        return {"apiVersion": JOB, "kind": "CronBatchJob", "metadata": {"name": name}, "spec": spec}
+
+    def command(self, name: str, action: str, kind: str, target: str) -> Json:
+        """A Command for a job or a queue."""
+        version = JOB if kind == "BatchJob" else "scheduling.volcanopy.io/v1beta1"
+        uid = self.world_uid(kind, target)
+        goal = {"apiVersion": version, "kind": kind, "name": target, "uid": uid}
+        meta, api = {"name": name}, "bus.volcanopy.io/v1alpha1"
+        return {"apiVersion": api, "kind": "Command", "metadata": meta, "action": action, "target": goal}
+
+    def world_uid(self, kind: str, name: str) -> str:
+        """The uid of an object, as the administrator reads it."""
+        return str(self.eve.plane.request("GET", self.eve.path(kind, name))["metadata"]["uid"])
+
+    def job_owner(self, name: str) -> Json:
+        """Metadata that makes an object part of a job."""
+        uid = self.world_uid("BatchJob", name)
+        return {
+            "ownerReferences": [{"apiVersion": JOB, "kind": "BatchJob", "name": name, "uid": uid, "controller": True}]
+        }
+
+    def group_of_job(self, name: str) -> str:
+        """The PodGroup of a job."""
+        return f"{name}-{self.world_uid('BatchJob', name)}"
+
+
+@pytest.fixture
+async def scene(real_control_plane: ControlPlane) -> AsyncIterator[Scene]:
+    """All services at work, with the user of the plane as their account."""
+    plane, namespace = real_control_plane, f"team-{uuid.uuid4().hex[:8]}"
+    admission = AdmissionSettings(policy=AdmissionPolicy.read({"controllers": ["admin"]}))
+    async with Components(Connection.load(plane.kubeconfig), Parts(admission=admission)) as components:
+        await clear_workloads(components.client)
+        creator = Creator(components.client)
+        await creator.create([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}])
+        await creator.create(nodes.manifests(COUNT))
+        await asyncio.to_thread(install_roles, plane, namespace, "eve", "bob")
+        # Kubernetes grants these to nobody by default; some clusters grant them to developers.
+        await asyncio.to_thread(grant, plane, namespace, "eve", "pods/resize", "pods/ephemeralcontainers")
+        world = World(components, namespace, plane.kubeconfig)
+        result = Scene(world, *(Tenant(plane, user, namespace) for user in ("eve", "bob")))
+        specs: dict[str, Json] = {
+            result.fast: {"submitters": {"users": ["bob"]}},
+            result.open: {"capability": {"cpu": "8"}, "administrators": {"users": ["head"]}},
+            result.wide: {},
+        }
+        for name, spec in specs.items():
+            await world.create(
+                {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+            )
+        try:
+            yield result
+        finally:
+            await clear_workloads(components.client)
+    async with Client(Connection.load(plane.kubeconfig)) as client:  # webhooks keep queues in which something runs
+        for name in specs:
+            await client.delete(QUEUES, None, name)
+
+
+Try = Callable[[Scene], str]
+NOT_IN_FAST = 'user "eve" may not submit to queue "fast-'
+OTHERS = 'only its submitter "bob" may change it'
+OF_CONTROLLERS = "immutable: the controllers write the PodGroup of a BatchJob"
+FORBIDDEN = 'cannot {} resource "{}" in API group "{}"'
+
+REFUSED: dict[str, tuple[Try, str]] = {
+    # Straight into the queue of somebody else.
+    "a pod in a queue": (lambda s: s.eve.create(s.pod("p", s.fast)), NOT_IN_FAST),
+    "a PodGroup in a queue": (lambda s: s.eve.create(s.group("g", s.fast)), NOT_IN_FAST),
+    "a job in a queue": (lambda s: s.eve.create(s.job("j", s.fast)), NOT_IN_FAST),
+    "a cron job for a queue": (lambda s: s.eve.create(s.cron("c", s.fast)), NOT_IN_FAST),
+    "a flow that patches the queue": (lambda s: s.eve.create(s.flow("f", "bobs", queue=s.fast)), NOT_IN_FAST),
+    "a pod in a PodGroup of another user": (
+        lambda s: s.eve.create(s.pod("p", annotations={GROUP: "bobs-group"})),
+        'PodGroup "bobs-group" belongs to user "bob"',
+    ),
+    "a pod in the PodGroup of a job": (
+        lambda s: s.eve.create(s.pod("p", annotations={GROUP: s.group_of_job("bobs")})),
+        "belongs to a workload",
+    ),
+    "a pod in a PodGroup that is created later": (
+        lambda s: s.eve.create(s.pod("p", annotations={GROUP: "bobs-later-group"})),
+        'Not found: PodGroup "bobs-later-group"',
+    ),
+    # As part of the job of somebody else.
+    "a pod of a job": (
+        lambda s: s.eve.create(s.pod("p", s.open, **s.job_owner("bobs"))),
+        "only the controllers create a Pod of a BatchJob",
+    ),
+    "a pod with the label of a job": (
+        lambda s: s.eve.create(s.pod("p", s.open, labels={"volcanopy.io/job-name": "bobs"})),
+        "label is set by the controllers",
+    ),
+    "a PodGroup of a job": (
+        lambda s: s.eve.create(s.group("g", s.open, metadata=s.job_owner("mine"))),
+        "only the controllers create a PodGroup of a BatchJob",
+    ),
+    # Past the scheduler.
+    "a pod on a node": (
+        lambda s: s.eve.create(s.pod("p", s.open, nodeName="node-1")),
+        "pods are bound by the scheduler",
+    ),
+    "a job with pods on a node": (
+        lambda s: s.eve.create(_with_pod_spec(s.job("j", s.open), nodeName="node-1")),
+        "pods are bound by the scheduler",
+    ),
+    "a binding": (
+        lambda s: _bind(s, "waiting"),
+        'cannot create resource "pods/binding"',
+    ),
+    "another scheduler for an existing pod": (
+        lambda s: s.eve.patch("Pod", "waiting", {"spec": {"schedulerName": "default-scheduler"}}),
+        "pod updates may not change fields other than",
+    ),
+    # Changes after the creation.
+    "another queue of a pod": (lambda s: s.eve.patch("Pod", "small", _notes({QUEUE: s.fast})), "immutable: the queue"),
+    "no queue of a pod": (lambda s: s.eve.patch("Pod", "small", _notes({QUEUE: None})), "immutable: the queue"),
+    "another PodGroup of a pod": (
+        lambda s: s.eve.patch("Pod", "small", _notes({GROUP: "bobs-group"})),
+        "immutable: the queue",
+    ),
+    "another queue of a job": (lambda s: s.eve.patch("BatchJob", "mine", {"spec": {"queue": s.fast}}), "immutable"),
+    "another queue of a PodGroup": (
+        lambda s: s.eve.patch("PodGroup", "mine-group", {"spec": {"queue": s.fast}}),
+        NOT_IN_FAST,
+    ),
+    "another queue of a job's PodGroup": (
+        lambda s: s.eve.patch("PodGroup", s.group_of_job("mine"), {"spec": {"queue": s.wide}}),
+        "that of the job",
+    ),
+    "smaller minResources of a job's PodGroup": (
+        lambda s: s.eve.patch("PodGroup", s.group_of_job("mine"), {"spec": {"minResources": {"cpu": "1m"}}}),
+        OF_CONTROLLERS,
+    ),
+    "a priority of a job's PodGroup": (
+        lambda s: s.eve.patch(
+            "PodGroup", s.group_of_job("mine"), {"spec": {"priorityClassName": "system-node-critical"}}
+        ),
+        OF_CONTROLLERS,
+    ),
+    "annotations of a job's PodGroup": (
+        lambda s: s.eve.patch("PodGroup", s.group_of_job("mine"), _notes({"volcanopy.io/sla-waiting-time": "1s"})),
+        OF_CONTROLLERS,
+    ),
+    "no owner of a job's PodGroup": (
+        lambda s: s.eve.patch("PodGroup", s.group_of_job("mine"), {"metadata": {"ownerReferences": None}}),
+        OF_CONTROLLERS,
+    ),
+    "a job as the owner of a PodGroup": (
+        lambda s: s.eve.patch("PodGroup", "mine-group", {"metadata": s.job_owner("bobs")}),
+        "only the controllers create a PodGroup of a BatchJob",
+    ),
+    "a PodGroup of another user": (
+        lambda s: s.eve.patch("PodGroup", "bobs-group", {"spec": {"queue": s.open}}),
+        OTHERS,
+    ),
+    "a cron job of another user": (
+        lambda s: s.eve.patch(
+            "CronBatchJob", "bobs-cron", {"spec": {"jobTemplate": s.cron("c", s.open)["spec"]["jobTemplate"]}}
+        ),
+        OTHERS,
+    ),
+    "a template of another user": (
+        lambda s: s.eve.patch("JobTemplate", "bobs-template", {"spec": {"minAvailable": 0}}),
+        OTHERS,
+    ),
+    "another submitter of a pod": (
+        lambda s: s.eve.patch("Pod", "small", _notes({SUBMITTER: "bob"})),
+        "annotation is immutable: keep 'eve'",
+    ),
+    "another submitter of a PodGroup": (
+        lambda s: s.eve.patch("PodGroup", "mine-group", _notes({SUBMITTER: "bob"})),
+        "annotation is immutable: keep 'eve'",
+    ),
+    "another submitter of a job": (
+        lambda s: s.eve.patch("BatchJob", "mine", _notes({GROUPS: '["physicists"]'})),
+        "annotation is immutable: keep",
+    ),
+    "another author of a template": (
+        lambda s: s.eve.patch("JobTemplate", "eves-template", _notes({SUBMITTER: "bob"})),
+        "annotation is immutable: keep 'eve'",
+    ),
+    "more resources of a running pod": (
+        lambda s: _resize(s.eve, "small", "7"),
+        "requests of a pod cannot be increased",
+    ),
+    "the PodGroup of running pods": (
+        lambda s: s.eve.delete("PodGroup", "mine-group"),
+        "pods of the PodGroup are running",
+    ),
+    "the PodGroup of a running job": (
+        lambda s: s.eve.delete("PodGroup", s.group_of_job("mine")),
+        "pods of the PodGroup are running",
+    ),
+    # Protection from eviction, where a queue has administrators.
+    "a protected pod": (
+        lambda s: s.eve.create(s.pod("p", s.open, annotations={PROTECTED: "false"})),
+        "may not protect",
+    ),
+    "a running pod protected later": (
+        lambda s: s.eve.patch("Pod", "small", _notes({PROTECTED: "false"})),
+        "may not protect",
+    ),
+    "a running pod protected by a label": (
+        lambda s: s.eve.patch("Pod", "small", {"metadata": {"labels": {PROTECTED: "false"}}}),
+        "may not protect",
+    ),
+    "a protected job": (
+        lambda s: s.eve.create(s.job("j", s.open) | {"metadata": {"name": "j", "annotations": {PROTECTED: "false"}}}),
+        "may not protect",
+    ),
+    "a protected PodGroup": (
+        lambda s: s.eve.create(s.group("g", s.open, metadata={"labels": {PROTECTED: "no"}})),
+        "may not protect",
+    ),
+    # What the roles do not grant.
+    "the status of a pod": (
+        lambda s: s.eve.patch("Pod", "small", {"status": {"phase": "Succeeded"}}, "status"),
+        "pods/status",
+    ),
+    "the status of a PodGroup": (
+        lambda s: s.eve.patch("PodGroup", "mine-group", {"status": {"phase": "Running"}}, "status"),
+        "podgroups/status",
+    ),
+    "the status of a job": (
+        lambda s: s.eve.patch("BatchJob", "mine", {"status": {"running": 0}}, "status"),
+        "batchjobs/status",
+    ),
+    "the status of a queue": (
+        lambda s: s.eve.patch("Queue", s.open, {"status": {"state": "Closed"}}, "status"),
+        "queues/status",
+    ),
+    "a queue": (
+        lambda s: s.eve.patch("Queue", s.open, {"spec": {"capability": {"cpu": "99"}}}),
+        "cannot patch resource",
+    ),
+    "a Command that closes a queue": (
+        lambda s: s.eve.create(s.command("stop", "CloseQueue", "Queue", s.fast)),
+        "may not update Queue",
+    ),
+    "a Command that closes an administered queue": (
+        lambda s: s.eve.create(s.command("stop", "CloseQueue", "Queue", s.open)),
+        'administrators are user "head"',
+    ),
+}
+"""What is tried, and a part of the answer."""
+
+
+def _notes(notes: dict[str, str | None]) -> Json:
+    return {"metadata": {"annotations": notes}}
+
+
+def _with_pod_spec(job: Json, **more: str) -> Json:
+    job["spec"]["tasks"][0]["template"]["spec"] |= more
+    return job
+
+
+def resizable(scene: Scene, *pods: str) -> None:
+    """Report the resources of the containers, as kubelets do that can resize them."""
+    for name in pods:
+        path = scene.eve.path("Pod", name)
+        statuses = scene.eve.plane.request("GET", path)["status"]["containerStatuses"]
+        for status in statuses:
+            status["resources"] = {"requests": {"cpu": "1"}}
+        patch = {"status": {"containerStatuses": statuses}}
+        scene.eve.plane.request("PATCH", f"{path}/status", patch, "application/merge-patch+json")
+
+
+def _is_running(group: Json) -> bool:
+    return (group.get("status") or {}).get("phase") == "Running"
+
+
+def _bind(scene: Scene, pod: str) -> str:
+    target = {"apiVersion": "v1", "kind": "Node", "name": "node-1"}
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
+    code, answer = scene.eve.request("POST", scene.eve.path("Pod", pod, "binding"), body)
+    return f"{code} {answer.get('message')}"
+
+
+def _resize(tenant: Tenant, pod: str, cpu: str) -> str:
+    containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
+    path, content = tenant.path("Pod", pod, "resize"), "application/strategic-merge-patch+json"
+    code, body = tenant.request("PATCH", path, {"spec": {"containers": containers}}, content)
+    return "" if code < 300 else f"{code} {body.get('message')}"
+
+
+async def allocated(scene: Scene, queue: str, cpu: str) -> None:
+    """Wait until the queue counts this amount."""
+
+    def counts(queues: list[Json]) -> bool:
+        return any(
+            (each.get("status") or {}).get("allocated", {}).get("cpu") == cpu
+            for each in queues
+            if each["metadata"]["name"] == queue
+        )
+
+    await scene.world.all_of(QUEUES, counts)
+
+
+async def running(scene: Scene, *names: str) -> None:
+    """Wait until pods run, named by the beginning of their names."""
+
+    def run(pods: list[Json]) -> bool:
+        living = [pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") == "Running"]
+        return all(any(pod.startswith(name) for pod in living) for name in names)
+
+    await scene.world.all_of(PODS, run)
+
+
+async def done(*attempts: Callable[[], str]) -> None:
+    """Send requests one after another, which the services of this process answer meanwhile; all must be accepted."""
+    answers = [await asyncio.to_thread(attempt) for attempt in attempts]
+    assert answers == [""] * len(answers)
+
+
+async def test_what_a_tenant_tries_is_refused(scene: Scene) -> None:
+    eve, bob = scene.eve, scene.bob
+    await done(
+        lambda: bob.create(scene.job("bobs", scene.fast)),
+        lambda: bob.create(scene.group("bobs-group", scene.fast)),
+        lambda: bob.create(scene.template("bobs-template", scene.fast)),
+        lambda: bob.create(scene.cron("bobs-cron", scene.fast)),
+        lambda: eve.patch("CronBatchJob", "bobs-cron", {"spec": {"suspend": True}}),
+        lambda: eve.create(scene.job("mine", scene.open)),
+        lambda: eve.create(scene.group("mine-group", scene.open)),
+        lambda: eve.create(scene.pod("member", annotations={GROUP: "mine-group"})),
+        lambda: eve.create(scene.pod("small", scene.open)),
+        lambda: eve.create(scene.template("eves-template", scene.fast)),
+    )
+    await running(scene, "bobs", "mine", "member", "small")
+    await done(lambda: eve.create(scene.pod("waiting", scene.open, "7")))
+    await scene.world.all_of(POD_GROUPS, lambda groups: sum(_is_running(group) for group in groups) == 4)
+    await asyncio.to_thread(resizable, scene, "small")
+    answers = {what: await asyncio.to_thread(attempt, scene) for what, (attempt, _) in REFUSED.items()}
+    wrong = {what: answer for what, answer in answers.items() if REFUSED[what][1] not in answer}
+    assert not wrong, json.dumps(wrong, indent=2)
+
+
+async def test_what_is_permitted_counts_in_full(scene: Scene) -> None:
+    """In the queue where it runs, also if it is not the one that the user hoped for."""
+    eve, bob, wide, fast = scene.eve, scene.bob, scene.wide, scene.fast
+    await done(
+        lambda: eve.create(scene.pod("plain", wide)),
+        lambda: eve.create(scene.group("little", wide, minResources={"cpu": "1m"})),
+        lambda: eve.create(scene.pod("large", "", "2", annotations={GROUP: "little"})),
+        lambda: eve.create(scene.job("important", wide, priorityClassName="system-node-critical")),
+    )
+    await allocated(scene, wide, "4")
+
+    # A container that is added later, and more resources: the sum of the new requests counts.
+    debugger = {"name": "debug", "image": "busybox", "targetContainerName": "main"}
+    await asyncio.to_thread(resizable, scene, "plain")
+    added = {"spec": {"ephemeralContainers": [debugger]}}
+    await done(
+        lambda: eve.patch("Pod", "plain", added, "ephemeralcontainers"),
+        lambda: _resize(eve, "plain", "3"),
+    )
+    await allocated(scene, wide, "6")
+
+    # Jobs of flows and cron jobs run on behalf of the submitter, in queues that the author of the template may use as well.
+    await done(
+        lambda: eve.create(scene.template("eves-template", fast)),
+        lambda: eve.create(scene.flow("eves-flow", "eves-template")),
+        lambda: bob.create(scene.flow("bobs-flow", "eves-template")),
+        lambda: bob.create(scene.template("bobs-template", fast)),
+        lambda: eve.create(scene.flow("borrowed", "bobs-template")),
+        lambda: bob.create(scene.flow("own", "bobs-template")),
+    )
+    await scene.world.job("own-bobs-template", "Running")
+    refusals = {"eves-flow": "eve", "bobs-flow": "eve", "borrowed": "eve"}
+    await scene.world.all_of(FLOWS, lambda flows: all(_refused(flows, name, user) for name, user in refusals.items()))
+    jobs = (await scene.world.client.list(JOBS, scene.world.namespace)).items
+    assert {job["metadata"]["name"]: job["metadata"]["annotations"][SUBMITTER] for job in jobs} == {
+        "important": "eve",
+        "own-bobs-template": "bob",
+    }
+    await allocated(scene, fast, "1")
+
+    # Pods of a workload run on behalf of their service account; annotations lead only to its queues.
+    labels = {"app": "web"}
+    template = scene.pod("web", wide, labels=labels)
+    template["metadata"]["annotations"] |= {SUBMITTER: "bob"}
+    workload = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    meta = {"name": "web", "annotations": {QUEUE: fast, SUBMITTER: "bob"}}
+    await done(lambda: eve.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": workload}))
+    await allocated(scene, wide, "7")
+    await allocated(scene, fast, "1")
+
+    # Nothing that was counted is lost with its PodGroup: the controller creates it again, the administrator removes it.
+    group = scene.group_of_job
+    uid = await asyncio.to_thread(group, "important")
+    await scene.world.client.delete(POD_GROUPS, scene.world.namespace, uid)
+    await scene.world.client.delete(POD_GROUPS, scene.world.namespace, "little")
+    await scene.world.all_of(POD_GROUPS, lambda groups: any(each["metadata"]["name"] == uid for each in groups))
+    await allocated(scene, wide, "7")
+
+
+def _refused(flows: list[Json], name: str, user: str) -> bool:
+    return any(f'user "{user}" may not submit' in str(flow) for flow in flows if flow["metadata"]["name"] == name)

@@ -1,0 +1,118 @@
+"""Rights on existing objects: who may change what runs, and which fields only the controllers write.
+
+What an object runs counts for the submitter that is recorded in it. So no other user changes it: jobs of a cron job, a job
+template or a PodGroup would run on behalf of a user who does not know them. The PodGroups and pods of jobs and workloads are
+written by the controllers.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from volcanopy.admission.access import administers, has_administrators, is_trusted, matches
+from volcanopy.admission.context import Context
+from volcanopy.admission.request import Request, User, annotations, at
+from volcanopy.admission.submitter import is_kubernetes, recorded
+from volcanopy.api import names
+from volcanopy.api.model import Json, Problem, forbidden
+
+_GROUP_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
+_TRUE = frozenset({"true", "1", "t"})
+
+
+def is_checked(user: User, context: Context) -> bool:
+    """Return whether rights on existing objects depend on this user: not for controllers and superusers.
+
+    If the configuration names no controllers, users cannot be distinguished from them.
+    """
+    named = bool(context.policy.controllers) and bool(user.name)
+    return named and not is_trusted(user, context) and not is_kubernetes(user)
+
+
+def change_problems(request: Request, context: Context, queue: str, *path: str) -> Iterator[Problem]:
+    """Yield a problem if the field is changed by a user that is neither the submitter nor an administrator of the queue."""
+    owner = recorded(request.old)
+    if request.operation != "UPDATE" or owner is None or not is_checked(request.user, context):
+        return
+    if owner.name == request.user.name or administers(queue, request.user, context):
+        return
+    if at(request.object, *path) != at(request.old, *path):
+        detail = f'only its submitter "{owner.name}" may change it: create an object of your own'
+        yield forbidden(".".join(path), detail)
+
+
+def controlled_by(manifest: Json | None) -> str:
+    """Return the kind of the controller of an object, empty if it has none."""
+    owners = at(manifest, "metadata", "ownerReferences")
+    for owner in owners if isinstance(owners, list) else ():
+        if at(owner, "controller") is True or _is_job(owner):
+            return str(at(owner, "kind") or "")
+    return ""
+
+
+def _is_job(owner: Any) -> bool:
+    return at(owner, "kind") == "BatchJob" and str(at(owner, "apiVersion")).startswith(f"{names.BATCH}/")
+
+
+def job_owner_problems(request: Request, context: Context) -> Iterator[Problem]:
+    """Yield a problem if a user other than the controllers makes an object part of a job."""
+    if is_checked(request.user, context) and controlled_by(request.object) == "BatchJob":
+        detail = f"only the controllers create a {request.kind} of a BatchJob: remove the owner"
+        yield forbidden("metadata.ownerReferences", detail)
+
+
+def controlled_group_problems(request: Request, context: Context) -> Iterator[Problem]:
+    """Yield a problem for each part of a job's or workload's PodGroup that a user other than the controllers changes."""
+    if not is_checked(request.user, context):
+        return
+    owner = controlled_by(request.old)
+    if not owner:
+        yield from job_owner_problems(request, context)
+        return
+    detail = f"immutable: the controllers write the PodGroup of a {owner}"
+    for path in (("spec",), ("metadata", "ownerReferences")):
+        if at(request.object, *path) != at(request.old, *path):
+            yield forbidden(".".join(path), detail)
+    before, after = annotations(request.old), annotations(request.object)
+    for key in sorted({*before, *after}):
+        if key.startswith(names.OWN_PREFIX) and before.get(key) != after.get(key):
+            yield forbidden(f"metadata.annotations[{key}]", detail)
+    for key in _GROUP_LABELS:
+        if at(request.old, "metadata", "labels", key) != at(request.object, "metadata", "labels", key):
+            yield forbidden(f"metadata.labels[{key}]", detail)
+
+
+def deletion_problems(request: Request, context: Context) -> Iterator[Problem]:
+    """Yield a problem if the PodGroup of bound pods is deleted: they would count in no queue any more."""
+    status = at(request.old, "status")
+    running, started = at(status, "running"), at(status, "phase") == "Running"
+    # A group without a minimum is Running without pods as well.
+    started = started and at(request.old, "spec", "minMember") != 0
+    if (started or (isinstance(running, int) and running > 0)) and is_checked(request.user, context):
+        yield forbidden("", "pods of the PodGroup are running: delete the pods, or their owner, first")
+
+
+def protection_problems(
+    manifest: Json | None, old: Json | None, user: User, queue: str, context: Context, prefix: str = "metadata"
+) -> Iterator[Problem]:
+    """Yield a problem if a user protects pods from eviction without being permitted to in this queue.
+
+    Permitted are the administrators of the queue and the subjects of ``unpreemptable`` in the configuration. Without both,
+    every user is. An unchanged value is not checked again.
+    """
+    subjects = context.policy.unpreemptable
+    if not user.name or is_trusted(user, context) or administers(queue, user, context):
+        return
+    if subjects is None and not has_administrators(queue, context):
+        return
+    if subjects is not None and matches(subjects, user, ""):
+        return
+    for part in ("annotations", "labels"):
+        value = at(manifest, "metadata", part, names.PREEMPTABLE)
+        if (
+            not isinstance(value, str)
+            or value.lower() in _TRUE
+            or value == at(old, "metadata", part, names.PREEMPTABLE)
+        ):
+            continue
+        detail = f'user "{user.name}" may not protect pods from eviction in queue "{queue}": remove it'
+        yield forbidden(f"{prefix}.{part}[{names.PREEMPTABLE}]", detail)
