@@ -23,6 +23,10 @@ node n2 cpu=8 memory=16Gi pods=20 labels=zone:b
 """
 
 
+_NUMBERS = {"job", "role", "mark", "node", "nominated", "shape"}
+"""Columns with row numbers of other tables, which may differ."""
+
+
 def columns(state: State) -> dict[str, Any]:
     """Return all columns of tasks and nodes, by name."""
     tasks, nodes = state.tasks.plain, state.nodes
@@ -32,17 +36,15 @@ def columns(state: State) -> dict[str, Any]:
 
     return {
         key: (
-            int(tasks["status"][row]),
-            name(state.jobs.plain["keys"], tasks["job"][row]),
+            name(state.jobs.keys, tasks["job"][row]),
             name(state.roles.plain["names"], tasks["role"][row]),
             "" if tasks["mark"][row] == NONE else state.marks.all[tasks["mark"][row]],
-            name(nodes.plain["names"], tasks["node"][row]),
-            name(nodes.plain["names"], tasks["nominated"][row]),
-            [tasks[item][row] for item in ("priority", "created", "started", "ordinal", "preemptable", "gated")],
+            name(nodes.keys, tasks["node"][row]),
+            name(nodes.keys, tasks["nominated"][row]),
+            [tasks[item][row] for item in sorted(set(tasks) - _NUMBERS)],
             sorted(state.shapes.selectors[item].key() for item in state.shapes.all[tasks["shape"][row]].matched),
             sorted(state.shapes.selectors[item].key() for item, rows in enumerate(state.matches) if row in rows),
             state.shapes.all[tasks["shape"][row]].request,
-            tasks["pods"][row],
         )
         for key, row in state.tasks.rows.items()
     } | {
@@ -109,7 +111,7 @@ def pod(name: str, **fields: Any) -> core.Pod:
     )
 
 
-def test_bulk_loading_includes_pods_with_selectors_and_devices() -> None:
+def test_bulk_loading_includes_selectors_devices_and_deadlines() -> None:
     """A selector of the last pod is matched with all pods, and assigned devices are known."""
     away = core.Affinity(
         pod_anti_affinity=core.PodAffinity(
@@ -123,6 +125,7 @@ def test_bulk_loading_includes_pods_with_selectors_and_devices() -> None:
         *(pod(f"p-x-{number}", labels={"app": "ab"[number % 2]}, node_name="n1") for number in range(40)),
         pod("card", node_name="n2", annotations={"volcanopy.io/gpu-index": "1"}),
         pod("claims", node_name="n2", volumes=(volume,)),
+        pod("limited", active_deadline_seconds=600),
         pod("other", cpu="3", annotations={"volcanopy.io/task-spec": "b", "volcanopy.io/task-priority": "x"}),
         pod("away", labels={"app": "b"}, affinity=away),
     ]

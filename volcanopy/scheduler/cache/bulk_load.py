@@ -39,8 +39,8 @@ class _Columns:
         self.values: dict[str, list[Any]] = {
             name: []
             for name in (
-                *("keys", "pods", "status", "job", "role", "mark", "shape", "node", "nominated", "priority"),
-                *("created", "started", "ordinal", "preemptable", "gated"),
+                *("pods", "status", "job", "role", "mark", "shape", "node", "nominated", "priority"),
+                *("created", "started", "runtime", "ordinal", "preemptable", "gated"),
             )
         }
         self.add = tuple(column.append for column in self.values.values())
@@ -117,8 +117,6 @@ def _read(state: "State", key: str, pod: core.Pod, groups: dict[str, _Group], co
     known = groups.get(group_key)
     if known is None:
         row = state.jobs.row(job) if job else NONE
-        if job:
-            state.jobs.plain["keys"][row] = job
         known = groups[group_key] = _Group(row, state.jobs.plain["groups"][row] if job else None)
     mark = role = NONE
     if job:
@@ -133,12 +131,13 @@ def _read(state: "State", key: str, pod: core.Pod, groups: dict[str, _Group], co
         known.last, known.shape = pod, state.shape_of(pod)
     nominated = pod.status.nominated_node_name
     values = (
-        *(key, pod, status, known.row, role, mark, known.shape),
+        *(pod, status, known.row, role, mark, known.shape),
         state.node_row(node) if node else NONE,
         state.node_row(nominated) if nominated and status == Status.PENDING else NONE,
         pod_fields.task_priority(pod),
         pod_fields.seconds(meta.creation_timestamp),
         pod_fields.seconds(pod.status.start_time),
+        pod_fields.runtime(pod),
         pod_fields.ordinal(meta.name),
         pod_fields.flag(meta, "volcanopy.io/preemptable", absent=True),
         bool(spec.scheduling_gates),

@@ -227,9 +227,6 @@ class State:
         status, node = pod_fields.status_of(pod, self.assumed.get(key, ("", ""))[1], key in self.evicted)
         job = pod_fields.job_key(pod) if pod.spec.scheduler_name in self.scheduler_names else ""
         job_row = self.jobs.row(job) if job else NONE
-        if job:
-            self.jobs.plain["keys"][job_row] = job
-        columns["keys"][row] = key
         columns["pods"][row] = pod
         columns["status"][row] = status
         columns["job"][row] = job_row
@@ -305,7 +302,7 @@ class State:
             if known:
                 column[node] = claim_tables.without_assigned(known, row)
         elif ON_NODE[self.tasks.plain["status"][row]]:
-            key, pod = self.tasks.plain["keys"][row], self.tasks.plain["pods"][row]
+            key, pod = self.tasks.keys[row], self.tasks.plain["pods"][row]
             assigned = claim_tables.assigned_pod(row, pod, self.bind_annotations.get(key, {}))
             if assigned is not None:
                 column[node] = claim_tables.with_assigned(known, assigned)
@@ -314,11 +311,7 @@ class State:
 
     def node_row(self, name: str) -> int:
         """Return the row of the node of this name, which need not exist yet."""
-        known = name in self.nodes.rows
-        row = self.nodes.row(name)
-        if not known:
-            self.nodes.plain["names"][row] = name
-        return row
+        return self.nodes.row(name)
 
     def _upsert_node(self, node: core.Node) -> None:
         row = self.node_row(node.metadata.name)
@@ -348,7 +341,6 @@ class State:
     def _upsert_group(self, group: core.PodGroup) -> None:
         row = self.jobs.row(group.metadata.key)
         columns = self.jobs.plain
-        columns["keys"][row] = group.metadata.key
         known, columns["groups"][row] = columns["groups"][row], group
         columns["structured"][row] = bool(group.spec.network_topology or group.spec.sub_group_policy)
         self.marks.renew(self.tasks.plain, row, known, group)
@@ -392,7 +384,7 @@ class State:
             return
         for name in self.job_roles.pop(row, {}):
             self.roles.remove((row, name))
-        self.jobs.remove(self.jobs.plain["keys"][row])
+        self.jobs.remove(self.jobs.keys[row])
 
     def role_row(self, job: int, name: str) -> int:
         """Return the row of a role of a job."""

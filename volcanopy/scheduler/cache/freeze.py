@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from volcanopy.scheduler.cache.cluster_cache import State
 
 TASK_COLUMNS: dict[str, tuple[Any, Any]] = {
-    "keys": (object, None),
     "pods": (object, None),
     "status": (np.int8, Status.ABSENT),
     "job": (np.int32, NONE),
@@ -52,13 +51,11 @@ TASK_COLUMNS: dict[str, tuple[Any, Any]] = {
     "mark": (np.int32, NONE),
 }
 NODE_COLUMNS: dict[str, tuple[Any, Any]] = {
-    "names": (object, None),
     "objects": (object, None),
     "tasks": (np.int64, 0),
     "assigned_pods": (object, None),
 }
 JOB_COLUMNS: dict[str, tuple[Any, Any]] = {
-    "keys": (object, None),
     "groups": (object, None),
     "queue": (np.int32, NONE),
     "priority": (np.int64, 0),
@@ -94,6 +91,7 @@ class Layout:
 
     def __init__(self) -> None:
         self._rows: list[int] | None = None
+        self._names: tuple[tuple[str, ...], Mapping[str, int]] | None = None
         self._traits = NodeTraits(())
         self._images_current = True
         self._shapes: tuple[int, int, ShapeTable] | None = None
@@ -103,7 +101,7 @@ class Layout:
 
     def nodes_changed(self) -> None:
         """Mark the list of nodes or their traits as changed."""
-        self._rows = None
+        self._rows = self._names = None
 
     def images_changed(self) -> None:
         """Mark the images of a node as changed; caches of its other traits stay valid."""
@@ -137,6 +135,13 @@ class Layout:
             self._traits = self._traits.with_images_of(state.traits(self._rows))
         self._images_current = True
         return self._rows, self._traits
+
+    def node_names(self, state: "State") -> tuple[tuple[str, ...], Mapping[str, int]]:
+        """Return the names of the nodes in order, and the position of each."""
+        if self._names is None:
+            names = tuple(state.nodes.keys[self.nodes(state)[0]].tolist())
+            self._names = names, {name: row for row, name in enumerate(names)}
+        return self._names
 
     def shapes(self, state: "State") -> ShapeTable:
         """Return the table of shapes, rebuilt when shapes or resources were added."""
@@ -228,12 +233,12 @@ def _columns(axis: Axis, values: Ints) -> Columns:
 
 
 def _node_table(state: "State", rows: list[int], traits: NodeTraits) -> NodeTable:
-    names = tuple(state.nodes.plain["names"][rows].tolist())
+    names, index = state.layout.node_names(state)
     nonzero = state.nodes.counts["nonzero"][:, rows]
     nonzero.setflags(write=False)
     return NodeTable(
         names=names,
-        index={name: row for row, name in enumerate(names)},
+        index=index,
         traits=traits,
         allocatable=_columns(state.axis, within_sum(np.ascontiguousarray(state.nodes.amounts["allocatable"][:, rows]))),
         used=_columns(state.axis, np.ascontiguousarray(state.nodes.amounts["used"][:, rows])),
@@ -245,6 +250,7 @@ def _node_table(state: "State", rows: list[int], traits: NodeTraits) -> NodeTabl
 
 def _task_table(state: "State", rank: Index) -> TaskTable:
     columns: dict[str, Any] = {name: state.tasks.copy(name) for name in TASK_COLUMNS}
+    columns["keys"] = state.tasks.copy_of_keys()
     for name in ("node", "nominated"):
         columns[name] = rank[columns[name]]
         columns[name].setflags(write=False)
@@ -270,6 +276,7 @@ def _gate_held_queues(tasks: TaskTable, state: "State", queues: QueueTable) -> T
 def _job_table(state: "State") -> JobTable:
     copy = state.jobs.copy
     columns: dict[str, Any] = {name: copy(name) for name in (*JOB_COLUMNS, "counts", "reported") if name != "tasks"}
+    columns["keys"] = state.jobs.copy_of_keys()
     # An upper bound of every sum, so that the sums themselves need not be looked at.
     bound = state.shapes.largest * len(state.tasks.rows) + state.largest_minimum * len(state.jobs.rows)
     for name in ("allocated", "pending", "min_resources"):

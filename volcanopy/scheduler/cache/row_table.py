@@ -21,10 +21,13 @@ class RowTable(Generic[K]):
     def __init__(self, columns: dict[str, tuple[DTypeLike, Any]], per_axis: tuple[str, ...], axis: Axis) -> None:
         """``columns`` gives each plain column's dtype and blank value; ``per_axis`` names (R, rows) int64 columns."""
         self.rows: dict[K, int] = {}
+        self.keys: NDArray[np.object_] = np.full(16, None, dtype=object)
+        """The key of each row, None where it is free."""
+        self._frozen_keys: NDArray[np.object_] | None = None
         self.size = 0
         self._blank = {name: blank for name, (_, blank) in columns.items()}
         self._free: list[int] = []
-        self._capacity = 16
+        self._capacity = len(self.keys)
         self._axis = axis
         self.plain: dict[str, NDArray[Any]] = {
             name: np.full(self._capacity, blank, dtype=dtype) for name, (dtype, blank) in columns.items()
@@ -50,11 +53,15 @@ class RowTable(Generic[K]):
                 if row == self._capacity:
                     self._grow()
             self.rows[key] = row
+            self.keys[row] = key
+            self._frozen_keys = None
         return row
 
     def remove(self, key: K) -> None:
         """Remove a key; its row is blank and can be reused."""
         row = self.rows.pop(key)
+        self.keys[row] = None
+        self._frozen_keys = None
         for name, column in self.plain.items():
             column[row] = self._blank[name]
         for table in (*self.amounts.values(), *self.counts.values()):
@@ -77,8 +84,18 @@ class RowTable(Generic[K]):
         column.setflags(write=False)
         return column
 
+    def copy_of_keys(self) -> NDArray[np.object_]:
+        """Return the keys as a read-only column: the same one until a row is added or removed."""
+        if self._frozen_keys is None:
+            self._frozen_keys = self.keys[: self.size].copy()
+            self._frozen_keys.setflags(write=False)
+        return self._frozen_keys
+
     def _grow(self) -> None:
         self._capacity *= 2
+        longer_keys: NDArray[np.object_] = np.full(self._capacity, None, dtype=object)
+        longer_keys[: len(self.keys)] = self.keys
+        self.keys = longer_keys
         for name, column in self.plain.items():
             longer = np.full(self._capacity, self._blank[name], dtype=column.dtype)
             longer[: len(column)] = column

@@ -29,7 +29,7 @@ def count(state: "State", row: int, sign: int) -> None:
         state.nodes.counts["nonzero"][0, node] += sign * shape.nonzero[0]
         state.nodes.counts["nonzero"][1, node] += sign * shape.nonzero[1]
         if shape.claims:
-            state.claims.use(columns["pods"][row], state.nodes.plain["names"][node], sign)
+            state.claims.use(columns["pods"][row], state.nodes.keys[node], sign)
     if node != NONE:
         state.nodes.plain["tasks"][node] += sign
         state.update_assigned_pods(row, node, sign)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from volcanopy.scheduler.framework.combine import RULES, Tiers, intersect, lexicographic
+from volcanopy.scheduler.framework.combine import RULES, Method, Tiers, intersect, lexicographic
 from volcanopy.scheduler.framework.plugin import (
     HOOKS,
     GangPreemptor,
@@ -15,6 +15,7 @@ from volcanopy.scheduler.framework.plugin import (
     Rejection,
     Scope,
     Vote,
+    implemented,
     overrides,
     per_shape,
 )
@@ -73,11 +74,12 @@ class Hooks:
     reservation: Callable[[JobView], Mapping[str, str] | None]
 
     def __init__(self, installed: Installed) -> None:
+        answering = _by_hook(installed)
         for name in HOOKS:
-            setattr(self, name, RULES[HOOKS[name].rule](_answering(installed, name)))
-        self.preemptable = intersect(_answering(installed, "preemptable"), self.preemptable_at_all)
-        self.reclaimable = intersect(_answering(installed, "reclaimable"), self.reclaimable_at_all)
-        self.unified_evictable = intersect(_answering(installed, "unified_evictable"), self.unified_evictable_at_all)
+            setattr(self, name, RULES[HOOKS[name].rule](answering[name]))
+        self.preemptable = intersect(answering["preemptable"], self.preemptable_at_all)
+        self.reclaimable = intersect(answering["reclaimable"], self.reclaimable_at_all)
+        self.unified_evictable = intersect(answering["unified_evictable"], self.unified_evictable_at_all)
         self.within_limits: Callable[[QueueView, TaskView, int], Rejection | None] = self.allocatable
         """As ``allocatable``, without regard to fair shares."""
         self.allocatable = self._allocatable
@@ -85,7 +87,7 @@ class Hooks:
         self.rejected_by_share = set[int]()
         """The jobs of which tasks were rejected by ``within_share`` since :meth:`within_shares` began."""
         self.admission_order: Callable[[QueueView], tuple[Any, ...]] = lexicographic(_admission_orders(installed))
-        self._pipelined = tuple(method for tier in _answering(installed, "job_pipelined") for method in tier)
+        self._pipelined = tuple(method for tier in answering["job_pipelined"] for method in tier)
         self._of_nodes = tuple(
             plugin
             for tier in installed
@@ -100,7 +102,7 @@ class Hooks:
             if overrides(plugin, "predicate") and HOOKS["predicate"].switch not in off
         )
         self._scopes: dict[Hashable, Scope] = {}
-        self.unanswered = frozenset(name for name in HOOKS if not any(_answering(installed, name)))
+        self.unanswered = frozenset(name for name, tiers in answering.items() if not any(tiers))
         """The hooks that no plugin answers."""
 
     @contextmanager
@@ -168,9 +170,12 @@ def _admission_orders(installed: Installed) -> Tiers:
     )
 
 
-def _answering(installed: Installed, name: str) -> Tiers:
-    switch = HOOKS[name].switch
-    return tuple(
-        tuple(getattr(plugin, name) for plugin, off in tier if overrides(plugin, name) and switch not in off)
-        for tier in installed
-    )
+def _by_hook(installed: Installed) -> dict[str, Tiers]:
+    """Return the bound methods of the plugins that implement each hook, unless its switch is off for them."""
+    tiers: dict[str, list[list[Method]]] = {name: [[] for _ in installed] for name in HOOKS}
+    for number, tier in enumerate(installed):
+        for plugin, off in tier:
+            for name in implemented(plugin):
+                if HOOKS[name].switch not in off:
+                    tiers[name][number].append(getattr(plugin, name))
+    return {name: tuple(map(tuple, of_hook)) for name, of_hook in tiers.items()}

@@ -431,8 +431,13 @@ SWITCHES: frozenset[str] = frozenset(
 
 def overrides(plugin: "Plugin[Any]", name: str) -> bool:
     """Return whether a plugin implements a hook."""
+    return name in implemented(plugin)
+
+
+def implemented(plugin: "Plugin[Any]") -> frozenset[str]:
+    """Return the hooks that a plugin implements."""
     kind: Any = type(plugin)
-    return name in _overridden(kind)
+    return _overridden(kind)
 
 
 @lru_cache(maxsize=256)
