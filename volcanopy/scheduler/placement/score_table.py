@@ -96,8 +96,7 @@ class ScoreTable:
             self._candidates[id(entry)] = entry
 
     def _is_eligible(self, entry: NodeScores) -> bool:
-        hooks = self._hooks
-        return entry.scope <= Scope.COLUMNS and hooks.by_shape and hooks.rejections_are_static(entry.task)
+        return entry.scope <= Scope.COLUMNS and self._hooks.rejections_are_static(entry.task)
 
     def _build(self) -> None:
         self._update()

@@ -159,18 +159,21 @@ class Reservation(Plugin[ReservationArguments]):
         return frozenset(rows[self._have_waited(rows)].tolist())
 
     def scope(self, task: TaskView) -> Scope:
-        """COLUMNS: reservations are compared with the free resources of a node."""
-        return Scope.COLUMNS
+        """COLUMNS where reservations exclude the task: these are compared with the free resources of a node."""
+        return Scope.COLUMNS if any(self._exclusions(task)) else Scope.STATIC
 
     def cache_key(self, task: TaskView) -> Hashable:
         """The reservations that the task may not use."""
+        return self._exclusions(task)
+
+    def _exclusions(self, task: TaskView) -> tuple[bool, ...]:
+        """Return for each reservation whether the task may not use it."""
+        if not len(self._admitted) or not self._reservations():
+            return ()
         table, row = self.cluster.snapshot.tasks, task.row
         key = (int(table.job[row]), float(table.runtime[row]), bool(table.preemptable[row]))
         if key not in self._excluded:
-            answer = tuple(self._excludes(each, task) for each in self._reservations())
-            if self._known is None:
-                return answer
-            self._excluded[key] = answer
+            self._excluded[key] = tuple(self._excludes(each, task) for each in self._reservations())
         return self._excluded[key]
 
     def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
@@ -273,7 +276,6 @@ class Reservation(Plugin[ReservationArguments]):
         if self._known is None:
             self._known = []  # other plugins are asked while these are computed, which must not depend on them
             self._known = self._compute()
-            self._excluded.clear()
         return self._known
 
     def _compute(self) -> list[_Reserved]:
