@@ -31,6 +31,16 @@ def why(text: str, job: str, plugins: str = BARE, actions: str = "enqueue, alloc
     return effects[0]
 
 
+def test_a_capability_that_a_larger_share_would_not_help_against_comes_before_the_share() -> None:
+    """The queue has no fair share: beyond it the first pod can be placed, the second exceeds the capability."""
+    explain = why(
+        "node n1 cpu=8\nqueue q capability.cpu=4\njob a queue=q: 2 x cpu=3",
+        "a",
+        "gang | predicates, capacity",
+    )
+    assert (explain.gate, explain.numbers["fit"]) == ("capability", "1")
+
+
 def test_amounts_of_a_share_are_requested_allocated_and_fair_share() -> None:
     explain = why(
         """

@@ -15,7 +15,7 @@ import yaml
 from tests.whatif.asking import Json, batch_job, bodies, engine, loaded
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import SchedulerConfig, parse
-from volcanopy.whatif.answer import JobAnswer, Limits, Start, answer
+from volcanopy.whatif.answer import Answer, JobAnswer, Limits, Start, answer
 from volcanopy.whatif.engine import Budget
 from volcanopy.whatif.search import Remedy
 from volcanopy.whatif.target import other_jobs
@@ -128,7 +128,10 @@ def check(manifests: list[Json], document: str, cycles: int = 3000) -> tuple[Cou
             counts["with remedy" if job.remedies else "without remedy"] += 1
             if not job.gate or not job.message:
                 untrue.append(f"{job.target.name} has no headline")
-            if _starts(list(_lifted(stored, job.gate)), config, job):
+            if "is FIFO" in job.message:  # what lets the head start lets the next one start
+                if not _is_behind(result, job):
+                    untrue.append(f"{job.target.name} is not behind a head: {job.message}")
+            elif _starts(list(_lifted(stored, job.gate)), config, job):
                 untrue.append(f"{job.target.name} is not held back by {job.gate}: {job.message}")
         for remedy in job.remedies:
             counts["remedies"] += 1
@@ -136,6 +139,12 @@ def check(manifests: list[Json], document: str, cycles: int = 3000) -> tuple[Cou
             if not _starts(_with(stored, remedy), _configured(document, remedy), job):
                 untrue.append(f"{job.target.name} does not start with: {remedy.text}")
     return counts, untrue
+
+
+def _is_behind(result: Answer, job: JobAnswer) -> bool:
+    """Whether the head that the message of a job in a FIFO queue names is another waiting job of that queue."""
+    head = result.job(job.message.rpartition('head job "')[2].rstrip('"'))
+    return head is not None and head.queue == job.queue and head.target != job.target
 
 
 def _stored(manifests: list[Json]) -> list[Json]:

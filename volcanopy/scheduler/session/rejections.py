@@ -2,9 +2,19 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.placement.fit_error import Why
+
+
+class Recorded(NamedTuple):
+    """The reason of a job: a rejection or a fit error, and how many of its tasks were placed before it."""
+
+    rejection: Rejection | None
+    fit_error: Why | None
+    placed: int
 
 
 @dataclass
@@ -46,5 +56,40 @@ class Rejections:
 
     def clear(self, job: int) -> None:
         """Remove the reason of a job that is placed after all."""
-        for recorded in (self.by_job, self.fit_errors, self.placed, self.order):
+        self.clear_reason(job)
+        self.order.pop(job, None)
+
+    def begin_retry(self, job: int) -> Recorded | None:
+        """Remove the rejection of a job that is tried again, and return it; its place in the order stays."""
+        rejection, placed = self.by_job.get(job), self.placed.get(job, 0)
+        self.clear_reason(job)
+        return None if rejection is None else Recorded(rejection, None, placed)
+
+    def end_retry(self, job: int) -> None:
+        """Remove a job that was placed, and has no new reason, from the order."""
+        if job not in self.by_job and job not in self.fit_errors:
+            self.order.pop(job, None)
+
+    def beside_shares(self, job: int) -> Recorded | None:
+        """Return the reason of a job, unless it is a fair share or nodes that lack free resources only."""
+        rejection = self.by_job.get(job)
+        if rejection is not None:
+            return None if rejection.gate == Gate.SHARE else Recorded(rejection, None, self.placed.get(job, 0))
+        fit_error, placed = self.fit_errors.get(job, (None, 0))
+        return None if fit_error is None or fit_error.nearest is not None else Recorded(None, fit_error, placed)
+
+    def restore(self, job: int, reason: Recorded | None) -> None:
+        """Record a reason in place of the present one; None: keep that."""
+        if reason is None:
+            return
+        self.clear_reason(job)
+        if reason.rejection is not None:
+            self.by_job[job], self.placed[job] = reason.rejection, reason.placed
+        if reason.fit_error is not None:
+            self.fit_errors[job] = (reason.fit_error, reason.placed)
+        self.order.setdefault(job)
+
+    def clear_reason(self, job: int) -> None:
+        """Remove the reason of a job, which keeps its place in the order."""
+        for recorded in (self.by_job, self.fit_errors, self.placed):
             recorded.pop(job, None)

@@ -38,6 +38,7 @@ from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
 from volcanopy.scheduler.model.messages import blocked_by_head
 from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.session.rejections import Recorded
 from volcanopy.scheduler.session.session import Session
 
 
@@ -126,22 +127,26 @@ class _Failures:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._keys: set[Hashable] = set()
+        self._reasons: dict[Hashable, Recorded | None] = {}
 
     def place(self, queue: QueueView, pending: PendingJob, is_last: bool) -> bool:
-        """Place a job as :func:`_place_job` does; one that gets nothing keeps the reason that it had before."""
-        session, job = self._session, pending.job
+        """Place a job as :func:`_place_job` does.
+
+        One that gets nothing keeps the reason that it had before, unless another gate than free resources rejects it: that
+        one would reject it with a larger share too.
+        """
+        rejections, row = self._session.rejections, pending.job.row
         key = self._key(queue, pending)
-        if key in self._keys:
+        if key in self._reasons:
+            rejections.restore(row, self._reasons[key])
             return False
-        before = session.rejections.by_job.get(job.row), session.rejections.placed.get(job.row, 0)
-        session.rejections.clear(job.row)
-        placed = _place_job(session, queue, pending, is_last)
-        if not placed:
-            self._keys.add(key)
-            if before[0] is not None:
-                session.rejections.clear(job.row)
-                session.rejections.add(job.row, before[0], before[1])
+        before = rejections.begin_retry(row)
+        placed = _place_job(self._session, queue, pending, is_last)
+        if placed:
+            rejections.end_retry(row)
+        else:
+            self._reasons[key] = rejections.beside_shares(row)
+            rejections.restore(row, self._reasons[key] or before)
         return placed
 
     def _key(self, queue: QueueView, pending: PendingJob) -> Hashable:
