@@ -19,7 +19,7 @@ from volcanopy.kube.client.decoding import read_page
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import DEFAULT, default, parse
+from volcanopy.scheduler.framework.config import DEFAULT, SchedulerConfig, default, parse
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
 
@@ -48,17 +48,20 @@ def add_job(
     *,
     priority: str = "",
     least: int | None = None,
+    queue: str = "default",
+    affinity: core.Affinity | None = None,
 ) -> None:
     """A gang of equal pods, ``least`` of them its minimum; running, each on the node that ``on`` names, else waiting."""
     phase, running = ("Running", pods) if on else ("Inqueue", 0)
     meta = core.Meta(name=name, namespace="bench", uid=name, creation_timestamp=MOMENT)
-    spec = core.PodGroupSpec(min_member=pods if least is None else least, priority_class_name=priority)
+    least = pods if least is None else least
+    spec = core.PodGroupSpec(min_member=least, priority_class_name=priority, queue=queue)
     state.upsert(core.PodGroup(metadata=meta, spec=spec, status=core.PodGroupStatus(phase=phase, running=running)))
     for number in range(pods):
-        state.upsert(pod(name, number, cpu, memory, on[number] if on else ""))
+        state.upsert(pod(name, number, cpu, memory, on[number] if on else "", affinity))
 
 
-def pod(job: str, number: int, cpu: str, memory: str, node: str) -> core.Pod:
+def pod(job: str, number: int, cpu: str, memory: str, node: str, affinity: core.Affinity | None = None) -> core.Pod:
     """One pod of a job."""
     requests: core.Quantities = {"cpu": cpu, "memory": memory}
     return core.Pod(
@@ -67,20 +70,25 @@ def pod(job: str, number: int, cpu: str, memory: str, node: str) -> core.Pod:
             namespace="bench",
             uid=f"{job}-{number}",
             creation_timestamp=MOMENT,
+            labels={"app": job} if affinity else {},
             annotations={"scheduling.k8s.io/group-name": job, "volcanopy.io/task-spec": "worker"},
         ),
         spec=core.PodSpec(
             node_name=node,
             scheduler_name="volcanopy",
+            affinity=affinity,
             containers=(core.Container(name="main", resources=core.ResourceRequirements(requests=requests)),),
         ),
         status=core.PodStatus(phase="Running" if node else "Pending"),
     )
 
 
-def timed(snapshot: Snapshot, rounds: int = 3) -> tuple[float, Plan]:
+EVICTING = parse(DEFAULT.replace("allocate, backfill", "allocate, reclaim, preempt, backfill"), builtin())
+
+
+def timed(snapshot: Snapshot, rounds: int = 3, config: SchedulerConfig | None = None) -> tuple[float, Plan]:
     """Processor seconds of one cycle, and its plan."""
-    config = default(builtin())
+    config = config or default(builtin())
     best, plan = float("inf"), Plan()
     for _ in range(rounds):
         start = time.process_time()
@@ -102,20 +110,76 @@ def gangs_on_empty_nodes(nodes: int = 1000) -> float:
 def gangs_that_preempt() -> float:
     """1,000 full nodes with 10,000 pods of low priority; 25 gangs of 20 pods of higher priority preempt them."""
     state = world(1000)
-    for name, value in (("low", 1), ("high", 1000)):
-        state.upsert(core.PriorityClass(metadata=core.Meta(name=name), value=value))
-    for number in range(100):
-        on = [f"node-{(number * 100 + k) % 1000:05}" for k in range(100)]
-        add_job(state, f"low-{number}", 100, "6", "8Gi", on, priority="low", least=1)
+    add_priorities(state)
+    fill(state, 1000, 100)
     for number in range(25):
         add_job(state, f"high-{number}", 20, "6", "8Gi", priority="high")
-    snapshot = state.snapshot(MOMENT)
     config = parse(DEFAULT.replace("allocate, backfill", "allocate, preempt, backfill"), builtin())
-    start = time.process_time()
-    plan = schedule(snapshot, config)
-    seconds = time.process_time() - start
+    seconds, plan = timed(state.snapshot(MOMENT), config=config)
     assert len(plan.of(Evict)) == 500
     return seconds
+
+
+def gangs_that_reclaim() -> float:
+    """The same pods in five queues of one department; the gangs are in five queues of another."""
+    state = world(1000)
+    for name, parent in (("root", ""), ("a", "root"), ("b", "root")):
+        state.upsert(core.Queue(metadata=core.Meta(name=name, uid=name), spec=core.QueueSpec(parent=parent)))
+    for name in ("a", "b"):
+        for number in range(5):
+            leaf = core.Meta(name=f"{name}{number}", uid=f"{name}{number}")
+            state.upsert(core.Queue(metadata=leaf, spec=core.QueueSpec(parent=name)))
+    add_priorities(state)
+    fill(state, 1000, 100, queues=[f"a{number}" for number in range(5)])
+    for number in range(25):
+        add_job(state, f"high-{number}", 20, "6", "8Gi", queue=f"b{number % 5}")
+    seconds, plan = timed(state.snapshot(MOMENT), config=EVICTING)
+    assert len(plan.of(Evict)) == 500
+    return seconds
+
+
+def gangs_that_may_evict_nothing() -> float:
+    """500 full nodes; 100 gangs of 2 to 101 pods, of the same priority as the running pods: nothing may be evicted for them."""
+    state = world(500)
+    add_priorities(state)
+    fill(state, 500, 50)
+    for number in range(100):
+        add_job(state, f"equal-{number}", 2 + number, "6", "8Gi", priority="low")
+    seconds, plan = timed(state.snapshot(MOMENT), config=EVICTING)
+    assert not plan.of(Evict)
+    return seconds
+
+
+def gangs_that_cannot_fit() -> float:
+    """40 full nodes; 60 gangs of 41 to 45 pods of high priority, at most one of a gang on a node: evictions do not help them."""
+    state = world(40)
+    add_priorities(state)
+    fill(state, 40, 4)
+    for number in range(60):
+        name = f"apart-{number}"
+        term = core.PodAffinityTerm(
+            topology_key="kubernetes.io/hostname", label_selector=core.LabelSelector(match_labels={"app": name})
+        )
+        apart = core.Affinity(pod_anti_affinity=core.PodAffinity(required=(term,)))
+        add_job(state, name, 41 + number % 5, "6", "8Gi", priority="high", affinity=apart)
+    seconds, plan = timed(state.snapshot(MOMENT), config=EVICTING)
+    assert not plan.of(Evict)
+    return seconds
+
+
+def add_priorities(state: State) -> None:
+    """The priority classes of the cases with evictions."""
+    for name, value in (("low", 1), ("high", 1000)):
+        state.upsert(core.PriorityClass(metadata=core.Meta(name=name), value=value))
+
+
+def fill(state: State, nodes: int, jobs: int, queues: Sequence[str] = ("default",)) -> None:
+    """Running jobs of low priority of 100 pods each, whose minimum is one."""
+    for number in range(jobs):
+        on = [f"node-{(number * 100 + k) % nodes:05}" for k in range(100)]
+        add_job(
+            state, f"low-{number}", 100, "6", "8Gi", on, priority="low", least=1, queue=queues[number % len(queues)]
+        )
 
 
 def listed(kind: str, objects: Sequence[msgspec.Struct], more: dict[str, object] | None = None) -> bytes:
@@ -184,12 +248,16 @@ def singles_of_many_shapes(state: State, jobs: int = 10_000, shapes: int = 200) 
 def run() -> dict[str, float]:
     """All cases, in processor seconds; one is a ratio."""
     small, large = gangs_on_empty_nodes(1000), gangs_on_empty_nodes(2000)
-    preempting = gangs_that_preempt()
+    preempting, reclaiming = gangs_that_preempt(), gangs_that_reclaim()
+    protected, infeasible = gangs_that_may_evict_nothing(), gangs_that_cannot_fit()
     state, first = first_plan()
     return {
         "gangs_on_empty_nodes": small,
         "twice_the_nodes": large / small,
         "gangs_that_preempt": preempting,
+        "gangs_that_reclaim": reclaiming,
+        "gangs_that_may_evict_nothing": protected,
+        "gangs_that_cannot_fit": infeasible,
         "first_plan_after_a_restart": first,
         "one_change_among_150000": single_change(state),
         "singles_of_200_shapes": singles_of_many_shapes(state),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from volcanopy.scheduler.actions.evict.eviction_bundles import Bundles
 from volcanopy.scheduler.cache import shapes
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.invariants.check import ENFORCED, violations
@@ -120,9 +121,9 @@ PARTS = """
         ),
         (
             "class high value=9\nnode n1 cpu=3\njob low min=3: 3 x cpu=1 on=n1\njob a priority=high: 1 x cpu=1",
-            JobView,
-            "min_available",
-            property(lambda job: 1),
+            Bundles,
+            "_whole",
+            lambda bundles, job: bundles._single(job, bundles._running(bundles._session.snapshot.members(job))[:1]),
             "gang default/low is broken for default/a, but 2 of its pods stay",
         ),
         (

@@ -6,12 +6,14 @@ each write can be undone exactly.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volcanopy.scheduler.ledger.user_usage import Pools
 from volcanopy.scheduler.model.resources import Columns, Ints, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import HOLDING, ON_NODE, Status
 
+Statuses = NDArray[np.int8]
 _HOLDING, _ON_NODE = HOLDING.tolist(), ON_NODE.tolist()
 
 
@@ -135,6 +137,30 @@ class Ledger:
         self._count(task, int(status), node, +1)
         self.moved.add(task)
         return before, node_before
+
+    def release(self, tasks: Rows, before: Statuses, sign: int = 1) -> None:
+        """Let tasks with resources of their nodes, in these statuses, terminate, all at once; ``sign`` -1 undoes that.
+
+        As :meth:`move` for each would.
+        """
+        table = self.snapshot.tasks
+        nodes, jobs, roles = self.node[tasks].astype(np.intp), table.job[tasks], table.role[tasks]
+        requests = self._requests[table.shape[tasks]] * sign
+        self.is_plain = False
+        np.add.at(self.releasing.T, nodes, requests)
+        np.add.at(self.future.T, nodes, requests)
+        of_role = roles != NONE
+        for counts, rows, statuses in (
+            (self.job_counts, jobs, before),
+            (self.role_counts, roles[of_role], before[of_role]),
+        ):
+            np.add.at(counts, (statuses, rows), -sign)
+            np.add.at(counts, (np.full(len(rows), Status.RELEASING), rows), sign)
+        for job in np.unique(jobs).tolist():
+            self._hold(job, -requests[jobs == job].sum(axis=0))
+        self.status[tasks] = Status.RELEASING if sign > 0 else before
+        self.touched.extend(nodes)
+        self.moved.extend(tasks)
 
     def place(self, tasks: Rows, nodes: Rows, status: Status) -> None:
         """Move pending tasks of one shape, role and job to nodes, all at once: as :meth:`move` for each would."""

@@ -7,7 +7,7 @@ statement:`` whatever was not committed or kept is undone, also after an excepti
 from collections.abc import Callable
 from typing import Self
 
-from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.ledger.ledger import Ledger, Statuses
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
@@ -66,6 +66,14 @@ class Statement:
         self.evicted.append((task, reason))
         self._undo.append(lambda: self._forget_eviction(task))
 
+    def evict_all(self, tasks: Rows, reason: str) -> None:
+        """Evict running tasks, all at once."""
+        before = self._ledger.status[tasks].copy()
+        self._ledger.release(tasks, before)
+        self._ledger.evictions.update(dict.fromkeys(tasks.tolist(), reason))
+        self.evicted += [(task, reason) for task in tasks.tolist()]
+        self._undo.append(lambda: self._restore_all(tasks, before))
+
     def spare(self, task: int) -> None:
         """Cancel an eviction of this statement."""
         place = next(place for place, (row, _) in enumerate(self.evicted) if row == task)
@@ -107,6 +115,12 @@ class Statement:
 
     def _back(self, task: int, status: int, node: int) -> None:
         self._ledger.move(task, Status(status), node)
+
+    def _restore_all(self, tasks: Rows, before: Statuses) -> None:
+        self._ledger.release(tasks, before, -1)
+        for task in tasks.tolist():
+            self._ledger.evictions.pop(task, None)
+        del self.evicted[len(self.evicted) - len(tasks) :]
 
     def _forget_placed(self) -> None:
         self.placed.pop()

@@ -258,7 +258,11 @@ class JobView(RowView):
     def tasks(self, *statuses: Status) -> Rows:
         """The rows of the job's tasks that have one of these statuses (of all of them if none is named)."""
         rows = self._ledger.snapshot.members(self.row)
-        return rows[np.isin(self._ledger.status[rows], statuses)] if statuses else rows
+        if not statuses:
+            return rows
+        named = np.zeros(len(Status), dtype=np.bool_)
+        named[list(statuses)] = True
+        return rows[named[self._ledger.status[rows]]]
 
 
 class QueueView(RowView):

@@ -1,12 +1,13 @@
 """The candidates of one job's search: who may be evicted for it by which rule, by cost, and in which bundles."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts, positions_in_job
+from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.actions.evict.rules import Rule
+from volcanopy.scheduler.actions.evict.victim_order import VictimOrder
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE, HOLDING, READY
@@ -17,12 +18,13 @@ _READY, _HOLDING = np.flatnonzero(READY), np.flatnonzero(HOLDING)
 
 
 class Domains:
-    """The hypernodes of one action, each with its nodes and the placement on these."""
+    """The hypernodes of one action, each with its nodes and the placement on these, and where tasks cannot run at all."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._placements = {session.snapshot.hypernodes.top: session.placement}
         self._masks: dict[int, Mask] = {}
+        self._infeasible: dict[Hashable, Mask] = {}
 
     def placement(self, domain: int) -> Placement:
         """Return the placement on the nodes of a hypernode."""
@@ -40,6 +42,17 @@ class Domains:
             known = self._masks[domain] = table.holds[domain, table.of_node]
         return known
 
+    def infeasible_nodes(self, task: TaskView) -> Mask:
+        """(N,): the nodes on which a task cannot run, whatever is evicted there."""
+        session = self._session
+        if not session.hooks.rejections_are_static(task):
+            return session.placement.infeasible_nodes(task)
+        key = session.hooks.cache_key(task)
+        known = self._infeasible.get(key)
+        if known is None:
+            known = self._infeasible[key] = session.placement.infeasible_nodes(task)
+        return known
+
 
 class Candidates:
     """The candidates of the rules of a job, the cheapest first. Those of an earlier rule are in lower classes."""
@@ -55,6 +68,7 @@ class Candidates:
         """(T,): the number of the rule by which each task is a candidate; as many as there are rules where by none."""
         self.classes: Ints = np.zeros(count, dtype=np.int64)
         """(T,): the class of each candidate: tasks of one class are equally important."""
+        self._order: VictimOrder | None = None
         parts: list[Rows] = []
         first = 0
         for number, rule in enumerate(rules):
@@ -62,11 +76,13 @@ class Candidates:
             rows = rows[EVICTABLE[session.ledger.status[rows]] & (self.rule_of[rows] == len(rules))]
             if not len(rows):
                 continue
-            rows, classes = costs.cheapest_first(rows, None if rule.order is None else rule.order(rows))
+            order = costs.order(rule.order)
+            rows = order.first(rows)
             self.rule_of[rows] = number
-            self.classes[rows] = classes + first
-            first += int(classes.max()) + 1
+            self.classes[rows] = order.classes[rows] + first
+            first = int(self.classes[rows].max()) + 1
             parts.append(rows)
+            self._order = order if len(parts) == 1 else None
         self.rows: Rows = np.concatenate(parts) if parts else np.empty(0, dtype=np.intp)
         """All of them in order."""
         self.rank: Ints = np.full(count, count, dtype=np.int64)
@@ -75,6 +91,15 @@ class Candidates:
         self.breakable: Mask = self._breakable(int(session.snapshot.tasks.job[task.row]), breaks_gangs)
         """(J,): whether the gang of a job may be broken: all its members with a node are candidates."""
         self._set_bounds()
+        self.amounts: Ints = self._amounts()
+        """(R, N): the requests of the candidates on each node, without those that can never be evicted."""
+
+    def node_by_node(self, rows: Rows) -> Rows:
+        """Return some of the candidates node by node, those of a node in order."""
+        nodes = self._session.ledger.node
+        if self._order is not None:
+            return self._order.node_by_node(rows, nodes)
+        return rows[np.lexsort((self.rank[rows], nodes[rows]))]
 
     @property
     def has_rank(self) -> Mask:
@@ -104,12 +129,17 @@ class Candidates:
         """(T,): how many tasks are evicted with it at least."""
         self.is_bound: Mask = np.zeros(count, dtype=np.bool_)
         """(T,): whether a candidate can never be evicted: it is needed by a gang that may not be broken."""
-        owners = table.job[rows].astype(np.intp)
+        if self._order is not None:
+            rows = self._order.job_by_job(rows, ledger.node, table.job)
+        else:
+            rows = rows[np.lexsort((self.rank[rows], ledger.node[rows], table.job[rows]))]
+        owners, nodes = table.job[rows].astype(np.intp), ledger.node[rows]
         surplus = ledger.job_counts[_READY].sum(axis=0) - jobs.min_available
-        here = positions_in_job(owners * len(session.snapshot.nodes) + ledger.node[rows])
+        starts = np.flatnonzero((np.diff(owners, prepend=-1) != 0) | (np.diff(nodes, prepend=-1) != 0))
+        here = np.arange(len(rows)) - np.repeat(starts, np.diff(starts, append=len(rows)))
         simple = ~structured(session)[owners]
         breaks = (surplus[owners] >= 0) & (here >= surplus[owners]) & simple
-        work = self._costs.lost_work(rows)
+        work = self._costs.lost_work[rows]
         whole = np.bincount(owners, weights=work, minlength=len(jobs))
         members = np.bincount(owners, minlength=len(jobs))
         self.least_broken[rows] = breaks
@@ -127,14 +157,16 @@ class Candidates:
         count = max(
             -(-int(units) // int(most)) for units, most in zip(missing, largest, strict=True) if units > 0 and most
         )
-        work = count * float(self._costs.lost_work(rows).min())
+        work = count * float(self._costs.lost_work[rows].min())
         return (float(self.classes[rows].min()), float(self.least_broken[rows].min()), work)
 
-    def amounts(self) -> Ints:
-        """(R, N): the requests of the candidates on each node, without those that can never be evicted."""
-        snapshot, sums = self._session.snapshot, np.zeros_like(self._session.ledger.future)
+    def _amounts(self) -> Ints:
+        snapshot = self._session.snapshot
         rows = self.rows[~self.is_bound[self.rows]]
-        np.add.at(sums.T, self._session.ledger.node[rows], snapshot.shapes.request.values.T[snapshot.tasks.shape[rows]])
+        nodes, shapes = self._session.ledger.node[rows].astype(np.intp), snapshot.tasks.shape[rows]
+        sums = np.zeros((len(snapshot.axis), len(snapshot.nodes)), dtype=np.int64)
+        for amounts, requests in zip(sums, snapshot.shapes.request.values, strict=True):
+            np.add.at(amounts, nodes, requests[shapes])
         return sums
 
 

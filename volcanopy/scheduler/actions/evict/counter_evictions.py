@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from volcanopy.scheduler.actions.evict.candidates import structured
+from volcanopy.scheduler.actions.evict.equivalence import equivalence
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.actions.evict.rules import Rule
 from volcanopy.scheduler.actions.gang_need import gang_need
@@ -27,27 +28,54 @@ class CounterEvictions:
     def __init__(self, session: Session, costs: EvictionCosts, rules: Sequence[Rule]) -> None:
         """``rules``: those of all configured actions."""
         self._session, self._costs, self._rules = session, costs, rules
+        self._may_ask = tuple(dict.fromkeys(rule.may_ask for rule in rules))
         self._structured = structured(session)
 
     def returning_job(self, statement: Statement, preemptors: Sequence[TaskView], victims: Sequence[int]) -> int | None:
         """Return a job of the victims that could evict a preemptor once the preemptors run, None if there is none."""
         if not victims:
             return None
-        session = self._session
+        session, owners = self._session, self._session.snapshot.tasks.job
         mark = statement.checkpoint()
+        for row in victims:
+            statement.withdraw(row)
+        own = int(owners[preemptors[0].row])
+        jobs = dict.fromkeys(int(owners[row]) for row in victims)
+        asking = [row for row in jobs if row == own or self._may_any_ask(JobView(session.ledger, row))]
+        result = self._returning_one(statement, preemptors, asking) if asking else None
+        statement.rollback(mark)
+        return result
+
+    def _returning_one(self, statement: Statement, preemptors: Sequence[TaskView], jobs: Sequence[int]) -> int | None:
+        """Return one of these jobs, whose victims are pending, that could evict a preemptor."""
+        session = self._session
         for preemptor in preemptors:
             node = preemptor.node
             statement.withdraw(preemptor.row)
             statement.run(preemptor.row, node)
-        for row in victims:
-            statement.withdraw(row)
         # By then the victims have terminated, and disruption budgets allow as many evictions again.
         evictions, session.ledger.evictions = session.ledger.evictions, {}
-        jobs = dict.fromkeys(int(session.snapshot.tasks.job[row]) for row in victims)
-        result = next((row for row in jobs if self._returns(JobView(session.ledger, row), preemptors)), None)
+        result, rejected = None, set[object]()
+        for row in jobs:
+            job = JobView(session.ledger, row)
+            key = self._key(job) if len(jobs) > 1 else None
+            if key not in rejected and self._returns(job, preemptors):
+                result = row
+                break
+            rejected.add(key)
         session.ledger.evictions = evictions
-        statement.rollback(mark)
         return result
+
+    def _key(self, job: JobView) -> object:
+        """Return a key that is equal for jobs that may evict the same."""
+        ledger = self._session.ledger
+        if self._structured[job.row]:
+            return job.row
+        shapes = (self._session.hooks.cache_key(TaskView(ledger, row)) for row in job.tasks(Status.PENDING).tolist())
+        return (job.tally, *equivalence(self._session, job, shapes))
+
+    def _may_any_ask(self, job: JobView) -> bool:
+        return any(may_ask(job) for may_ask in self._may_ask)
 
     def _returns(self, job: JobView, preemptors: Sequence[TaskView]) -> bool:
         asking = [rule for rule in self._rules if rule.may_ask(job)]

@@ -16,11 +16,13 @@ from volcanopy.scheduler.actions.gang_need import binding_roles
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.resources import Rows
-from volcanopy.scheduler.model.task_status import EVICTABLE
+from volcanopy.scheduler.model.task_status import EVICTABLE, READY
 from volcanopy.scheduler.session.session import Session
 
+_READY = np.flatnonzero(READY)[:, None]
 
-@dataclass(frozen=True)
+
+@dataclass(eq=False, slots=True)
 class Bundle:
     """Tasks of one job that are evicted together."""
 
@@ -68,27 +70,39 @@ class Bundles:
         The bundles may have tasks beside these: those of a sub-group or of a whole gang.
         """
         of_job: dict[int, list[int]] = {}
-        owners = self._session.snapshot.tasks.job
-        for row in rows:
-            of_job.setdefault(int(owners[row]), []).append(row)
+        owners = self._session.snapshot.tasks.job[rows].tolist()
+        for row, job in zip(rows, owners, strict=True):
+            of_job.setdefault(job, []).append(row)
         bundles: list[Bundle] = []
+        above = self._surplus(list(of_job))
         for row, members in of_job.items():
-            job = JobView(self._session.ledger, row)
-            surplus = job.ready_count - job.min_available
+            surplus = above[row]
             if surplus < 0:
-                bundles += [self._bundle(row, (member,)) for member in members]
+                bundles += self._single(row, members)
             elif self._structured[row]:
-                bundles += self._split_structured(job, members, surplus)
+                bundles += self._split_structured(JobView(self._session.ledger, row), members, surplus)
             else:
-                bundles += [self._bundle(row, (member,)) for member in members[:surplus]]
+                bundles += self._single(row, members[:surplus])
                 if len(members) > surplus:
                     bundles += self._whole(row)
-        bundles.sort(key=lambda bundle: (bundle.cost[:3], self._candidates.rank[bundle.rows[0]]))
+        rank = self._candidates.rank
+        bundles.sort(key=lambda bundle: (bundle.highest, bundle.breaks, bundle.lost_work, rank[bundle.rows[0]]))
         return bundles
+
+    def _surplus(self, jobs: list[int]) -> dict[int, int]:
+        """Return how many tasks each job has above its minimum."""
+        ready = self._session.ledger.job_counts[_READY, jobs].sum(axis=0)
+        surplus = ready - self._session.snapshot.jobs.min_available[jobs]
+        return dict(zip(jobs, surplus.tolist(), strict=True))
+
+    def _single(self, job: int, rows: Sequence[int]) -> list[Bundle]:
+        """Return a bundle of each of these tasks of a job."""
+        classes, work = self._candidates.classes[rows].tolist(), self._costs.lost_work[rows].tolist()
+        return [Bundle(job, (row,), highest, lost) for row, highest, lost in zip(rows, classes, work, strict=True)]
 
     def _bundle(self, job: int, rows: tuple[int, ...], *, breaks: bool = False) -> Bundle:
         highest = int(self._candidates.classes[list(rows)].max())
-        return Bundle(job, rows, highest, float(self._costs.lost_work(np.array(rows)).sum()), breaks)
+        return Bundle(job, rows, highest, float(self._costs.lost_work[list(rows)].sum()), breaks)
 
     def _whole(self, job: int) -> list[Bundle]:
         """Return all tasks of a job that run, as one bundle; nothing if its gang may not be broken."""

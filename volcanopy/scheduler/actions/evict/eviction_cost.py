@@ -1,11 +1,11 @@
 """The cost of an eviction: queue and priority of the victim, lost work, and whether its gang breaks."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanopy.scheduler.actions.evict.victim_order import VictimKeys, VictimOrder
 from volcanopy.scheduler.ledger.views import QueueView
 from volcanopy.scheduler.model.resources import Floats, Ints, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE, READY, Status
@@ -26,13 +26,16 @@ class EvictionCosts:
         member = np.zeros(len(session.snapshot.jobs), dtype=np.bool_)
         member[session.job_rows] = True
         self.rows: Rows = rows[member[table.job[rows]]]
-        """The preemptable tasks with a node, of jobs that take part in the session."""
+        """The preemptable tasks with a node, of jobs that take part in the session, the cheapest first."""
         self.queue: NDArray[np.int32] = session.snapshot.jobs.queue[table.job]
         """(T,): the queue of each task; undefined for tasks without a job."""
+        self.began: Floats = np.where(table.started > 0, table.started, table.created)
+        """(T,): when each task started, in seconds; when it was created if that is not known."""
+        self.lost_work: Floats = np.maximum(session.snapshot.now.timestamp() - self.began, 0.0)
+        """(T,): the seconds that each task has been running."""
         self._by_queue: dict[int, Rows] = {}
-        last_first = session.ordered(self.rows)[::-1]
-        self._rank: Ints = np.zeros(len(table), dtype=np.int64)
-        self._rank[last_first] = np.arange(len(last_first))
+        self._orders: dict[VictimKeys | None, VictimOrder] = {}
+        self.rows = self.order(None).by_cost
 
     def of_queue(self, queue: int) -> Rows:
         """Return those of ``rows`` in a queue."""
@@ -52,41 +55,29 @@ class EvictionCosts:
             queue_ranks[queue.row] = rank
         return queue_ranks
 
-    def lost_work(self, rows: Rows) -> Floats:
-        """Return the seconds that each task has been running."""
-        work: Floats = np.maximum(self._session.snapshot.now.timestamp() - self.began(rows), 0.0)
-        return work
+    def order(self, keys: VictimKeys | None) -> VictimOrder:
+        """Return the order of the rows by cost; sorted at the first use of ``keys``.
 
-    def began(self, rows: Rows) -> Floats:
-        """Return when each task started, in seconds; when it was created if that is not known."""
-        table = self._session.snapshot.tasks
-        began: Floats = np.where(table.started[rows] > 0, table.started[rows], table.created[rows])
-        return began
-
-    def cheapest_first(self, rows: Rows, keys: Ints | None) -> tuple[Rows, Ints]:
-        """Return the rows by cost, each with the number of its class: tasks of one class are equally important.
-
-        Compared are the columns of ``keys`` (K, M), if given, the priorities of job and task, and lost work; of equals,
-        tasks of younger jobs and the last tasks of a job come first.
+        Compared are the columns of ``keys``, if given, the priorities of job and task, and lost work; of equals, tasks of
+        younger jobs and the last tasks of a job come first.
         """
-        snapshot = self._session.snapshot
+        known = self._orders.get(keys)
+        if known is None:
+            known = self._orders[keys] = self._sorted(keys)
+        return known
+
+    def _sorted(self, keys: VictimKeys | None) -> VictimOrder:
+        snapshot, rows = self._session.snapshot, self.rows
         jobs = snapshot.tasks.job[rows]
         importance = np.stack([snapshot.jobs.priority[jobs], snapshot.tasks.priority[rows]]).astype(np.int64)
         if keys is not None:
-            importance = np.concatenate([keys, importance])
-        classes = _ranked(importance)
-        order = np.lexsort((self._rank[rows], -snapshot.jobs.created[jobs], self.lost_work(rows), classes))
-        return rows[order], classes[order]
-
-
-def positions_in_job(jobs: NDArray[Any]) -> Ints:
-    """(M,): the position of each task among those of its job, from 0, for (M,) jobs of tasks."""
-    order = np.argsort(jobs, kind="stable")
-    ordered = jobs[order]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(jobs) else np.empty(0, np.intp)
-    positions = np.empty(len(jobs), dtype=np.int64)
-    positions[order] = np.arange(len(jobs)) - np.repeat(starts, np.diff(np.append(starts, len(jobs))))
-    return positions
+            importance = np.concatenate([keys(rows), importance])
+        classes, ranks = np.zeros((2, len(snapshot.tasks)), dtype=np.int64)
+        classes[rows] = _ranked(importance)
+        last_first = self._session.ordered(rows)[::-1]
+        ranks[last_first] = np.arange(len(last_first))
+        by_cost = np.lexsort((ranks[rows], -snapshot.jobs.created[jobs], self.lost_work[rows], classes[rows]))
+        return VictimOrder.of(rows[by_cost], classes, self._session.ledger.node, snapshot.tasks.job)
 
 
 def _ranked(columns: Ints) -> Ints:
@@ -95,6 +86,13 @@ def _ranked(columns: Ints) -> Ints:
     queue_ranks = np.zeros(len(order), dtype=np.int64)
     queue_ranks[order[1:]] = (columns[:, order[1:]] != columns[:, order[:-1]]).any(axis=0).cumsum()
     return queue_ranks
+
+
+def jobs_with_placed_tasks(session: Session) -> list[int]:
+    """Return the jobs of which this session placed tasks."""
+    placed = session.ledger.job_counts[_PLACED,] > session.snapshot.jobs.counts[_PLACED,]
+    jobs: list[int] = np.flatnonzero(placed.any(axis=0)).tolist()
+    return jobs
 
 
 def breaks_new_gang(session: Session, rows: Sequence[int]) -> bool:

@@ -1,14 +1,16 @@
 """The nodes on which evictions could place a task, by a lower bound of the cost of the victims there."""
 
-import heapq
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
 from volcanopy.scheduler.actions.evict.candidates import Candidates
 from volcanopy.scheduler.actions.evict.eviction_bundles import Bundle, Cost
+from volcanopy.scheduler.framework.plugin import Scope
+from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model.resources import Floats, Mask, Rows
+from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE
 from volcanopy.scheduler.session.session import Session
 
@@ -20,14 +22,59 @@ Victims = tuple[Cost, list[Bundle]]
 class NodeCandidates:
     """The candidates for tasks of one shape by node, and a heap of nodes by a lower bound of their cost."""
 
-    by_node: dict[int, Rows]
     scores: Floats
     """(N,): the score of each node for the task."""
+    ordered: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    """The candidates, node by node, those of a node by cost."""
+    by_node: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Where those of each node begin and end."""
     heap: list[tuple[Cost, int]] = field(default_factory=list)
     known: dict[int, tuple[int, Victims | None]] = field(default_factory=dict)
     """The victims on a node, with the number of changes made before they were computed."""
     kept: set[int] = field(default_factory=set)
     """The jobs whose gangs the plugins do not allow to break for such a task."""
+
+    def on(self, node: int) -> Rows:
+        """Return the candidates on a node, the cheapest first."""
+        start, end = self.by_node.get(node, (0, 0))
+        return self.ordered[start:end]
+
+
+@dataclass
+class ShapeState:
+    """What a search knows about tasks of one shape in one hypernode."""
+
+    needed: Ints
+    """(R,): the request, below any amount where nothing is requested."""
+    is_coupled: bool
+    """Whether placements elsewhere change the answer of a node."""
+    full_since: int | None = None
+    """The number of changes in the ledger up to which no node had the free resources."""
+    is_infeasible: bool = False
+    """Whether no evictions could place such a task."""
+    candidates: NodeCandidates | None = None
+
+    @classmethod
+    def of(cls, session: Session, task: TaskView) -> "ShapeState":
+        """Return the state at the beginning."""
+        request = task.request.values
+        is_coupled = session.hooks.scope(task) is Scope.CLUSTER
+        return cls(np.where(request > 0, request, -UNLIMITED), is_coupled)
+
+    def has_amounts(self, ledger: Ledger, node: int) -> bool:
+        """Return whether a node has the amounts of the request once evicted pods have terminated."""
+        return bool((ledger.future[:, node] >= self.needed).all())
+
+    def is_still_full(self, ledger: Ledger) -> bool:
+        """Return whether no node had the free resources, and none of those that changed since has the amounts."""
+        if self.full_since is None or self.is_coupled:
+            return False
+        changed = ledger.touched[self.full_since :]
+        self.full_since = len(ledger.touched)
+        if not (ledger.future[:, changed] >= self.needed[:, None]).all(axis=0).any():
+            return True
+        self.full_since = None
+        return False
 
 
 def least_cost(candidates: Candidates, rows: Rows) -> Cost:
@@ -40,44 +87,49 @@ def node_candidates(
     session: Session, candidates: Candidates, task: TaskView, within: Mask, infeasible: Mask, scores: Floats
 ) -> NodeCandidates:
     """Return the candidates on the nodes of a mask, without ``infeasible`` nodes and those where they free too little."""
-    ledger, count = session.ledger, len(session.snapshot.nodes)
+    ledger = session.ledger
     rows = candidates.rows[EVICTABLE[ledger.status[candidates.rows]] & ~candidates.is_bound[candidates.rows]]
     rows = rows[within[ledger.node[rows]]]
     if task.best_effort:
         rows = rows[session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[rows]]]
-    nodes = ledger.node[rows].astype(np.intp)
-    by_node = np.argsort(nodes, kind="stable")
-    parts = np.split(by_node, np.flatnonzero(np.diff(nodes[by_node])) + 1) if len(rows) else []
-    result = NodeCandidates({int(nodes[part[0]]): rows[part] for part in parts}, scores.copy())
-    fewest = _least_victims(session, task, rows, nodes, count)
-    lowest, broken, work, size, single = (np.full(count, np.inf) for _ in range(5))
+    result = NodeCandidates(scores.copy())
+    if not len(rows):
+        return result
+    rows = candidates.node_by_node(rows)
+    starts = np.flatnonzero(np.diff(ledger.node[rows], prepend=-1))
+    nodes = ledger.node[rows[starts]].astype(np.intp)
+    bounds = [*starts.tolist(), len(rows)]
+    result.ordered, result.by_node = rows, dict(zip(nodes.tolist(), pairwise(bounds), strict=True))
+    fewest = _least_victims(session, task, rows, starts, nodes)
     breaks, least_work = candidates.least_broken[rows], candidates.least_work[rows]
-    np.minimum.at(lowest, nodes, candidates.classes[rows])
-    np.minimum.at(broken, nodes, breaks)
-    np.minimum.at(work, nodes, least_work)
-    np.minimum.at(size, nodes, candidates.least_count[rows])
-    np.minimum.at(single, nodes, np.where(breaks, np.inf, least_work))
-    several = np.isfinite(single) & (broken == 0) & np.isfinite(fewest)
+    lowest = np.minimum.reduceat(candidates.classes[rows], starts)
+    broken = np.minimum.reduceat(breaks, starts)
+    work = np.minimum.reduceat(least_work, starts)
+    size = np.minimum.reduceat(candidates.least_count[rows], starts)
+    single = np.minimum.reduceat(np.where(breaks, np.inf, least_work), starts)
+    several = np.isfinite(single) & ~broken & np.isfinite(fewest)
     work[several] = np.maximum(work[several], fewest[several] * single[several])
-    size = np.where(broken == 0, np.maximum(size, fewest), size)
-    for node in np.flatnonzero(np.isfinite(lowest) & np.isfinite(fewest) & ~infeasible).tolist():
-        least = (lowest[node], broken[node], work[node], size[node], -scores[node], float(node))
-        result.heap.append((tuple(map(float, least)), node))
-    heapq.heapify(result.heap)
-    return result
+    size = np.where(broken, size, np.maximum(size, fewest))
+    reachable = np.flatnonzero(np.isfinite(fewest) & ~infeasible[nodes])
+    columns = np.stack([column[reachable] for column in (lowest, broken, work, size, -scores[nodes], nodes)])
+    columns = columns[:, np.lexsort(columns[::-1])].astype(np.float64)
+    result.heap = list(zip(map(tuple, columns.T.tolist()), columns[-1].astype(np.intp).tolist(), strict=True))
+    return result  # a sorted list is a heap
 
 
-def _least_victims(session: Session, task: TaskView, rows: Rows, nodes: Rows, count: int) -> Floats:
-    """(N,): the least number of victims that could free enough; infinite where all candidates together cannot."""
+def _least_victims(session: Session, task: TaskView, rows: Rows, starts: Rows, nodes: Rows) -> Floats:
+    """(M,): the least number of victims that could free enough on each node; infinite where all together cannot.
+
+    ``rows`` are the candidates node by node, those of a node from each of ``starts``.
+    """
     dims = np.flatnonzero(task.request.values)
-    fewest: Floats = np.ones(count, dtype=np.float64)
-    requests = session.snapshot.shapes.request.values[:, session.snapshot.tasks.shape[rows]]
+    fewest: Floats = np.ones(len(nodes), dtype=np.float64)
+    shapes, requests = session.snapshot.tasks.shape[rows], session.snapshot.shapes.request.values
     for dim in dims.tolist():
-        missing = task.request.values[dim] - session.ledger.future[dim]
-        largest, whole = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-        np.maximum.at(largest, nodes, requests[dim])
-        np.add.at(whole, nodes, requests[dim])
-        needed = np.divide(missing, largest, out=np.full(count, np.inf), where=largest > 0)
+        missing = task.request.values[dim] - session.ledger.future[dim, nodes]
+        freed = requests[dim, shapes]
+        largest, whole = np.maximum.reduceat(freed, starts), np.add.reduceat(freed, starts)
+        needed = np.divide(missing, largest, out=np.full(len(nodes), np.inf), where=largest > 0)
         fewest = np.maximum(fewest, np.where(missing > 0, np.ceil(needed), 0.0))
         fewest[whole < missing] = np.inf
     return fewest

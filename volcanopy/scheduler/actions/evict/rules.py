@@ -15,6 +15,7 @@ import numpy as np
 
 from volcanopy.api import names
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
+from volcanopy.scheduler.actions.evict.victim_order import VictimKeys
 from volcanopy.scheduler.framework.plugin import GangPreemptor
 from volcanopy.scheduler.ledger.cross_queue_priority import Outlook, outlook
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
@@ -46,8 +47,8 @@ class Rule:
     """The same for one task (first) and one candidate (second), whatever the status of the candidate."""
     evictable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
     """The candidates that the plugins allow to evict for a task."""
-    order: Callable[[Rows], Ints] | None = None
-    """(K, M): keys that order M candidates before their priorities do; None where nothing does."""
+    order: VictimKeys | None = None
+    """What orders candidates before their priorities do; None where nothing does."""
 
 
 MakeRule = Callable[[Session, EvictionCosts, QueueView], Rule]
@@ -72,7 +73,7 @@ def within_job(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule
         return session.hooks.preemptable(task, [victim for victim in victims if victim.priority < task.priority])
 
     starving = session.hooks.job_starving
-    return Rule("preempt", "the job itself", starving, _always, candidates, is_candidate, evictable)
+    return Rule("preempt", "the job itself", starving, always, candidates, is_candidate, evictable)
 
 
 def within_queue(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
@@ -89,7 +90,7 @@ def within_queue(session: Session, costs: EvictionCosts, queue: QueueView) -> Ru
         return differ and other.preemptable and (other.best_effort or not task.best_effort)
 
     hooks = session.hooks
-    return Rule("preempt", "other jobs", hooks.job_starving, _always, candidates, is_candidate, hooks.preemptable)
+    return Rule("preempt", "other jobs", hooks.job_starving, always, candidates, is_candidate, hooks.preemptable)
 
 
 def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
@@ -113,7 +114,7 @@ def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> 
         rows = costs.rows[status[costs.rows] == Status.RUNNING]
         owners = costs.queue[rows]
         others = _comparable(session, task, rows[(owners != queue.row) & queues.reclaimable[owners]])
-        others = others[costs.began(others) < since()[session.snapshot.tasks.job[others]]]
+        others = others[costs.began[others] < since()[session.snapshot.tasks.job[others]]]
         return others if own_view is None else others[own_view.not_higher(task, others)]
 
     def is_candidate(task: TaskView, other: TaskView) -> bool:
@@ -133,7 +134,7 @@ def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> 
     return Rule(
         "reclaim",
         "other queues",
-        lambda job: job.count(Status.PENDING) > 0,
+        _has_pending,
         is_eligible,
         candidates,
         is_candidate,
@@ -231,7 +232,12 @@ def _evicted_at(session: Session) -> Floats:
     return result
 
 
-def _always(_: QueueView, __: Sequence[TaskView]) -> bool:
+def _has_pending(job: JobView) -> bool:
+    return job.count(Status.PENDING) > 0
+
+
+def always(_: QueueView, __: Sequence[TaskView]) -> bool:
+    """Where every job may evict."""
     return True
 
 

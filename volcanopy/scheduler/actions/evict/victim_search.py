@@ -19,12 +19,20 @@ import numpy as np
 from volcanopy.scheduler.actions.evict.candidates import Candidates, Domains
 from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
 from volcanopy.scheduler.actions.evict.eviction_bundles import Bundle, Bundles, Cost, cost_of
-from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts, breaks_new_gang
-from volcanopy.scheduler.actions.evict.node_candidates import NodeCandidates, Victims, least_cost, node_candidates
+from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts, breaks_new_gang, jobs_with_placed_tasks
+from volcanopy.scheduler.actions.evict.node_candidates import (
+    NodeCandidates,
+    ShapeState,
+    Victims,
+    least_cost,
+    node_candidates,
+)
+from volcanopy.scheduler.actions.evict.remaining_capacity import suffices_with
+from volcanopy.scheduler.actions.evict.rules import always
 from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, TaskView
-from volcanopy.scheduler.model.resources import Ints, Rows
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE
 from volcanopy.scheduler.session.session import Session
 
@@ -39,6 +47,8 @@ class Trace:
     is_tried: bool = False
     has_evictable: bool = False
     """Whether the plugins allowed to evict any bundle."""
+    is_rejected_at_once: bool = False
+    """Whether the plugins allowed to evict nothing for the first task, before any was placed."""
     is_preempted_back: bool = False
     """Whether an eviction was rejected because a victim could preempt back."""
 
@@ -63,11 +73,12 @@ class VictimSearch:
         self._counter, self._trace = counter, trace
         self._bundles = Bundles(session, costs, candidates)
         self._inner_domains: dict[int, int] = {}
-        self._by_shape: dict[Hashable, NodeCandidates] = {}
-        self._infeasible: set[Hashable] = set()
+        self._of_shape: dict[Hashable, ShapeState] = {}
         self._excluded_jobs: set[int] = set()
+        self._new_gangs = frozenset({job.row, *jobs_with_placed_tasks(session)})
         self._bundle_of: dict[int, Bundle] = {}
         self._changes = 0
+        self._eligible: list[bool] = []
         self.placed: list[tuple[int, int]] = []
         """The placed tasks, each with its node."""
         trace.is_tried = True
@@ -118,31 +129,36 @@ class VictimSearch:
 
     def place(self, task: TaskView) -> bool:
         """Place a task without evictions if possible, else where these are cheapest; return whether it is placed."""
-        if not any(rule.is_eligible(self._job.queue, [task]) for rule in self._candidates.rules):
+        self._eligible = [rule.is_eligible(self._job.queue, [task]) for rule in self._candidates.rules]
+        if not any(self._eligible):
             return False
-        if self._place_without_evictions(task):
-            return True
         key = (self._session.hooks.cache_key(task), self._domain_of(task))
-        if key in self._infeasible:
-            return False
-        if key not in self._by_shape:
-            if self._exceeds_limit(task):
-                self._infeasible.add(key)
-                return False
-            self._by_shape[key] = self._sort_nodes(task)
-        if self._place_with_evictions(task, self._by_shape[key]):
+        state = self._of_shape.get(key)
+        if state is None:
+            state = self._of_shape[key] = ShapeState.of(self._session, task)
+        if self._place_without_evictions(task, state):
             return True
-        self._infeasible.add(key)
-        return False
+        if not state.is_infeasible and state.candidates is None:
+            state.is_infeasible = self._exceeds_limit(task)
+        if state.is_infeasible:
+            return False
+        if state.candidates is None:
+            state.candidates = self._sort_nodes(task)
+        state.is_infeasible = not self._place_with_evictions(task, state, state.candidates)
+        if state.is_infeasible and not self.placed:
+            self._trace.is_rejected_at_once = not self._trace.has_evictable
+        return not state.is_infeasible
 
     def finish(self) -> bool:
         """Restore the bundles that are not needed; return False if a victim could preempt back.
 
         Also return False if a rule by which there are victims does not allow that for all placed tasks together.
         """
-        for bundle in sorted(self._evicted_bundles(), key=self._by_cost, reverse=True):
-            if not self._is_part_of_broken_gang(bundle) and self._leaves_capacity(bundle):
-                self._restore_if_possible(bundle)
+        bundles = sorted(self._evicted_bundles(), key=self._by_cost, reverse=True)
+        could = self._could_be_restored(bundles)
+        for at, bundle in enumerate(bundles):
+            if could[at] and not self._is_part_of_broken_gang(bundle) and self._restore_if_possible(bundle):
+                could[at + 1 :] = self._could_be_restored(bundles[at + 1 :])
         placed = [TaskView(self._session.ledger, row) for row, _ in self.placed]
         job = self._counter.returning_job(self._statement, placed, self.victims)
         self._trace.is_preempted_back |= job is not None
@@ -150,22 +166,27 @@ class VictimSearch:
 
     def _is_eligible(self, placed: Sequence[TaskView]) -> bool:
         statement, known, queue = self._statement, self._candidates, self._job.queue
+        used = [known.rules[number] for number in {int(known.rule_of[row]) for row in self.victims}]
+        if all(rule.is_eligible is always for rule in used):
+            return True
         mark = statement.checkpoint()
         for task in placed:
             statement.withdraw(task.row)
-        used = {int(known.rule_of[row]) for row in self.victims}
-        eligible = all(known.rules[number].is_eligible(queue, placed) for number in used)
+        eligible = all(rule.is_eligible(queue, placed) for rule in used)
         statement.rollback(mark)
         return eligible
 
     # One task
 
-    def _place_without_evictions(self, task: TaskView) -> bool:
+    def _place_without_evictions(self, task: TaskView, state: ShapeState) -> bool:
         session = self._session
+        if task.nominated < 0 and state.is_still_full(session.ledger):
+            return False
         if session.hooks.allocatable(self._job.queue, task, 1) is not None:
             return False
         chosen = self._domains.placement(self._domain_of(task)).choose(task)
         if chosen is None:
+            state.full_since = len(session.ledger.touched)
             return False
         self._pipeline(task, chosen[0])
         return True
@@ -174,11 +195,9 @@ class VictimSearch:
         self._statement.pipeline(task.row, node)
         self.placed.append((task.row, node))
 
-    def _fits(self, task: TaskView, node: int) -> bool:
+    def _is_allowed(self, task: TaskView, node: int) -> bool:
+        """Return whether a node that has the amounts may take a task."""
         session = self._session
-        dims = np.flatnonzero(task.request.values)
-        if (task.request.values[dims] > session.ledger.future[dims, node]).any():
-            return False
         if session.hooks.allocatable(self._job.queue, task, 1) is not None:
             return False
         return not session.placement.rejected(task, node)
@@ -191,20 +210,17 @@ class VictimSearch:
         limits = self._session.limits
         return limits is not None and limits.evictions_do_not_help(task, self._candidates.rows)
 
-    def _place_with_evictions(self, task: TaskView, candidates: NodeCandidates) -> bool:
+    def _place_with_evictions(self, task: TaskView, state: ShapeState, candidates: NodeCandidates) -> bool:
         heap = candidates.heap
         while heap:
             _, node = heapq.heappop(heap)
-            cheapest = self._cheapest_on(task, node, candidates)
-            if cheapest is None:
+            mark, before = self._statement.checkpoint(), len(self._statement.evicted)
+            cost = self._evict_cheapest_on(task, node, state, candidates)
+            if cost is None or (heap and cost > heap[0][0]):
+                self._statement.rollback(mark)
+                if cost is not None:
+                    heapq.heappush(heap, (cost, node))
                 continue
-            cost, bundles = cheapest
-            if heap and cost > heap[0][0]:
-                heapq.heappush(heap, (cost, node))
-                continue
-            mark, before = self._statement.checkpoint(), len(self.victims)
-            for bundle in bundles:
-                self._evict(bundle)
             victims = self.victims[before:]
             changed = {node, *self._session.ledger.node[victims].tolist()}
             self._pipeline(task, node)
@@ -217,79 +233,65 @@ class VictimSearch:
                 self.placed.pop()
                 self._requeue(node, candidates)
                 continue
-            for others in self._by_shape.values():
-                for each in sorted(changed.intersection(others.by_node)):
-                    self._requeue(each, others)
+            for other in self._of_shape.values():
+                if other.candidates is not None:
+                    for each in sorted(changed.intersection(other.candidates.by_node)):
+                        self._requeue(each, other.candidates)
             return True
         return False
 
     def _requeue(self, node: int, candidates: NodeCandidates) -> None:
         """Put a changed node back into the heap, with the least cost of its candidates."""
-        rows = candidates.by_node.get(node)
-        if rows is not None:
-            rows = rows[EVICTABLE[self._session.ledger.status[rows]]]
-            if len(rows):
-                heapq.heappush(candidates.heap, (least_cost(self._candidates, rows), node))
+        rows = candidates.on(node)
+        rows = rows[EVICTABLE[self._session.ledger.status[rows]]]
+        if len(rows):
+            heapq.heappush(candidates.heap, (least_cost(self._candidates, rows), node))
 
-    def _cheapest_on(self, task: TaskView, node: int, candidates: NodeCandidates) -> Victims | None:
-        """Return the cheapest victims that allow the task on the node, None if there are none."""
+    def _evict_cheapest_on(
+        self, task: TaskView, node: int, state: ShapeState, candidates: NodeCandidates
+    ) -> Cost | None:
+        """Evict the cheapest victims that allow the task on the node; return their cost, None if there are none."""
         known = candidates.known.get(node)
         if known is None or known[0] != self._changes:
-            candidates.known[node] = known = (self._changes, self._try(task, node, candidates))
-        return known[1]
+            candidates.known[node] = known = (self._changes, self._try(task, node, state, candidates))
+        elif known[1] is not None:
+            for bundle in known[1][1]:
+                self._evict(bundle)
+        return None if known[1] is None else known[1][0]
 
-    def _try(self, task: TaskView, node: int, candidates: NodeCandidates) -> Victims | None:
-        """Evict bundle by bundle until the task fits, then restore what is not needed; the ledger is unchanged in the end."""
-        bundles = self._evictable(task, candidates.by_node[node], candidates)
-        freed = self._freed_by(bundles, node)
-        request = task.request.values
-        dims = np.flatnonzero(request)
-        missing = (request - self._session.ledger.future[:, node])[dims]
-        mark = self._statement.checkpoint()
-        evicted: list[int] = []
-        fits = False
-        for number, bundle in enumerate(bundles):
-            if breaks_new_gang(self._session, bundle.rows):
+    def _try(self, task: TaskView, node: int, state: ShapeState, candidates: NodeCandidates) -> Victims | None:
+        """Evict bundle by bundle until the task fits, then restore what is not needed. If it never fits all are evicted."""
+        bundles = self._evictable(task, candidates.on(node), candidates)
+        ledger, evicted, freed, fits = self._session.ledger, list[Bundle](), list[Ints](), False
+        for bundle in bundles:
+            if self._breaks_new_gang(bundle.rows):
                 continue
+            before = ledger.future[:, node].copy()
             self._evict(bundle)
-            evicted.append(number)
-            missing = missing - freed[number, dims]
-            fits = bool((missing <= 0).all()) and self._fits(task, node)
+            evicted.append(bundle)
+            freed.append(ledger.future[:, node] - before)
+            fits = state.has_amounts(ledger, node) and self._is_allowed(task, node)
             if fits:
                 break
-        needed = evicted[-1:]
-        for number in reversed(evicted[:-1]) if fits else ():
-            checkpoint = self._statement.checkpoint()
-            if (missing + freed[number, dims] <= 0).all() and not self._is_part_of_broken_gang(bundles[number]):
-                self._restore(bundles[number])
-                if self._fits(task, node):
-                    missing = missing + freed[number, dims]
-                    continue
-                self._statement.rollback(checkpoint)
-            needed.append(number)
-        self._statement.rollback(mark)
         if not fits:
             return None
-        chosen = [bundles[number] for number in reversed(needed)]
-        return (*cost_of(chosen), -float(candidates.scores[node]), node), chosen
-
-    def _freed_by(self, bundles: Sequence[Bundle], node: int) -> Ints:
-        """(B, R): what the eviction of each bundle frees on a node, beside the bundles before it."""
-        session = self._session
-        requests, shape = session.snapshot.shapes.request.values, session.snapshot.tasks.shape
-        freed = np.zeros((len(bundles), len(requests)), dtype=np.int64)
-        counted: set[int] = set()
-        for number, bundle in enumerate(bundles):
-            rows = [row for row in bundle.rows if session.ledger.node[row] == node and row not in counted]
-            counted.update(rows)
-            freed[number] = requests[:, shape[rows]].sum(axis=1)
-        return freed
+        needed = evicted[-1:]
+        for bundle, amounts in zip(reversed(evicted[:-1]), reversed(freed[:-1]), strict=True):
+            enough = bool((ledger.future[:, node] - amounts >= state.needed).all())
+            if enough and not self._is_part_of_broken_gang(bundle):
+                checkpoint = self._statement.checkpoint()
+                self._restore(bundle)
+                if self._is_allowed(task, node):
+                    continue
+                self._statement.rollback(checkpoint)
+            needed.append(bundle)
+        return (*cost_of(needed[::-1]), -float(candidates.scores[node]), node), needed[::-1]
 
     def _evictable(self, task: TaskView, rows: Rows, candidates: NodeCandidates) -> list[Bundle]:
         """Return the bundles of these candidates that the plugins allow to evict as a whole, the cheapest first."""
         bundles = [
             bundle
-            for bundle in self._bundles.split([row for row in rows.tolist() if self._may_be_evicted(row)])
+            for bundle in self._bundles.split(self._may_be_evicted(rows))
             if not (bundle.breaks and bundle.job in candidates.kept)
         ]
         breaking = [bundle for bundle in bundles if bundle.breaks]
@@ -313,7 +315,7 @@ class VictimSearch:
         allowed: set[int] = set()
         for number, rule in enumerate(known.rules):
             views = [TaskView(ledger, row) for row in rows if known.rule_of[row] == number]
-            if views and rule.is_eligible(self._job.queue, [task]):
+            if views and self._eligible[number]:
                 allowed.update(view.row for view in rule.evictable(task, views))
         return allowed
 
@@ -332,17 +334,25 @@ class VictimSearch:
             if row in evicted and self._bundle_of[row] is bundle:
                 self._statement.spare(row)
 
-    def _may_be_evicted(self, row: int) -> bool:
-        return (
-            bool(EVICTABLE[self._session.ledger.status[row]])
-            and int(self._session.snapshot.tasks.job[row]) not in self._excluded_jobs
-            and not breaks_new_gang(self._session, (row,))
-        )
+    def _may_be_evicted(self, rows: Rows) -> list[int]:
+        """Return those of these tasks that run, except those of gangs that the search must not touch."""
+        rows = rows[EVICTABLE[self._session.ledger.status[rows]]]
+        jobs = self._session.snapshot.tasks.job[rows].tolist()
+        excluded, placed = self._excluded_jobs, self._new_gangs
+        return [
+            row
+            for row, job in zip(rows.tolist(), jobs, strict=True)
+            if job not in excluded and not (job in placed and breaks_new_gang(self._session, (row,)))
+        ]
+
+    def _breaks_new_gang(self, rows: Sequence[int]) -> bool:
+        job = int(self._session.snapshot.tasks.job[rows[0]])
+        return job in self._new_gangs and breaks_new_gang(self._session, rows)
 
     def _sort_nodes(self, task: TaskView) -> NodeCandidates:
-        domain, placement = self._domain_of(task), self._session.placement
+        domain = self._domain_of(task)
         scores = self._domains.placement(domain).scores(task)
-        within, infeasible = self._domains.nodes(domain), placement.infeasible_nodes(task)
+        within, infeasible = self._domains.nodes(domain), self._domains.infeasible_nodes(task)
         return node_candidates(self._session, self._candidates, task, within, infeasible, scores)
 
     # The whole job
@@ -358,8 +368,8 @@ class VictimSearch:
         broken = (each for each in self._evicted_bundles() if each.breaks and each.job == bundle.job)
         return not bundle.breaks and any(True for _ in broken)
 
-    def _restore_if_possible(self, bundle: Bundle) -> None:
-        """Restore a bundle of victims if every placed task still finds a node with it there."""
+    def _restore_if_possible(self, bundle: Bundle) -> bool:
+        """Restore a bundle of victims if every placed task still finds a node with it there; return whether they do."""
         session = self._session
         nodes = set(session.ledger.node[list(bundle.rows)].tolist())
         placed = [(TaskView(session.ledger, row), node) for row, node in self.placed]
@@ -367,11 +377,12 @@ class VictimSearch:
         moved = [(task, node) for task, node in placed if coupled or node in nodes] or placed
         for again in (moved, placed) if len(moved) < len(placed) <= _FEW else (moved,):
             if self._restore_with(bundle, again):
-                return
+                return True
+        return False
 
     def _restore_with(self, bundle: Bundle, moved: Sequence[tuple[TaskView, int]]) -> bool:
         """Restore a bundle if these placed tasks keep their nodes or get others with it there; return whether they do."""
-        statement = self._statement
+        session, statement = self._session, self._statement
         mark, before = statement.checkpoint(), list(self.placed)
         for task, _ in moved:
             statement.withdraw(task.row)
@@ -379,28 +390,16 @@ class VictimSearch:
         self.placed = [(row, node) for row, node in self.placed if row not in rows]
         self._restore(bundle)
         for task, node in moved:
-            if self._fits(task, node):
+            if ShapeState.of(session, task).has_amounts(session.ledger, node) and self._is_allowed(task, node):
                 self._pipeline(task, node)
-            elif not self._place_without_evictions(task):
+            elif not self._place_without_evictions(task, ShapeState.of(session, task)):
                 statement.rollback(mark)
                 self.placed = before
                 return False
         return True
 
-    def _leaves_capacity(self, bundle: Bundle) -> bool:
-        """Return whether the free amounts suffice for all placed tasks with this bundle restored, on any nodes."""
-        ledger, table = self._session.ledger, self._session.snapshot.tasks
-        requests = self._session.snapshot.shapes.request.values
+    def _could_be_restored(self, bundles: Sequence[Bundle]) -> Mask:
+        """(B,): whether the free amounts suffice for all placed tasks with each bundle alone restored, on any nodes."""
         rows, nodes = (np.array(column, dtype=np.intp) for column in zip(*self.placed, strict=True))
-        placed = requests[:, table.shape[rows]]
-        dims = np.flatnonzero(placed.any(axis=1))
-        free = ledger.future[dims]
-        np.add.at(free.T, nodes, placed[dims].T)
-        restored = np.array([row for row in bundle.rows if self._bundle_of.get(row) is bundle], dtype=np.intp)
-        np.subtract.at(free.T, ledger.node[restored], requests[dims][:, table.shape[restored]].T)
-        free = np.maximum(free[:, self._domains.nodes(self._domain)], 0)
-        if (free.sum(axis=1) < placed[dims].sum(axis=1)).any():
-            return False
-        least = placed[dims].min(axis=1)
-        counts = least > 0
-        return not counts.any() or bool((free[counts] // least[counts, None]).min(axis=0).sum() >= len(rows))
+        restored = [[row for row in bundle.rows if self._bundle_of.get(row) is bundle] for bundle in bundles]
+        return suffices_with(self._session, rows, nodes, self._domains.nodes(self._domain), restored)

@@ -1,0 +1,68 @@
+"""The search of victims without its shortcuts: slow and obvious, for comparison."""
+
+import heapq
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from volcanopy.scheduler.actions.evict import node_candidates, victim_search
+from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
+from volcanopy.scheduler.actions.evict.domain_search import DomainSearch
+from volcanopy.scheduler.actions.evict.node_candidates import NodeCandidates, ShapeState
+from volcanopy.scheduler.actions.evict.victim_order import VictimOrder
+from volcanopy.scheduler.ledger.statement import Statement
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.resources import Mask, Rows
+
+
+def use(patch: pytest.MonkeyPatch) -> None:
+    """Let all searches try everything: each node with candidates, each node for each task, each victim, each job."""
+    patch.setattr(victim_search, "node_candidates", _every_node)
+    patch.setattr(victim_search, "least_cost", lambda *_: _LEAST)
+    patch.setattr(victim_search, "suffices_with", _always)
+    patch.setattr(ShapeState, "is_still_full", lambda *_: False)
+    patch.setattr(CounterEvictions, "returning_job", _returning_job)
+    patch.setattr(DomainSearch, "_rejection_key", lambda _: None)
+    patch.setattr(VictimOrder, "first", lambda self, rows: _sorted(rows, self.ranks))
+    patch.setattr(VictimOrder, "node_by_node", lambda self, rows, nodes: _sorted(rows, nodes, self.ranks))
+    patch.setattr(VictimOrder, "job_by_job", lambda self, rows, nodes, jobs: _sorted(rows, jobs, nodes, self.ranks))
+
+
+_LEAST = (-1.0,)
+"""Below the cost of any eviction."""
+_node_candidates = node_candidates.node_candidates
+
+
+def _every_node(*asked: Any) -> NodeCandidates:
+    candidates = _node_candidates(*asked)
+    candidates.heap = [(_LEAST, node) for node in candidates.by_node]
+    heapq.heapify(candidates.heap)
+    return candidates
+
+
+def _always(_: object, __: Rows, ___: Rows, ____: Mask, restored: Sequence[Sequence[int]]) -> Mask:
+    return np.ones(len(restored), dtype=np.bool_)
+
+
+def _returning_job(
+    self: CounterEvictions, statement: Statement, preemptors: Sequence[TaskView], victims: Sequence[int]
+) -> int | None:
+    """All jobs of victims are asked, with the preemptors running."""
+    if not victims:
+        return None
+    mark = statement.checkpoint()
+    for row in victims:
+        statement.withdraw(row)
+    owners = self._session.snapshot.tasks.job
+    jobs = list(dict.fromkeys(int(owners[row]) for row in victims))
+    # each job alone: what was found for another is not used
+    each = (row for row in jobs if self._returning_one(statement, [*preemptors], [row]) is not None)
+    result = next(each, None)
+    statement.rollback(mark)
+    return result
+
+
+def _sorted(rows: Rows, *keys: Any) -> Rows:
+    return np.array(sorted(rows.tolist(), key=lambda row: tuple(key[row] for key in keys)), dtype=np.intp)

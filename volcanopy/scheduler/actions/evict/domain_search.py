@@ -1,0 +1,333 @@
+"""One search for the cheapest exchange: in which hypernode a job is placed, and which victims are evicted there."""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from volcanopy.api import quantity
+from volcanopy.scheduler.actions.allocate.topology_search import gradient
+from volcanopy.scheduler.actions.evict.candidates import Candidates, Domains
+from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
+from volcanopy.scheduler.actions.evict.equivalence import equivalence
+from volcanopy.scheduler.actions.evict.eviction_bundles import Cost
+from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
+from volcanopy.scheduler.actions.evict.rules import Rule
+from volcanopy.scheduler.actions.evict.victim_search import Trace, VictimSearch
+from volcanopy.scheduler.actions.gang_need import gang_need
+from volcanopy.scheduler.framework.plugin import Purpose, Scope
+from volcanopy.scheduler.ledger.statement import Statement
+from volcanopy.scheduler.ledger.subjob_views import SubJobView
+from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model import topology
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.session.session import Session
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Victims with the reasons and their cost, and the nodes of the job's tasks."""
+
+    cost: Cost
+    evicted: tuple[tuple[int, str], ...]
+    placed: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Searches:
+    """What the searches of one action share."""
+
+    session: Session
+    action: str
+    costs: EvictionCosts
+    domains: Domains
+    counter: CounterEvictions
+    most_domains: int
+    """How many hypernodes are tried."""
+    breaks_gangs: bool
+    """Whether gangs may be broken."""
+
+
+class DomainSearch:
+    """One search for the cheapest exchange."""
+
+    def __init__(
+        self, shared: Searches, statement: Statement, job: JobView, rows: Sequence[int], rules: Sequence[Rule]
+    ) -> None:
+        session = shared.session
+        self._shared = shared
+        self._session, self._statement, self._job, self._rules = session, statement, job, rules
+        self._table = session.snapshot.hypernodes
+        requesting = [row for row in rows if not TaskView(session.ledger, row).best_effort]
+        first = TaskView(session.ledger, [*requesting, *rows][0])
+        self._candidates = Candidates(session, shared.costs, rules, first, shared.breaks_gangs)
+        self._starts = session.hooks.will_start(job)
+        need = gang_need(session, job, requesting)
+        self._rows = [*need.idle, *need.members, *need.others]
+        listed = set(self._rows)
+        self._rows += [row for row in rows if row not in listed]
+        self._of_shape: dict[Hashable, list[TaskView]] = {}
+        for row in self._rows:
+            task = TaskView(session.ledger, row)
+            self._of_shape.setdefault(session.hooks.cache_key(task), []).append(task)
+        lacking = session.hooks.shortfall(job) - job.waiting_count
+        self._needed_count = 1 if self._starts else max(1, lacking, len(need.idle) + len(need.members))
+        self._trace = Trace()
+        self._eligible = True
+        self.is_feasible = True
+        """Whether the tasks could be placed if all candidates were gone."""
+
+    def apply_cheapest(self, rejected: set[object]) -> bool:
+        """Apply the cheapest exchange to the statement; return whether there is one.
+
+        ``rejected`` are the keys of tasks for which no candidate may be evicted: such tasks are only compared with free
+        resources. The search adds to them.
+        """
+        needed = [TaskView(self._session.ledger, row) for row in self._rows[: self._needed_count]]
+        self._eligible = any(rule.is_eligible(self._job.queue, needed) for rule in self._rules)
+        room = self._free() + self._candidates.amounts
+        self.is_feasible = len(needed) == self._needed_count and self._could_fit(room)
+        if not self._eligible or not self.is_feasible:
+            return False
+        key = self._rejection_key()
+        if key in rejected and not self._could_fit(self._free()):
+            self._trace.is_tried = True
+            return False
+        applied = self._apply_cheapest()
+        if key is not None and self._trace.is_rejected_at_once:
+            rejected.add(key)
+        return applied
+
+    def _rejection_key(self) -> object:
+        """Return a key equal for jobs whose tasks may evict the same candidates; None for jobs with unequal or running tasks."""
+        session, job = self._session, self._job
+        if len(self._of_shape) != 1 or job.allocated.values.any():
+            return None
+        names = tuple((rule.reason, rule.victims_of) for rule in self._rules)
+        return (names, *equivalence(session, job, self._of_shape))
+
+    def _apply_cheapest(self) -> bool:
+        mark = self._statement.checkpoint()
+        best: Exchange | None = None
+        is_applied = False
+        for bound, position, domain in self._domains():
+            if best is not None and bound > best.cost[:3]:
+                break
+            self._statement.rollback(mark)
+            search = self._search_in(domain)
+            is_applied = self._fill(search, domain) and search.finish()
+            cost = (*search.cost, float(self._table.tiers[domain]), float(position)) if is_applied else ()
+            if is_applied and (best is None or cost < best.cost):
+                best = Exchange(cost, tuple(self._statement.evicted), tuple(search.placed))
+            else:
+                is_applied = False
+        if not is_applied:
+            self._statement.rollback(mark)
+            for row, reason in best.evicted if best is not None else ():
+                self._statement.evict(row, reason)
+            for row, node in best.placed if best is not None else ():
+                self._statement.pipeline(row, node)
+        return best is not None
+
+    def reason(self) -> str:
+        """Return the sentence why there is no exchange."""
+        action, victims_of = self._shared.action, " or ".join(rule.victims_of for rule in self._rules)
+        count = len(self._candidates.rows)
+        pods = f"{'1 pod' if count == 1 else f'{count} pods'} of {victims_of}"
+        if not self._eligible:
+            queue = self._job.queue
+            is_over = self._session.hooks.overused(queue) is not None
+            of_queue = f'queue "{queue.name}" is not under its fair share'
+            of_job = f'request exceeds the fair share of queue "{queue.name}"'
+            return f"{action}: not eligible to reclaim: {of_queue if is_over else of_job}"
+        if not count:
+            return f"{action}: no preemption victims in {victims_of}"
+        if self._trace.is_preempted_back:
+            return f"{action}: preemption rejected: victims could preempt back"
+        if not self._trace.has_evictable and not self._has_capacity():
+            return f"{action}: still unschedulable after evicting {pods}: {self._missing_amounts()} missing"
+        if self._trace.is_tried and not self._trace.has_evictable:
+            return f"{action}: {pods} may not be evicted"
+        return f"{action}: still unschedulable after evicting {pods}"
+
+    # Feasibility
+
+    def _could_fit(self, room: Ints) -> bool:
+        """Return whether the tasks that must start together could be placed if these (R, N) amounts were free.
+
+        Amounts are compared node by node; tasks whose placements depend on each other are placed on trial.
+        """
+        session = self._session
+        slots, is_coupled = 0, False
+        for tasks in self._of_shape.values():
+            if slots >= self._needed_count and not is_coupled:
+                break
+            request = tasks[0].request.values
+            dims = np.flatnonzero(request)
+            fitting = (room[dims] // request[dims, None]).min(axis=0, initial=len(tasks)).clip(min=0)
+            fitting[self._shared.domains.infeasible_nodes(tasks[0])] = 0
+            slots += min(int(fitting.sum()), len(tasks))
+            is_coupled |= session.hooks.scope(tasks[0]) is Scope.CLUSTER
+        return slots >= self._needed_count and (not is_coupled or self._fits_without_candidates())
+
+    def _fits_without_candidates(self) -> bool:
+        """Return whether the tasks could be placed with all candidates evicted.
+
+        Round by round each feasible node gets one task: at least as many as in any real placement, where tasks of a round
+        may exclude each other.
+        """
+        session, statement, count = self._session, self._statement, self._needed_count
+        mark = statement.checkpoint()
+        statement.evict_all(self._candidates.rows[~self._candidates.is_bound[self._candidates.rows]], "")
+        waiting = [list(tasks) for tasks in self._of_shape.values()]
+        progress = True
+        while count > 0 and progress:
+            progress = False
+            for tasks in waiting:
+                nodes = session.placement.nodes_later(tasks[0])[: len(tasks)].tolist() if tasks else []
+                for node in nodes:
+                    statement.pipeline(tasks.pop().row, node)
+                count -= len(nodes)
+                progress |= bool(nodes)
+        statement.rollback(mark)
+        return count <= 0
+
+    # Domains
+
+    def _domains(self) -> list[tuple[Cost, int, int]]:
+        """Return the hypernodes to try by lower bound of their cost: the bound, the position by lack, the hypernode."""
+        groups = gradient(self._session, self._job, self._table.top, Purpose.EVICT)
+        rows = _flat(groups)
+        if not len(rows) and not topology.is_hard(self._job.group.spec.network_topology, self._table):
+            rows = np.array([self._table.top], dtype=np.intp)
+        least = self._least_request(self._rows, self._needed_count)
+        domains = self._domains_to_try(rows, least)
+        if len(domains) == 1:
+            return [((), 0, domains[0])]
+        free = self._table.sums(self._free())
+        bound, nodes = self._candidates.bound, self._shared.domains.nodes
+        return sorted(
+            (bound(nodes(domain), least - free[:, domain]), position, domain) for position, domain in enumerate(domains)
+        )
+
+    def _domains_to_try(self, domains: Rows, least: Ints) -> list[int]:
+        """Return the domains that could have enough with evictions, those that lack least first, at most ``maxDomains``."""
+        free, evictable = self._table.sums(self._free()), self._table.sums(self._candidates.amounts)
+        dims = np.flatnonzero(least)
+        requested, cells = least[dims, None], np.ix_(dims, domains)
+        could: Mask = np.all(free[cells] + evictable[cells] >= requested, axis=0)
+        missing = (np.maximum(requested - free[cells], 0) / requested).sum(axis=0)
+        order = np.argsort(missing, kind="stable")
+        return [int(domains[position]) for position in order if could[position]][: self._shared.most_domains]
+
+    def _free(self) -> Ints:
+        """(R, N): what is or will be idle on each node."""
+        return np.maximum(self._session.ledger.future, 0)
+
+    def _least_request(self, rows: Iterable[int], count: int) -> Ints:
+        """(R,): a lower bound of the request of ``count`` of the tasks."""
+        snapshot = self._session.snapshot
+        requests = np.sort(snapshot.shapes.request.values[:, snapshot.tasks.shape[list(rows)]], axis=1)
+        least: Ints = requests[:, :count].sum(axis=1)
+        return least
+
+    def _missing(self) -> Ints:
+        """(R,): what the whole cluster lacks with all candidates evicted; at most 0 where it does not."""
+        least = self._least_request(self._rows, self._needed_count)
+        missing: Ints = least - self._free().sum(axis=1) - self._candidates.amounts.sum(axis=1)
+        return missing
+
+    def _has_capacity(self) -> bool:
+        return bool((self._missing() <= 0).all())
+
+    def _missing_amounts(self) -> str:
+        names, missing = self._session.snapshot.axis.names, self._missing()
+        short = [f"{quantity.text(names[dim], int(missing[dim]))} {names[dim]}" for dim in np.flatnonzero(missing > 0)]
+        return " and ".join(short)
+
+    # One domain
+
+    def _search_in(self, domain: int) -> VictimSearch:
+        shared = self._shared
+        return VictimSearch(
+            self._session,
+            self._statement,
+            self._job,
+            shared.costs,
+            self._candidates,
+            shared.domains,
+            domain,
+            shared.counter,
+            self._trace,
+        )
+
+    def _is_enough(self, search: VictimSearch) -> Callable[[], bool]:
+        """Return the predicate whether the job starts; of a job that starts already, whether all its tasks are placed."""
+        if self._starts:
+            return lambda: (
+                len(search.placed) == len(self._rows) or not any(rule.may_ask(self._job) for rule in self._rules)
+            )
+        return lambda: self._session.hooks.will_start(self._job)
+
+    def _fill(self, search: VictimSearch, domain: int) -> bool:
+        """Place the tasks that must start together in a domain; of a job that starts already, as many as possible."""
+        enough = self._is_enough(search)
+        if not self._job.group.spec.sub_group_policy:
+            return search.fill(self._rows, enough, self._needed_count) or (self._starts and bool(search.placed))
+        waiting = self._parts()
+        while waiting and not enough():
+            part, rows = waiting.pop(0)
+            if self._fill_part(search, part, rows, domain):
+                left = [row for row in rows if self._session.ledger.status[row] == Status.PENDING]
+                if left:
+                    waiting.append((part, left))
+        return enough() or (self._starts and bool(search.placed))
+
+    def _parts(self) -> list[tuple[SubJobView, list[int]]]:
+        """Return the sub-groups with their pending tasks, first those that the job needs."""
+        hooks, parts = self._session.hooks, self._session.cluster.parts(self._job)
+        lacking = {
+            number: (policy.min_sub_groups or 0)
+            - sum(1 for part in parts if part.number == number and part.is_pipelined)
+            for number, policy in enumerate(self._job.group.spec.sub_group_policy)
+        }
+        first: list[tuple[SubJobView, list[int]]] = []
+        rest: list[tuple[SubJobView, list[int]]] = []
+        for part in sorted(parts, key=lambda part: (hooks.subjob_order(part), part.order, part.key)):
+            members = set(part.rows.tolist())
+            rows = [row for row in self._rows if row in members]
+            needed = not part.is_pipelined and lacking.get(part.number, 0) > 0
+            if needed:
+                lacking[part.number] -= 1
+            if rows:
+                (first if needed else rest).append((part, rows))
+        return first + rest
+
+    def _fill_part(self, search: VictimSearch, part: SubJobView, rows: Sequence[int], domain: int) -> bool:
+        """Place a sub-group, or one more task of a ready one, in the cheapest hypernode within the domain."""
+        count = max(1, part.shortfall - part.waiting_count)
+        inner_domains = _flat(gradient(self._session, part, domain, Purpose.EVICT))
+        before, best = len(self._statement.evicted), None
+        least = self._least_request(rows, count)
+        for position, inner in enumerate(self._domains_to_try(inner_domains, least)):
+            mark = self._statement.checkpoint()
+            trial = self._search_in(domain)
+            trial.follow(search)
+            trial.restrict(rows, inner)
+            if trial.fill(rows, lambda: len(trial.placed) >= count, count):  # noqa: B023 - called at once
+                trial.record(before)
+                cost = (*trial.cost, float(self._table.tiers[inner]), float(position))
+                if best is None or cost < best[0]:
+                    best = cost, trial, inner
+            self._statement.rollback(mark)
+        if best is None:
+            return False
+        search.restrict(rows, best[2])
+        search.repeat(best[1])
+        return True
+
+
+def _flat(groups: Sequence[Rows]) -> Rows:
+    """Return the hypernodes of all groups in order, without duplicates."""
+    return np.array(list(dict.fromkeys(row for group in groups for row in group.tolist())), dtype=np.intp)
