@@ -12,7 +12,7 @@ from tests.docs.pages import ROOT, Block, blocks, commands, like, pages
 pytestmark = pytest.mark.timeout(300)
 
 ELSEWHERE: dict[str, str] = {
-    "make demo     # installs": "make test runs these tests, and tests/local/process/test_real_examples.py runs what make demo runs",
+    "make demo     # installs": "make test runs these tests, and tests/cli/test_local.py runs what make demo runs",
 }
 """Blocks that are not run here, by their beginning, with the reason."""
 
@@ -55,7 +55,7 @@ def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
         pytest.skip("kubectl is not on the PATH")
     with reader(tmp_path) as page_reader:
         if needs_cluster(listed):
-            page_reader.start("volcanopy local up --simulate 3")
+            page_reader.start("volcanopy local up")
         for block in listed:
             page_reader.follow(block)
 

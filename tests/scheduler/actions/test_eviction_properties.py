@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.scheduler.actions.test_bundle_properties import bundles_of
+from tests.scheduler.actions.test_bundle_properties import bundles_of, is_claimed_by_others
 from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
@@ -68,6 +68,8 @@ def test_every_victim_is_necessary(text: str, config: SchedulerConfig) -> None:
     plan = simulation.cycle()
     promised = nominated_for(plan)
     if len({effect.preemptor for effect in plan.of(Evict)}) != 1:
+        return
+    if is_claimed_by_others(text, config, plan, promised.keys()):
         return
     for spared in bundles_of(before, plan):
         after = Simulation(world(text), replace(config, actions=("allocate",)))

@@ -58,7 +58,7 @@ def _returning_job(
     owners = self._session.snapshot.tasks.job
     jobs = list(dict.fromkeys(int(owners[row]) for row in victims))
     # each job alone: what was found for another is not used
-    each = (row for row in jobs if self._returning_one(statement, [*preemptors], [row]) is not None)
+    each = (row for row in jobs if self._returning_among(statement, [*preemptors], [row]) is not None)
     result = next(each, None)
     statement.rollback(mark)
     return result

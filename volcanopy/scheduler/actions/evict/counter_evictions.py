@@ -42,11 +42,11 @@ class CounterEvictions:
         own = int(owners[preemptors[0].row])
         jobs = dict.fromkeys(int(owners[row]) for row in victims)
         asking = [row for row in jobs if row == own or self._may_any_ask(JobView(session.ledger, row))]
-        result = self._returning_one(statement, preemptors, asking) if asking else None
+        result = self._returning_among(statement, preemptors, asking) if asking else None
         statement.rollback(mark)
         return result
 
-    def _returning_one(self, statement: Statement, preemptors: Sequence[TaskView], jobs: Sequence[int]) -> int | None:
+    def _returning_among(self, statement: Statement, preemptors: Sequence[TaskView], jobs: Sequence[int]) -> int | None:
         """Return one of these jobs, whose victims are pending, that could evict a preemptor."""
         session = self._session
         for preemptor in preemptors:

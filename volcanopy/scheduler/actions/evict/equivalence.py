@@ -1,4 +1,4 @@
-"""Which jobs evict alike: a search or a check for one of them answers for the others."""
+"""Jobs that may evict the same: a search or a check for any of them is valid for all."""
 
 from collections.abc import Hashable, Iterable
 
