@@ -11,6 +11,8 @@ the current credit follows from the last status alone: nothing is written for th
 1. A queue lacks what it is allocated below its fair share, at most what its jobs wait for.
 2. A queue is in debt for what it is allocated above its share; together at most what its siblings lack. A queue that uses
    what no sibling needs has no debt.
+3. What queues lack beyond that nobody has: pods are not created yet, or do not fit. It is shared by the queues with waiting
+   jobs in proportion to their fair shares, so that the credits of siblings add up to zero.
 """
 
 import math
@@ -23,7 +25,7 @@ from volcanopy.scheduler.model.snapshot import Snapshot
 
 HALF_LIFE = 86_400.0
 """Seconds after which half of a credit is left."""
-PAYBACK = 1_800.0
+PAYBACK = 900.0
 """Seconds over which a queue with credit is paid back, as far as the order of queues can."""
 
 
@@ -67,12 +69,14 @@ def _rates(snapshot: Snapshot) -> Floats:
     ]  # without any fair share of a resource no queue is above or below its share
     lack = np.where(shared, np.clip(fair_share - allocated, 0.0, waiting), 0.0)
     excess = np.where(shared, np.maximum(allocated - fair_share, 0.0), 0.0)
+    sharing = np.where(waiting > 0, fair_share, 0.0)
     siblings = queues.parent  # NONE, the last column, for those without a parent
-    lacking, exceeding = np.zeros((2, len(allocated), len(queues) + 1))
-    for sums, amounts in ((lacking, lack), (exceeding, excess)):
+    lacking, exceeding, whole = np.zeros((3, len(allocated), len(queues) + 1))
+    for sums, amounts in ((lacking, lack), (exceeding, excess), (whole, sharing)):
         np.add.at(sums.T, siblings, amounts.T)
     paid = np.divide(lacking, exceeding, out=np.zeros_like(lacking), where=exceeding > 0)
-    parts = lack - excess * np.minimum(paid, 1.0)[:, siblings]
+    unused = np.divide(np.maximum(lacking - exceeding, 0.0), whole, out=np.zeros_like(lacking), where=whole > 0)
+    parts = lack - excess * np.minimum(paid, 1.0)[:, siblings] - sharing * unused[:, siblings]
     total = snapshot.total[:, None]
     rates: Floats = np.divide(parts, total, out=np.zeros_like(parts), where=total > 0)
     return rates
