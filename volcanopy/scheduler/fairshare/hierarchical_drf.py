@@ -105,6 +105,7 @@ class Tree:
         numbers: dict[tuple[str, ...], int] = {(): 0}
         weight, above = [1], [NONE]
         self._lines: list[list[int]] = []
+        """The parts of the tree from the top down to each queue, for a queue with children down to its own jobs."""
         for path_ in paths:
             steps = (*path_, ("", 1)) if _names(path_) in inner else path_
             line = []
@@ -118,17 +119,36 @@ class Tree:
                 line.append(numbers[name])
             self._lines.append(line)
         self._weight, self._above = weight, above
+        self._part: Rows = np.array([numbers[_names(path_)] for path_ in paths], dtype=np.intp)
+        """(Q,): the part of the tree of each queue with its descendants."""
         self._depth = [0] * len(weight)
         for part in range(1, len(weight)):
             self._depth[part] = self._depth[above[part]] + 1
 
-    def share_path(self, queue: int) -> SharePath:
-        """Return the sort key of a queue, to be compared from the top down; smaller comes first."""
-        columns = [(self._jobs + part, self._weight[part]) for part in self._lines[queue]]
-        return tuple(
-            (bool(self._saturated[column]), round(float(self._share[column]) / weight, _DIGITS))
-            for column, weight in columns
-        )
+    def share_path(self, queue: int, due: Floats | None = None) -> SharePath:
+        """Return the sort key of a queue, to be compared from the top down; smaller comes first.
+
+        ``due`` (N,) is what the parts of the tree get beside their shares, as fractions of the cluster.
+        """
+        path_ = []
+        for part in self._lines[queue]:
+            column = self._jobs + part
+            share = float(self._share[column]) - (0.0 if due is None else float(due[part]))
+            path_.append((bool(self._saturated[column]), round(share / self._weight[part], _DIGITS)))
+        return tuple(path_)
+
+    def of_parts(self, amounts: Floats) -> Floats:
+        """(N,): amounts of the parts of the tree; ``amounts`` (Q,) are those of queues with their descendants.
+
+        That of a part without a queue is the sum over the parts below it.
+        """
+        sums, has_queue = np.zeros(len(self._weight)), np.zeros(len(self._weight), dtype=np.bool_)
+        np.add.at(sums, self._part, amounts)
+        has_queue[self._part] = True
+        for part in sorted(range(1, len(sums)), key=lambda part: -self._depth[part]):
+            if not has_queue[self._above[part]]:
+                sums[self._above[part]] += sums[part]
+        return sums
 
     def is_before(self, queue: int, other: int) -> bool:
         """Return whether one queue comes before another, compared as far down as both paths go."""
@@ -136,10 +156,12 @@ class Tree:
         depth = min(len(first), len(second))
         return first[:depth] < second[:depth]
 
-    def fair_share(self, queue: int) -> float:
+    def fair_share(self, queue: int, with_descendants: bool = False) -> float:
         """Return the fraction of the cluster by the queue's weights among all parts of the tree with requests."""
         fraction, has_request = 1.0, self._has_request
         for part in self._lines[queue]:
+            if with_descendants and self._above[part] == self._part[queue]:
+                break  # the part of its own jobs
             siblings = self._children[self._above[part]] - self._jobs
             sum_of_weights = sum(
                 self._weight[other] for other in siblings.tolist() if other >= 0 and has_request[other]

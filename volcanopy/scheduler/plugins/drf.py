@@ -8,14 +8,15 @@ import numpy as np
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.fairshare import queue_demand
+from volcanopy.scheduler.fairshare.credit import PAYBACK, queue_credit
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
 from volcanopy.scheduler.fairshare.hierarchical_drf import Tree, path
 from volcanopy.scheduler.fairshare.queue_quota import QueueQuota
 from volcanopy.scheduler.framework.plugin import GangPreemptor, NoArguments, Plugin, Rejection
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView, with_jobs
-from volcanopy.scheduler.model.queue_shares import Levels, bounds
-from volcanopy.scheduler.model.resources import Floats, Ints, Resources, Rows
+from volcanopy.scheduler.model.queue_shares import Levels, QueueShares, bounds
+from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 
 _EQUAL = 1e-6
@@ -89,6 +90,34 @@ class HierarchicalDrf(Drf):
         return self._tree_of(requested, self.cluster.ledger.job_allocated)
 
     @cached_property
+    def _due(self) -> Floats:
+        """(N,): what the parts of the tree get beside their shares, or give, for their credit: fractions of the cluster."""
+        credit = queue_credit(self.cluster.snapshot) / PAYBACK
+        amounts = np.maximum(credit, 0.0).max(axis=0) + np.minimum(credit, 0.0).min(axis=0)
+        most = self._fair_shares
+        return self._tree.of_parts(np.clip(amounts, -most, most))
+
+    @cached_property
+    def _fair_shares(self) -> Floats:
+        """(Q,): the fractions of the cluster that queues with their descendants get by their weights."""
+        tree, queues = self._admission_tree, self.cluster.snapshot.queues
+        return np.array([tree.fair_share(row, with_descendants=True) for row in range(len(queues))])
+
+    def queue_shares(self) -> QueueShares:
+        """The shares by weight among the parts of the tree with requests."""
+        queues, total = self.cluster.snapshot.queues, self.cluster.snapshot.total
+        used = self.cluster.ledger.tree_allocated.any(axis=0) | self._has_jobs
+        deserved = np.rint(np.where(used, self._fair_shares, 0.0) * total[:, None]).astype(np.int64)
+        limit = np.full_like(deserved, UNLIMITED) if self._quota is None else self._quota.limit
+        return QueueShares(deserved, limit, queues.guarantee.values if self._reserved is None else self._reserved)
+
+    @property
+    def _has_jobs(self) -> Mask:
+        has = np.zeros(len(self.cluster.snapshot.queues), dtype=np.int64)
+        np.add.at(has, self.cluster.snapshot.jobs.queue[self.cluster.job_rows()], 1)
+        return self.cluster.snapshot.queues.rolled_up(has[None, :])[0] > 0
+
+    @cached_property
     def _admission_tree(self) -> Tree:
         """The tree with what admitted jobs lack counted as allocated, and what waiting jobs need as requested."""
         snapshot = self.cluster.snapshot
@@ -143,7 +172,7 @@ class HierarchicalDrf(Drf):
             self._admission_tree.add(np.array([job.row]), rest[:, None])
 
     def _key(self, queue: QueueView, tree: Tree) -> tuple[tuple[float, ...], ...]:
-        path_key = tree.share_path(queue.row)
+        path_key = tree.share_path(queue.row, self._due)
         if not self.cluster.precedence.matters:
             return path_key
         names = self.cluster.snapshot.queues.names
