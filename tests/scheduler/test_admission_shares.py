@@ -7,7 +7,7 @@ import pytest
 
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
-from volcanopy.scheduler.model.plan import SetPodGroup
+from volcanopy.scheduler.model.plan import Bind, SetPodGroup
 from volcanopy.testing.notation import decide, snapshot
 
 TREE = "queue root\nqueue x parent=root\nqueue y weight=3 parent=root\n"
@@ -72,3 +72,33 @@ def test_without_nodes_admitted_jobs_keep_their_reservation() -> None:
     assert "podgroup next Inqueue" not in str(
         decide(f"queue q capability.cpu=8\n{jobs}", "gang, capacity | predicates")
     )
+
+
+DEFAULT = default(builtin())
+GANGS = "".join(f"job j{name} queue={name}: 13 x cpu=1\n" for name in "ab")
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("node n1 cpu=10\nqueue a\nqueue b\njob ja queue=a: 1 x cpu=6\njob jb queue=b: 1 x cpu=6", 1),
+        ("".join(f"node n{n} cpu=8\n" for n in range(3)) + "queue a\nqueue b\n" + GANGS, 13),
+        (
+            "node n1 cpu=32\nqueue root\nqueue d parent=root\nqueue a parent=d\nqueue b parent=d guarantee.cpu=4\n"
+            "job j queue=a: 4 x cpu=1",
+            4,
+        ),
+    ],
+    ids=["jobs larger than the shares", "gangs larger than the shares", "the guarantee of an idle sibling"],
+)
+def test_an_idle_cluster_starts_something(text: str, count: int) -> None:
+    assert len(schedule(snapshot(text), DEFAULT).of(Bind)) == count
+
+
+def test_nothing_is_lent_that_a_queue_below_its_share_can_use() -> None:
+    """Queue b waits for the rest of its share, two cpus on one node; a is at its share and gets neither of them."""
+    nodes = "node n1 cpu=3\nnode n2 cpu=3\nqueue a\nqueue b\n"
+    running = "job ra queue=a min=0: 3 x cpu=1 on=n1,n1,n2\njob rb queue=b min=0: 1 x cpu=1 on=n2\n"
+    waiting_jobs = "job wb queue=b phase=Pending minres.cpu=2:\njob wa queue=a: 1 x cpu=1\n"
+    assert schedule(snapshot(nodes + running + waiting_jobs), DEFAULT).of(Bind) == []
+    assert len(schedule(snapshot(nodes + running + "job wa queue=a: 1 x cpu=1"), DEFAULT).of(Bind)) == 1

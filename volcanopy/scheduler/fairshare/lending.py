@@ -63,7 +63,7 @@ class Lending:
         pending = np.maximum(pending - allocated, 0)
         ready = ledger.job_counts[np.flatnonzero(READY)][:, rows].sum(axis=0) >= jobs.min_available[rows]
         minimum = np.maximum(jobs.min_resources.values[:, rows] - allocated, 0)
-        lacking = np.where(~ready & jobs.has_min_resources[rows], minimum, pending)
+        lacking = np.where(minimum.any(axis=0), minimum, pending)
         fits = lacking <= room[:, jobs.queue[rows]]
         fits[self._pods] = True
         can_use = fits.all(axis=0) | ready  # a job above its minimum grows pod by pod

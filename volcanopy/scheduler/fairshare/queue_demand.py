@@ -60,7 +60,10 @@ def requested_by_waiting(cluster: Cluster, limit: Ints) -> Ints:
     waiting = rows[waits & ~cluster.snapshot.too_large[rows]]
     waiting = waiting[(jobs.min_resources.values[:, waiting] <= limit[:, jobs.queue[waiting]]).all(axis=0)]
     requested = jobs.allocated.values + jobs.pending.values
-    return by_queue(cluster, np.maximum(jobs.min_resources.values - requested, 0), waiting)
+    minimum = jobs.min_resources.values.copy()
+    pods = cluster.axis.index["pods"]
+    minimum[pods] = np.maximum(minimum[pods], np.maximum(jobs.min_available, 1))
+    return by_queue(cluster, np.maximum(minimum - requested, 0), waiting)
 
 
 def outstanding(cluster: Cluster) -> Ints:

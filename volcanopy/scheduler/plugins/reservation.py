@@ -281,9 +281,12 @@ class Reservation(Plugin[ReservationArguments]):
     def _compute(self) -> list[_Reserved]:
         queries = self.cluster.queries
         heads = self._first(self._admitted, self.args.heads + _TRIES)
-        order = sorted((queries.queue_key(self.cluster.queue(queue)), queue) for queue in heads)
-        free, result, is_first = self._free.copy(), list[_Reserved](), True
-        for _, queue in order[:_QUEUES]:
+        waiting = np.unique(self.cluster.snapshot.jobs.queue[np.concatenate([self._admitted, self._waiting])]).tolist()
+        keys = sorted((queries.queue_key(self.cluster.queue(queue)), queue) for queue in waiting)
+        order = [queue for _, queue in keys if queue in heads]
+        free, result = self._free.copy(), list[_Reserved]()
+        for queue in order[:_QUEUES]:
+            is_first = queue == keys[0][1]
             slots = self.args.heads
             rows = np.array(heads[queue], dtype=np.intp)
             for row, has_waited in zip(rows.tolist(), self._have_waited(rows).tolist(), strict=True):
