@@ -12,6 +12,7 @@ from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
 
 ADMIT = "enqueue, allocate, backfill"
 EVICT = "enqueue, allocate, preempt, reclaim, backfill"
+RECLAIM = "enqueue, allocate, reclaim, backfill"
 DEFAULT = default(builtin())
 
 
@@ -82,6 +83,11 @@ def shares(
     return Case(name, config, queues, streams, more.pop("expected", SHARES), **more)
 
 
+def late_pods(name: str, streams: Sequence[Stream], delay: int, **more: Any) -> Case:
+    """Return a case with pods that are created ``delay`` cycles after admission; more jobs wait, since some have no pods."""
+    return shares(name, streams=tuple(replace(stream, backlog=0.8) for stream in streams), delay=delay, **more)
+
+
 def _tree(streams: tuple[Stream, ...] | None = None, **more: Any) -> Case:
     streams = streams or tuple(Stream(leaf) for leaf in TREE_SHARES)
     return shares(streams=streams, queues=TREE, expected=TREE_SHARES, **more)
@@ -100,16 +106,19 @@ SHARE_CASES = (
     shares("flat queues, single pods of 1 cpu", streams=SINGLE_PODS),
     shares("flat queues, without overcommit", config(without=["overcommit"])),
     shares("flat queues, without enqueue", config("allocate, backfill")),
-    shares("flat queues, reclaim", config(EVICT)),
+    shares("flat queues, reclaim", config(RECLAIM)),
     shares("the heaviest queue has gangs of 16 x 2 cpu", streams=LARGE_GANGS),
-    shares("the heaviest queue has gangs of 16 x 2 cpu, reclaim", config(EVICT), LARGE_GANGS),
+    shares("the heaviest queue has gangs of 16 x 2 cpu, reclaim", config(RECLAIM), LARGE_GANGS),
     shares("the heaviest queue has pods of 8 cpu", streams=LARGE_PODS),
-    shares("the heaviest queue has pods of 8 cpu, reclaim", config(EVICT), LARGE_PODS),
+    shares("the heaviest queue has pods of 8 cpu, reclaim", config(RECLAIM), LARGE_PODS),
     shares("the lightest queue has gangs of 8 x 2 cpu", streams=GANGS_OF_THE_LIGHTEST),
     shares("the heaviest queue comes late", streams=LATE, settle=140),
-    shares("the heaviest queue comes late, reclaim", config(EVICT), LATE, settle=120),
+    shares("the heaviest queue comes late, reclaim", config(RECLAIM), LATE, settle=120),
+    *(late_pods(f"flat queues, pods {delay} cycles late", BUSY, delay) for delay in (2, 4)),
+    late_pods("flat queues, reclaim, pods 2 cycles late", BUSY, 2, config=config(RECLAIM)),
+    late_pods("the heaviest queue has pods of 8 cpu, 4 cycles late", LARGE_PODS, 4),
     _tree(name="tree of three levels"),
-    _tree(name="tree of three levels, reclaim", config=config(EVICT)),
+    _tree(name="tree of three levels, reclaim", config=config(RECLAIM)),
     shares(
         "hierarchical drf",
         config(share=HIERARCHICAL_DRF),
@@ -118,7 +127,7 @@ SHARE_CASES = (
         expected={"xa": 1, "xb": 1, "yc": 2, "yd": 4},
     ),
     shares("capacity, deserved 1:2:3", config(share=CAPACITY), queues=DESERVED, expected=DESERVED_SHARES),
-    shares("capacity, deserved 1:2:3, reclaim", config(EVICT, CAPACITY), queues=DESERVED, expected=DESERVED_SHARES),
+    shares("capacity, deserved 1:2:3, reclaim", config(RECLAIM, CAPACITY), queues=DESERVED, expected=DESERVED_SHARES),
 )
 USERS = {"q/ana": 1, "q/bo": 1, "q/cy": 1}
 

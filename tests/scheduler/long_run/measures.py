@@ -28,6 +28,8 @@ class Case:
     """Cycles at the beginning that are not measured."""
     restarts: tuple[int, ...] = ()
     """Cycles before which the scheduler restarts."""
+    delay: int = 0
+    """Cycles from the admission of a job to the creation of its pods."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Measures:
 
 def measure(case: Case, cycles: int | None = None, seed: int = 3, checked: bool = False) -> Measures:
     """Run a case; ``cycles`` replaces its number of cycles."""
-    run = LongRun(f"{case.nodes}\n{case.queues}", case.config, case.streams, case.singles, seed, checked)
+    run = LongRun(f"{case.nodes}\n{case.queues}", case.config, case.streams, case.singles, seed, checked, case.delay)
     sums: Counter[str] = Counter()
     total = measured = 0
     for number in range(cycles or case.cycles):

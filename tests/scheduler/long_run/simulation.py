@@ -6,7 +6,8 @@ A cycle:
 2. Jobs arrive in phase Pending.
 3. ``schedule()`` decides on a snapshot of the incremental cache; its plan is applied at once: pods run, get a deletion
    timestamp or a nomination, and statuses of pod groups and queues are written as the service writes them.
-4. Jobs that were admitted get their pods; a job starts when its minimum runs, and its time counts from there.
+4. Jobs that were admitted get their pods, at once or some cycles later; a job starts when its minimum runs, and its time
+   counts from there.
 """
 
 from collections import Counter
@@ -41,8 +42,12 @@ class LongRun:
         singles: Sequence[Single] = (),
         seed: int = 3,
         checked: bool = False,
+        delay: int = 0,
     ) -> None:
-        """``text`` has the nodes and queues; ``checked``: every plan is checked for violations."""
+        """``text`` has the nodes and queues; ``checked``: every plan is checked for violations.
+
+        Admitted jobs get their pods ``delay`` cycles later.
+        """
         self.config, self.streams, self.singles, self.checked = config, list(streams), list(singles), checked
         self.cycle_number = 0
         self.idle: set[str] = set()
@@ -72,6 +77,9 @@ class LongRun:
         self._numbers: Counter[Stream] = Counter()
         self._backlog: Counter[Stream] = Counter()
         self._evicted: list[tuple[Job, str]] = []
+        self._delay = delay
+        self._admitted: list[tuple[int, Job]] = []
+        """Jobs without pods, with the cycle in which these are created."""
         self.restart()
 
     @property
@@ -103,6 +111,7 @@ class LongRun:
         if self.checked:
             assert violations(snapshot, self.plan) == [], self.cycle_number
         self._apply(self.plan)
+        self._create_pods()
         return self.plan
 
     def stop_arrivals(self, queue: str) -> None:
@@ -229,10 +238,18 @@ class LongRun:
         status = statuses.group_status(entry.group.status, effect, self.plan.session, self.now)
         entry.group = replace(entry.group, status=status)
         self._state.upsert(entry.group)
-        if not entry.created and status.phase != "Pending":
-            entry.created = True
-            for pod in entry.pods.values():
-                self._state.upsert(pod)
+        if not entry.admitted and status.phase != "Pending":
+            entry.admitted = True
+            self._admitted.append((self.cycle_number + self._delay, entry))
+
+    def _create_pods(self) -> None:
+        due = [entry for cycle, entry in self._admitted if cycle <= self.cycle_number]
+        self._admitted = self._admitted[len(due) :]
+        for entry in due:
+            if entry.name in self.jobs:
+                entry.created = True
+                for pod in entry.pods.values():
+                    self._state.upsert(pod)
 
     def _job(self, key: str) -> Job:
         return self.jobs[key.partition("/")[2]]

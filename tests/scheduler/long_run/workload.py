@@ -63,6 +63,7 @@ class Job:
     minutes: int
     submitted: int
     stream: Stream | None
+    admitted: bool = False
     created: bool = False
     """Whether its pods exist."""
     bound: dict[str, int] = field(default_factory=dict)
