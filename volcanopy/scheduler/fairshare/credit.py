@@ -11,7 +11,7 @@ the current credit follows from the last status alone: nothing is written for th
 1. A queue lacks what it is allocated below its fair share, at most what its jobs wait for.
 2. A queue is in debt for what it is allocated above its share; together at most what its siblings lack. A queue that uses
    what no sibling needs has no debt.
-3. What queues lack beyond that nobody has: pods are not created yet, or do not fit. It is shared by the queues with waiting
+3. What queues lack beyond that is idle: pods are not created yet, or do not fit. It is shared by the queues with waiting
    jobs in proportion to their fair shares, so that the credits of siblings add up to zero.
 """
 

@@ -107,15 +107,17 @@ class HierarchicalDrf(Drf):
         """The shares by weight among the parts of the tree with requests."""
         queues, total = self.cluster.snapshot.queues, self.cluster.snapshot.total
         used = self.cluster.ledger.tree_allocated.any(axis=0) | self._has_jobs
-        deserved = np.rint(np.where(used, self._fair_shares, 0.0) * total[:, None]).astype(np.int64)
-        limit = np.full_like(deserved, UNLIMITED) if self._quota is None else self._quota.limit
-        return QueueShares(deserved, limit, queues.guarantee.values if self._reserved is None else self._reserved)
+        fair_share = np.rint(np.where(used, self._fair_shares, 0.0) * total[:, None]).astype(np.int64)
+        limit = np.full_like(fair_share, UNLIMITED) if self._quota is None else self._quota.limit
+        return QueueShares(fair_share, limit, queues.guarantee.values if self._reserved is None else self._reserved)
 
     @property
     def _has_jobs(self) -> Mask:
-        has = np.zeros(len(self.cluster.snapshot.queues), dtype=np.int64)
-        np.add.at(has, self.cluster.snapshot.jobs.queue[self.cluster.job_rows()], 1)
-        return self.cluster.snapshot.queues.rolled_up(has[None, :])[0] > 0
+        """(Q,): the queues with jobs of their own or of descendants."""
+        snapshot = self.cluster.snapshot
+        jobs = np.bincount(snapshot.jobs.queue[self.cluster.job_rows()], minlength=len(snapshot.queues))
+        has: Mask = snapshot.queues.rolled_up(jobs[None, :])[0] > 0
+        return has
 
     @cached_property
     def _admission_tree(self) -> Tree:
