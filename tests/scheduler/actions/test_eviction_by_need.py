@@ -164,6 +164,18 @@ def test_a_job_above_its_minimum_gets_the_share_of_its_queue_back(shares: str, a
     assert not plans[-1].of(Bind, Evict, Nominate)
 
 
+@pytest.mark.parametrize("shares", ["proportion", "capacity"])
+@pytest.mark.parametrize("action", BETWEEN)
+def test_shares_decide_whichever_tier_selects_the_victims(shares: str, action: str) -> None:
+    """In Volcano's tiers conformance, in the first one, selects all pods but critical ones, and no tier after it is asked."""
+    first = [{"name": "gang", "enablePreemptable": False, "enableReclaimable": False}, {"name": "conformance"}]
+    document = [{"plugins": first}, {"plugins": [{"name": "predicates"}, {"name": shares}]}]
+    tiers = parse(json.dumps({"actions": f"enqueue, allocate, {action}", "tiers": document}), builtin())
+    text = "queue a deserved.cpu=4\nqueue b deserved.cpu=4\nnode n1 cpu=8\njob new queue=a: 4 x cpu=1\n"
+    assert evicted(decide(text + "job old queue=b: 8 x cpu=1 on=n1", tiers)) == []
+    assert len(evicted(decide(text + "job old queue=b min=0: 8 x cpu=1 on=n1", tiers))) == 4
+
+
 def broken_in_part(seen: Snapshot, plan: Plan) -> list[str]:
     """Return the gangs that the plan brings below their minimum while some of their pods still run."""
     left: dict[str, list[str]] = {}

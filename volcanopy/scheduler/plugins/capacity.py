@@ -183,7 +183,8 @@ class Capacity(Plugin[CapacityArguments]):
         return with_whole_gangs(candidates, victims, own, partial(self._missing_share, own.queue))
 
     def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Victims whose queues, and in a tree their ancestors, keep their guarantees."""
+        """As :meth:`reclaimable`; queues, and in a tree their ancestors, keep their guarantees."""
+        victims = self.reclaimable(reclaimer, victims)
         return sparing_guarantees(self.cluster, reclaimer, victims, self._reserved, in_tree=self.hierarchy)
 
     def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
@@ -198,7 +199,10 @@ class Capacity(Plugin[CapacityArguments]):
 
     def unified_evictable_at_all(self, preemptor: GangPreemptor, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """Between queues, as :meth:`reclaimable_at_all`."""
-        return self.reclaimable_at_all(preemptor.task, victims) if preemptor.across_queues else victims
+        if not preemptor.across_queues:
+            return victims
+        victims = self.unified_evictable(preemptor, victims) or []
+        return sparing_guarantees(self.cluster, preemptor.task, victims, self._reserved, in_tree=self.hierarchy)
 
     def job_enqueueable(self, job: JobView) -> Vote:
         """Whether the limits of the queue and its ancestors cover the job's minimum beside allocated and reserved amounts."""

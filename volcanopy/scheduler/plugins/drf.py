@@ -204,7 +204,8 @@ class HierarchicalDrf(Drf):
         )
 
     def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Victims whose queues keep what they do not lend."""
+        """As :meth:`reclaimable`; queues keep what they do not lend."""
+        victims = self.reclaimable(reclaimer, victims)
         if self._reserved is None:
             return victims
         return sparing_guarantees(self.cluster, reclaimer, victims, self._reserved, in_tree=True)

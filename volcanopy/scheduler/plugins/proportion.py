@@ -168,7 +168,8 @@ class Proportion(Plugin[NoArguments]):
         return with_whole_gangs(candidates, victims, own, lacking)
 
     def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Victims whose queues keep their guarantees."""
+        """As :meth:`reclaimable`; queues keep their guarantees."""
+        victims = self.reclaimable(reclaimer, victims)
         return sparing_guarantees(self.cluster, reclaimer, victims, self._reserved, self._levels is not None)
 
     def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
