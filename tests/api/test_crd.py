@@ -101,6 +101,7 @@ def test_short_names_and_categories() -> None:
         "CronBatchJob": ("cronbatchjobs", ("cbj",), True, "batch.volcanopy.io/v1alpha1"),
         "JobFlow": ("jobflows", ("jf",), True, "flow.volcanopy.io/v1alpha1"),
         "JobTemplate": ("jobtemplates", ("jt",), True, "flow.volcanopy.io/v1alpha1"),
+        "JobHistory": ("jobhistories", ("jh",), True, "batch.volcanopy.io/v1alpha1"),
         "PodGroup": ("podgroups", ("pg",), True, "scheduling.volcanopy.io/v1beta1"),
         "Queue": ("queues", ("q",), False, "scheduling.volcanopy.io/v1beta1"),
         "Command": ("commands", (), True, "bus.volcanopy.io/v1alpha1"),

@@ -56,6 +56,7 @@ UNOBSERVED: dict[str, dict[Right, str]] = {
         Right("get", SCHEDULING, "podgroups"): AFTER_A_LOST_ANSWER,
         Right("watch", "coordination.k8s.io", "leases", SYSTEM, "volcanopy-controller"): STANDING_BY,
         Right("get", "batch.volcanopy.io", "cronbatchjobs"): AFTER_A_CONFLICT,
+        Right("delete", "batch.volcanopy.io", "jobhistories"): "when there are too many: 50 in a namespace, 500 in all",
         Right("get", "flow.volcanopy.io", "jobflows"): AFTER_A_CONFLICT,
         Right("get", SCHEDULING, "queues"): AFTER_A_CONFLICT,
         Right("update", "batch.volcanopy.io", "batchjobs/finalizers"): WHERE_ASKED_FOR,

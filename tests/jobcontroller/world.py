@@ -5,6 +5,7 @@ controller crash in the middle of a plan.
 """
 
 import json
+from collections import Counter
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,7 +15,7 @@ import msgspec
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.core import Pod, PodGroup
 from volcanopy.api.lifecycle import Command
-from volcanopy.jobcontroller.observed import Observed
+from volcanopy.jobcontroller.observed import Disruption, Observed, disruption
 from volcanopy.jobcontroller.plan import (
     ApplyObject,
     CreatePod,
@@ -100,7 +101,14 @@ class World:
             pod_group=msgspec.convert(self.pod_group, PodGroup) if self.pod_group else None,
             commands=tuple(map(Command.read, self.commands.values())),
             applied=dict(self.applied),
+            disruptions=self.disruptions(),
         )
+
+    def disruptions(self) -> tuple[Disruption, ...]:
+        """The evictions of the pods that are there."""
+        pods = [msgspec.convert(pod, Pod) for pod in self.pods.values()]
+        evictions = Counter(eviction for pod in pods if (eviction := disruption(pod)) is not None)
+        return tuple(Disruption(time, by, number) for (time, by), number in evictions.items())
 
     def plan(self) -> JobPlan:
         """What the controller would do now."""

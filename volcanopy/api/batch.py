@@ -314,6 +314,17 @@ class DelayedAction(Model):
     """UID of the pod of the event."""
 
 
+class Eviction(Model):
+    """Pods of a job that were evicted together."""
+
+    time: Time
+    """Time of the eviction."""
+    by: str = Field(default="", max_length=1024)
+    """What evicted the pods and for which job, such as `preempt: preempted by job "a" in queue "q"`."""
+    pods: Int32 = 1
+    """Number of evicted pods."""
+
+
 class BatchJobStatus(Model):
     """Observed status of a job, set by the job controller."""
 
@@ -344,10 +355,19 @@ class BatchJobStatus(Model):
     """Number of times that all pods of the job were stopped."""
     retry_count: Int32 = 0
     """Number of restarts of the job or a part of it."""
+    admitted_time: Time | None = None
+    """Time at which the job was first admitted to its queue."""
     start_time: Time | None = None
     """Time at which minAvailable pods ran first, since the job was created or last resumed."""
     running_duration: Duration | None = None
     """Total running time of the job."""
+    resource_seconds: dict[str, str] = Field(default_factory=dict)
+    """Requested amounts of the pods multiplied by their running time in seconds up to usageTime, by resource: cpu and the
+    extended resources."""
+    usage_time: Time | None = None
+    """Time up to which resourceSeconds are counted."""
+    evictions: list[Eviction] = Field(default_factory=list, max_length=32, json_schema_extra=ATOMIC)
+    """Last evictions of pods of the job."""
     controlled_resources: dict[str, str] = Field(default_factory=dict)
     """Objects created for the job besides its pods."""
     pod_group_unknown: Bool = False

@@ -122,6 +122,14 @@ class DelayedAction(ReadModel, frozen=True, kw_only=True, gc=False):
     uid: str = ""
 
 
+class Eviction(ReadModel, frozen=True, kw_only=True, gc=False):
+    """Pods of a job that were evicted together."""
+
+    time: datetime | None = None
+    by: str = ""
+    pods: int = 1
+
+
 class BatchJobStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     """Observed status of a job."""
 
@@ -138,8 +146,12 @@ class BatchJobStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     task_status_count: dict[str, TaskCounts] = field(default_factory=dict)
     version: int = 0
     retry_count: int = 0
+    admitted_time: datetime | None = None
     start_time: datetime | None = None
     running_duration: str = ""
+    resource_seconds: dict[str, str] = field(default_factory=dict)
+    usage_time: datetime | None = None
+    evictions: tuple[Eviction, ...] = ()
     controlled_resources: Labels = field(default_factory=dict)
     pod_group_unknown: bool = False
     restarts: tuple[Restart, ...] = ()

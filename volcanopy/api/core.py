@@ -152,6 +152,7 @@ class Terminated(ReadModel, frozen=True, kw_only=True, gc=False):
 
     exit_code: int = 0
     reason: str = ""
+    finished_at: datetime | None = None
 
 
 class ContainerState(ReadModel, frozen=True, kw_only=True, gc=False):

@@ -14,6 +14,7 @@ from volcanopy.api.batch import BatchJob
 from volcanopy.api.builtin.schemas import structural
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobFlow, JobTemplate
+from volcanopy.api.history import JobHistory
 from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import Json, Model
 from volcanopy.api.scheduling import PodGroup, Queue
@@ -126,6 +127,7 @@ RESOURCES = (
         ("jt",),
         columns=(Column("Queue", ".spec.queue", "Queue of the jobs"), _AGE),
     ),
+    Resource(JobHistory, "jobhistories", ("jh",), status=False, columns=(_AGE,)),
     Resource(
         PodGroup,
         "podgroups",

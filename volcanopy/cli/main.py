@@ -18,8 +18,9 @@ import volcanopy
 from volcanopy.cli.commands import services
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
-from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Cluster, Document
+from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Cluster, Document, Place
 from volcanopy.cli.framework.printable import printable
+from volcanopy.cli.jobs.options import By, Report, ReportFormat, Since
 
 VARIABLE = "_VOLCANOPY_COMPLETE"
 """Environment variable with which a shell requests completions."""
@@ -201,6 +202,27 @@ async def snapshot_command(
     await snapshot(cluster, config, config_map, scheduler_name, default_queue)
 
 
+@command(
+    app,
+    "usage",
+    examples=["volcanopy usage --by user --since 7d", "volcanopy usage --by queue --since 24h -n research -o json"],
+)
+async def usage_command(
+    cluster: Cluster,
+    place: Place,
+    by: Annotated[By, typer.Option("--by", help="What the sums are of.")] = By.user,
+    since: Since = "7d",
+    output: Report = ReportFormat.table,
+) -> None:
+    """Print what jobs used, by user, queue or namespace.
+
+    Jobs count with all that they used if they ended within the time, in all namespaces if none is given.
+    """
+    from volcanopy.cli.jobs.history import usage
+
+    await usage(cluster, place.namespace, place.namespace is None, by, since, output)
+
+
 @app.command("convert")
 def convert_command(
     files: Annotated[
@@ -282,7 +304,7 @@ def check_options(
 ) -> None:
     """Batch system for Kubernetes: gang scheduling, queues and fair sharing; also without a cluster."""
     name = ctx.invoked_subcommand or ""
-    if (kubeconfig or context or namespace) and name not in {*GROUPS, "version", "snapshot"}:
+    if (kubeconfig or context or namespace) and name not in {*GROUPS, "version", "snapshot", "usage"}:
         raise CommandError(f"options of `{name}` follow the command: see `volcanopy {name} --help`", 2)
 
 

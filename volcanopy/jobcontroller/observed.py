@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, Restart
@@ -77,6 +78,26 @@ class Member:
 
 
 @dataclass(frozen=True)
+class Disruption:
+    """Pods of a job that were evicted together: when, by what, how many."""
+
+    time: datetime
+    by: str
+    pods: int
+
+
+def disruption(pod: Pod) -> tuple[datetime, str] | None:
+    """When a pod was evicted and by what, from its condition ``DisruptionTarget``; None if it was not."""
+    for condition in pod.status.conditions:
+        if condition.type == "DisruptionTarget" and condition.status == "True":
+            time = condition.last_transition_time or pod.metadata.deletion_timestamp
+            if time is not None:
+                time = time if time.tzinfo else time.replace(tzinfo=UTC)
+                return time.replace(microsecond=0), (condition.message or condition.reason)[:1024]
+    return None
+
+
+@dataclass(frozen=True)
 class Observed:
     """What exists of a job.
 
@@ -90,6 +111,8 @@ class Observed:
     priorities: Mapping[str, int] = field(default_factory=dict)
     applied: Mapping[str, str] = field(default_factory=dict)
     trouble: str = ""
+    disruptions: tuple[Disruption, ...] = ()
+    """The evictions of its pods, also of pods that are gone."""
 
     def members(self, job: BatchJob) -> tuple[Member, ...]:
         """The pods that the job controls, by task and index."""

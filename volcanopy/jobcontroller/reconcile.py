@@ -19,6 +19,7 @@ from volcanopy.api.batch import BatchJob, BatchJobStatus, Phase
 from volcanopy.api.core import PodGroup
 from volcanopy.api.model import format_time
 from volcanopy.jobcontroller import deadline
+from volcanopy.jobcontroller.accounting import accounted
 from volcanopy.jobcontroller.decision import Decision
 from volcanopy.jobcontroller.job_podgroup import changes, pod_group, pod_group_spec
 from volcanopy.jobcontroller.naming import pod_group_name
@@ -81,6 +82,8 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
     effects: list[Effect] = []
     settled = status_json(status) == status_json(job.status)
     if not settled:
+        if job.status.state.phase not in FINISHED:
+            status = accounted(job, status, members, group, observed.disruptions, now)
         effects.append(UpdateStatus(status_json(status)))
         effects += _announced(job.status, status)
     effects += decision.events

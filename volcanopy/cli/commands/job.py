@@ -15,7 +15,7 @@ from volcanopy.cli.framework.options import (
     WriteOptions,
 )
 from volcanopy.cli.framework.resource import Resource, add_bus_command, add_commands
-from volcanopy.cli.jobs.options import JobFilter, JobOptions, LogOptions
+from volcanopy.cli.jobs.options import JobFilter, JobOptions, LogOptions, Report, ReportFormat, Since
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -114,6 +114,32 @@ async def logs(name: Name, options: LogOptions, cluster: Cluster, place: Place) 
     from volcanopy.cli.jobs import logs as job_logs
 
     await job_logs.logs(cluster, place, name, options)
+
+
+@command(
+    app,
+    "history",
+    examples=[
+        "volcanopy job history training",
+        "volcanopy job history --since 7d",
+        "volcanopy job history training -o json",
+    ],
+)
+async def history(
+    cluster: Cluster,
+    place: Place,
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Name of the job; by default all jobs.")] = "",
+    all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="All namespaces.")] = False,
+    since: Since = "",
+    output: Report = ReportFormat.table,
+) -> None:
+    """Print the course and the use of resources of jobs, also of deleted ones.
+
+    With a name, every job that had this name: when it was queued, admitted, placed, evicted and by what, and finished.
+    """
+    from volcanopy.cli.jobs import history as job_history
+
+    await job_history.history(cluster, place.namespace, all_namespaces, name, since, output)
 
 
 _COMMANDS = "volcanopy.cli.jobs.commands"

@@ -1,4 +1,4 @@
-"""Options of ``job list``, ``job run`` and ``job logs``."""
+"""Options of ``job list``, ``job run``, ``job logs``, ``job history`` and ``usage``."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -115,3 +115,24 @@ class LogOptions:
             "--prefix/--no-prefix", help="Pod of each line; by default with several logs.", show_default=False
         ),
     ] = None
+
+
+class ReportFormat(StrEnum):
+    """Output formats of a report."""
+
+    table = "table"
+    json = "json"
+
+
+class By(StrEnum):
+    """What usage is summed by."""
+
+    user = "user"
+    queue = "queue"
+    namespace = "namespace"
+
+
+Since = Annotated[
+    str, typer.Option("--since", metavar="DURATION", help="Only jobs that ended within this time, such as 7d or 12h.")
+]
+Report = Annotated[ReportFormat, typer.Option("-o", "--output", help="Output format.")]

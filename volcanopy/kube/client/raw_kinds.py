@@ -11,6 +11,7 @@ def _kind(api_version: str, kind: str, plural: str, *, namespaced: bool = True) 
 
 JOBS = _kind(names.BATCH_V1ALPHA1, "BatchJob", "batchjobs")
 CRON_JOBS = _kind(names.BATCH_V1ALPHA1, "CronBatchJob", "cronbatchjobs")
+JOB_HISTORIES = _kind(names.BATCH_V1ALPHA1, "JobHistory", "jobhistories")
 FLOWS = _kind(f"{names.FLOW}/v1alpha1", "JobFlow", "jobflows")
 TEMPLATES = _kind(f"{names.FLOW}/v1alpha1", "JobTemplate", "jobtemplates")
 POD_GROUPS = _kind(names.SCHEDULING_V1BETA1, "PodGroup", "podgroups")

@@ -234,6 +234,7 @@ JOBS_COMPLETED = _ALL.counter_gauge(
 JOBS_FAILED = _ALL.counter_gauge(
     "job_failed_phase_count", "Number of BatchJobs that reached the phase Failed", "queue_name"
 )
+HISTORY_FAILURES = _ALL.counter("job_history_failures_total", "Number of writes of the job history that failed")
 FLOWS_SUCCEEDED = _ALL.counter_gauge(
     "jobflow_succeed_phase_count", "Number of JobFlows that reached the phase Succeed", "jobflow_namespace"
 )

@@ -17,6 +17,8 @@ from volcanopy.api import names
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.core import PodGroup
 from volcanopy.api.model import InvalidObjectError
+from volcanopy.jobcontroller.accounting import accounted
+from volcanopy.jobcontroller.history import has_ended
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.jobcontroller.reconcile import reconcile
 from volcanopy.kube import machine
@@ -33,6 +35,7 @@ from volcanopy.services.controllers.cron_jobs import CronController
 from volcanopy.services.controllers.effects import JobEffects, reference
 from volcanopy.services.controllers.flows import FlowController
 from volcanopy.services.controllers.job_cache import JobCache, uid_of
+from volcanopy.services.controllers.job_history import JobHistoryWriter
 from volcanopy.services.controllers.pod_groups import GroupController
 from volcanopy.services.controllers.queues import QueueController
 from volcanopy.services.controllers.reconcile_metrics import jobs_by_phase
@@ -97,7 +100,8 @@ class JobController(Worker):
         self.reconciles = 0
         self.cache = JobCache(self.wake)
         registry.JOBS.follow(self.cache, jobs_by_phase)
-        self._effects = JobEffects(client, self.cache, recorder, now, settings.pods_at_once)
+        self.history = JobHistoryWriter(client, now)
+        self._effects = JobEffects(client, self.cache, recorder, now, settings.pods_at_once, self.history)
 
     def wake(self, key: str, burst: bool = False) -> None:
         """Reconcile a job; a little later if more changes are likely to follow."""
@@ -113,8 +117,21 @@ class JobController(Worker):
         """Take a job or a Command."""
         if manifest.get("kind") == COMMANDS.kind:
             self.cache.command_event(event, manifest)
-        else:
-            self.cache.job_event(event, manifest)
+            return
+        if event == "DELETED":
+            self._record_deleted(manifest)
+        self.cache.job_event(event, manifest)
+
+    def _record_deleted(self, manifest: Json) -> None:
+        try:
+            job = BatchJob.read(manifest)
+        except InvalidObjectError:
+            return
+        observed, now = self.cache.remains(manifest), self.now()
+        if not has_ended(job):
+            status = accounted(job, job.status, observed.members(job), None, observed.disruptions, now)
+            job = job.model_copy(update={"status": status})
+        self.history.deleted(job)
 
     def exists(self, key: str) -> bool:
         """Whether there is a job of this key."""
@@ -301,6 +318,8 @@ async def _serve(
     for name, following in users.following():
         supervisor.add(f"watch {name}", following)
     await users.listed()
+    await controller.history.start()
+    supervisor.add("job history", partial(controller.history.run, lambda: list(controller.cache.jobs.values())))
     for worker, count in (
         (controller, settings.workers),
         *((other, settings.workers_for_others) for other in (*others, loose)),

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from volcanopy.api import names
+from volcanopy.api.batch import BatchJob
 from volcanopy.api.core import Pod, PodGroup
 from volcanopy.jobcontroller import plan as effects
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
@@ -34,6 +35,7 @@ from volcanopy.kube.client.raw_kinds import (
     VOLUME_CLAIMS,
 )
 from volcanopy.services.controllers.job_cache import JobCache, key_of, uid_of
+from volcanopy.services.controllers.job_history import JobHistoryWriter, is_final
 from volcanopy.services.controllers.owned_objects import OutdatedError, all_of, create_owned, delete_same, is_controlled
 from volcanopy.services.controllers.reconcile_metrics import phase_changed, pod_made
 
@@ -55,7 +57,9 @@ class JobEffects:
         recorder: EventRecorder,
         now: Callable[[], datetime],
         pods_at_once: int = 48,
+        history: JobHistoryWriter | None = None,
     ) -> None:
+        self._history = history
         self._client, self._cache, self._recorder, self._now = client, cache, recorder, now
         self._slots = asyncio.Semaphore(pods_at_once)
 
@@ -80,6 +84,8 @@ class JobEffects:
 
     async def _update_status(self, job: Json, effect: effects.UpdateStatus) -> Json:
         meta = job["metadata"]
+        if self._history is not None and is_final(effect.status) and not is_final(job.get("status") or {}):
+            await self._history.ended(BatchJob.read({**job, "status": effect.status}))
         try:
             written = await self._client.update_status(
                 JOBS, meta["namespace"], meta["name"], {**job, "status": effect.status}

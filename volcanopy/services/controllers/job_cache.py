@@ -12,7 +12,7 @@ import msgspec
 from volcanopy.api.core import Meta, Pod, PodGroup, PriorityClass
 from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import InvalidObjectError
-from volcanopy.jobcontroller.observed import Observed
+from volcanopy.jobcontroller.observed import Disruption, Observed, disruption
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
 from volcanopy.kube.cache.watch import Change, ChangeType
@@ -20,6 +20,8 @@ from volcanopy.kube.client.kinds import Json
 
 Wake = Callable[[str, bool], None]
 """Called with the key of a job (``namespace/name``) to reconcile, and whether more changes are likely to follow."""
+_DISRUPTIONS = 32
+"""The evictions of a job that are remembered."""
 
 
 class JobCache:
@@ -37,6 +39,8 @@ class JobCache:
         self._pods: dict[str, dict[str, Pod]] = {}
         self._groups: dict[str, PodGroup] = {}
         self._commands: dict[str, dict[str, Command]] = {}
+        self._disruptions: dict[str, dict[tuple[datetime, str], set[str]]] = {}
+        """By uid of the job: the uids of the pods of each eviction."""
 
     def observed(self, key: str) -> Observed:
         """Return the objects of a job."""
@@ -48,7 +52,17 @@ class JobCache:
             priorities=self.priorities,
             applied=self.applied.get(uid, {}),
             trouble=self.errors.get(uid, ""),
+            disruptions=self._disruptions_of(uid),
         )
+
+    def remains(self, job: Json) -> Observed:
+        """Return what is known of the pods of a deleted job."""
+        uid = uid_of(job)
+        return Observed(pods=self.pods_of(uid), disruptions=self._disruptions_of(uid))
+
+    def _disruptions_of(self, owner: str) -> tuple[Disruption, ...]:
+        known = self._disruptions.get(owner, {})
+        return tuple(Disruption(time, by, len(pods)) for (time, by), pods in known.items())
 
     def pods_of(self, owner: str) -> tuple[Pod, ...]:
         """Return the pods of a job, by the job's uid."""
@@ -70,6 +84,8 @@ class JobCache:
                 self.drop(key)
             self.jobs[key] = job
             self._keys[uid_of(job)] = key
+            for pod in self.pods_of(uid_of(job)):
+                self._note_disruption(uid_of(job), pod)
         elif self.writes.event(uid_of(job), version(job), version(known)):
             self.jobs[key] = job
         else:
@@ -93,6 +109,7 @@ class JobCache:
             self._keys.pop(uid_of(job), None)
             self.applied.pop(uid_of(job), None)
             self.errors.pop(uid_of(job), None)
+            self._disruptions.pop(uid_of(job), None)
 
     def command_event(self, event: str | None, manifest: Json) -> None:
         """Take a Command that was listed, added, changed or deleted."""
@@ -129,6 +146,7 @@ class JobCache:
             owner = pod.metadata.controller
             if owner is None or owner.kind != "BatchJob":
                 continue
+            self._note_disruption(owner.uid, pod)
             identity = (owner.uid, pod.metadata.name, pod.metadata.uid)
             if change.type is ChangeType.DELETED:
                 self.writes.deleted(identity)
@@ -137,6 +155,15 @@ class JobCache:
                 self._pods.setdefault(owner.uid, {})[pod.metadata.name] = pod
             if key := self._keys.get(owner.uid):
                 self._wake(key, True)
+
+    def _note_disruption(self, owner: str, pod: Pod) -> None:
+        eviction = disruption(pod) if owner in self._keys else None
+        if eviction is None:
+            return
+        known = self._disruptions.setdefault(owner, {})
+        known.setdefault(eviction, set()).add(pod.metadata.uid)
+        if len(known) > _DISRUPTIONS:
+            del known[min(known)]
 
     def pod_group_changes(self, changes: Sequence[Change[PodGroup]]) -> None:
         """Take changes of PodGroups."""
