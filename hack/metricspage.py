@@ -45,7 +45,7 @@ _GROUPS = (
         "API server requests, watches, events, parts of the process",
         ("api_", "watch_", "cache_", "events_", "writes_", "leader", "part_"),
     ),
-    ("Controllers", ("controller_", "workqueue_", "job_", "jobflow_")),
+    ("Controllers", ("controller_", "workqueue_", "job_", "jobflow_", "run_time_")),
     ("Admission", ("admission_",)),
 )
 

@@ -94,6 +94,14 @@ SLA_WAITING_TIME = "volcanopy.io/sla-waiting-time"
 OWN_PREFIX = "volcanopy.io/"
 """Prefix of the keys of volcanopy's annotations."""
 
+# On PodGroups: expected run times of their jobs, as durations; the job controller sets them for jobs.
+WALLTIME = "volcanopy.io/walltime"
+"""The longest that the job runs."""
+RUNNING_ESTIMATE = "volcanopy.io/running-estimate"
+"""How long the user expects the job to run."""
+LEARNT_ESTIMATE = "volcanopy.io/learnt-estimate"
+"""How long earlier jobs of the same name ran."""
+
 # On queues.
 HIERARCHY = "volcanopy.io/hierarchy"
 """Path of the queue in the hierarchy of hierarchical fairness, such as root/a/b."""

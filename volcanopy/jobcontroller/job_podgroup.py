@@ -5,6 +5,7 @@ would wait for pods that are not made before others run.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 
 import msgspec
 
@@ -12,18 +13,24 @@ from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobStatus, TaskSpec
 from volcanopy.api.builtin.pod_requests import pod_limits, pod_requests, resources_of_json
 from volcanopy.api.core import PodGroup
-from volcanopy.api.model import Json
+from volcanopy.api.model import Json, format_duration, parse_duration
 from volcanopy.api.quantity import INT64_MAX, amount, text
 from volcanopy.api.scheduling import NetworkTopology
 from volcanopy.jobcontroller.naming import inherited_annotations, owner_reference, pod_group_name
 
 Amounts = dict[str, int]
 
+RUN_TIMES = (names.WALLTIME, names.RUNNING_ESTIMATE, names.LEARNT_ESTIMATE)
+"""The annotations with expected run times."""
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
 def pod_group(
-    job: BatchJob, status: BatchJobStatus, started: Sequence[TaskSpec], priorities: Mapping[str, int]
+    job: BatchJob,
+    status: BatchJobStatus,
+    started: Sequence[TaskSpec],
+    priorities: Mapping[str, int],
+    learnt: timedelta | None = None,
 ) -> Json:
     """The manifest of the job's PodGroup, of the job's present version. ``started`` are the tasks that may start."""
     return {
@@ -33,7 +40,11 @@ def pod_group(
             "name": pod_group_name(job),
             "namespace": job.metadata.namespace,
             "labels": {names.JOB_NAME: job.metadata.name} | (job.metadata.labels or {}),
-            "annotations": inherited_annotations(job.metadata) | {names.JOB_VERSION: str(status.version)},
+            "annotations": {
+                key: value for key, value in inherited_annotations(job.metadata).items() if key not in RUN_TIMES
+            }
+            | run_times(job, learnt)
+            | {names.JOB_VERSION: str(status.version)},
             "ownerReferences": [owner_reference(job)],
         },
         "spec": pod_group_spec(job, started, priorities),
@@ -57,6 +68,35 @@ def pod_group_spec(job: BatchJob, started: Sequence[TaskSpec], priorities: Mappi
     if groups := [_sub_group(task) for task in job.spec.tasks if task.partition_policy]:
         spec["subGroupPolicy"] = groups
     return spec
+
+
+def run_times(job: BatchJob, learnt: timedelta | None) -> dict[str, str]:
+    """The annotations with the expected run times of the job; ``learnt`` from jobs of the same name."""
+    seconds = job.spec.active_deadline_seconds
+    walltime = timedelta(seconds=seconds) if seconds is not None else None
+    given = zip(RUN_TIMES, (walltime, job.spec.running_estimate, learnt), strict=True)
+    return {key: format_duration(time) for key, time in given if time}
+
+
+def run_time_changes(job: BatchJob, learnt: timedelta | None, existing: PodGroup) -> Json:
+    """The merge patch of these annotations; empty if none changed, a learnt one by a fifth or less."""
+    new = run_times(job, learnt)
+    old = {key: value for key, value in existing.metadata.annotations.items() if key in RUN_TIMES}
+    before = old.get(names.LEARNT_ESTIMATE)
+    if learnt is None or (before is not None and _is_close(before, learnt)):
+        new.pop(names.LEARNT_ESTIMATE, None)
+        new |= {names.LEARNT_ESTIMATE: before} if before is not None else {}
+    if new == old:
+        return {}
+    return {"metadata": {"annotations": dict.fromkeys(sorted(old.keys() - new.keys())) | new}}
+
+
+def _is_close(text: str, time: timedelta) -> bool:
+    try:
+        known = parse_duration(text)
+    except ValueError:
+        return False
+    return isinstance(known, timedelta) and abs(known - time) <= known / 5
 
 
 def _topology(topology: NetworkTopology) -> Json:

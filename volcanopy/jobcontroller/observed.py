@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, Restart
@@ -113,6 +113,8 @@ class Observed:
     trouble: str = ""
     disruptions: tuple[Disruption, ...] = ()
     """The evictions of its pods, also of pods that are gone."""
+    learnt: timedelta | None = None
+    """The run time learnt from earlier jobs of the same name."""
 
     def members(self, job: BatchJob) -> tuple[Member, ...]:
         """The pods that the job controls, by task and index."""

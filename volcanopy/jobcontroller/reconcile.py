@@ -21,7 +21,7 @@ from volcanopy.api.model import format_time
 from volcanopy.jobcontroller import deadline
 from volcanopy.jobcontroller.accounting import accounted
 from volcanopy.jobcontroller.decision import Decision
-from volcanopy.jobcontroller.job_podgroup import changes, pod_group, pod_group_spec
+from volcanopy.jobcontroller.job_podgroup import changes, pod_group, pod_group_spec, run_time_changes
 from volcanopy.jobcontroller.naming import pod_group_name
 from volcanopy.jobcontroller.observed import Member, Observed, oldest_first, pod_group_version
 from volcanopy.jobcontroller.phases import FINISHED, LIVE, STOPPED
@@ -243,14 +243,16 @@ def _missing_objects(
     existing = observed.pod_group
     if existing is None:
         if not pausing:
-            yield CreatePodGroup(pod_group(job, status, started, observed.priorities))
+            yield CreatePodGroup(pod_group(job, status, started, observed.priorities, observed.learnt))
         return
     group = _current(existing, status)
     if group is None:
         if existing.metadata.deletion_timestamp is None:
             yield DeletePodGroup(existing.metadata.name, existing.metadata.uid)
         return
-    if patch := changes(pod_group_spec(job, started, observed.priorities), group):
+    patch = changes(pod_group_spec(job, started, observed.priorities), group)
+    patch |= run_time_changes(job, observed.learnt, group)
+    if patch:
         yield UpdatePodGroup(pod_group_name(job), patch)
     if group.status.phase in ADMITTED and not pausing:
         taken = {pod.metadata.name for pod in observed.pods}

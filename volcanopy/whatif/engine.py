@@ -13,13 +13,13 @@ from datetime import UTC, datetime, timedelta
 from msgspec.structs import replace
 
 from volcanopy.api import core
-from volcanopy.api.model import parse_duration
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS
 from volcanopy.jobcontroller.plugins.registry import Registry as JobRegistry
 from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan
+from volcanopy.scheduler.model.run_times import Basis, RunTime, run_time
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import JobControllers, is_replaced
 from volcanopy.whatif.simulation import Simulation
@@ -183,9 +183,9 @@ class _Running:
         cluster = self.engine.cluster
         for pod in cluster.of_kind("Pod").values():
             if pod.spec.node_name and pod.status.phase == "Running":
-                end = expected_end(cluster, pod, self.now)
+                end = expected_end(cluster, pod, self.engine.now)
                 if end is not None:
-                    ends.setdefault(max(end, self.now), []).append(pod)
+                    ends.setdefault(max(end[0], self.now), []).append(pod)
         if not ends or self.until is None or min(ends) > self.until:
             return False
         self.now = self.simulation.now = self.controllers.now = min(ends)
@@ -196,23 +196,20 @@ class _Running:
         return True
 
 
-def expected_end(cluster: Cluster, pod: core.Pod, now: datetime) -> datetime | None:
-    """Return when a running pod ends: by its deadline, its annotation or the estimate of its job; None if unknown."""
-    seconds = pod_fields.runtime(pod)
-    owner = pod.metadata.controller
-    if not seconds and owner is not None and owner.kind == "BatchJob":
-        job = cluster.objects.get(("BatchJob", f"{pod.metadata.namespace}/{owner.name}"))
-        estimate = (job or {}).get("spec", {}).get("runningEstimate")
-        if isinstance(estimate, str):
-            try:
-                parsed = parse_duration(estimate)
-            except ValueError:
-                parsed = None
-            seconds = parsed.total_seconds() if isinstance(parsed, timedelta) else 0
-    if not seconds:
-        return None
-    begin = pod.status.start_time or now
-    return (begin if begin.tzinfo else begin.replace(tzinfo=UTC)) + timedelta(seconds=seconds)
+def expected_end(cluster: Cluster, pod: core.Pod, begin: datetime) -> tuple[datetime, Basis] | None:
+    """Return when a running pod ends, and what that follows from; None if nothing is known.
+
+    Its own limit, the walltime of its job and the estimate of its job count: the first of them. ``begin`` is the time at which
+    the question began: the estimate of a job that is overdue by then is extended.
+    """
+    started = pod.status.start_time or begin
+    started = started if started.tzinfo else started.replace(tzinfo=UTC)
+    limit, group = pod_fields.runtime(pod), cluster.group(pod_fields.job_key(pod))
+    times = run_time(group) if group is not None else RunTime()
+    known = times.expected((begin - started).total_seconds())
+    if limit and (known is None or limit <= known[0]):
+        known = limit, Basis.WALLTIME
+    return None if known is None else (started + timedelta(seconds=known[0]), known[1])
 
 
 def _is_starting(body: dict[str, object]) -> bool:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.scheduler.plugins.cluster_over_time import ClusterOverTime
 from tests.scheduler.plugins.scene import argument_error
+from volcanopy.api import names
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.scheduler.model.plan import Bind, Explain, Plan
@@ -305,3 +306,30 @@ def test_backfilled_pods_do_not_delay_the_job(
     again = explanation(decide("\n".join(after), configured()), "big").numbers
     if expected is not None:
         assert again["expected"] == expected
+
+
+def test_the_walltime_of_a_job_counts_like_the_limits_of_its_pods() -> None:
+    walltime = f"note.{names.WALLTIME}"
+    assert bound(decide(f"{HALF}job small {walltime}=29m: 1 x cpu=2", configured())) == {"small-0": "n2"}
+    assert bound(decide(f"{HALF}job small {walltime}=31m: 1 x cpu=2", configured())) == {}
+    assert bound(decide(f"{HALF}job small {walltime}=29m: 1 x cpu=2 {LIMITED}=31m", configured())) == {"small-0": "n2"}
+    running = HALF.replace(f"job run: 1 x cpu=4 on=n1 {LIMITED}=30m", f"job run {walltime}=30m: 1 x cpu=4 on=n1")
+    assert running != HALF
+    assert explanation(decide(running, configured()), "big").numbers["expected"] == "2030-01-02T00:30:00Z"
+
+
+def test_an_estimate_chooses_nodes_and_lets_nothing_use_them() -> None:
+    estimate = f"note.{names.RUNNING_ESTIMATE}"
+    assert bound(decide(f"{HALF}job small {estimate}=1m: 1 x cpu=2", configured())) == {}
+    world = f"""
+    node n1 cpu=4
+    node n2 cpu=4
+    node n3 cpu=4
+    job a {estimate}=50m: 1 x cpu=4 on=n1
+    job b {estimate}=10m: 1 x cpu=4 on=n2
+    job c {estimate}=20m: 1 x cpu=4 on=n3
+    job big: 2 x cpu=4
+    """
+    numbers = explanation(decide(world, configured()), "big").numbers
+    assert numbers["reserved"] == "n2, n3"
+    assert "expected" not in numbers

@@ -133,7 +133,7 @@ async def history(
     since: Since = "",
     output: Report = ReportFormat.table,
 ) -> None:
-    """Print the course and the use of resources of jobs, also of deleted ones.
+    """Print what jobs did and used, also deleted ones.
 
     With a name, every job that had this name: when it was queued, admitted, placed, evicted and by what, and finished.
     """

@@ -234,6 +234,13 @@ JOBS_COMPLETED = _ALL.counter_gauge(
 JOBS_FAILED = _ALL.counter_gauge(
     "job_failed_phase_count", "Number of BatchJobs that reached the phase Failed", "queue_name"
 )
+ESTIMATE_ERROR = _ALL.histogram(
+    "run_time_estimate_error_ratio",
+    "Difference between the estimated and the actual run time of a finished job, relative to the actual one, by basis: "
+    "estimate (runningEstimate) or learnt",
+    exponential_buckets(0.01, 200, 14),
+    "basis",
+)
 HISTORY_FAILURES = _ALL.counter("job_history_failures_total", "Number of writes of the job history that failed")
 FLOWS_SUCCEEDED = _ALL.counter_gauge(
     "jobflow_succeed_phase_count", "Number of JobFlows that reached the phase Succeed", "jobflow_namespace"

@@ -19,7 +19,7 @@ from volcanopy.scheduler.cache.claim_cache import CLAIM_KINDS, ClaimCache, Claim
 from volcanopy.scheduler.cache.row_table import RowSet, RowTable
 from volcanopy.scheduler.cache.shapes import Shapes
 from volcanopy.scheduler.cache.totals import count
-from volcanopy.scheduler.model import claim_tables, pod_fields
+from volcanopy.scheduler.model import claim_tables, pod_fields, run_times
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
 from volcanopy.scheduler.model.queue_limits import Submitters
 from volcanopy.scheduler.model.resources import Axis
@@ -354,6 +354,9 @@ class State:
         columns["submitter"][row] = self.submitters.number(group.metadata.annotations)
         columns["preemptable"][row] = pod_fields.flag(group.metadata, "volcanopy.io/preemptable", absent=False)
         columns["priority"][row] = self._job_priority(group)
+        run_time = run_times.run_time(group)
+        columns["walltime"][row], columns["estimate"][row] = run_time.walltime, run_time.estimate
+        columns["learnt"][row] = run_time.learnt
         columns["unschedulable"][row] = pod_fields.condition(group, "Unschedulable") is not None
         status = group.status
         self.jobs.counts["reported"][:, row] = (status.running, status.succeeded, status.failed)

@@ -68,6 +68,9 @@ JOB_COLUMNS: dict[str, tuple[Any, Any]] = {
     "preemptable": (np.bool_, False),
     "unschedulable": (np.bool_, False),
     "structured": (np.bool_, False),
+    "walltime": (np.float64, 0.0),
+    "estimate": (np.float64, 0.0),
+    "learnt": (np.bool_, False),
     "submitter": (np.int32, 0),
     "roles": (object, None),
 }

@@ -195,6 +195,12 @@ class JobTable:
     """(J,): whether the pod group has the condition Unschedulable."""
     structured: Mask
     """(J,): whether the pod group has a network topology, or divides into sub-groups."""
+    walltime: NDArray[np.float64]
+    """(J,): the longest that the job runs, in seconds; 0 if not limited."""
+    estimate: NDArray[np.float64]
+    """(J,): how long the job is expected to run, in seconds; 0 if not known."""
+    learnt: Mask
+    """(J,): whether the estimate was learnt from other jobs."""
     submitter: Index
     """(J,): the number of the job's submitter."""
     submitters: tuple[Submitter, ...]

@@ -18,6 +18,7 @@ from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of, short
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.run_times import likely, shortest
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, READY, Status
 from volcanopy.scheduler.placement.reservation_planner import Hold, Leaving, Part, hold
@@ -46,7 +47,7 @@ class ReservationArguments(Arguments):
     )
     heads: int = Field(1, ge=1, description="The number of jobs of a queue with reservations.")
     assumed: str = Field(
-        "1h", alias="assumedRuntime", description="The assumed run time of pods that declare none; to choose nodes."
+        "1h", alias="assumedRuntime", description="The run time of pods without a limit or estimate; to choose nodes."
     )
 
     @field_validator("queues", mode="before")
@@ -88,9 +89,9 @@ class _Reserved:
 class Reservation(Plugin[ReservationArguments]):
     """Reserve resources for the first waiting jobs of a queue; pods that end in time or can be preempted may use them.
 
-    There is no state: each session finds the same jobs and nodes again. The end of a pod follows from its
-    ``spec.activeDeadlineSeconds`` or its annotation ``volcanopy.io/max-runtime``. Pods without one may not use reserved
-    nodes, unless ``preempt`` could evict them.
+    There is no state: each session finds the same jobs and nodes again. The end of a pod follows from
+    ``activeDeadlineSeconds`` of its job or its own, or its annotation ``volcanopy.io/max-runtime``. Pods without one may not
+    use reserved nodes, unless ``preempt`` could evict them. Estimates only help to choose nodes.
     """
 
     name: ClassVar[str] = "reservation"
@@ -245,7 +246,7 @@ class Reservation(Plugin[ReservationArguments]):
         own = job.queue.row == reserved.job.queue.row
         if own and job.priority > reserved.job.priority:
             return False
-        runtime = float(self.cluster.snapshot.tasks.runtime[task.row])
+        runtime = float(self._limits(np.array([task.row]))[0])
         if reserved.fits:
             return True
         if runtime and self._now + runtime <= reserved.until:
@@ -409,12 +410,16 @@ class Reservation(Plugin[ReservationArguments]):
         table = self.cluster.snapshot.tasks
         rows = np.flatnonzero(HOLDING[table.status] & (table.job != NONE) & (table.node != NONE))
         started = np.where(table.started[rows] > 0, table.started[rows], self._now)
-        runtime, age = table.runtime[rows], np.maximum(self._now - started, 0.0)
+        runtime, age = self._limits(rows), np.maximum(self._now - started, 0.0)
         known = (runtime > 0) & (age < runtime)
         assumed = (pod_fields.duration(self.args.assumed) or timedelta(0)).total_seconds()
-        # A pod that ran longer than assumed is assumed to run as long again.
-        guess = np.where(age < assumed, started + assumed, self._now + np.maximum(age, 1.0))
+        guess = started + likely(self.cluster.snapshot.jobs.estimate[table.job[rows]], assumed, age)
         return rows, np.where(known, started + runtime, guess), known
+
+    def _limits(self, rows: Rows) -> Floats:
+        """(M,): the longest that tasks of jobs run, by their own limit and the walltime of the job; 0 without."""
+        table = self.cluster.snapshot.tasks
+        return shortest(table.runtime[rows], self.cluster.snapshot.jobs.walltime[table.job[rows]])
 
     def _leaving(self, reserved: _Reserved, queues: frozenset[int] | None = None) -> Leaving:
         """Return the running tasks of other jobs with their ends; those that the job can preempt end now."""

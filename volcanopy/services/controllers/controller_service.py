@@ -6,7 +6,7 @@ and bursts of changes, are merged into the next one.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -32,17 +32,18 @@ from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS
 from volcanopy.kube.metrics import registry
 from volcanopy.services.controllers.controller import Controller
 from volcanopy.services.controllers.cron_jobs import CronController
-from volcanopy.services.controllers.effects import JobEffects, reference
+from volcanopy.services.controllers.effects import Ending, JobEffects, reference
 from volcanopy.services.controllers.flows import FlowController
 from volcanopy.services.controllers.job_cache import JobCache, uid_of
 from volcanopy.services.controllers.job_history import JobHistoryWriter
 from volcanopy.services.controllers.pod_groups import GroupController
 from volcanopy.services.controllers.queues import QueueController
 from volcanopy.services.controllers.reconcile_metrics import jobs_by_phase
+from volcanopy.services.controllers.run_times import RunTimes
 from volcanopy.services.controllers.user_kinds import UserKinds, wait_for_kinds
 from volcanopy.services.controllers.worker import Worker
 from volcanopy.services.controllers.workqueue import WorkQueue
-from volcanopy.services.process.election import Candidate, candidacy
+from volcanopy.services.process.election import Candidate, candidacy, home
 from volcanopy.services.process.entry_points import job_registry
 from volcanopy.services.process.health import Health, stale_watches, unsynced
 from volcanopy.services.process.settings import Election
@@ -92,7 +93,9 @@ class JobController(Worker):
         settings: JobControllerSettings,
         now: Callable[[], datetime] = machine.utc_now,
         plugins: Registry = JOB_PLUGINS,
+        home: str = "kube-system",
     ) -> None:
+        """``home``: the namespace of the ConfigMap with learnt run times."""
         super().__init__(client, recorder, now)
         self._settings, self._plugins = settings, plugins
         self._last: dict[str, tuple[float, float]] = {}
@@ -101,7 +104,9 @@ class JobController(Worker):
         self.cache = JobCache(self.wake)
         registry.JOBS.follow(self.cache, jobs_by_phase)
         self.history = JobHistoryWriter(client, now)
-        self._effects = JobEffects(client, self.cache, recorder, now, settings.pods_at_once, self.history)
+        self.run_times = RunTimes(client, home)
+        ending = Ending(self.history, self.run_times)
+        self._effects = JobEffects(client, self.cache, recorder, now, settings.pods_at_once, ending)
 
     def wake(self, key: str, burst: bool = False) -> None:
         """Reconcile a job; a little later if more changes are likely to follow."""
@@ -156,7 +161,8 @@ class JobController(Worker):
             return None
         self.reconciles += 1
         started = asyncio.get_running_loop().time()
-        plan = reconcile(job, self.cache.observed(key), self.now(), self._plugins)
+        observed = replace(self.cache.observed(key), learnt=self.run_times.estimate(manifest))
+        plan = reconcile(job, observed, self.now(), self._plugins)
         self._last[key] = (started, asyncio.get_running_loop().time() - started)
         await self._effects.carry_out(manifest, plan)
         return plan.again
@@ -193,7 +199,8 @@ async def run(
         Client(connection, fence=candidate.may_act) as client,
         EventRecorder(client, "volcanopy-controller") as recorder,
     ):
-        controller = JobController(client, recorder, settings, plugins=plugins)
+        namespace = (settings.election.namespace if settings.election else "") or home(connection)
+        controller = JobController(client, recorder, settings, plugins=plugins, home=namespace)
         cache = controller.cache
         loose = GroupController(client, recorder, settings.scheduler_name, at_once=settings.pods_at_once)
         queues = QueueController(client, recorder, loose.queue_opened)
@@ -319,7 +326,13 @@ async def _serve(
         supervisor.add(f"watch {name}", following)
     await users.listed()
     await controller.history.start()
-    supervisor.add("job history", partial(controller.history.run, lambda: list(controller.cache.jobs.values())))
+    await controller.run_times.load()
+
+    def jobs() -> list[Json]:
+        return list(controller.cache.jobs.values())
+
+    supervisor.add("job history", partial(controller.history.run, jobs))
+    supervisor.add("learnt run times", partial(controller.run_times.run, jobs, controller.wake))
     for worker, count in (
         (controller, settings.workers),
         *((other, settings.workers_for_others) for other in (*others, loose)),

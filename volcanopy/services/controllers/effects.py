@@ -7,6 +7,7 @@ import asyncio
 import base64
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import groupby
@@ -38,6 +39,7 @@ from volcanopy.services.controllers.job_cache import JobCache, key_of, uid_of
 from volcanopy.services.controllers.job_history import JobHistoryWriter, is_final
 from volcanopy.services.controllers.owned_objects import OutdatedError, all_of, create_owned, delete_same, is_controlled
 from volcanopy.services.controllers.reconcile_metrics import phase_changed, pod_made
+from volcanopy.services.controllers.run_times import RunTimes
 
 log = structlog.get_logger(__name__)
 _decisions = logging.getLogger(__name__)
@@ -45,6 +47,14 @@ _decisions = logging.getLogger(__name__)
 ObjectT = TypeVar("ObjectT", Pod, PodGroup)
 
 _OBJECTS = {kind.kind: kind for kind in (CONFIG_MAPS, SECRETS, SERVICES, VOLUME_CLAIMS, NETWORK_POLICIES)}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What is done with a job that ends: it is recorded before, and its run time is learnt after."""
+
+    history: JobHistoryWriter
+    run_times: RunTimes
 
 
 class JobEffects:
@@ -57,9 +67,9 @@ class JobEffects:
         recorder: EventRecorder,
         now: Callable[[], datetime],
         pods_at_once: int = 48,
-        history: JobHistoryWriter | None = None,
+        ending: Ending | None = None,
     ) -> None:
-        self._history = history
+        self._ending = ending
         self._client, self._cache, self._recorder, self._now = client, cache, recorder, now
         self._slots = asyncio.Semaphore(pods_at_once)
 
@@ -84,8 +94,10 @@ class JobEffects:
 
     async def _update_status(self, job: Json, effect: effects.UpdateStatus) -> Json:
         meta = job["metadata"]
-        if self._history is not None and is_final(effect.status) and not is_final(job.get("status") or {}):
-            await self._history.ended(BatchJob.read({**job, "status": effect.status}))
+        ended = None
+        if self._ending is not None and is_final(effect.status) and not is_final(job.get("status") or {}):
+            ended = BatchJob.read({**job, "status": effect.status})
+            await self._ending.history.ended(ended)
         try:
             written = await self._client.update_status(
                 JOBS, meta["namespace"], meta["name"], {**job, "status": effect.status}
@@ -101,6 +113,8 @@ class JobEffects:
             raise OutdatedError from conflict
         self._cache.written(written)
         phase_changed(job, written)
+        if ended is not None and self._ending is not None:
+            self._ending.run_times.learn(ended)
         return written
 
     async def _apply(self, job: Json, effect: effects.Effect) -> None:
