@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
@@ -119,6 +120,32 @@ async def test_a_server_reloads_its_certificate_while_serving() -> None:
     await ring.renew()
     assert await shown() != first
     server.close()
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [(ssl.TLSVersion.TLSv1_1, False), (ssl.TLSVersion.TLSv1_2, True), (ssl.TLSVersion.TLSv1_3, True)],
+)
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated")
+async def test_a_server_speaks_tls_1_2_and_later(version: ssl.TLSVersion, expected: bool) -> None:
+    ring = Keyring(HOSTS, lambda: datetime.now(UTC))
+    await ring.renew()
+
+    async def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    client = ssl.create_default_context(cadata=(ring.trusted or b"").decode())
+    client.set_ciphers("ALL:@SECLEVEL=0")  # or OpenSSL does not even offer the old version
+    client.minimum_version = client.maximum_version = version
+    async with await asyncio.start_server(close, "127.0.0.1", 0, ssl=ring.context) as server:
+        port = server.sockets[0].getsockname()[1]
+        connection = asyncio.open_connection("127.0.0.1", port, ssl=client, server_hostname="localhost")
+        if not expected:
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                await connection
+            return
+        _, writer = await connection
+        writer.close()
 
 
 async def test_an_external_certificate_is_awaited_and_watched() -> None:

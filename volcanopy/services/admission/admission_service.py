@@ -38,6 +38,7 @@ from volcanopy.services.admission.pod_dry_run import PodDryRuns, pod_maker
 from volcanopy.services.admission.policy_file import PolicyFile
 from volcanopy.services.admission.queue_edits import QueueEdits
 from volcanopy.services.admission.review_metrics import ReviewHandler, measured
+from volcanopy.services.admission.review_paths import ReviewPaths
 from volcanopy.services.admission.webhook_configuration import (
     CONFIGURATION,
     MUTATING,
@@ -97,13 +98,29 @@ class AdmissionSettings:
         return self.service.partition("/")[0] or self.namespace
 
 
-def application(mutating: ReviewHandler, validating: ReviewHandler, health: Health | None = None) -> web.Application:
-    """Return the application with ``/mutate``, ``/validate``, and the paths of ``health``."""
+def application(
+    mutating: ReviewHandler, validating: ReviewHandler, paths: ReviewPaths | None = None
+) -> web.Application:
+    """Return the application with ``/mutate`` and ``/validate``, followed by the secret part where there are ``paths``.
+
+    Health and metrics have a listener of their own.
+    """
     app = web.Application(client_max_size=LARGEST_BODY, middlewares=[_as_json])
-    app.router.add_post("/mutate", partial(_answer, measured("mutate", mutating)))
-    app.router.add_post("/validate", partial(_answer, measured("validate", validating)))
-    app.add_routes((health or Health()).routes())
+    for name, handler in (("mutate", mutating), ("validate", validating)):
+        answer = partial(_answer, measured(name, handler))
+        path = f"/{name}" if paths is None else f"/{name}/{{part}}"
+        app.router.add_post(path, answer if paths is None else partial(_recognized, paths, answer))
     return app
+
+
+async def _recognized(
+    paths: ReviewPaths, answer: Callable[[web.Request], Awaitable[web.Response]], request: web.Request
+) -> web.Response:
+    if not await paths.accepts(request.match_info["part"]):
+        raise web.HTTPForbidden(
+            text="not a request of the API server: the path is not that of the webhook configuration"
+        )
+    return await answer(request)
 
 
 @web.middleware
@@ -230,18 +247,21 @@ async def run(
         health = health or Health()
         health.live["watches"] = stale_watches(lambda: cluster.watches, settings.stale_watch_after)
         health.ready["cluster"] = lambda: "" if is_ready.is_set() else "caches not synced"
-        app = application(answers.mutating, answers.validating, health)
+        paths = ReviewPaths(keyring.shared_key, keyring.renew) if settings.register else None
+        app = application(answers.mutating, answers.validating, paths)
         async with _serving(app, settings, keyring) as address, asyncio.TaskGroup() as tasks:
             supervisor = Supervisor()
             health.live["parts"] = supervisor.problem
             cluster.watch(supervisor)
             supervising = tasks.create_task(supervisor.run())
             await cluster.complete()
-            await _publish(client, settings, keyring, policy.current, address)
+            part = paths.current if paths is not None else str
+            publish = partial(_publish, client, settings, keyring, policy, address, part)
+            await publish()
             log.info("admission webhook serving", address=address)
             _freeze_garbage_collector()
             is_ready.set()
-            supervisor.add("webhook configuration", lambda: _keep(client, settings, keyring, policy, address))
+            supervisor.add("webhook configuration", lambda: _keep(client, settings, keyring, policy, publish))
             await stop.wait()
             supervising.cancel()
         if settings.register and settings.unregister:
@@ -268,7 +288,12 @@ async def _keyring(client: Client, settings: AdmissionSettings) -> Keyring:
 
 
 async def _publish(
-    client: Client, settings: AdmissionSettings, keyring: Keyring, policy: AdmissionPolicy, address: str
+    client: Client,
+    settings: AdmissionSettings,
+    keyring: Keyring,
+    policy: PolicyFile,
+    address: str,
+    part: Callable[[], str],
 ) -> None:
     if not settings.register:
         return
@@ -278,13 +303,18 @@ async def _publish(
         authority=keyring.trusted,
         inject_from=f"{settings.home}/{cert_manager.NAME}",
         fail_closed=settings.fail_closed,
-        policy=policy,
+        policy=policy.current,
+        path_part=part(),
     )
     await register(client, registration)
 
 
 async def _keep(
-    client: Client, settings: AdmissionSettings, keyring: Keyring, policy: PolicyFile, address: str
+    client: Client,
+    settings: AdmissionSettings,
+    keyring: Keyring,
+    policy: PolicyFile,
+    publish: Callable[[], Awaitable[None]],
 ) -> None:
     """Keep certificates, webhook configurations and the policy up to date, for ever."""
     while True:
@@ -293,7 +323,7 @@ async def _keep(
         try:
             bundle = await published(client) if settings.register else b""
             await keyring.renew(bundle)
-            await _publish(client, settings, keyring, policy.current, address)
+            await publish()
         except KubeError as fault:
             log.warning("certificates and webhook configurations not updated", error=str(fault))
 

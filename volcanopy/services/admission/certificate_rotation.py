@@ -128,6 +128,10 @@ class Keyring:
         """In PEM; None if cert-manager writes the caBundle."""
         return self.material[TRUSTED].encode()
 
+    def shared_key(self) -> str:
+        """Return a private key in PEM that all servers have: that of the authority or, with cert-manager, of the certificate."""
+        return self.material.get(AUTHORITY_KEY) or self.material[KEY]
+
     async def renew(self, published: bytes = b"") -> None:
         """Renew the certificate if due; the next connections use it."""
         await self._take(

@@ -37,6 +37,8 @@ class Registration:
     inject_from: str = ""
     fail_closed: bool = True
     policy: AdmissionPolicy = field(default_factory=AdmissionPolicy)
+    path_part: str = ""
+    """The secret part of the paths (:class:`ReviewPaths`); empty if the server expects none."""
 
     def configurations(self) -> tuple[tuple[Kind[Json], Json], ...]:
         """Return the webhook configurations."""
@@ -125,6 +127,7 @@ class Registration:
 
     def _client_config(self, path: str) -> Json:
         made: Json
+        path = f"{path}/{self.path_part}" if self.path_part else path
         if self.service:
             namespace, _, name = self.service.partition("/")
             made = {"service": {"namespace": namespace, "name": name, "path": path, "port": 443}}

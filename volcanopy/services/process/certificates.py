@@ -28,8 +28,9 @@ class ServerCertificate:
     ends: datetime
 
     def context(self) -> ssl.SSLContext:
-        """Return a TLS context for a server."""
+        """Return a TLS context for a server, of TLS 1.2 or later whatever the default of the system is."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.put_into(context)
         return context
 
