@@ -37,7 +37,14 @@ from volcanopy.kube.client.raw_kinds import (
 )
 from volcanopy.services.controllers.job_cache import JobCache, key_of, uid_of
 from volcanopy.services.controllers.job_history import JobHistoryWriter, is_final
-from volcanopy.services.controllers.owned_objects import OutdatedError, all_of, create_owned, delete_same, is_controlled
+from volcanopy.services.controllers.owned_objects import (
+    OutdatedError,
+    all_of,
+    create_owned,
+    delete_same,
+    existing_object,
+    is_controlled,
+)
 from volcanopy.services.controllers.reconcile_metrics import phase_changed, pod_made
 from volcanopy.services.controllers.run_times import RunTimes
 
@@ -177,10 +184,10 @@ class JobEffects:
     async def _delete_object(self, namespace: str, owner: str, effect: effects.DeleteObject) -> None:
         kind = _OBJECTS[effect.kind]
         try:
-            existing = await self._client.get(kind, namespace, effect.name)
+            existing = await existing_object(self._client, kind, namespace, effect.name)
         except NotFound:
             return
-        if is_controlled(existing, owner):
+        if existing is not None and is_controlled(existing, owner):
             await delete_same(self._client, kind, namespace, effect.name, uid_of(existing))
 
 

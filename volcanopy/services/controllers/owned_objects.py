@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import structlog
 
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
+from volcanopy.kube.client.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 
 log = structlog.get_logger(__name__)
@@ -34,10 +34,24 @@ async def create_owned(
     try:
         return await client.create(kind, namespace, manifest), True
     except AlreadyExists:
-        existing = await client.get(kind, namespace, name)
-        if not owned(existing):
+        existing = await existing_object(client, kind, namespace, name)
+        if existing is None or not owned(existing):
             raise NameTakenError(f"{kind.kind} {name} exists and does not belong to this {owner}: delete it") from None
         return existing, False
+
+
+async def existing_object(client: Client, kind: Kind[T], namespace: str, name: str) -> T | None:
+    """Return an object, None if it belongs to no job. Raises NotFound.
+
+    A Secret is read with a patch that changes nothing: the controllers may not read Secrets, and a policy of the chart lets
+    them patch those of jobs only.
+    """
+    if kind.kind != "Secret":
+        return await client.get(kind, namespace, name)
+    try:
+        return await client.patch(kind, namespace, name, {})
+    except Forbidden:
+        return None
 
 
 async def delete_same(client: Client, kind: Kind[Any], namespace: str, name: str, uid: str) -> None:
