@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from volcanopy.cli.errors import CommandError
+from volcanopy.local.apiserver.wire.yaml_budget import check_budget
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -90,7 +91,10 @@ def _documents(source: str, text: str) -> list[Any]:
                 return [json.loads(stripped)]
             except json.JSONDecodeError:
                 pass  # flow-style YAML begins with a brace too, and the YAML error is more precise
+        check_budget(text)
         return [document for document in yaml.load_all(text, Loader=_Loader) if document is not None]
+    except RecursionError:
+        raise CommandError(f"{source}: invalid JSON: too many levels of nesting") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f", line {min(mark.line + 1, max(len(text.splitlines()), 1))}"

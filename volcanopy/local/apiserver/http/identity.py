@@ -1,6 +1,8 @@
 """Who asks: bearer tokens, and the impersonation headers of administrators."""
 
+import ipaddress
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from volcanopy.local.apiserver.connections import Request
 from volcanopy.local.apiserver.context import ADMIN, User
@@ -19,6 +21,8 @@ class Identities:
 
     def user_of(self, request: Request) -> User:
         """The user that the request speaks for; 401 for an unknown token, or for none where one is required."""
+        if not self._required:
+            _check_site(request)
         given = request.header("authorization")
         user: User | None = ADMIN
         if given is not None:
@@ -32,6 +36,29 @@ class Identities:
             raise ApiError(401, "Unauthorized", "Unauthorized")
         name = request.header("impersonate-user")
         return user if name is None else _impersonated(request, name)
+
+
+def _check_site(request: Request) -> None:
+    """Reject what a browser sends for a page of another site; no token protects the server from it.
+
+    The host must be an address or localhost: a page whose own name has been resolved to this machine names itself.
+    """
+    host = request.header("host") or ""
+    name = urlsplit(f"//{host}").hostname or ""
+    if host and not _is_address(name) and name != "localhost" and not name.endswith(".localhost"):
+        raise ApiError(403, "Forbidden", f'host "{name}" is not an address or localhost: use the URL of the kubeconfig')
+    origin = request.header("origin")
+    foreign = request.header("sec-fetch-site") in {"cross-site", "same-site"}
+    if foreign or (origin is not None and urlsplit(origin).netloc != host):
+        raise ApiError(403, "Forbidden", "requests of other web sites are not answered")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _impersonated(request: Request, name: str) -> User:

@@ -12,6 +12,7 @@ from volcanopy.local.apiserver.schema.builtin_types import fits
 from volcanopy.local.apiserver.status_errors import ApiError, bad_request, unsupported_media
 from volcanopy.local.apiserver.store.object_store import Body
 from volcanopy.local.apiserver.wire.protobuf import decode as decode_protobuf
+from volcanopy.local.apiserver.wire.yaml_budget import check_budget
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
@@ -34,10 +35,11 @@ def parse(raw: bytes, form: str) -> Any:
             try:
                 return msgspec.json.decode(raw)
             except msgspec.DecodeError:
+                check_budget(raw)
                 return yaml.safe_load(raw)
         if form == PROTOBUF:
             return decode_protobuf(raw)
-    except (msgspec.DecodeError, yaml.YAMLError, ValueError) as error:
+    except (msgspec.DecodeError, yaml.YAMLError, ValueError, RecursionError) as error:
         raise bad_request(f"error decoding the body: {error}") from None
     raise unsupported_media(
         "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, "
