@@ -56,6 +56,7 @@ def validate_job(request: Request, context: Context) -> Iterator[Problem | Admis
         spec = request.read(BatchJob).spec
     except InvalidObjectError:
         return  # reported above
+    yield from _secret_arguments(spec, "")
     yield from queued_problems("spec.queue", queue, user, context)
     yield from map(AdmissionWarning, job_warnings(spec, context))
     yield from job_findings(spec, context)
@@ -68,6 +69,15 @@ def validate_job_update(request: Request, context: Context) -> Iterator[Problem]
     yield from budget_problems(annotations(request.object))
     user = submitter(request, context.policy) if request.operation == "CREATE" else request.user
     yield from _protection_problems(request, user, context)
+
+
+def _secret_arguments(spec: BatchJobSpec, prefix: str) -> Iterator[Problem]:
+    """Yield the arguments of plugins that contain a private key, which everybody that may read the job could read."""
+    for name, arguments in spec.plugins.items():
+        for number, argument in enumerate(arguments):
+            if argument.startswith("--ssh-private-key"):
+                detail = "is readable with the job: leave it out, the plugin creates keys in a Secret of the job"
+                yield forbidden(f"{prefix}spec.plugins.{name}[{number}]", f"--ssh-private-key {detail}")
 
 
 def _protection_problems(request: Request, user: User, context: Context) -> Iterator[Problem]:
@@ -91,6 +101,7 @@ def validate_cron(request: Request, context: Context) -> Iterator[Problem | Admi
     yield from _schedule(cron)
     for problem in _job(f"{name}-{'0' * 8}", spec, context):
         yield Problem(f"spec.jobTemplate.{problem.path}", problem.message)
+    yield from _secret_arguments(spec, "spec.jobTemplate.")
     user = submitter(request, context.policy)
     path = "spec.jobTemplate.spec.queue"
     queue = spec.queue if "queue" in spec.model_fields_set else assigned_queue(user, request.namespace, context)
@@ -158,6 +169,7 @@ def validate_template(request: Request, context: Context) -> Iterator[Problem | 
     """Yield the problems of a job template and its jobs."""
     template = request.read(JobTemplate)
     yield from _job(template.metadata.name, template.spec, context)
+    yield from _secret_arguments(template.spec, "")
     yield from change_problems(request, context, template.spec.queue, "spec")
     if "queue" in template.spec.model_fields_set:
         yield from map(AdmissionWarning, queue_warnings("spec.queue", template.spec.queue, context))

@@ -23,7 +23,8 @@ class SshArguments(Arguments):
     ssh_key_file_path: str = ROOT_HOME
     """The folder in each container that gets the keys."""
     ssh_private_key: str = ""
-    """A private key to use instead of a new one; the public one must be given, too."""
+    """A private key to use instead of a new one; the public one must be given, too. Admission rejects it in new
+    jobs: it is readable with the job."""
     ssh_public_key: str = ""
     """The public key that belongs to it."""
     ssh_port: Port = 22
