@@ -109,6 +109,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "the json key `beneficiary`",
     ),
     "charts/volcanopy/templates/admission/rbac.yaml": ("validationactions: [deny]",),
+    "charts/volcanopy/templates/controller/restrictions.yaml": ("validationactions: [deny]",),
+    "charts/volcanopy/templates/queues-only.yaml": ("validationactions: [deny]",),
     "docs/metrics.md": ("warned, denied, error",),
     "volcanopy/kube/metrics/registry.py": ("warned, denied, error",),
     "volcanopy/services/admission/review_metrics.py": ("denied",),
