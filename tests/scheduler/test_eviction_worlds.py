@@ -6,10 +6,13 @@ from tests.scheduler import eviction_worlds
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
-from volcanopy.scheduler.model.plan import Evict
-from volcanopy.testing.notation import snapshot
+from volcanopy.scheduler.model.plan import Bind, Evict, Nominate
+from volcanopy.testing.cycles import Simulation
+from volcanopy.testing.notation import snapshot, world
 
 WORLDS = 200
+CYCLES = 5
+"""Within so many cycles nothing changes any more, if nothing arrives and nothing ends."""
 
 
 def test_plans_are_valid_and_no_eviction_is_needless() -> None:
@@ -23,3 +26,20 @@ def test_plans_are_valid_and_no_eviction_is_needless() -> None:
         evicting += bool(plan.of(Evict))
         assert violations(seen, plan, enforced_invariants(config) | {"evictions:needed"}) == [], f"seed {seed}\n{text}"
     assert evicting > WORLDS / 10
+
+
+def test_cycles_come_to_rest() -> None:
+    """Plans are applied until nothing changes. A pod that was bound in a cycle can only be evicted in a later one."""
+    most, evicted_again = 0, 0
+    for seed in range(WORLDS, WORLDS + 80):
+        dice = Random(seed)
+        text, config = eviction_worlds.world(dice), eviction_worlds.config(dice)
+        simulation = Simulation(world(text), config)
+        plans = list(simulation.cycles(CYCLES + 1))
+        changes = [plan.of(Bind, Evict, Nominate) for plan in plans]
+        assert not changes[-1], f"seed {seed}\n{text}"
+        most = max(most, sum(bool(effects) for effects in changes))
+        victims = [effect.pod for plan in plans for effect in plan.of(Evict)]
+        evicted_again += len(victims) - len(set(victims))
+    assert most >= 3
+    assert evicted_again == 0

@@ -53,6 +53,20 @@ def test_minima_of_tasks_are_evicted_for_first(action: str) -> None:
     assert nominated(plan) == ["high-a-0", "high-b-0", "high-b-1", "high-b-2"]
 
 
+@pytest.mark.parametrize("action", BETWEEN)
+def test_minima_of_tasks_are_reclaimed_for_first(action: str) -> None:
+    text = """
+        queue a
+        queue b
+        node n1 cpu=8
+        job old queue=b min=0: 8 x cpu=1 on=n1
+        job new queue=a min=4: 5 x cpu=1 role=a min=1, 3 x cpu=1 role=b min=3
+        """
+    plan = decide(text, chart(action))
+    assert len(evicted(plan)) == 4
+    assert nominated(plan) == ["new-a-0", "new-b-0", "new-b-1", "new-b-2"]
+
+
 @pytest.mark.parametrize("action", WITHIN)
 def test_nothing_is_evicted_for_a_gang_whose_pod_without_requests_has_no_node(action: str) -> None:
     text = """
@@ -98,6 +112,38 @@ def test_pods_above_a_minimum_go_before_whole_gangs_that_lose_less_work(action: 
         job high priority=high: 2 x cpu=1
         """
     assert evicted(decide(CLASSES + text, chart(action))) == ["elastic-1", "elastic-2"]
+
+
+@pytest.mark.parametrize("shares", ["proportion", "capacity"])
+@pytest.mark.parametrize("action", BETWEEN)
+def test_elastic_jobs_shrink_before_a_gang_is_reclaimed(shares: str, action: str) -> None:
+    """The gang started after the elastic job and would lose less work; the elastic job keeps its minimum."""
+    text = """
+        queue a deserved.cpu=6
+        queue b deserved.cpu=6
+        node n1 cpu=12
+        job elastic queue=b min=2: 6 x cpu=1 on=n1
+        job young queue=b: 6 x cpu=1 on=n1
+        job new queue=a min=1: {count} x cpu=1
+        """
+    for count in (1, 4):
+        plan = decide(text.format(count=count), chart(action, shares))
+        assert evicted(plan) == ["elastic-5"]
+    plan = decide(text.format(count=4).replace("min=1", "min=4"), chart(action, shares))
+    assert evicted(plan) == [f"elastic-{number}" for number in (2, 3, 4, 5)]
+
+
+@pytest.mark.parametrize("action", WITHIN)
+def test_an_elastic_job_shrinks_to_its_minimum_before_it_is_evicted_whole(action: str) -> None:
+    text = """
+        node n1 cpu=6
+        job elastic priority=low min=2: 6 x cpu=1 on=n1
+        job high priority=high: {count} x cpu=1
+        """
+    assert evicted(decide(CLASSES + text.format(count=4), chart(action))) == [
+        f"elastic-{number}" for number in range(2, 6)
+    ]
+    assert len(evicted(decide(CLASSES + text.format(count=5), chart(action)))) == 6
 
 
 @pytest.mark.parametrize("action", BETWEEN)
