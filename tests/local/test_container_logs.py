@@ -4,7 +4,8 @@ import pytest
 
 from tests.local.rig import Rig
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.simulated.container_logs import NoLogError, lines, text
+from volcanopy.local.log_queries import NoLogError, selected
+from volcanopy.local.simulated.container_logs import lines, text
 from volcanopy.local.simulated.pod_stages import Stages
 
 AT, LATER = "2030-01-01T00:00:00Z", "2030-01-01T00:00:03Z"
@@ -76,6 +77,17 @@ def test_lines_may_have_timestamps_and_a_byte_limit() -> None:
     result = lines(pod(ENDED), "c", Stages())
     assert text(result, {"timestamps": "true"}, 0.0).startswith(b"2030-01-01T00:00:00Z simulated: ")
     assert text(result, {"limitBytes": "9"}, 0.0) == b"simulated"
+
+
+@pytest.mark.parametrize(("since", "count"), [("00:00:01Z", 2), ("00:00:01.4Z", 2), ("02:00:01.6+02:00", 1)])
+def test_times_are_compared_with_fractions_and_offsets(since: str, count: int) -> None:
+    lines = [f"2030-01-01T00:00:0{second}Z x\n".encode() for second in ("0.000000", "1.500000", "2")]
+    assert selected(lines, {"sinceTime": f"2030-01-01T{since}"}, 0.0).count(b"x") == count
+
+
+def test_an_invalid_time_has_a_message() -> None:
+    with pytest.raises(NoLogError, match='invalid sinceTime "yesterday"'):
+        selected([], {"sinceTime": "yesterday"}, 0.0)
 
 
 async def test_the_log_forecast_matches_the_outcome(kubelet: Rig) -> None:

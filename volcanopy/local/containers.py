@@ -12,7 +12,7 @@ from volcanopy.local.apiserver.context import AccessError
 from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.apiserver.status_errors import bad_request
 from volcanopy.local.apiserver.streams.command_streams import CommandStreams
-from volcanopy.local.process import container_logs as process_logs
+from volcanopy.local.log_queries import NoLogError
 from volcanopy.local.process.container_run import StartError
 from volcanopy.local.process.kubelet import NotRunningError, ProcessKubelet
 from volcanopy.local.simulated import container_logs
@@ -101,7 +101,7 @@ class Containers:
             if process is not None:
                 return process.log(pod, container, query)
             lines = container_logs.lines(pod, container, stages, previous=query.get("previous") in {"true", "1"})
-        except (container_logs.NoLogError, process_logs.NoLogError) as fault:
+        except NoLogError as fault:
             raise bad_request(str(fault)) from None
         if query.get("follow") in {"true", "1"} and container_logs.is_running(pod, container):
             return self._follow(pod, container, query, len(lines))

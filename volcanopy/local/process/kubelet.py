@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.errors import Conflict, Invalid, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.apiserver.streams.command_streams import CommandStreams, Pipe
+from volcanopy.local.log_queries import NoLogError
 from volcanopy.local.process import container_logs, exec_commands, hosts
-from volcanopy.local.process.container_logs import NoLogError
 from volcanopy.local.process.container_run import ContainerRun
 from volcanopy.local.process.container_spec import Sources, containers_of, referenced
 from volcanopy.local.process.isolation import Isolation, strongest
@@ -282,4 +282,4 @@ class ProcessKubelet:
             return b""
         if query.get("follow") in {"true", "1"} and run is not None and not previous:
             return container_logs.follow(path, query, run)
-        return container_logs.read(path, query, datetime.now(UTC))
+        return container_logs.read(path, query, time.time())

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from volcanopy.local.log_queries import NoLogError, selected
 from volcanopy.local.simulated import pod_stages, pod_status
 from volcanopy.local.simulated.pod_stages import AnnotationError, Stages
 
@@ -17,10 +18,6 @@ class Line(NamedTuple):
 
     at: str
     text: str
-
-
-class NoLogError(LookupError):
-    """There is no log; the message is that of a real kubelet."""
 
 
 def lines(pod: Mapping[str, Any], container: str, usual: Stages, *, previous: bool = False) -> list[Line]:
@@ -52,18 +49,8 @@ def run_number(pod: Mapping[str, Any], container: str) -> int:
 
 
 def text(lines: list[Line], query: Mapping[str, str], now: float) -> bytes:
-    """Return lines as text, with the query parameters tailLines, sinceSeconds, sinceTime, timestamps and limitBytes."""
-    since = query.get("sinceTime", "")
-    if "sinceSeconds" in query:
-        since = pod_status.stamp(now - int(query["sinceSeconds"]))
-    if since:
-        lines = [line for line in lines if line.at >= since]
-    if "tailLines" in query:
-        count = int(query["tailLines"])
-        lines = lines[-count:] if count > 0 else []
-    stamped = query.get("timestamps") in {"true", "1"}
-    body = "".join(f"{line.at} {line.text}\n" if stamped else f"{line.text}\n" for line in lines).encode()
-    return body[: int(query["limitBytes"])] if "limitBytes" in query else body
+    """Return the lines that a query selects as text. Raises NoLogError."""
+    return selected([f"{line.at} {line.text}\n".encode() for line in lines], query, now)
 
 
 def _status(pod: Mapping[str, Any], container: str) -> Mapping[str, Any]:
