@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from volcanopy.scheduler.actions.allocate.vector_packing import packing
 from volcanopy.scheduler.actions.movable_pods import Unit, movable_units
 from volcanopy.scheduler.actions.nominated_nodes import place_nominated
+from volcanopy.scheduler.framework.durations import Duration, seconds
 from volcanopy.scheduler.framework.plugin import Arguments, Scope
 from volcanopy.scheduler.ledger.views import JobView, TaskView
-from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.session.session import Session
@@ -43,19 +43,12 @@ class ConsolidateArguments(Arguments):
     """The most pods that are moved for one gang."""
     most_gangs: int = Field(1, alias="maxGangs", ge=1)
     """The most gangs for which pods are moved in one cycle."""
-    after: str = "1m"
+    after: Duration = "1m"
     """The time from the creation of a job until pods are moved for it."""
-    cooldown: str = "1h"
+    cooldown: Duration = "1h"
     """The time until the pods of a job are moved again."""
-    most_work: str = Field("1h", alias="maxLostWork")
+    most_work: Duration = Field("1h", alias="maxLostWork")
     """The most running time of moved pods that is lost for each pod of the gang."""
-
-    @field_validator("after", "cooldown", "most_work")
-    @classmethod
-    def _is_a_duration(cls, text: str) -> str:
-        if text != "0s" and pod_fields.duration(text) is None:
-            raise ValueError("must be a duration such as 10m or 1h30m")
-        return text
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +106,7 @@ class _Search:
     def move_for(self, job: JobView) -> _Move | None:
         """Return a move that lets a gang start, None if there is none."""
         session = self.session
-        if session.snapshot.now.timestamp() < job.created + _seconds(self.arguments.after):
+        if session.snapshot.now.timestamp() < job.created + seconds(self.arguments.after):
             return None
         tasks = self._needed_tasks(job)
         if tasks is None or session.hooks.overused(job.queue) is not None:
@@ -138,7 +131,7 @@ class _Search:
             if sum(len(unit.rows) for unit in units) > self.arguments.most_pods:
                 return None
             if self._packed(tasks, units) is not None:
-                return self._smallest(tasks, units, len(tasks) * _seconds(self.arguments.most_work))
+                return self._smallest(tasks, units, len(tasks) * seconds(self.arguments.most_work))
         return None
 
     def _smallest(self, tasks: Rows, units: Sequence[Unit], most_work: float) -> _Move | None:
@@ -172,7 +165,7 @@ class _Search:
         """Yield the units that free enough for a pod of the gang on a node, those of the nodes with the least lost work first."""
         session, snapshot = self.session, self.session.snapshot
         if self._units is None:
-            self._units = movable_units(session, _seconds(self.arguments.cooldown))
+            self._units = movable_units(session, seconds(self.arguments.cooldown))
         by_node: dict[int, list[Unit]] = {}
         for unit in self._units:
             if unit.priority <= job.priority and snapshot.tasks.job[unit.rows[0]] != job.row:
@@ -263,8 +256,3 @@ def _apply(session: Session, job: JobView, move: _Move) -> bool:
         session.commit(statement, job.key, moves={row: places[row] for row in sorted(evicted)})
     assert all(places[row] != NONE for row in evicted)
     return True
-
-
-def _seconds(text: str) -> float:
-    duration = pod_fields.duration(text)
-    return 0.0 if duration is None else duration.total_seconds()

@@ -5,11 +5,12 @@ or elsewhere, or leaves its resources to others until it can start.
 """
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import field_validator
 
+from volcanopy.scheduler.framework.durations import Duration, seconds
 from volcanopy.scheduler.framework.plugin import Arguments
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model import pod_fields
@@ -23,15 +24,8 @@ REASON = "stalegangeviction"
 class StaleGangArguments(Arguments):
     """When a gang is stale."""
 
-    after: str = "1m"
+    after: Duration = "1m"
     """The time that a gang may run below its minimum."""
-
-    @field_validator("after")
-    @classmethod
-    def _is_a_duration(cls, text: str) -> str:
-        if text != "0s" and pod_fields.duration(text) is None:
-            raise ValueError("must be a duration such as 10m or 1h30m")
-        return text
 
 
 class StaleGangEviction:
@@ -66,8 +60,7 @@ def _is_over(session: Session, job: JobView, after: str) -> bool:
     condition = pod_fields.condition(job.group, "Unschedulable")
     if condition is None or condition.last_transition_time is None:
         return False
-    limit = pod_fields.duration(after)
-    return limit is None or session.snapshot.now >= condition.last_transition_time + limit
+    return session.snapshot.now >= condition.last_transition_time + timedelta(seconds=seconds(after))
 
 
 def _evict(session: Session, job: JobView, after: str) -> None:

@@ -3,19 +3,19 @@
 import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, field_validator
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.fairshare.queue_demand import held_queues
+from volcanopy.scheduler.framework.durations import Duration, duration_or, seconds
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Rejection, Scope, per_shape
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of, short
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.run_times import likely, shortest
@@ -39,14 +39,14 @@ class ReservationArguments(Arguments):
     queues: tuple[str, ...] = Field(
         (), description="The queues whose first jobs get reservations; all if none is named."
     )
-    after: str = Field(
+    after: Annotated[str, duration_or("", "never", "overdue")] = Field(
         "",
         description="The time from the creation of a job to its reservation, never, or overdue: only for jobs whose waiting time "
         "by sla is over. By default it follows from the size "
         "of the job: 10 minutes for one as large as the cluster, in proportion for others.",
     )
     heads: int = Field(1, ge=1, description="The number of jobs of a queue with reservations.")
-    assumed: str = Field(
+    assumed: Duration = Field(
         "1h", alias="assumedRuntime", description="The run time of pods without a limit or estimate; to choose nodes."
     )
 
@@ -54,14 +54,6 @@ class ReservationArguments(Arguments):
     @classmethod
     def _split(cls, value: Any) -> Any:
         return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
-
-    @field_validator("after", "assumed")
-    @classmethod
-    def _is_a_duration(cls, text: str, info: ValidationInfo) -> str:
-        known = ("0s", "", "never", "overdue") if info.field_name == "after" else ("0s",)
-        if text not in known and pod_fields.duration(text) is None:
-            raise ValueError("must be a duration such as 10m or 1h30m")
-        return text
 
 
 @dataclass(eq=False)
@@ -128,7 +120,7 @@ class Reservation(Plugin[ReservationArguments]):
         if self.args.after == "overdue":
             delay = math.inf
         elif self.args.after:
-            delay = (pod_fields.duration(self.args.after) or timedelta(0)).total_seconds()
+            delay = seconds(self.args.after)
         else:
             request = np.maximum(jobs.min_resources.values[:, rows], jobs.pending.values[:, rows])
             parts = np.divide(request, total[:, None], out=np.zeros(request.shape), where=total[:, None] > 0)
@@ -412,8 +404,7 @@ class Reservation(Plugin[ReservationArguments]):
         started = np.where(table.started[rows] > 0, table.started[rows], self._now)
         runtime, age = self._limits(rows), np.maximum(self._now - started, 0.0)
         known = (runtime > 0) & (age < runtime)
-        assumed = (pod_fields.duration(self.args.assumed) or timedelta(0)).total_seconds()
-        guess = started + likely(self.cluster.snapshot.jobs.estimate[table.job[rows]], assumed, age)
+        guess = started + likely(self.cluster.snapshot.jobs.estimate[table.job[rows]], seconds(self.args.assumed), age)
         return rows, np.where(known, started + runtime, guess), known
 
     def _limits(self, rows: Rows) -> Floats:

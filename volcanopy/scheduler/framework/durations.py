@@ -1,0 +1,28 @@
+"""Durations as arguments of plugins and actions."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from volcanopy.scheduler.model import pod_fields
+
+
+def duration_or(*words: str) -> AfterValidator:
+    """Return the check of an argument that is a duration, 0s included, or one of these words."""
+
+    def check(text: str) -> str:
+        if text not in ("0s", *words) and pod_fields.duration(text) is None:
+            raise ValueError("must be a duration such as 10m or 1h30m")
+        return text
+
+    return AfterValidator(check)
+
+
+Duration = Annotated[str, duration_or()]
+"""An argument such as 10m, 1h30m or 0s."""
+
+
+def seconds(text: str) -> float:
+    """Return a duration in seconds; 0 for one that is not above zero."""
+    duration = pod_fields.duration(text)
+    return 0.0 if duration is None else duration.total_seconds()
