@@ -24,7 +24,7 @@ def test_run_wait_get_describe_and_delete(volcanopy: Run) -> None:
     assert container["resources"]["requests"] == container["resources"]["limits"] == {"cpu": "1", "memory": "100Mi"}
     assert "managedFields" not in job["metadata"]
 
-    waited = volcanopy("job", "wait", "hello", "--for=completed", "--timeout=30s")
+    waited = volcanopy("job", "wait", "hello", "--for=completed", "--timeout=60s")
     assert waited == Outcome(0, "batchjob.batch.volcanopy.io/hello condition met\n", "")
     headings, row = volcanopy("job", "list").lines[:2]
     assert headings.split() == ["NAME", "PHASE", "READY", "MIN", "TOTAL", "QUEUE", "AGE", "REASON"]

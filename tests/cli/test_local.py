@@ -161,11 +161,11 @@ async def test_up_writes_a_kubeconfig_and_stops_on_ctrl_c(tmp_path: Path) -> Non
         assert second.returncode == 2
         assert "is in use by the cluster at http://127.0.0.1:" in second.stderr
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=60) == 0
     with cluster_up("--kubeconfig", str(path)) as (process, said):
         assert f"  export KUBECONFIG='{path}'" in said, "its own file may be written again"
         process.terminate()
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=60) == 0
 
 
 @pytest.mark.usefixtures("own_logging")

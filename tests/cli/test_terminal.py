@@ -57,7 +57,7 @@ def test_a_watched_list_prints_a_row_for_each_change_into_a_pipe(volcanopy: Run,
         said += read_until(end, process, r"watched +Completed")
         process.send_signal(signal.SIGINT)
         rest = read_until(end, process)
-        assert process.wait(timeout=30) == 130
+        assert process.wait(timeout=60) == 130
     assert "Traceback" not in said + rest
     lines = said.splitlines()
     assert lines[0].split() == ["NAME", "PHASE", "READY", "MIN", "TOTAL", "QUEUE", "AGE", "REASON"]
@@ -75,7 +75,7 @@ def test_a_watched_list_is_a_live_table_on_a_terminal(volcanopy: Run, kubeconfig
         said += read_until(end, process, r"live +\x1b\[36mRunning")
         process.send_signal(signal.SIGINT)
         said += read_until(end, process)
-        assert process.wait(timeout=30) == 130
+        assert process.wait(timeout=60) == 130
     assert "\x1b[?25l" in said, "the cursor is hidden while the table lives"
     assert said.rindex("\x1b[?25h") > said.rindex("\x1b[?25l"), "and shown again"
     assert "Traceback" not in said

@@ -51,7 +51,7 @@ def of(group: Json) -> str:
 async def events_of(client: Client, group: Json) -> list[Json]:
     """The warnings about a group, once there is one."""
     uid = group["metadata"]["uid"]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             listing = await client.list(
                 EVENTS, group["metadata"]["namespace"], field_selector=f"involvedObject.uid={uid}"

@@ -37,7 +37,7 @@ def kubectl(cluster: World, tmp_path: Path) -> Kubectl:
 async def test_a_job_from_apply_to_delete(kubectl: Kubectl) -> None:
     applied = await kubectl("apply", "-f", str(EXAMPLES / "02-gang"))
     assert applied == "batchjob.batch.volcanopy.io/training created\n"
-    await kubectl("wait", "bj/training", "--for=jsonpath={.status.state.phase}=Running", "--timeout=30s")
+    await kubectl("wait", "bj/training", "--for=jsonpath={.status.state.phase}=Running", "--timeout=60s")
 
     jobs = (await kubectl("get", "bj")).splitlines()
     assert jobs[0].split() == ["NAME", "PHASE", "MIN", "RUNNING", "SUCCEEDED", "FAILED", "QUEUE", "AGE"]
@@ -48,14 +48,14 @@ async def test_a_job_from_apply_to_delete(kubectl: Kubectl) -> None:
     assert "Phase:" in described
     assert "Events:" in described
 
-    await kubectl("wait", "bj/training", "--for=jsonpath={.status.state.phase}=Completed", "--timeout=30s")
+    await kubectl("wait", "bj/training", "--for=jsonpath={.status.state.phase}=Completed", "--timeout=60s")
     pods = (await kubectl("get", "pods", "--no-headers")).splitlines()
     assert sorted(line.split()[0] for line in pods) == ["training-ps-0", *(f"training-worker-{n}" for n in range(3))]
     assert {line.split()[2] for line in pods} == {"Completed"}
     assert await kubectl("delete", "-f", str(EXAMPLES / "02-gang"), "--wait") == (
         'batchjob.batch.volcanopy.io "training" deleted\n'
     )
-    await kubectl("wait", "--for=delete", "pods", "--all", "--timeout=30s")
+    await kubectl("wait", "--for=delete", "pods", "--all", "--timeout=60s")
     assert "NotFound" in await kubectl("get", "bj", "training", status=1)
 
 

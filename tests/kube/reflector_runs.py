@@ -59,7 +59,7 @@ class Follower:
             self._moved.clear()
             assert self.running is not None
             moved = asyncio.create_task(self._moved.wait())
-            await asyncio.wait({moved, self.running}, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({moved, self.running}, timeout=60, return_when=asyncio.FIRST_COMPLETED)
             if self.running.done():
                 self.running.result()
             assert moved.done(), f"{keys} did not come, there are {list(self.state)}"
@@ -80,7 +80,7 @@ async def following(
     running = follower.running = asyncio.create_task(reflector.run(follower))
     try:
         synced = asyncio.create_task(reflector.synced.wait())
-        await asyncio.wait({synced, running}, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({synced, running}, timeout=60, return_when=asyncio.FIRST_COMPLETED)
         assert synced.done() or running.done(), f"not synced: {reflector.fault}"
         yield reflector, follower
         assert not running.done(), running.exception()

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.kube.cluster import Cluster
+from tests.loop_time import loop_time
 from volcanopy.kube.cache.followed_kinds import NODES
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NotFound, NotLeading
@@ -72,13 +73,12 @@ async def test_the_standby_takes_over_immediately_when_the_leader_releases(lock:
     assert not done
     assert (first.may_act(), second.may_act(), second.leader) == (True, False, "first")
     holding.cancel()
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    await first.release()
-    async with asyncio.timeout(10):
-        await waiting
-    # Without the watch it would be the first after a pause of 0.3 s at the least, or of two seconds.
-    assert loop.time() - began < 1
+    async with loop_time() as elapsed:
+        await first.release()
+        async with asyncio.timeout(60):
+            await waiting
+        # Without the watch it would be the first after a pause of 0.3 s at the least, or of two seconds.
+        assert elapsed() < 1
     assert (first.may_act(), second.may_act()) == (False, True)
     result = await lock.read(5)
     assert result is not None
@@ -90,7 +90,7 @@ async def test_a_holder_stops_when_its_lease_is_taken(cluster: Cluster, lock: Le
     await elector.acquire()
     await cluster.client.patch(LEASES, NAMESPACE, NAME, {"spec": {"holderIdentity": "usurper"}})
     with pytest.raises(LostLeadership, match=r"lease kube-system/test-lease lost: held by usurper"):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await elector.hold()
     assert not elector.may_act()
 

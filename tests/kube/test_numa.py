@@ -45,17 +45,17 @@ async def test_a_numatopology_is_read_watched_and_removed(cluster: Cluster) -> N
     store = Store()
     following = asyncio.create_task(store.follow(cluster.client))
     try:
-        await asyncio.wait_for(store.synced(), 20)
+        await asyncio.wait_for(store.synced(), 60)
         store.changed.clear()
         await cluster.client.create(NUMA_TOPOLOGIES, None, REPORT)
-        await asyncio.wait_for(store.changed.wait(), 20)
+        await asyncio.wait_for(store.changed.wait(), 60)
         spec = store.state.numa["n1"].spec
         assert spec.policies["TopologyManagerPolicy"] == "restricted"
         assert (spec.cpu_detail["3"].numa, spec.numares["cpu"].allocatable) == (1, "1-3")
         assert spec.pod_allocations[0].container_allocations[0].allocations == {"cpu": "0"}
         store.changed.clear()
         await cluster.client.delete(NUMA_TOPOLOGIES, None, "n1")
-        await asyncio.wait_for(store.changed.wait(), 20)
+        await asyncio.wait_for(store.changed.wait(), 60)
         assert store.state.numa == {}
     finally:
         following.cancel()
@@ -66,7 +66,7 @@ async def test_a_server_without_numatopologies_is_supported(cluster: Cluster) ->
     store = Store()
     following = asyncio.create_task(store.follow(cluster.client))
     try:
-        await asyncio.wait_for(store.synced(), 20)
+        await asyncio.wait_for(store.synced(), 60)
         assert store.state.numa == {}
     finally:
         following.cancel()

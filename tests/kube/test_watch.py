@@ -227,7 +227,7 @@ async def test_a_failing_list_is_retried_and_its_error_reported(
     server.on_request = note
     reflector = Reflector(client, PODS, sleep=time.sleep, clock=time.clock, rng=Random(1))
     running = asyncio.create_task(reflector.run(Follower()))
-    await asyncio.wait_for(reflector.synced.wait(), 10)
+    await asyncio.wait_for(reflector.synced.wait(), 60)
     assert faults[:4] == ["", "Forbidden", "Forbidden", "Forbidden"]
     assert reflector.counters.faults == 3
     running.cancel()

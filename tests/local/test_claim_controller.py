@@ -36,7 +36,7 @@ async def until(client: Client, kind: Kind[Json], holds: Callable[[dict[str, Jso
     reflector, changed = Reflector(client, kind), asyncio.Event()
     following = asyncio.create_task(reflector.run(lambda _: changed.set()))
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await reflector.synced.wait()
             while not holds(reflector.objects):
                 changed.clear()

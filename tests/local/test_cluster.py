@@ -1,12 +1,12 @@
 """The embedded cluster as a whole: it starts, serves, persists its objects if configured, and stops completely."""
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.world import JOBS, PODS, batch_job, phase_of
+from tests.loop_time import loop_time
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
@@ -22,7 +22,7 @@ NODES: Kind[Json] = Kind("", "v1", "Node", "nodes", False, dict)
 async def completed(client: Client, name: str) -> None:
     reflector, changed = Reflector(client, JOBS), asyncio.Event()
     following = asyncio.create_task(reflector.run(lambda _: changed.set()))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while phase_of(reflector.objects.get(f"default/{name}", {})) != "Completed":
             changed.clear()
             await changed.wait()
@@ -38,12 +38,13 @@ async def test_a_job_completes_on_it(tls: bool) -> None:
 
 
 async def test_it_stops_within_a_few_seconds_and_leaves_no_task_behind() -> None:
-    before = asyncio.all_tasks()
-    async with LocalCluster(1) as cluster:
-        await Creator(cluster.client).create([batch_job("long", 1, "1", duration="forever")])
-        began = time.monotonic()
-    assert time.monotonic() - began < 5
-    assert asyncio.all_tasks() == before
+    async with loop_time() as elapsed:
+        before = asyncio.all_tasks()
+        async with LocalCluster(1) as cluster:
+            await Creator(cluster.client).create([batch_job("long", 1, "1", duration="forever")])
+            began = elapsed()
+        assert elapsed() - began < 5
+        assert asyncio.all_tasks() == before
 
 
 async def test_persisted_objects_are_available_in_the_next_cluster(tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ async def test_a_component_that_ends_unexpectedly_is_detected() -> None:
     async with LocalCluster(0, parts=CLIENT_ONLY) as cluster:
         part = next(task for task in asyncio.all_tasks() if task.get_name() == "kubelet")
         part.cancel()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             assert str(await cluster.fault()) == "kubelet failed: stopped unexpectedly"
 
 
@@ -88,7 +89,7 @@ async def test_the_log_can_be_followed_to_the_end() -> None:
         }
         await cluster.client.create(PODS, "default", body)
         reflector = Reflector(cluster.client, PODS)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             async for _ in reflector.batches():
                 if reflector.objects["default/p"]["status"]["phase"] == "Running":
                     break

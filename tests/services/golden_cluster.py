@@ -86,7 +86,7 @@ class NotifyingCache(ClusterCache):
 
     async def until(self, versions: Mapping[tuple[str, str], str | None]) -> None:
         """Wait until each object is known in this version, or not at all (None). The keys are kind and key."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not all(self._has(*about, version) for about, version in versions.items()):
                 await self.more.wait()
                 self.more.clear()
@@ -315,7 +315,7 @@ async def _in_force(maker: Client, admin: Client) -> None:
     broken = {"apiVersion": RAW_QUEUES.api_version, "kind": "Queue", "metadata": {"name": "probe"}}
     broken["spec"] = {"parent": "no-such-queue"}
     group = {"apiVersion": POD_GROUPS.api_version, "kind": "PodGroup", "metadata": {"name": "probe"}}
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             judged = [await _refused(item, RAW_QUEUES.path() + _DRY, broken) for item in (admin, maker)]
             bodies = [await item.post_raw(POD_GROUPS.path("team") + _DRY, group) for item in (admin, maker)]

@@ -48,7 +48,7 @@ async def _in_force(cluster: Cluster) -> None:
     """A real server takes a moment to apply a new configuration: send requests until it rejects what it must."""
     probe = {"apiVersion": JOBS.api_version, "kind": "BatchJob", "metadata": {"name": "probe"}}
     probe["spec"] = {"tasks": [task()], "queue": "no-such-queue"}
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await cluster.client.try_create(JOBS, cluster.namespace, probe)

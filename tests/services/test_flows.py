@@ -52,7 +52,7 @@ class Watched:
 
     async def until(self, name: str, holds: Callable[[Json], bool]) -> Json:
         """Wait for a condition on the status of an object; return the object."""
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(60):
             while True:
                 for key, obj in self._reflector.objects.items():
                     if key.endswith(f"/{name}") and holds(obj.get("status") or {}):

@@ -187,7 +187,7 @@ async def test_rejected_writes_are_retried_and_immediately_when_a_queue_opens(
         running = [asyncio.create_task(follow()) for _, follow in groups.following()]
         running.append(asyncio.create_task(groups.work()))
         await create(cluster, pod("late"))
-        await asyncio.wait_for(tried.wait(), 20)
+        await asyncio.wait_for(tried.wait(), 60)
         opened.append("q")
         for version, state in (("1", "Closed"), ("2", "Open")):
             metadata = {"name": "q", "uid": "q", "resourceVersion": version}

@@ -87,7 +87,7 @@ class Queues:
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait for something to hold, looking at each change."""
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while not holds():
                     self._changed.clear()
                     await self._changed.wait()
@@ -101,7 +101,7 @@ class Queues:
         changed = asyncio.Event()
         following = asyncio.create_task(reflector.run(lambda _: changed.set()))
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while True:
                     said = [obj["message"] for obj in reflector.objects.values() if obj["reason"] == reason]
                     if said:

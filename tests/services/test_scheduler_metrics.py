@@ -268,7 +268,7 @@ class Counting:
     async def more(self, count: int) -> None:
         """Wait for so many more cycles."""
         last = self.cycles + count
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while self.cycles < last:
                 self._more.clear()
                 await self._more.wait()

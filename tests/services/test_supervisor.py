@@ -32,7 +32,7 @@ async def test_a_part_that_ends_is_started_again(end: BaseException | None) -> N
     supervisor, part = Supervisor(period=0.01), Part(end)
     supervisor.add("part", part)
     running = asyncio.create_task(supervisor.run())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await part.running.wait()
     assert part.starts == 2
     assert supervisor.problem() == ""
@@ -57,7 +57,7 @@ async def test_a_part_that_ends_again_and_again_ends_the_process() -> None:
 
     supervisor, part = Supervisor(period=0.0, clock=clock), Part(*[RuntimeError("broken")] * 100)
     supervisor.add("part", part)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         with pytest.raises(PartFailedError, match=f"part ended {MOST_RESTARTS + 1} times in 60 s"):
             await supervisor.run()
 
@@ -73,7 +73,7 @@ async def test_a_part_that_ends_rarely_is_always_started_again() -> None:
     supervisor, part = Supervisor(period=0.0, clock=clock), Part(*[RuntimeError("broken")] * 8)
     supervisor.add("part", part)
     running = asyncio.create_task(supervisor.run())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await part.running.wait()
     assert part.starts == 9
     running.cancel()
@@ -92,7 +92,7 @@ async def test_a_stalled_check_ends_the_process_and_its_parts() -> None:
     problems = iter(["", "", "no cycle for 120 s"])
     supervisor.add("part", part)
     supervisor.check("cycles", lambda: next(problems))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         with pytest.raises(PartFailedError, match="cycles: no cycle for 120 s"):
             await supervisor.run()
     assert supervisor.problem() == "not running: part"
@@ -111,7 +111,7 @@ async def test_a_loop_that_stands_still_ends_the_process_after_a_farewell() -> N
     with Watchdog(lambda: pulse.beats, 0.2, lambda: said.append("farewell"), end=end, period=0.02):
         await asyncio.sleep(0.5)
         assert said == []
-        limit = time.monotonic() + 10
+        limit = time.monotonic() + 60
         while not ended.is_set() and time.monotonic() < limit:
             time.sleep(0.01)  # noqa: ASYNC251 - the loop stands still
     assert said == ["farewell", 70]

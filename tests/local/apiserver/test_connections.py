@@ -174,7 +174,7 @@ async def test_a_disconnected_client_cancels_its_request(place: Place) -> None:
     writer.write(b"GET /held HTTP/1.1\r\nHost: h\r\n\r\n")
     await place.arrived.wait()
     writer.close()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await place.cancelled.wait()
 
 

@@ -189,7 +189,7 @@ async def test_kopf_serves_custom_resources(server: ApiServer, client: Client) -
         )
     )
     try:
-        await asyncio.wait_for(ready.wait(), 10)
+        await asyncio.wait_for(ready.wait(), 60)
         async with client.watching(f"{WIDGETS}?resourceVersion=1") as watch:
             await client.create(WIDGETS, widget())
             while (await watch.next(10))["object"].get("status", {}).get("replicas") != 1:
@@ -198,11 +198,11 @@ async def test_kopf_serves_custom_resources(server: ApiServer, client: Client) -
             while "updated w" not in reported:
                 await watch.next(10)
             await client.delete(f"{WIDGETS}/w")
-            await asyncio.wait_for(deleted.wait(), 10)
+            await asyncio.wait_for(deleted.wait(), 60)
             await client.until(f"{WIDGETS}/w", 404, 10)
     finally:
         stop.set()
-        await asyncio.wait_for(operator, 15)
+        await asyncio.wait_for(operator, 60)
     assert reported == ["created w", "updated w", "deleted w"]
 
 
@@ -210,6 +210,6 @@ async def test_the_watch_of_a_disconnected_client_ends(server: ApiServer, client
     bucket = server.context.store.bucket("pods")
     async with client.watching(f"{PODS}?resourceVersion=1"):
         assert len(bucket.watchers) == 1
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while bucket.watchers:
             await client.create(PODS, pod(f"p{len(bucket.history)}"))

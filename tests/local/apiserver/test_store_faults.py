@@ -224,7 +224,7 @@ async def test_garbage_collection_goes_on_after_a_full_disk(tmp_path: Path, monk
     assert (await client.ask("GET", f"{MAPS}/child"))[0] == 200
     async with client.watching(f"{MAPS}?resourceVersion={parent['metadata']['resourceVersion']}") as watch:
         disk.room = 10**9
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 event = await watch.next()
                 if event["type"] == "DELETED" and event["object"]["metadata"]["name"] == "child":

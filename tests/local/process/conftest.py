@@ -45,7 +45,7 @@ class ProcessCluster:
         pod = await self.until(name, lambda pod: pod["status"].get("phase") in {"Succeeded", "Failed"})
         return dict(pod["status"])
 
-    async def until(self, name: str, reached: Any, seconds: float = 30.0) -> Json:
+    async def until(self, name: str, reached: Any, seconds: float = 60.0) -> Json:
         """Wait until a pod is as asked."""
         reflector = Reflector(self.client, PODS, NAMESPACE, field_selector=f"metadata.name={name}")
         async with asyncio.timeout(seconds):
@@ -61,7 +61,7 @@ class ProcessCluster:
         batches = reflector.batches()
         await anext(batches)
         await self.client.delete(PODS, NAMESPACE, name, grace=grace)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             async for changes in batches:
                 if any(change.type is ChangeType.DELETED for change in changes):
                     return

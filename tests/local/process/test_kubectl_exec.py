@@ -49,7 +49,7 @@ class Kubectl:
     async def __call__(self, *arguments: str, given: bytes = b"") -> tuple[int, bytes, str]:
         """Run kubectl: its exit code, output and errors."""
         process = await self.start(*arguments)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             output, errors = await process.communicate(given)
         return process.returncode or 0, output, errors.decode()
 
@@ -139,7 +139,7 @@ async def _read(side: int) -> bytes:
     ready = asyncio.Event()
     asyncio.get_running_loop().add_reader(side, ready.set)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await ready.wait()
         return os.read(side, 65536)
     except OSError:

@@ -240,7 +240,7 @@ async def test_the_log_of_a_container_that_waits_says_why(process_cluster: Proce
 async def _line(cluster: ProcessCluster, name: str, text: str) -> None:
     """Wait until the log of a pod has a line."""
     path = f"/api/v1/namespaces/default/pods/{name}/log?container=main&follow=true"
-    async with asyncio.timeout(20), cluster.client.stream(path, stall=20) as lines:
+    async with asyncio.timeout(60), cluster.client.stream(path, stall=20) as lines:
         while (await lines.readline()).decode().rstrip() != text:
             continue
 
