@@ -7,11 +7,11 @@ from pydantic import AfterValidator
 from volcanopy.scheduler.model import pod_fields
 
 
-def duration_or(*words: str) -> AfterValidator:
-    """Return the check of an argument that is a duration, 0s included, or one of these words."""
+def duration_or(*names: str) -> AfterValidator:
+    """Return the check of an argument that is a duration, 0s included, or one of these names."""
 
     def check(text: str) -> str:
-        if text not in ("0s", *words) and pod_fields.duration(text) is None:
+        if text not in ("0s", *names) and pod_fields.duration(text) is None:
             raise ValueError("must be a duration such as 10m or 1h30m")
         return text
 
