@@ -278,6 +278,22 @@ def test_an_update_replaces_pods_from_the_last_and_leaves_those_below_the_partit
 
 
 @pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
+def test_an_update_replaces_an_old_pod_that_never_becomes_ready(policy: str) -> None:
+    owner, _ = stateful(2, podManagementPolicy=policy)
+    old = [member(owner, 0, "w-old"), member(owner, 1, "w-old", ready=False)]
+    assert deleted(stateful_set.reconcile(owner, old)) == ["w-1"]
+
+
+@pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
+@pytest.mark.parametrize("strategy", [{"type": "OnDelete"}, {"rollingUpdate": {"partition": 2}}])
+def test_no_pod_is_replaced_that_the_update_strategy_keeps(strategy: Json, policy: str) -> None:
+    owner, _ = stateful(2, podManagementPolicy=policy, updateStrategy=strategy)
+    for ready in (True, False):
+        old = [member(owner, number, "w-old", ready=ready) for number in range(2)]
+        assert deleted(stateful_set.reconcile(owner, old)) == []
+
+
+@pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
 def test_a_settled_stateful_set_needs_nothing(policy: str) -> None:
     owner, revision = stateful(2, podManagementPolicy=policy)
     pods = [member(owner, number, revision) for number in range(2)]

@@ -49,7 +49,7 @@ def reconcile(job: Json, pods: Sequence[Json], now: str) -> list[Effect]:
         return [*_all(active), SetStatus({**counts, "active": 0, **_ended("Failed", *reason, now)})]
     if job["spec"].get("suspend"):
         return [*_all(active), *changed(job, {**counts, "active": 0, "startTime": None})]
-    return _sized(job, active, succeeded) + changed(job, counts)
+    return _sized(job, active, succeeded, done) + changed(job, counts)
 
 
 def deadline(job: Json) -> float | None:
@@ -62,14 +62,15 @@ def deadline(job: Json) -> float | None:
     return None if seconds is None or not since else _time(since) + float(seconds)
 
 
-def _sized(job: Json, active: Sequence[Json], succeeded: Sequence[Json]) -> list[Effect]:
+def _sized(job: Json, active: Sequence[Json], succeeded: Sequence[Json], done: int) -> list[Effect]:
+    """The pods that are missing or surplus when ``done`` completions of the job have succeeded."""
     spec = job["spec"]
     parallelism, completions = int(spec.get("parallelism", 1)), spec.get("completions")
     if completions is None:
         # A work queue: no new pods once one has succeeded.
         size = parallelism if not succeeded else min(parallelism, len(active))
     else:
-        size = min(parallelism, completions - len(succeeded))
+        size = min(parallelism, completions - done)
     if len(active) > size:
         return [Delete("Pod", pod) for pod in sorted(active, key=is_ready)[: len(active) - size]]
     if not _is_indexed(job):

@@ -62,25 +62,31 @@ def _steps(stateful_set: Json, mine: dict[str, Json], names: Sequence[str], revi
         elif has_ended(pod) and "deletionTimestamp" not in pod["metadata"]:
             effects.append(Delete("Pod", pod))
         if ordered and (pod is None or not is_ready(pod) or not is_active(pod)):
-            if pod is not None and _is_stuck(pod, revision):
+            # An old pod that never becomes ready would block its own update.
+            if pod is not None and _may_replace(stateful_set, pod, revision):
                 effects.append(Delete("Pod", pod))
             return effects
     surplus = [pod for name, pod in mine.items() if name not in names and is_active(pod)]
     effects += [Delete("Pod", pod) for pod in sorted(surplus, key=_ordinal, reverse=True)]
+    return effects or _replacement(stateful_set, [mine[name] for name in names], revision)
+
+
+def _replacement(stateful_set: Json, pods: Sequence[Json], revision: str) -> list[Effect]:
+    """The deletion of the pod that an update replaces next: the last one that is old, once those after it are ready."""
+    for pod in reversed(pods):
+        if _may_replace(stateful_set, pod, revision):
+            return [Delete("Pod", pod)]
+        if not (is_active(pod) and is_ready(pod)):
+            return []
+    return []
+
+
+def _may_replace(stateful_set: Json, pod: Json, revision: str) -> bool:
+    """Whether a pod is of an old revision and the update strategy lets it be replaced."""
     strategy = stateful_set["spec"].get("updateStrategy") or {}
-    if not effects and strategy.get("type", "RollingUpdate") == "RollingUpdate":
-        partition = int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
-        old = [mine[name] for name in names if name in mine and _revision(mine[name]) != revision]
-        old = [pod for pod in old if _ordinal(pod) >= partition and is_active(pod)]
-        terminating = any("deletionTimestamp" in pod["metadata"] for pod in mine.values())
-        if old and not terminating and all(is_ready(mine[name]) for name in names if name in mine):
-            effects.append(Delete("Pod", max(old, key=_ordinal)))
-    return effects
-
-
-def _is_stuck(pod: Json, revision: str) -> bool:
-    """Whether a pod of an old revision waits for ever, which an update must be able to replace."""
-    return _revision(pod) != revision and is_active(pod) and not is_ready(pod)
+    partition = int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
+    is_rolling = strategy.get("type", "RollingUpdate") == "RollingUpdate"
+    return is_rolling and _ordinal(pod) >= partition and is_active(pod) and _revision(pod) != revision
 
 
 def _first_step(effects: list[Effect]) -> list[Effect]:
