@@ -105,7 +105,7 @@ def _listed(subjects: Subjects) -> str:
         *(f'users of namespace "{name}"' for name in subjects.namespaces),
     ]
     if not texts:
-        return "administrators only"
+        return "its administrators only"
     more = f" and {len(texts) - _MAX_SHOWN} more" if len(texts) > _MAX_SHOWN else ""
     return ", ".join(texts[:_MAX_SHOWN]) + more
 

@@ -53,7 +53,7 @@ def extreme_problems(path: str, request: Amounts, limit: int = LIMIT) -> Iterato
     for name, units in sorted(request.items()):
         if units >= limit:
             most = text(name, limit - limit % 1000 if name == "cpu" else limit)
-            yield Problem(path, f"Invalid value: {name} requested: must be less than {most}")
+            yield Problem(path, f"Invalid value: {name} requested is too large: must be less than {most}")
 
 
 def extreme_job_problems(spec: BatchJobSpec) -> Iterator[Problem]:

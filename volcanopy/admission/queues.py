@@ -135,7 +135,7 @@ def _impossible_guarantees(queue: KnownQueue, context: Context) -> Iterator[Prob
     guarantee = amounts_of(queue.spec.guarantee.resource)
     for name, units in sorted(guarantee.items()) if context.cluster else ():
         if units > (most := context.cluster.get(name, 0)):
-            detail = f"the cluster has {text(name, most)}: only what the queue requests is reserved"
+            detail = f"exceeds the cluster ({text(name, most)}): only what the queue requests is reserved"
             yield invalid(f"{PATHS['guarantee']}[{name}]", text(name, units), detail)
 
 
@@ -266,7 +266,7 @@ def _warnings(spec: QueueSpec) -> Iterator[Problem]:
     for name, units in amounts_of(spec.lending_limit or {}).items():
         path, value = f"{LENDING}[{name}]", text(name, units)
         if name not in deserved:
-            detail = f"applies only if the fair share is computed from weights: {name} is not in spec.deserved"
+            detail = f"{name} is not in spec.deserved: the limit applies only to fair shares by weight"
             yield invalid(path, value, detail)
         elif units > deserved[name]:
             yield invalid(path, value, f"exceeds deserved ({text(name, deserved[name])}): all of it is lent")
@@ -281,7 +281,9 @@ def _warnings(spec: QueueSpec) -> Iterator[Problem]:
             detail = f"deserved plus borrowing limit ({text(name, total)}) exceeds the capability"
             yield invalid(path, value, f"{detail} ({text(name, capability[name])}): the capability applies")
         elif name not in deserved:
-            detail = f"applies to the fair share computed from weights, else 0: {name} is not in spec.deserved"
+            detail = (
+                f"{name} is not in spec.deserved: the limit applies above the fair share by weight (0 without weights)"
+            )
             yield invalid(path, value, detail)
 
 

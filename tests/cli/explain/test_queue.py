@@ -68,7 +68,7 @@ FULL = a_queue("ml", "team", spec={"capability": {"cpu": "16"}}, allocated={"cpu
                 a_queue("ml", allocated={"cpu": "6"}, fairShare={"cpu": "4"}, borrowed={"cpu": "2"}),
                 groups=[a_group("a", "share", 1), a_group("b", "share", 2), a_group("c", "nodes", 3)],
             ),
-            "is open; cpu allocated 6, fair share 4; borrowed cpu 2; 3 jobs pending (2 at share, 1 at nodes)",
+            "is open; cpu allocated 6, fair share 4; borrowed cpu 2; 3 jobs pending (by gate: share 2, nodes 1)",
         ),
     ],
 )

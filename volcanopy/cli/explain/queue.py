@@ -69,8 +69,8 @@ def _summary(
     if borrowed:
         parts.append(f"borrowed {listed(borrowed)}")
     if waiting:
-        gates = ", ".join(f"{number} at {gate}" for gate, number in sorted(by_gate.items(), key=lambda item: -item[1]))
-        parts.append(f"{counted(len(waiting), 'job')} pending ({gates})")
+        gates = ", ".join(f"{gate} {number}" for gate, number in sorted(by_gate.items(), key=lambda item: -item[1]))
+        parts.append(f"{counted(len(waiting), 'job')} pending (by gate: {gates})")
     elif facts.groups is not None:
         parts.append("no pending jobs")
     return parts

@@ -89,7 +89,7 @@ async def describe(client: Client, queue: Queue) -> str:
     lines.line("State", state(queue))
     lines.line("Stop Policy", stop_policy(queue))
     stopped = stopped_by(facts.queue, facts.ancestors)
-    lines.line("Takes Jobs", f"no: it {stopped}" if stopped else "yes")
+    lines.line("Accepts Jobs", f"no: it {stopped}" if stopped else "yes")
     lines.line("Weight", spec.weight)
     lines.line("Share", status.share)
     lines.line(
