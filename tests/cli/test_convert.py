@@ -114,6 +114,26 @@ def test_what_is_left_is_noted(body: dict[str, Any], note: str) -> None:
     assert written.startswith(note)
 
 
+def test_a_manifest_inside_of_a_string_is_not_changed_in_part() -> None:
+    manifest = "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\n"
+    conversion = converted({"apiVersion": "v1", "kind": "Workflow", "spec": {"manifest": manifest}})
+    assert conversion.body["spec"]["manifest"] == manifest
+    assert conversion.notes == [
+        "spec.manifest: contains 'apiVersion: batch.volcano.sh/v1alpha1': left as it is, "
+        "change it if it is meant for volcanopy"
+    ]
+
+
+def test_what_is_changed_is_listed_with_its_path() -> None:
+    pod = {"schedulerName": "volcano", "nodeSelector": {"volcano.sh/nodegroup-name": "a"}}
+    conversion = converted({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": {"spec": pod}}})
+    assert conversion.changes == [
+        "spec.template.spec.nodeSelector.volcano.sh/nodegroup-name: "
+        "volcano.sh/nodegroup-name changed to volcanopy.io/nodegroup-name",
+        "spec.template.spec.schedulerName: volcano changed to volcanopy",
+    ]
+
+
 def test_a_job_keeps_the_defaults_of_volcano() -> None:
     given = job(maxRetry=0, tasks=[{"template": TEMPLATE, "maxRetry": 0}])
     spec = converted(given).body["spec"]
@@ -194,7 +214,10 @@ def test_the_command_writes_manifests_and_notes(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     (made,) = yaml.safe_load_all(done.stdout)
     assert made["kind"] == "BatchJob"
-    first, second = done.stderr.splitlines()
+    version, kind, first, second = done.stderr.splitlines()
+    of_job = f"{source}, document 1 (Job x)"
+    assert version == f"{of_job}: apiVersion: batch.volcano.sh/v1alpha1 changed to batch.volcanopy.io/v1alpha1"
+    assert kind == f"{of_job}: kind: Job changed to BatchJob"
     assert first == f"{source}, document 1 (Job x): spec.extra: not supported: omitted"
     assert second.endswith("is not supported: omitted")
     strict = subprocess.run([*command, "--strict"], capture_output=True, text=True, check=False)

@@ -36,8 +36,12 @@ _DEVICES = frozenset(
     for device in ("gpu-memory", "gpu-number", "vgpu-number", "vgpu-memory", "vgpu-memory-percentage", "vgpu-cores")
 )
 """Resources that Volcano's device plugins publish on nodes."""
+_KEY = re.compile(r"(?P<before>(?:[\w-]+\.)*)volcano\.sh/(?P<name>[\w./-]+)")
+"""A label, an annotation, a resource, or a group with its version."""
 _SHOWN = 80
 """Length of a text in a note."""
+Steps = tuple[str | int, ...]
+"""A path: keys and indexes."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,12 @@ class Conversion:
 
     body: Json
     notes: list[str] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
+    """What was renamed: of no concern unless something else still uses the name."""
+
+    def changed(self, steps: Steps, before: str, after: str) -> None:
+        """Add a change of a key or a text."""
+        self.changes.append(f"{path_of(steps)}: {before} changed to {after}")
 
     def note(self, path: str, message: str) -> None:
         """Add a note on a field."""
@@ -67,10 +77,11 @@ class Conversion:
 
 def converted(body: Json) -> Conversion:
     """Return the object as ours; of other kinds only scheduler name, labels and annotations change."""
-    conversion = Conversion(_renamed_all(deepcopy(body)))
+    conversion = Conversion({})
+    conversion.body = _renamed_all(conversion, deepcopy(body), ())
     group, _, version = str(body.get("apiVersion", "")).rpartition("/")
     if not group.endswith(_DOMAIN):
-        _set_scheduler(conversion.body)
+        _set_scheduler(conversion, conversion.body, ())
         _note_remains(conversion)
         return conversion
     counterpart = _COUNTERPARTS.get((group, str(body.get("kind"))))
@@ -79,6 +90,8 @@ def converted(body: Json) -> Conversion:
     model = counterpart.model
     conversion.body["apiVersion"] = model.model_fields["api_version"].default
     conversion.body["kind"] = model.__name__
+    if body["kind"] != model.__name__:
+        conversion.changed(("kind",), str(body["kind"]), model.__name__)
     if conversion.body.pop("status", None):
         conversion.note("status", "written by the controllers: omitted")
     _remove_server_fields(conversion.body.get("metadata"))
@@ -99,7 +112,7 @@ def _note_remains(conversion: Conversion) -> None:
             conversion.note(path, f"contains {shown[:_SHOWN]!r}: left as it is, change it if it is meant for volcanopy")
 
 
-def _texts(value: Any, steps: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _texts(value: Any, steps: Steps) -> Iterator[tuple[Steps, str]]:
     """Yield the keys and the strings of a value with their paths."""
     if isinstance(value, str):
         yield steps, value
@@ -113,43 +126,40 @@ def _texts(value: Any, steps: tuple[str | int, ...]) -> Iterator[tuple[tuple[str
             yield from _texts(item, (*steps, number))
 
 
-def _renamed_all(value: Any) -> Any:
+def _renamed_all(conversion: Conversion, value: Any, steps: Steps) -> Any:
     """Return a value with Volcano's domain replaced in keys, and in values that are keys."""
     if isinstance(value, dict):
-        return {_renamed(key): _renamed_all(field) for key, field in value.items()}
+        renamed = {key: _renamed(key) for key in value}
+        for key, after in renamed.items():
+            if after != key:
+                conversion.changed((*steps, str(key)), str(key), after)
+        return {renamed[key]: _renamed_all(conversion, entry, (*steps, str(key))) for key, entry in value.items()}
     if isinstance(value, list):
-        return [_renamed_all(item) for item in value]
-    return _renamed(value)
+        return [_renamed_all(conversion, item, (*steps, number)) for number, item in enumerate(value)]
+    after = _renamed(value)
+    if after != value:
+        conversion.changed(steps, value, after)
+    return after
 
 
 def _renamed(text: Any) -> Any:
-    if not isinstance(text, str):
-        return text
-    domain, slash, rest = text.partition("/")
-    if text in _DEVICES:
-        return text
-    prefix, dot, quota = domain.rpartition(".volcano.sh") if domain.endswith(f".{_DOMAIN}") else ("", "", "")
-    if slash and domain == _DOMAIN:
-        return f"{_OUR_DOMAIN}/{rest}"
-    if slash and dot and not quota:
-        return f"{prefix}.{_OUR_DOMAIN}/{rest}"
-    for kind in ("requests.", "limits."):
-        if text.startswith(f"{kind}{_DOMAIN}/"):
-            return f"{kind}{_OUR_DOMAIN}/{rest}"
-    return text
+    """Return a key, or a text that is one, with our domain in place of Volcano's; longer texts stay as they are."""
+    match = _KEY.fullmatch(text) if isinstance(text, str) and text not in _DEVICES else None
+    return f"{match['before']}{_OUR_DOMAIN}/{match['name']}" if match else text
 
 
-def _set_scheduler(value: Any) -> None:
+def _set_scheduler(conversion: Conversion, value: Any, steps: Steps) -> None:
     """Replace the name of Volcano's scheduler at any depth."""
     if isinstance(value, dict):
         name = value.get("schedulerName")
         if isinstance(name, str) and name in _SCHEDULERS:  # in the schema of a CRD it is a property
             value["schedulerName"] = _SCHEDULERS[name]
-        for field_value in value.values():
-            _set_scheduler(field_value)
+            conversion.changed((*steps, "schedulerName"), name, _SCHEDULERS[name])
+        for key, entry in value.items():
+            _set_scheduler(conversion, entry, (*steps, str(key)))
     elif isinstance(value, list):
-        for item in value:
-            _set_scheduler(item)
+        for number, item in enumerate(value):
+            _set_scheduler(conversion, item, (*steps, number))
 
 
 def _remove_server_fields(metadata: Any) -> None:
@@ -197,16 +207,16 @@ def _remove(body: Any, path: str) -> bool:
 
 
 def convert(files: list[str], output: Path | None, strict: bool) -> None:
-    """Write Volcano's manifests as ours; fields that are lost or need attention are listed on standard error."""
+    """Write Volcano's manifests as ours; what changed, is lost or needs attention is listed on standard error."""
     manifests = read(files)
     documents, notes = [], 0
     for manifest in manifests:
         conversion = converted(manifest.body)
         if conversion.body:
             documents.append(conversion.body)
-        for note in conversion.notes:
-            notes += 1
-            print(f"{manifest.place}: {note}", file=sys.stderr)
+        notes += len(conversion.notes)
+        for line in (*conversion.changes, *conversion.notes):
+            print(f"{manifest.place}: {line}", file=sys.stderr)
     text = yaml.safe_dump_all(documents, sort_keys=False, width=120, allow_unicode=True)
     if output is None:
         sys.stdout.write(text)
@@ -234,7 +244,7 @@ def _job(conversion: Conversion) -> None:
 
 
 def _job_spec(conversion: Conversion, spec: Json, path: str) -> None:
-    _set_scheduler(spec)
+    _set_scheduler(conversion, spec, tuple(path.split(".")))
     for number, task in _mappings(spec.get("tasks")):
         if not task.get("name"):
             task["name"] = f"default{number}"
@@ -306,7 +316,7 @@ def _flow(conversion: Conversion) -> None:
             )
         if step.get("patch"):
             conversion.note(f"spec.flows[{number}].patch", "ignored by Volcano, but effective here: check its value")
-            _set_scheduler(step["patch"])
+            _set_scheduler(conversion, step["patch"], ("spec", "flows", number, "patch"))
 
 
 def _queue(conversion: Conversion) -> None:
