@@ -50,6 +50,8 @@ class AdmissionPolicy(Model):
     """Queue of all other jobs that name none."""
     scheduler_names: list[str] = Field(default_factory=lambda: [names.SCHEDULER], min_length=1, max_length=16)
     """Scheduler names of pods that volcanopy schedules."""
+    scheduler_plugins: list[str] | None = Field(default=None, max_length=64)
+    """Plugins of the scheduler's configuration. A field of a queue that none of them reads gets a warning."""
     controllers: list[str] = Field(default_factory=list, max_length=64)
     """User names of volcanopy's controllers, which create objects on behalf of other users."""
     unpreemptable: Subjects | None = None

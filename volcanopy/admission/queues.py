@@ -24,6 +24,7 @@ from volcanopy.api import names
 from volcanopy.api.core import Queue as KnownQueue
 from volcanopy.api.model import Json, Problem, forbidden, invalid, not_found, quoted, too_many
 from volcanopy.api.quantity import text
+from volcanopy.api.queue_fields import unread_fields
 from volcanopy.api.scheduling import Queue, QueueSpec, StopPolicy
 
 
@@ -41,6 +42,9 @@ def validate_queue(request: Request, context: Context) -> Iterator[Problem | Adm
     yield from limit_problems(queue.spec)
     yield from policy_problems(queue)
     yield from path_problems(request, context)
+    if (plugins := context.policy.scheduler_plugins) is not None:
+        fields = unread_fields(at(manifest, "spec") or {}, plugins)
+        yield from (AdmissionWarning(Problem(f"spec.{name}", message)) for name, message in fields)
     after = known_queue(manifest)
     before = known_queue(request.old) if request.old is not None else None
     if queue.metadata.name == names.ROOT_QUEUE:

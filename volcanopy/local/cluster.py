@@ -28,12 +28,13 @@ from volcanopy.local.simulated.claim_controller import ClaimController
 from volcanopy.local.simulated.kubelet import Kubelet
 from volcanopy.local.simulated.pod_stages import Stages
 from volcanopy.local.workloads.controller import WorkloadController
-from volcanopy.scheduler.framework.config import DEFAULT
+from volcanopy.scheduler.framework.config import DEFAULT, ConfigError, parse
 from volcanopy.services.admission import admission_service as admission
 from volcanopy.services.admission.admission_service import AdmissionSettings
 from volcanopy.services.controllers import controller_service
 from volcanopy.services.controllers.controller_service import JobControllerSettings
 from volcanopy.services.process.certificates import issue, make_authority
+from volcanopy.services.process.entry_points import ThirdPartyError, registry
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service as scheduler
 
@@ -76,6 +77,31 @@ class Parts:
     """Whether to run the controller of Deployments, ReplicaSets, StatefulSets and Jobs."""
     process: ProcessSettings | None = None
     """How pods on process nodes run; None without such nodes."""
+
+
+def configuration_text(parts: Parts) -> str:
+    """Return the scheduler's configuration; empty without a scheduler, or if it cannot be read."""
+    if parts.scheduler is None:
+        return ""
+    if parts.scheduler.config is None:
+        return DEFAULT
+    try:
+        return parts.scheduler.config.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""  # the scheduler itself reports it
+
+
+def _informed(parts: Parts) -> Parts:
+    """Return the parts with the plugins of the scheduler in the policy of admission, unless that has them."""
+    admission_part, text = parts.admission, configuration_text(parts)
+    if admission_part is None or not text or admission_part.policy.scheduler_plugins is not None:
+        return parts
+    try:
+        plugins = sorted(parse(text, registry()).plugins)
+    except (ConfigError, ThirdPartyError):
+        return parts  # the scheduler itself reports it
+    policy = admission_part.policy.model_copy(update={"scheduler_plugins": plugins})
+    return replace(parts, admission=replace(admission_part, policy=policy))
 
 
 class Components:
@@ -199,7 +225,7 @@ class LocalCluster:
     ) -> None:
         self._nodes = nodes.manifests(count, capacity)
         self._objects, self._port, self._tls, self._persist = objects, port, tls, persist
-        self._parts = replace(parts or Parts(), claims=True, workloads=True)
+        self._parts = _informed(replace(parts or Parts(), claims=True, workloads=True))
         self._repair, self._fsync = repair, fsync
         self._stack = contextlib.AsyncExitStack()
         self.server: ApiServer
@@ -232,15 +258,9 @@ class LocalCluster:
 
     def _configuration(self) -> list[Json]:
         """Return the ConfigMap of the chart with the scheduler's configuration, which ``volcanopy snapshot`` reads."""
-        scheduling = self._parts.scheduler
-        if scheduling is None:
+        text = configuration_text(self._parts)
+        if not text:
             return []
-        text = DEFAULT
-        if scheduling.config is not None:
-            try:
-                text = scheduling.config.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError):
-                return []  # the scheduler itself reports it
         metadata = {"namespace": "volcanopy-system", "name": "volcanopy-scheduler"}
         return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"scheduler.yaml": text}}]
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from volcanopy.api.core import Queue, QueueLimit, Subjects
+from volcanopy.api.queue_fields import unread_fields
 from volcanopy.cli.explain.cluster_reads import queue_facts
 from volcanopy.cli.explain.hierarchy import COUNTS, descendants, parent_of, state, stop_policy, stopped_by
 from volcanopy.cli.explain.queue import queue_report
@@ -12,9 +13,13 @@ from volcanopy.cli.framework.lists import Query
 from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View
 from volcanopy.cli.queues.tree import select_resource
+from volcanopy.cli.snapshot import configured
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.raw_kinds import QUEUES
+from volcanopy.scheduler.framework.config import ConfigError, parse
 from volcanopy.scheduler.model import observed_queue_status
+from volcanopy.services.process.entry_points import ThirdPartyError, registry
 
 if TYPE_CHECKING:
     from volcanopy.cli.framework.options import SubtreeFilter
@@ -97,6 +102,8 @@ async def describe(client: Client, queue: Queue) -> str:
     )
     for title, value in _settings(queue).items():
         lines.line(title, value)
+    for name, message in await _unread(client, queue):
+        lines.line("Warning", f"spec.{name} {message}")
     rows = [
         (
             row.resource,
@@ -128,6 +135,25 @@ async def describe(client: Client, queue: Queue) -> str:
         lines.line("Note", note)
     await lines.events(client, queue.metadata)
     return lines.text()
+
+
+async def _unread(client: Client, queue: Queue) -> list[tuple[str, str]]:
+    """Return the fields that no plugin of the scheduler's configuration reads; none if that cannot be read."""
+    try:
+        text = await configured(client)
+        plugins = parse(text, registry()).plugins if text else frozenset[str]()
+    except (KubeError, ConfigError, ThirdPartyError):
+        return []
+    spec = queue.spec
+    fields = {
+        "weight": spec.weight,
+        "deserved": spec.deserved,
+        "guarantee": spec.guarantee.resource,
+        "capability": spec.capability,
+        "borrowingLimit": spec.borrowing_limit,
+        "lendingLimit": spec.lending_limit,
+    }
+    return list(unread_fields(fields, plugins)) if text else []
 
 
 def _settings(queue: Queue) -> dict[str, Any]:
