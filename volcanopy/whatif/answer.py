@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from volcanopy.api.gates import Gate
 from volcanopy.api.model import Json
-from volcanopy.scheduler.model.plan import Explain, Plan
+from volcanopy.scheduler.model.plan import Explain, Plan, position_of
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine, Run
 from volcanopy.whatif.remedies.candidate import Question
@@ -46,6 +46,8 @@ class JobAnswer:
     gate: str = ""
     message: str = ""
     explanation: Explain | None = None
+    position: int = 0
+    """The position in the queue among all jobs, from 1; 0 if unknown."""
     remedies: tuple[Remedy, ...] = ()
     searched: bool | None = None
     """Whether the search for remedies came to its end; None: there was none."""
@@ -61,9 +63,8 @@ class JobAnswer:
             "time": self.time.isoformat() if self.time is not None else "",
             "gate": self.gate,
             "message": self.message,
+            "position": self.position,
         }
-        if self.explanation is not None:
-            optional["position"] = int(self.explanation.numbers.get("position", 0))
         result |= {key: value for key, value in optional.items() if value}
         if self.start is not Start.NOW:
             result["remedies"] = [remedy.document() for remedy in self.remedies]
@@ -130,7 +131,9 @@ def answer(engine: Engine, limits: Limits) -> Answer:
             evictions = tuple(run.evictions.get(target.group, ()))
             answers.append(JobAnswer(target, queue, Start.NOW, run.nodes[target.group], evictions))
             continue
-        known = JobAnswer(target, queue, Start.UNKNOWN, explanation=run.explanations.get(target.group))
+        explanation = run.explanations.get(target.group)
+        position = position_of(explanation.numbers) if explanation is not None else 0
+        known = JobAnswer(target, queue, Start.UNKNOWN, explanation=explanation, position=position)
         gate, message = verdicts[target.group]
         known = replace(known, gate=gate, message=message)
         if limits.jobs is None or target.group in limits.jobs:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from volcanopy.api import core, quantity
 from volcanopy.cli.explain.hierarchy import COUNTS, state, stop_policy, stopped_by
 from volcanopy.cli.explain.report import QueueReport, ResourceRow, WaitingGroup, counted, listed
+from volcanopy.scheduler.model.plan import position_of
 
 _LAST = 1 << 30
 _AMOUNTS = ("allocated", "fair_share", "guaranteed", "borrowed", "waiting")
@@ -144,7 +145,6 @@ def waiting_groups(groups: Sequence[core.PodGroup]) -> list[WaitingGroup]:
         reason, phase = group.status.explanation, group.status.phase or "Pending"
         if phase == "Completed" or (reason is None and phase != "Pending"):
             continue
-        position = reason.numbers.get("position", "") if reason is not None else ""
         waiting.append(
             WaitingGroup(
                 next((owner.name for owner in group.metadata.owner_references if owner.kind == "BatchJob"), "")
@@ -152,7 +152,7 @@ def waiting_groups(groups: Sequence[core.PodGroup]) -> list[WaitingGroup]:
                 group.metadata.namespace,
                 reason.gate if reason is not None else "not processed yet",
                 reason.message if reason is not None else "",
-                int(position) if position.isdecimal() else 0,
+                position_of(reason.numbers) if reason is not None else 0,
             )
         )
     return sorted(waiting, key=lambda group: (group.position or _LAST, group.namespace, group.name))

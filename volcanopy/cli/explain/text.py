@@ -14,6 +14,7 @@ from volcanopy.cli.explain.report import (
     listed,
 )
 from volcanopy.cli.framework.tables import plain_table
+from volcanopy.scheduler.model.plan import position_of
 
 
 class Part(NamedTuple):
@@ -63,7 +64,7 @@ def plain(lines: Iterable[Line]) -> str:
 def job_lines(report: JobReport) -> Iterator[Line]:
     """Return the lines of a report about a job."""
     yield [Part(report.summary, f"bold {_STYLES.get(report.state, '')}".strip())]
-    position = report.numbers.get("position")
+    position = position_of(report.numbers)
     facts = f"namespace {report.namespace}, queue {report.queue}, phase {report.phase}"
     yield [Part(f"  {facts}" + (f", position {position} in queue" if position else ""), "dim")]
     if report.gates:

@@ -11,6 +11,7 @@ from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style,
 from volcanopy.cli.jobs.pods import Pod, pod_rows
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS
+from volcanopy.scheduler.model.plan import position_of
 
 if TYPE_CHECKING:
     from volcanopy.cli.framework.options import QueueFilter
@@ -51,6 +52,12 @@ def _count(field: str) -> Column:
     return Column(field.upper(), lambda group, _: str(getattr(group.status, field)), wide=field != "running")
 
 
+def _position(group: PodGroup) -> str:
+    """Return the position in the queue; ``-`` for a group that does not wait."""
+    explanation = group.status.explanation
+    return str((explanation is not None and position_of(explanation.numbers)) or "-")
+
+
 VIEW = View(
     POD_GROUPS,
     PodGroup,
@@ -64,6 +71,7 @@ VIEW = View(
         _count("succeeded"),
         _count("failed"),
         Column("OWNER", lambda group, _: owner(group), wide=True),
+        Column("POSITION", lambda group, _: _position(group), wide=True),
         reason_column(reason),
     ),
 )
@@ -95,7 +103,8 @@ async def describe(client: Client, group: PodGroup) -> str:
     lines.line("Reason", reason(group))
     if explanation := status.explanation:
         lines.line("Gate", explanation.gate)
-        lines.line("Unblocked By", explanation.unblocked_by)
+        lines.line("Position", _position(group))
+        lines.line("Unblocked By (not confirmed)", explanation.unblocked_by)
         lines.line("Blocked By", ", ".join(explanation.blocked_by))
         lines.table("Nodes", ("NODES", "REASON"), [(count, text) for text, count in sorted(explanation.nodes.items())])
     name = group.metadata.name
