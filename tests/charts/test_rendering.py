@@ -147,7 +147,9 @@ def test_the_scheduler_configuration_is_the_default() -> None:
 
 def test_admission_identifies_the_controller_by_its_service_account() -> None:
     result = policy.parse(one(render(), "ConfigMap", "volcanopy-admission")["data"]["admission.yaml"])
-    assert result == AdmissionPolicy(controllers=[f"system:serviceaccount:{NAMESPACE}:volcanopy-controller"])
+    controller = f"system:serviceaccount:{NAMESPACE}:volcanopy-controller"
+    assert result == AdmissionPolicy(controllers=[controller], scheduler_plugins=result.scheduler_plugins)
+    assert set(result.scheduler_plugins or ()) == config.default(builtin()).plugins
     values = SETS["everything"]
     result = policy.parse(one(render(values), "ConfigMap", "batch-admission")["data"]["admission.yaml"])
     assert result.controllers == [f"system:serviceaccount:{NAMESPACE}:batch-controller", "system:serviceaccount:x:y"]

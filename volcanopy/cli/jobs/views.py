@@ -86,9 +86,8 @@ async def describe(client: Client, job: BatchJob) -> str:
     _policies(lines, job)
     if group is not None:
         lines.line("Pod Group", f"{group.metadata.name} ({group.status.phase or 'not yet processed by the scheduler'})")
-        lines.line(
-            "Unblocked By (not confirmed)", group.status.explanation.unblocked_by if group.status.explanation else ""
-        )
+        if group.status.explanation and group.status.explanation.unblocked_by:
+            lines.line("Unblocked By", f"{group.status.explanation.unblocked_by} (not confirmed)")
     _pods(lines, pods)
     lines.conditions(status.conditions)
     await lines.events(client, job.metadata, *([group.metadata] if group else []))

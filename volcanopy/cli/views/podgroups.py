@@ -104,7 +104,8 @@ async def describe(client: Client, group: PodGroup) -> str:
     if explanation := status.explanation:
         lines.line("Gate", explanation.gate)
         lines.line("Position", _position(group))
-        lines.line("Unblocked By (not confirmed)", explanation.unblocked_by)
+        if explanation.unblocked_by:
+            lines.line("Unblocked By", f"{explanation.unblocked_by} (not confirmed)")
         lines.line("Blocked By", ", ".join(explanation.blocked_by))
         lines.table("Nodes", ("NODES", "REASON"), [(count, text) for text, count in sorted(explanation.nodes.items())])
     name = group.metadata.name
