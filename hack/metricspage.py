@@ -21,6 +21,7 @@ Metrics that Volcano has keep its names, with the prefix `volcanopy_` instead of
 - Amounts of a queue include its descendants, at every level of the tree up to `root`: sum over the queues of one level
   only. `scalar_resources` are whole units (`1` is one GPU), not thousandths.
 - The series of a queue end when the queue is deleted.
+- `process_*` (cpu time, memory, file descriptors, start time) are those of the Prometheus client libraries.
 - `queue_pod_group_*_count` come from the scheduler.
 - `queue_fair_share_*` are `queue_deserved_*` in Volcano: the computed share, not the field `spec.deserved`.
 
@@ -43,7 +44,7 @@ _GROUPS = (
     ("Queues", ("queue_",)),
     (
         "API server requests, watches, events, parts of the process",
-        ("api_", "watch_", "cache_", "events_", "writes_", "leader", "part_"),
+        ("api_", "watch_", "cache_", "events_", "writes_", "leader", "part_", "build_"),
     ),
     ("Controllers", ("controller_", "workqueue_", "job_", "jobflow_", "run_time_")),
     ("Admission", ("admission_",)),

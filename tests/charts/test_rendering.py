@@ -22,19 +22,33 @@ SINGLE: Json = {
     "controller": {"replicas": 1, "leaderElection": False},
     "admission": {"replicas": 1},
 }
+DIGEST = f"sha256:{'0' * 64}"
 SETS: dict[str, Json] = {
     "default": {},
     "single": SINGLE,
     "without admission": {"admission": {"enabled": False}},
-    "monitored": {"monitoring": {"serviceMonitor": True, "dashboard": True}},
+    "monitored": {"monitoring": {"serviceMonitor": True, "dashboard": True, "rules": True}},
     "everything": {
-        "image": {"repository": "registry.example.com/volcanopy", "tag": "1.2.3", "pullPolicy": "Always"},
+        "image": {
+            "repository": "registry.example.com/volcanopy",
+            "tag": "1.2.3",
+            "pullPolicy": "Always",
+            "digest": DIGEST,
+        },
         "imagePullSecrets": [{"name": "registry"}],
         "fullnameOverride": "batch",
         "commonLabels": {"team": "platform"},
         "schedulerName": "batch",
         "priorityClassName": "",
-        "scheduler": {"verbose": True, "extraArgs": ["--context=x"], "podAnnotations": {"a": "b"}},
+        "scheduler": {
+            "verbose": True,
+            "extraArgs": ["--context=x"],
+            "podAnnotations": {"a": "b"},
+            "serviceAccountAnnotations": {"cloud.example.com/role": "r"},
+            "extraEnv": [{"name": "PYTHONPATH", "value": "/plugins"}],
+            "extraVolumes": [{"name": "plugins", "persistentVolumeClaim": {"claimName": "plugins"}}],
+            "extraVolumeMounts": [{"name": "plugins", "mountPath": "/plugins", "readOnly": True}],
+        },
         "controller": {
             "verbose": True,
             "podOwners": [{"apiGroups": ["argoproj.io"], "resources": ["workflows"]}],
@@ -181,6 +195,29 @@ def test_the_schema_contains_every_value() -> None:
     compare(yaml.safe_load((CHART / "values.yaml").read_text()), schema, "")
 
 
+def test_own_plugins_are_mounted_and_an_image_is_pinned() -> None:
+    objects = render(SETS["everything"])
+    pod = one(objects, "Deployment", "batch-scheduler")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["image"] == f"registry.example.com/volcanopy:1.2.3@{DIGEST}"
+    assert {"name": "PYTHONPATH", "value": "/plugins"} in container["env"]
+    assert {"name": "plugins", "mountPath": "/plugins", "readOnly": True} in container["volumeMounts"]
+    assert [volume["name"] for volume in pod["volumes"]] == ["config", "tmp", "plugins"]
+    account = one(objects, "ServiceAccount", "batch-scheduler")
+    assert account["metadata"]["annotations"] == {"cloud.example.com/role": "r"}
+    other = one(objects, "Deployment", "batch-controller")["spec"]["template"]["spec"]
+    assert "plugins" not in str(other)
+
+
+def test_the_alerts_are_those_of_the_documentation() -> None:
+    (group,) = one(render(SETS["monitored"]), "PrometheusRule", "volcanopy-alerts")["spec"]["groups"]
+    page = (CHART.parents[1] / "docs" / "operations.md").read_text()
+    table = page.partition("| alert when | for | it means |")[2].partition("\n\n")[0].splitlines()[2:]
+    documented = [(row.split("`")[1], row.rsplit("|", 3)[1].strip()) for row in table]
+    assert [(rule["expr"], rule.get("for", "-")) for rule in group["rules"]] == documented
+    assert len({rule["alert"] for rule in group["rules"]}) == len(documented)
+
+
 REFUSED: dict[str, tuple[Json, str]] = {
     "misspelt": ({"scheduler": {"replica": 2}}, "at '/scheduler': additional properties 'replica' not allowed"),
     "no number": ({"scheduler": {"replicas": "two"}}, "at '/scheduler/replicas': got string, want integer"),
@@ -197,6 +234,7 @@ REFUSED: dict[str, tuple[Json, str]] = {
         "at '/admission/policy/podAboveNodes': value must be one of 'reject', 'warn', 'allow'",
     ),
     "interval": ({"monitoring": {"interval": "soon"}}, "at '/monitoring/interval': 'soon' does not match pattern"),
+    "digest": ({"image": {"digest": "latest"}}, "at '/image/digest': 'latest' does not match pattern"),
     "no actions": ({"scheduler": {"config": {"actions": ""}}}, "at '/scheduler/config/actions': minLength"),
     "class": ({"priorityClasses": {"gold": {}}}, "at '/priorityClasses/gold': missing property 'value'"),
 }

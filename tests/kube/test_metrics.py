@@ -10,6 +10,7 @@ from prometheus_client import generate_latest
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
 
+import volcanopy
 from hack.metricspage import PAGE, page
 from tests.kube.faulty_server import Fault, connect, faulty_server
 from volcanopy.kube.cache.watch import Reflector
@@ -54,8 +55,8 @@ def test_names_that_volcano_has_are_kept() -> None:
 def test_labels_have_bounded_cardinality() -> None:
     labels = {label for instrument in registry.INSTRUMENTS for label in instrument.labels}
     assert labels == {
-        "OnSession", "action", "code", "component", "controller", "gate", "jobflow_namespace", "kind", "operation", "outcome", "part",
-        "phase", "plugin", "queue_name", "reason", "resource", "result", "stage", "verb", "verdict", "webhook",
+        "OnSession", "action", "basis", "code", "component", "controller", "gate", "jobflow_namespace", "kind", "operation", "outcome", "part",
+        "phase", "plugin", "queue_name", "reason", "resource", "result", "stage", "verb", "verdict", "version", "webhook",
     }  # fmt: skip
 
 
@@ -66,6 +67,12 @@ def test_metrics_are_served_in_both_formats() -> None:
         encode, _ = choose_encoder(accepted)
         message = set(re.findall(r"^# HELP (\S+)", encode(registry.REGISTRY).decode(), re.MULTILINE))
         assert {name.removesuffix("_total") for name in names} <= {name.removesuffix("_total") for name in message}
+
+
+def test_the_process_and_the_version_are_measured() -> None:
+    assert (registry.REGISTRY.get_sample_value("process_open_fds") or 0) > 0
+    assert (registry.REGISTRY.get_sample_value("process_resident_memory_bytes") or 0) > 0
+    assert registry.REGISTRY.get_sample_value("volcanopy_build_info", {"version": volcanopy.__version__}) == 1
 
 
 def test_the_reference_is_written_from_the_code() -> None:

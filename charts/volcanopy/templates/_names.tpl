@@ -60,3 +60,12 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "volcanopy.fullname" .
 {{- end -}}
 {{- end -}}
 {{- end -}}
+
+{{- /* The image of all parts: with a digest, the tag is for readers only. */ -}}
+{{- define "volcanopy.image" -}}
+{{- $image := printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- with .Values.image.digest -}}
+{{- $image = printf "%s@%s" $image . -}}
+{{- end -}}
+{{- $image -}}
+{{- end -}}

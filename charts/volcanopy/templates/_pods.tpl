@@ -44,7 +44,7 @@ spec:
       {{- end }}
       containers:
         - name: {{ .part }}
-          image: {{ printf "%s:%s" .root.Values.image.repository (.root.Values.image.tag | default .root.Chart.AppVersion) | quote }}
+          image: {{ include "volcanopy.image" .root | quote }}
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
           args:
             {{- range concat (list .part) .args $values.extraArgs }}
@@ -61,6 +61,9 @@ spec:
                 fieldRef:
                   apiVersion: v1
                   fieldPath: metadata.namespace
+            {{- with $values.extraEnv }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
           ports:
             - name: http
               containerPort: 8080
@@ -103,6 +106,9 @@ spec:
             {{- end }}
             - name: tmp
               mountPath: /tmp
+            {{- with $values.extraVolumeMounts }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
       volumes:
         {{- if .config }}
         - name: config
@@ -112,6 +118,9 @@ spec:
         - name: tmp
           emptyDir:
             sizeLimit: 1Gi
+        {{- with $values.extraVolumes }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
       {{- with $values.nodeSelector }}
       nodeSelector:
         {{- toYaml . | nindent 8 }}
@@ -140,6 +149,10 @@ apiVersion: v1
 kind: ServiceAccount
 metadata:
   {{- include "volcanopy.metadata" . | nindent 2 }}
+  {{- with (index .root.Values .part).serviceAccountAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 automountServiceAccountToken: false
 {{- if gt (int (index .root.Values .part).replicas) 1 }}
 ---

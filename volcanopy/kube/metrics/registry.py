@@ -6,11 +6,15 @@ from pods or jobs, so the number of series does not grow with them. The unit of 
 
 from __future__ import annotations
 
+from prometheus_client import ProcessCollector
+
+import volcanopy
 from volcanopy.kube.metrics.metric_types import MetricRegistry, exponential_buckets
 
 _ALL = MetricRegistry()
 REGISTRY = _ALL.registry
 """The registry of this process."""
+ProcessCollector(registry=REGISTRY)
 INSTRUMENTS = _ALL.instruments
 """All declared metrics, for the reference page."""
 
@@ -203,6 +207,8 @@ EVENTS = _ALL.counter(
     "outcome",
 )
 WRITES_WAITING = _ALL.callback_gauge("writes_waiting", "Number of delayed status and explanation writes")
+BUILD_INFO = _ALL.gauge("build_info", "Version of the program; always 1", "version")
+BUILD_INFO.labels(volcanopy.__version__).set(1)
 LEADER = _ALL.gauge("leader", "Whether this process is the leader (1) or a standby (0)", "component")
 
 # Controllers
