@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import cel
@@ -60,6 +61,7 @@ class RuleError(ValueError):
     """A rule that cannot be compiled, with the reason."""
 
 
+@lru_cache(maxsize=4096)
 def escape(name: str) -> str:
     """A field's name as CEL rules spell it."""
     if name in _RESERVED:
@@ -191,10 +193,10 @@ def _visible_names(node: SchemaNode, text: str) -> frozenset[str] | None:
     """The field names that a rule can see, None where it may look at whole values."""
     tokens = [(match.lastgroup or "", match.group()) for match in _TOKEN.finditer(text)]
     names = frozenset(token for kind, token in tokens if kind == "name")
-    flat: dict[str, bool] = {}
-    _flat_names(node, flat)
     if names & _WHOLE_VALUE:
         return None
+    flat: dict[str, bool] = {}
+    _flat_names(node, flat)
     for index, (_, token) in enumerate(tokens):
         if token in ("==", "!=", "in") and not (
             _ends_flat(tokens[:index], flat) or _starts_flat(tokens[index + 1 :], flat)

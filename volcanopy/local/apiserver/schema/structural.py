@@ -9,7 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from threading import get_ident
 from typing import Any
+
+import msgspec
 
 from volcanopy.local.apiserver.schema.cel_rules import Rule, RuleError, compile_rules
 from volcanopy.local.apiserver.schema.field_errors import (  # fmt: skip
@@ -56,9 +60,8 @@ class Structural:
     @classmethod
     def compile(cls, openapi_schema: Mapping[str, Any]) -> Structural:
         """Compile a version's `openAPIV3Schema`; raises RuleError or PatternError for a wrong rule or pattern."""
-        root = read_schema(openapi_schema)
-        root.embedded = True
-        return cls(root, openapi_schema, compile_clean(root), compile_check(root), _compile_walk(root, root=True))
+        # Each definition is compiled to be validated and to be served, and again by the next server of a process.
+        return _compiled(msgspec.json.encode(openapi_schema), get_ident())
 
     def default(self, obj: Json) -> Json:
         """The object with the schema's defaults, and without nulls where none are allowed."""
@@ -86,6 +89,15 @@ class Structural:
                 if old is None or error.transition or not _unchanged(self.root, obj, old, error):
                     errors.append(error)
         return errors
+
+
+@lru_cache(maxsize=64)
+def _compiled(schema: bytes, _thread: int) -> Structural:
+    """Compile a schema, once in each thread: compiled rules are not safe to be used by two."""
+    source = msgspec.json.decode(schema)
+    root = read_schema(source)
+    root.embedded = True
+    return Structural(root, source, compile_clean(root), compile_check(root), _compile_walk(root, root=True))
 
 
 @dataclass(slots=True)
