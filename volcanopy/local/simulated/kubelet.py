@@ -17,7 +17,7 @@ from volcanopy.api import core
 from volcanopy.kube import machine
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client, Patch
-from volcanopy.kube.client.errors import Conflict, Invalid, NotFound
+from volcanopy.kube.client.errors import Invalid, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.simulated import pod_stages as stages
 from volcanopy.local.simulated import pod_status
@@ -264,8 +264,7 @@ class Kubelet:
         patch = {"metadata": {"uid": meta.uid}, "status": status}
         try:
             answer = await self._client.patch_status(_STATUS, meta.namespace, meta.name, patch, Patch.STRATEGIC)
-        except (NotFound, Conflict) as gone:
-            # It is deleted, or another pod has its name.
+        except NotFound as gone:
             log.debug("pod is gone", pod=meta.key, error=str(gone))
             record.ended = True
         except Invalid as error:
@@ -279,6 +278,6 @@ class Kubelet:
         meta = record.pod.metadata
         try:
             await self._client.delete(PODS, meta.namespace, meta.name, uid=meta.uid, grace=0)
-        except (NotFound, Conflict) as gone:
+        except NotFound as gone:
             log.debug("pod is gone", pod=meta.key, error=str(gone))
         record.ended = True
