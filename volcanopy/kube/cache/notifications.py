@@ -35,20 +35,20 @@ class ChangeWaiters:
     """Events that are set when an object changes, by the object's key."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Hashable, set[asyncio.Event]] = {}
+        self._waiting: dict[Hashable, dict[asyncio.Event, None]] = {}
 
     @contextmanager
     def changes_of(self, keys: Iterable[Hashable]) -> Iterator[asyncio.Event]:
         """An event that is set at each change of one of these objects during the block; clear it to wait again."""
         event, keys = asyncio.Event(), tuple(keys)
         for key in keys:
-            self._waiting.setdefault(key, set()).add(event)
+            self._waiting.setdefault(key, {})[event] = None
         try:
             yield event
         finally:
             for key in keys:
                 waiting = self._waiting[key]
-                waiting.discard(event)
+                waiting.pop(event, None)
                 if not waiting:
                     del self._waiting[key]
 

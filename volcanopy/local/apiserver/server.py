@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qsl
 
 import structlog
@@ -112,7 +112,7 @@ class ApiServer:
         default_scheduler: str = "",
         clock: Clock = utc_now,
         rng: Random | None = None,
-    ) -> "ApiServer":
+    ) -> Self:
         """Listen on `host:port` (0 chooses a free port) and serve a cluster.
 
         `tls` turns on HTTPS, and then every request needs a token: the one in `kubeconfig()`, or

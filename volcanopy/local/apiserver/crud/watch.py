@@ -122,7 +122,7 @@ async def watch(ctx: Context, call: Call) -> Stream:
     """Answer a watch until its time is over, the client leaves or the server stops."""
     seen = Watch(ctx, call)
     first = seen.start()
-    seen.bucket.watchers.add(seen.push)
+    seen.bucket.watchers[seen.push] = None
     ctx.streams.add(seen.wake)
     loop = asyncio.get_running_loop()
     seconds = float(call.query.get("timeoutSeconds") or 0) or ctx.rng.uniform(1800, 3600)
@@ -158,7 +158,7 @@ async def watch(ctx: Context, call: Call) -> Stream:
     finally:
         alarm.cancel()
         ctx.streams.discard(seen.wake)
-        seen.bucket.watchers.discard(seen.push)
+        seen.bucket.watchers.pop(seen.push, None)
     return response
 
 

@@ -90,7 +90,8 @@ class Bucket:
         self.history: deque[Event] = deque()
         self.limit = history
         self.compacted = 0
-        self.watchers: set[Callable[[Event], None]] = set()
+        self.watchers: dict[Callable[[Event], None], None] = {}
+        """In the order of their arrival, in which they get each event."""
         self.by_node: dict[str, dict[tuple[str, str], Entry]] | None = {} if name == "pods" else None
         self.count = 0
 
