@@ -1,0 +1,150 @@
+"""The independent observer: it sees every write of the API server's store and keeps count with definitions of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from volcanopy.local.apiserver.store.object_store import Bucket, Event
+
+JOBS, GROUPS = "batchjobs.batch.volcanopy.io", "podgroups.scheduling.volcanopy.io"
+ENDED = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
+OVER = frozenset({"Succeeded", "Failed"})
+STARTING = 120.0
+"""Seconds for which part of a gang may run alone when nothing goes wrong."""
+
+
+class Observer:
+    """Counts what happens to pods, nodes and jobs; ``faults`` has a sentence for each broken rule."""
+
+    def __init__(self, clock: Callable[[], float], capabilities: dict[str, int]) -> None:
+        self.faults: list[str] = []
+        self._clock, self._capabilities = clock, capabilities
+        self.pods: dict[str, dict[str, Any]] = {}
+        self.jobs: dict[str, dict[str, Any]] = {}
+        self.nodes: dict[str, int] = {}
+        self.binds: Counter[str] = Counter()
+        self._node_of: dict[str, str] = {}
+        self._ended: dict[str, str] = {}
+        self._partial: dict[str, float] = {}
+        self.calm_since = 0.0
+
+    def fault(self, text: str) -> None:
+        """Note a broken rule."""
+        self.faults.append(f"{self._clock():.3f} s: {text}")
+
+    def seen(self, bucket: Bucket, event: Event) -> None:
+        """Take a write."""
+        body = event.entry.body
+        gone = event.type == "DELETED"
+        if bucket.name == "pods":
+            self._pod(body, gone)
+        elif bucket.name == "nodes":
+            self._node(body, gone)
+        elif bucket.name == JOBS:
+            self._job(body, gone)
+
+    def _node(self, body: dict[str, Any], gone: bool) -> None:
+        name = body["metadata"]["name"]
+        if gone:
+            self.nodes.pop(name, None)
+        else:
+            self.nodes[name] = int((body.get("status") or {}).get("allocatable", {}).get("cpu", 0))
+
+    def _pod(self, body: dict[str, Any], gone: bool) -> None:
+        metadata = body["metadata"]
+        uid, key = metadata["uid"], f"{metadata['namespace']}/{metadata['name']}"
+        node, bound_to = body["spec"].get("nodeName", ""), self._node_of.get(uid, "")
+        if bound_to and node != bound_to:
+            self.fault(f"pod {key} is bound to {node} after {bound_to}")
+        if gone:
+            self.pods.pop(uid, None)
+            self._node_of.pop(uid, None)
+        else:
+            self.pods[uid] = body
+        if node and not bound_to and not gone:
+            self._node_of[uid] = node
+            self.binds[uid] += 1
+            self._fits(node, key)
+            self._within_limit(body)
+        self._gang(body)
+
+    def _requests(self, of: Callable[[dict[str, Any]], bool]) -> int:
+        """Return the cpus of the pods that use a node, and for which a condition holds."""
+        return sum(
+            int(container["resources"]["requests"]["cpu"])
+            for pod in self.pods.values()
+            if pod["spec"].get("nodeName") and pod.get("status", {}).get("phase") not in OVER and of(pod)
+            for container in pod["spec"]["containers"]
+        )
+
+    def _fits(self, node: str, key: str) -> None:
+        used = self._requests(lambda pod: pod["spec"]["nodeName"] == node)
+        if node in self.nodes and used > self.nodes[node]:
+            self.fault(f"node {node} has {self.nodes[node]} cpu and its pods request {used} with {key}")
+
+    def _within_limit(self, pod: dict[str, Any]) -> None:
+        queue = self._queue_of(pod)
+        limit = self._capabilities.get(queue)
+        if limit is not None:
+            # As in Volcano, what pods that are being deleted still use is no longer allocated to their queue.
+            used = self._requests(
+                lambda other: self._queue_of(other) == queue and "deletionTimestamp" not in other["metadata"]
+            )
+            if used > limit:
+                self.fault(f"queue {queue} has a capability of {limit} cpu and its pods request {used}")
+
+    def _queue_of(self, pod: dict[str, Any]) -> str:
+        job = self._job_of(pod)
+        return str(job["spec"].get("queue", "default")) if job is not None else ""
+
+    def _job_of(self, pod: dict[str, Any]) -> dict[str, Any] | None:
+        owners = pod["metadata"].get("ownerReferences") or ()
+        return next((self.jobs[owner["uid"]] for owner in owners if owner["uid"] in self.jobs), None)
+
+    def _job(self, body: dict[str, Any], gone: bool) -> None:
+        uid, name = body["metadata"]["uid"], body["metadata"]["name"]
+        phase = str(((body.get("status") or {}).get("state") or {}).get("phase", ""))
+        if gone:
+            self.jobs.pop(uid, None)
+            return
+        self.jobs[uid] = body
+        before = self._ended.get(uid, "")
+        if before in {"Completed", "Failed", "Terminated"} and phase != before:
+            self.fault(f"job {name} is {phase} after {before}")
+        if phase in ENDED:
+            self._ended[uid] = phase
+
+    def _gang(self, member: dict[str, Any]) -> None:
+        """Note since when part of a gang runs alone."""
+        job = self._job_of(member)
+        if job is None:
+            return
+        uid, least = job["metadata"]["uid"], int(job["spec"].get("minAvailable", 0))
+        pods = [pod for pod in self.pods.values() if self._job_of(pod) is job]
+        phases = Counter(pod.get("status", {}).get("phase", "Pending") for pod in pods)
+        part = phases["Running"] > 0 and phases["Running"] + phases["Succeeded"] + phases["Failed"] < least
+        if part:
+            self._partial.setdefault(uid, self._clock())
+        elif (since := self._partial.pop(uid, None)) is not None:
+            self._judge_part(job, since)
+
+    def _judge_part(self, job: dict[str, Any], since: float) -> None:
+        alone = self._clock() - max(since, self.calm_since)
+        if alone > STARTING:
+            self.fault(f"part of the gang of job {job['metadata']['name']} ran alone for {alone:.0f} s")
+
+    def finish(self) -> None:
+        """Judge what is still so at the end."""
+        for uid, since in self._partial.items():
+            if uid in self.jobs:
+                self._judge_part(self.jobs[uid], since)
+
+    def unfinished(self) -> list[str]:
+        """Return the jobs without an end, with their phases."""
+        phases = {
+            body["metadata"]["name"]: str(((body.get("status") or {}).get("state") or {}).get("phase", ""))
+            for body in self.jobs.values()
+        }
+        return [f"{name} {phase or 'without phase'}" for name, phase in sorted(phases.items()) if phase not in ENDED]

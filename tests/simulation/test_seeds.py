@@ -1,0 +1,85 @@
+"""Seeds of the simulation: no rule is broken, and the same seed gives the same events."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.world import batch_job
+from tests.simulation import __main__ as simulation
+from tests.simulation.__main__ import HASH_SEED, minimised
+from tests.simulation.run import Outcome, run
+from tests.simulation.scenario import Scenario, Step
+from volcanopy.kube.cache.store import Store
+from volcanopy.services.controllers.worker import Worker
+
+ROOT = Path(__file__).resolve().parents[2]
+SEEDS, AT_ONCE = 96, 6
+
+
+def simulated(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run the command in a process of its own, whose hash seed is fixed."""
+    environment = {**os.environ, "PYTHONHASHSEED": HASH_SEED}
+    command = [sys.executable, "-m", "tests.simulation", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow("each test runs the services of a cluster through many faults")
+@pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE))
+def test_no_rule_is_broken(first: int) -> None:
+    ended = simulated(str(first), str(first + AT_ONCE))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert f"{AT_ONCE} seeds run, 0 failed" in ended.stdout
+
+
+def test_the_same_seed_gives_the_same_events_in_each_process() -> None:
+    first, second = (simulated("4", "--trace") for _ in range(2))
+    assert "batchjobs" in first.stdout
+    assert first.stdout == second.stdout
+
+
+def small_life(*steps: Step, jobs: int = 3, delay: tuple[float, float] = (0.0002, 0.003)) -> Scenario:
+    """Return a scenario of two nodes of four cpus: gangs of four pods of one cpu are submitted within a second, each to run for ten."""
+    gangs = (batch_job(f"job-{number}", 4, "1", duration="10s", minAvailable=4) for number in range(jobs))
+    submitted = (Step(10 + number / 10, "submit", (gang,)) for number, gang in enumerate(gangs))
+    return Scenario(1, (("node-0", 4), ("node-1", 4)), (), (*submitted, *steps), delay)
+
+
+def test_gangs_of_a_small_life_complete() -> None:
+    outcome = run(small_life())
+    assert outcome.faults == []
+    assert outcome.phases == {"job-0": "Completed", "job-1": "Completed", "job-2": "Completed"}
+
+
+def test_a_scheduler_that_forgets_its_binds_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Store, "assume", lambda *_: None)
+    assert run(small_life(delay=(0.05, 0.3))).faults
+
+
+def test_a_controller_that_gives_up_after_an_error_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def once(worker: Worker) -> None:
+        while True:
+            key = await worker.queue.get()
+            try:
+                await worker.reconcile(key)
+            except Exception:
+                worker.queue.forget(key)
+            finally:
+                worker.queue.done(key)
+
+    monkeypatch.setattr(Worker, "work", once)
+    refusals = Step(9.0, "reject", (8.0, 500, 0.9))
+    assert any("job has not ended" in fault for fault in run(small_life(refusals)).faults)
+
+
+def test_steps_that_a_failure_does_not_need_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails_with_both(life: Scenario) -> Outcome:
+        names = {str(step.arguments[0]) for step in life.steps if step.what == "reset"}
+        return Outcome(["broken"] if {"b", "d"} <= names else [], 0.0)
+
+    monkeypatch.setattr(simulation, "run", fails_with_both)
+    life = replace(small_life(), steps=tuple(Step(1.0, "reset", (name,)) for name in "abcd"))
+    assert minimised(life) == [0, 2]

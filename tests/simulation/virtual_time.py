@@ -1,0 +1,123 @@
+"""An event loop whose time advances only when nothing is left to do, so that hours pass in the time of their work."""
+
+import asyncio
+import selectors
+from collections.abc import Callable, Mapping
+from contextvars import Context
+from typing import Any, TypeVar, TypeVarTuple
+
+from tests.simulation.network import Network
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+START = 1_800_000_000.0
+"""Seconds since the epoch at which a simulation begins."""
+
+
+class DeadlockError(RuntimeError):
+    """Nothing can ever happen again: no task is ready and no timer is set."""
+
+
+class _NoFiles(selectors.BaseSelector):
+    """Watches no files; waiting advances the time of the loop."""
+
+    def __init__(self) -> None:
+        self.advance: Callable[[float], None]
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return selectors.SelectorKey(fileobj, 0, events, data)
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        return selectors.SelectorKey(fileobj, 0, 0, None)
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return selectors.SelectorKey(fileobj, 0, events, data)
+
+    def get_key(self, fileobj: Any) -> selectors.SelectorKey:
+        raise KeyError(fileobj)
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        return {}
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None:
+            raise DeadlockError("no task is ready and no timer is set")
+        if timeout > 0:
+            self.advance(timeout)
+        return []
+
+
+class _Task(asyncio.Task[T]):
+    """A task with a number as its hash: the order of sets of tasks is the same in each run."""
+
+    number = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class _Future(asyncio.Future[T]):
+    number = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """A loop with virtual time and the connections of a simulated network.
+
+    ``started`` is called with each new task, in the context of the task.
+    """
+
+    def __init__(self, network: Network, started: Callable[[asyncio.Task[Any], Context | None], None]) -> None:
+        self._virtual, self._count = 0.0, 0
+        self.network, self._started = network, started
+        selector = _NoFiles()
+        selector.advance = self._advance
+        super().__init__(selector)
+        network.loop = self
+        self.set_task_factory(self._make_task)
+
+    def _advance(self, seconds: float) -> None:
+        self._virtual += seconds
+
+    def time(self) -> float:
+        """Return the virtual time in seconds since the beginning."""
+        return self._virtual
+
+    def _make_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, context: Context | None = None) -> Any:
+        task: _Task[Any] = _Task.__new__(_Task)
+        self._count += 1
+        task.number = self._count
+        task.__init__(coroutine, loop=loop, context=context)  # type: ignore[misc]
+        self._started(task, context)
+        return task
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """Return a future with a number as its hash."""
+        future: _Future[Any] = _Future.__new__(_Future)
+        self._count += 1
+        future.number = self._count
+        future.__init__(loop=self)  # type: ignore[misc]
+        return future
+
+    def run_in_executor(self, executor: Any, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
+        """Call the function at once: nothing runs beside the loop."""
+        future: asyncio.Future[T] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    async def sock_connect(self, sock: Any, address: Any) -> None:
+        """Connect to a server of the simulated network."""
+        await self.network.connect(sock, address)
+
+    async def create_connection(self, protocol_factory: Any, *_: Any, sock: Any = None, **__: Any) -> Any:
+        """Open a connection through a socket that :meth:`sock_connect` has connected."""
+        return await self.network.open(protocol_factory, sock)
+
+    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **__: Any) -> Any:
+        """Listen at an address of the simulated network."""
+        return self.network.listen(protocol_factory, host, port)
