@@ -121,7 +121,7 @@ def gangs_that_preempt() -> float:
 
 
 def gangs_that_reclaim() -> float:
-    """The same pods in five queues of one department; the gangs are in five queues of another."""
+    """As many pods use all cpus, in five queues of one department; the gangs are in five queues of another."""
     state = world(1000)
     for name, parent in (("root", ""), ("a", "root"), ("b", "root")):
         state.upsert(core.Queue(metadata=core.Meta(name=name, uid=name), spec=core.QueueSpec(parent=parent)))
@@ -130,9 +130,9 @@ def gangs_that_reclaim() -> float:
             leaf = core.Meta(name=f"{name}{number}", uid=f"{name}{number}")
             state.upsert(core.Queue(metadata=leaf, spec=core.QueueSpec(parent=name)))
     add_priorities(state)
-    fill(state, 1000, 100, queues=[f"a{number}" for number in range(5)])
+    fill(state, 1000, 100, queues=[f"a{number}" for number in range(5)], cpu="6400m")
     for number in range(25):
-        add_job(state, f"high-{number}", 20, "6", "8Gi", queue=f"b{number % 5}")
+        add_job(state, f"high-{number}", 20, "6400m", "8Gi", queue=f"b{number % 5}")
     seconds, plan = timed(state.snapshot(MOMENT), config=EVICTING)
     assert len(plan.of(Evict)) == 500
     return seconds
@@ -173,13 +173,12 @@ def add_priorities(state: State) -> None:
         state.upsert(core.PriorityClass(metadata=core.Meta(name=name), value=value))
 
 
-def fill(state: State, nodes: int, jobs: int, queues: Sequence[str] = ("default",)) -> None:
+def fill(state: State, nodes: int, jobs: int, queues: Sequence[str] = ("default",), cpu: str = "6") -> None:
     """Running jobs of low priority of 100 pods each, whose minimum is one."""
     for number in range(jobs):
         on = [f"node-{(number * 100 + k) % nodes:05}" for k in range(100)]
-        add_job(
-            state, f"low-{number}", 100, "6", "8Gi", on, priority="low", least=1, queue=queues[number % len(queues)]
-        )
+        queue = queues[number % len(queues)]
+        add_job(state, f"low-{number}", 100, cpu, "8Gi", on, priority="low", least=1, queue=queue)
 
 
 def listed(kind: str, objects: Sequence[msgspec.Struct], more: dict[str, object] | None = None) -> bytes:
