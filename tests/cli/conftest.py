@@ -24,7 +24,7 @@ NAMESPACES: Kind[Json] = Kind("", "v1", "Namespace", "namespaces", False, dict)
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The kubeconfig of a cluster at work, with three nodes of 8 cpu each."""
     path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
-    words = [*COMMAND, "local", "up", "--nodes", "3", "--kubeconfig", str(path)]
+    words = [*COMMAND, "local", "up", "--simulate", "3", "--kubeconfig", str(path)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert process.stdout is not None

@@ -37,7 +37,7 @@ def manifest(folder: Path, *bodies: Json, name: str = "jobs.yaml") -> str:
 
 
 def test_a_run_of_an_example_shows_its_phases() -> None:
-    done = volcanopy("local", "run", str(EXAMPLES / "01-hello"), "--nodes", "1")
+    done = volcanopy("local", "run", str(EXAMPLES / "01-hello"), "--simulate", "1")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     said = [line.split(":")[0] for line in lines if line.startswith("default/hello ") and ":" in line]
@@ -111,7 +111,7 @@ def test_an_invalid_manifest_is_reported_in_one_sentence_with_its_path(
 def test_on_a_terminal_the_jobs_are_a_table_in_colour(tmp_path: Path) -> None:
     path = manifest(tmp_path, batch_job("shown", 1, "1", duration="200ms"))
     ours, theirs = pty.openpty()
-    command = [*COMMAND, "run", path]
+    command = [*COMMAND, "run", path, "--simulate", "3"]
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "160"}
     with subprocess.Popen(command, stdout=theirs, stderr=subprocess.PIPE, env=environment) as process:
         os.close(theirs)
@@ -151,18 +151,18 @@ def cluster_up(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", list[
 
 async def test_up_writes_a_kubeconfig_and_stops_on_ctrl_c(tmp_path: Path) -> None:
     path = tmp_path / "new folder" / "config"
-    with cluster_up("--nodes", "2", "--kubeconfig", str(path)) as (process, said):
+    with cluster_up("--simulate", "2", "--kubeconfig", str(path)) as (process, said):
         assert f"  export KUBECONFIG='{path}'" in said
         assert path.stat().st_mode & 0o777 == 0o600
         async with Client(Connection.load(path)) as client:
             assert len((await client.list(NODES)).items) == 2
-        command = [*COMMAND, "up", "--kubeconfig", str(path)]
+        command = [*COMMAND, "up", "--simulate", "1", "--kubeconfig", str(path)]
         second = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
         assert second.returncode == 2
         assert "is in use by the cluster at http://127.0.0.1:" in second.stderr
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 0
-    with cluster_up("--kubeconfig", str(path)) as (process, said):
+    with cluster_up("--simulate", "1", "--kubeconfig", str(path)) as (process, said):
         assert f"  export KUBECONFIG='{path}'" in said, "its own file may be written again"
         process.terminate()
         assert process.wait(timeout=60) == 0

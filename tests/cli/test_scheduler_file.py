@@ -21,7 +21,9 @@ def test_the_readme_command_runs_the_shared_gpu_example() -> None:
 
 def test_an_invalid_scheduler_file_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "conf").write_text("actions: allocte\n")
-    done = volcanopy("local", "run", str(EXAMPLES / "01-hello"), "--scheduler-config", str(tmp_path / "conf"))
+    done = volcanopy(
+        "local", "run", str(EXAMPLES / "01-hello"), "--simulate", "3", "--scheduler-config", str(tmp_path / "conf")
+    )
     assert done.returncode == 1
     assert done.stderr.strip().splitlines() == [
         f"volcanopy: scheduler failed: {tmp_path / 'conf'}: actions: unknown action 'allocte', did you mean 'allocate'?"

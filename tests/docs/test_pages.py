@@ -55,7 +55,7 @@ def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
         pytest.skip("kubectl is not on the PATH")
     with reader(tmp_path) as page_reader:
         if needs_cluster(listed):
-            page_reader.start("volcanopy local up")
+            page_reader.start("volcanopy local up --simulate 3")
         for block in listed:
             page_reader.follow(block)
 

@@ -47,7 +47,9 @@ app = typer.Typer(
     context_settings=SETTINGS,
 )
 local = typer.Typer(
-    help="Run a whole cluster with simulated nodes on this machine.", no_args_is_help=True, context_settings=SETTINGS
+    help="Run a whole cluster on this machine, with nodes that run processes or simulated ones.",
+    no_args_is_help=True,
+    context_settings=SETTINGS,
 )
 app.add_typer(local, name="local")
 app.add_typer(services.app)
@@ -69,10 +71,21 @@ class Output(StrEnum):
 
 
 SchedulerFile = Annotated[Path | None, typer.Option(help="Scheduler configuration; by default the built-in one.")]
-Nodes = Annotated[int, typer.Option(min=0, help="Number of simulated nodes.")]
-ProcessNodes = Annotated[
-    int,
-    typer.Option(min=0, help="Number of nodes whose pods run as processes of this machine, which they share out."),
+Nodes = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        metavar="N",
+        show_default=False,
+        help="Number of nodes whose pods run as processes of this machine; they share its cpus, memory and GPUs. "
+        "Default: 1, or 0 with --simulate or --cluster.",
+    ),
+]
+Simulate = Annotated[
+    int | None,
+    typer.Option(
+        min=0, metavar="N", show_default=False, help="Number of simulated nodes of 8 cpu; their pods run no programs."
+    ),
 ]
 AllowRoot = Annotated[bool, typer.Option("--allow-root", help="Run the processes of pods as root if you are root.")]
 NodeFile = Annotated[Path | None, typer.Option(help="File with Node manifests to simulate instead.")]
@@ -80,8 +93,8 @@ NodeFile = Annotated[Path | None, typer.Option(help="File with Node manifests to
 
 @local.command("up")
 def local_up(
-    nodes: Nodes = 3,
-    process_nodes: ProcessNodes = 0,
+    nodes: Nodes = None,
+    simulate: Simulate = None,
     allow_root: AllowRoot = False,
     cluster: NodeFile = None,
     kubeconfig: Annotated[Path, typer.Option(help="Kubeconfig file to write.")] = Path("volcanopy.kubeconfig"),
@@ -94,9 +107,9 @@ def local_up(
     ] = False,
 ) -> None:
     """Start a cluster on this machine until Ctrl-C."""
-    from volcanopy.cli.local_cluster.commands import Persistence, Size, up
+    from volcanopy.cli.local_cluster.commands import Persistence, size_of, up
 
-    size = Size(nodes, process_nodes, allow_root)
+    size = size_of(nodes, simulate, from_file=cluster is not None, allow_root=allow_root)
     up(
         size=size,
         cluster=cluster,
@@ -112,18 +125,21 @@ def local_run(
     files: Annotated[
         list[str], typer.Argument(metavar="FILE...", help="Manifests: files, folders, or - for standard input.")
     ],
-    nodes: Nodes = 3,
-    process_nodes: ProcessNodes = 0,
+    nodes: Nodes = None,
+    simulate: Simulate = None,
     allow_root: AllowRoot = False,
     cluster: NodeFile = None,
     scheduler_config: SchedulerFile = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Maximum time for the jobs in seconds.")] = 300.0,
+    tail: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Number of last lines of each pod's log to print at the end.")
+    ] = 0,
 ) -> None:
     """Start a cluster, run the jobs of manifests, and stop it."""
-    from volcanopy.cli.local_cluster.commands import Size, run
+    from volcanopy.cli.local_cluster.commands import run, size_of
 
-    size = Size(nodes, process_nodes, allow_root)
-    run(files=files, size=size, cluster=cluster, timeout=timeout, config=scheduler_config)
+    size = size_of(nodes, simulate, from_file=cluster is not None, allow_root=allow_root)
+    run(files=files, size=size, cluster=cluster, timeout=timeout, config=scheduler_config, tail=tail)
 
 
 @app.command("plan")

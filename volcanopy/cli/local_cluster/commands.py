@@ -23,6 +23,7 @@ from rich.console import Console
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.apply import validate
 from volcanopy.cli.framework.options import print_warning
+from volcanopy.cli.local_cluster.last_lines import print_last_lines
 from volcanopy.cli.local_cluster.progress import Progress
 from volcanopy.cli.logs import configure
 from volcanopy.cli.manifests import Manifest, read
@@ -42,13 +43,35 @@ _JOURNAL = b'["=",'
 """First bytes of the file of a persistent cluster."""
 
 
+FALLBACK = 3
+"""Simulated nodes for root, whose pods run no programs unless that is allowed."""
+
+
 @dataclass(frozen=True)
 class Size:
-    """The nodes of a cluster: how many are simulated, how many run processes, and whether those may run as root."""
+    """The nodes of a cluster: how many are simulated, and how many run processes."""
 
     simulated: int
     process: int = 0
-    allow_root: bool = False
+
+
+def size_of(nodes: int | None, simulate: int | None, *, from_file: bool, allow_root: bool) -> Size:
+    """Return the nodes that options request; ``from_file`` if Node manifests are given.
+
+    By default one node runs processes. Programs do not run as root unless ``allow_root``: by default simulated nodes replace
+    the node then, which is printed. Raises CommandError if root requests process nodes.
+    """
+    process = nodes if nodes is not None else int(simulate is None and not from_file)
+    if process == 0 or allow_root or os.geteuid() != 0:
+        return Size(simulate or 0, process)
+    if nodes is not None:
+        raise CommandError("--nodes: pods would run as root: use another user, or specify --allow-root", 2)
+    print(
+        f"You are root: {FALLBACK} simulated nodes, which run no programs, replace the process node. "
+        "To run programs, use another user, or specify --allow-root.",
+        flush=True,
+    )
+    return Size(FALLBACK)
 
 
 @dataclass(frozen=True)
@@ -75,20 +98,23 @@ def up(
     _check_kubeconfig(kubeconfig)
     if persist.file is not None:
         _check_persist(persist.file)
-    _check_root(size)
     _until_done(_up(size, objects, kubeconfig, port, persist, config))
 
 
-def run(*, files: list[str], size: Size, cluster: Path | None, timeout: float, config: Path | None = None) -> None:
-    """Run the jobs of files on a new cluster and show their progress. Raises CommandError unless all complete."""
+def run(
+    *, files: list[str], size: Size, cluster: Path | None, timeout: float, config: Path | None = None, tail: int = 0
+) -> None:
+    """Run the jobs of files on a new cluster and show their progress, and the last lines of their logs.
+
+    Raises CommandError unless all complete.
+    """
     objects = read([str(cluster)]) if cluster is not None else []
     manifests = read(files)
     if not any(manifest.kind in _RUNNABLE for manifest in manifests):
         raise CommandError(f"{', '.join(files)}: nothing to run: no {', '.join(_RUNNABLE)}", 2)
     for manifest in manifests:
         validate(manifest)
-    _check_root(size)
-    _until_done(_run(size, objects, manifests, timeout, config))
+    _until_done(_run(size, objects, manifests, timeout, config, tail))
 
 
 async def _up(
@@ -97,21 +123,22 @@ async def _up(
     interrupted = _interrupts()
     async with _cluster(size, objects, port=port, persist=persist, config=config) as cluster:
         _write_kubeconfig(kubeconfig, cluster.kubeconfig())
-        count = len(cluster.kubelet.nodes.nodes) - size.process
-        kinds = f"{count} simulated nodes" + (f" and {size.process} process nodes" if size.process else "")
-        print(f"Cluster with {kinds} is running at {cluster.url}. Stop it with Ctrl-C.")
+        counts = {"process": size.process, "simulated": len(cluster.kubelet.nodes.nodes) - size.process}
+        kinds = [f"{count} {kind} node{'s' if count > 1 else ''}" for kind, count in counts.items() if count]
+        print(f"Cluster with {' and '.join(kinds) or 'no nodes'} is running at {cluster.url}. Stop it with Ctrl-C.")
         if (process := cluster.process_kubelet) is not None:
             print(f"Process nodes use {process.isolation.name}: {process.isolation.description}.")
             print("They run programs with your rights: this is no security boundary.")
         print("To use it:\n")
         print(f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}")
-        print("  kubectl apply -f examples/02-gang\n", flush=True)
+        example = "16-processes" if size.process else "02-gang"
+        print(f"  kubectl apply -f examples/{example}\n", flush=True)
         await _first_of(cluster, interrupted)
         print("Stopping", flush=True)
 
 
 async def _run(
-    size: Size, objects: list[Manifest], manifests: list[Manifest], timeout: float, config: Path | None
+    size: Size, objects: list[Manifest], manifests: list[Manifest], timeout: float, config: Path | None, tail: int
 ) -> None:
     interrupted = _interrupts()
     async with _cluster(size, objects, config=config) as cluster:
@@ -124,6 +151,8 @@ async def _run(
         finally:
             following.cancel()
             await asyncio.wait((following,))
+        if tail:
+            await print_last_lines(cluster.client, progress.jobs(), tail)
         progress.show_end()
         if ended is following:
             following.result()
@@ -228,12 +257,6 @@ def _interrupts() -> asyncio.Event:
 def _until_done(work: Coroutine[Any, Any, None]) -> None:
     configure(level=logging.WARNING)
     uvloop.run(work)
-
-
-def _check_root(size: Size) -> None:
-    """Check that processes of pods are not started as root by accident. Raises CommandError."""
-    if size.process and os.geteuid() == 0 and not size.allow_root:
-        raise CommandError("--process-nodes: pods would run as root: use another user, or specify --allow-root", 2)
 
 
 def _check_kubeconfig(path: Path) -> None:

@@ -83,6 +83,10 @@ class Progress:
         else:
             self._print(TABLE.plain(self._rows(), datetime.now(UTC)))
 
+    def jobs(self) -> list[BatchJob]:
+        """Return the jobs by name."""
+        return self._rows()
+
     def unfinished(self) -> str:
         """Return the jobs that have not ended with their messages, as a clause."""
         jobs = _listed(job for job in self._rows() if phase(job) not in ENDED)

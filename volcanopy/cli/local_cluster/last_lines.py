@@ -1,0 +1,24 @@
+"""The last lines of the logs of jobs, pod by pod."""
+
+from collections.abc import Sequence
+
+from volcanopy.api.batch_read import BatchJob
+from volcanopy.cli.framework.printable import printable
+from volcanopy.cli.jobs.logs import Source, log_path
+from volcanopy.cli.jobs.options import LogOptions
+from volcanopy.cli.jobs.pods import pods_of
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import ApiError
+
+
+async def print_last_lines(client: Client, jobs: Sequence[BatchJob], count: int) -> None:
+    """Print the last lines of the first container of every pod of the jobs."""
+    for job in jobs:
+        for pod in await pods_of(client, job, ""):
+            source = Source(pod, pod.spec.containers[0].name)
+            try:
+                text = await client.get_raw(log_path(source, LogOptions(tail=count), follow=False))
+            except ApiError:
+                continue  # it has not started, or was deleted meanwhile
+            for line in text.decode(errors="replace").splitlines():
+                print(f"{pod.metadata.name} | {printable(line)}")
