@@ -18,17 +18,22 @@ $(VENV)/.run: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "volcanopy needs Python 3.11 or later, this is " + sys.version.split()[0] + ": call make PYTHON=python3.12, for example")'
 	@echo "Installing volcanopy and its dependencies into $(VENV): this takes a minute or more, once."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) --requirement requirements.lock
+	@$(BIN)/python hack/pip_install.py requirements.lock
 	@$(PIP) $(EDITABLE)
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.run
 	@echo "Installing the development tools into $(VENV)."
-	@$(PIP) --requirement requirements-dev.lock
+	@$(BIN)/python hack/pip_install.py requirements-dev.lock
 	@touch $@
 
-demo: $(VENV)/.run  ## Start a cluster on this machine, run the examples on it, show the outcome.
-	$(BIN)/volcanopy local run examples/01-hello examples/02-gang examples/03-queues
+demo: $(VENV)/.run  ## Run three examples as programs of this machine; as root on simulated nodes, unless ALLOW_ROOT=1.
+	$(BIN)/volcanopy local run examples/16-processes examples/17-array examples/19-pipeline --tail 2 $(if $(ALLOW_ROOT),--allow-root)
+	@echo
+	@echo "Next: start a cluster with '$(BIN)/volcanopy local up', and in a second terminal:"
+	@echo "  export KUBECONFIG=$$PWD/volcanopy.kubeconfig PATH=$$PWD/$(BIN):$$PATH"
+	@echo "  volcanopy job run --name hello --image none --follow -- echo hello"
+	@echo "The tutorial continues from there: docs/tutorial.md"
 
 check: $(VENV)/.dev  ## Format, lint, types, import contracts, docs site.
 	$(BIN)/ruff format --check .

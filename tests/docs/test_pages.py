@@ -12,7 +12,7 @@ from tests.docs.pages import ROOT, Block, blocks, commands, like, pages
 pytestmark = pytest.mark.timeout(300)
 
 ELSEWHERE: dict[str, str] = {
-    "make demo     # installs": "make test runs these tests, and tests/cli/test_local.py runs what make demo runs",
+    "make demo     # installs": "make test runs these tests, and tests/local/process/test_real_examples.py runs what make demo runs",
 }
 """Blocks that are not run here, by their beginning, with the reason."""
 

@@ -136,6 +136,9 @@ class TaskSpec(Model):
     """Number of pods. Defaults to 1."""
     min_available: Int32 | None = Field(default=None, ge=0)
     """Minimum number of pods of the task that must run for the job to run. Defaults to replicas."""
+    parallelism: Int32 | None = Field(default=None, ge=1)
+    """Maximum number of pods of the task that exist at the same time and have not ended. The others are created, by index,
+    when pods end. Unlimited if not given."""
     template: PodTemplate
     """Template of the pods."""
     policies: Policies = Field(default_factory=list)
@@ -154,6 +157,11 @@ class TaskSpec(Model):
             "!has(self.minAvailable) || self.minAvailable <= self.replicas",
             "must not be greater than replicas: lower it or raise replicas",
             ".minAvailable",
+        ),
+        Rule(
+            "!has(self.parallelism) || (has(self.minAvailable) ? self.minAvailable : self.replicas) <= self.parallelism",
+            "must be at least minAvailable, which defaults to replicas: raise it, or set minAvailable",
+            ".parallelism",
         ),
         Rule(
             "!has(self.partitionPolicy) || self.replicas =="
@@ -195,6 +203,8 @@ class BatchJobSpec(Model):
     tasks."""
     min_success: Int32 | None = Field(default=None, ge=1)
     """Number of pods that must succeed for the job to complete. The remaining pods are then stopped."""
+    suspend: Bool = Field(default=False, json_schema_extra=NO_DEFAULT)
+    """Whether the job is suspended: its pods are deleted, and created again when it is no longer suspended."""
     queue: Subdomain = Field(default="default", json_schema_extra=NO_DEFAULT)
     """Name of the queue that the job is submitted to. Set by admission if not given; otherwise defaults to `default`."""
     priority_class_name: str = Field(default="", max_length=253)

@@ -51,6 +51,7 @@ class TaskSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     name: str = ""
     replicas: int = 1
     min_available: int | None = None
+    parallelism: int | None = None
     template: PodTemplate = PodTemplate()
     policies: tuple[LifecyclePolicy, ...] = ()
     topology_policy: str = ""
@@ -73,6 +74,7 @@ class BatchJobSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     tasks: tuple[TaskSpec, ...] = ()
     min_available: int = 0
     min_success: int | None = None
+    suspend: bool = False
     queue: str = ""
     priority_class_name: str = ""
     scheduler_name: str = "volcanopy"

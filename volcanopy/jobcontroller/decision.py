@@ -21,6 +21,8 @@ from volcanopy.jobcontroller.status import Move, entered, with_reason
 _ENDING = frozenset({Action.COMPLETE_JOB, Action.TERMINATE_JOB})
 COMMANDED = "CommandIssued"
 """The reason of actions that a Command requests."""
+SUSPENDED = "Suspended"
+"""The reason of a job that its spec suspends."""
 _SUBJECT = {Action.RESTART_TASK: "task", Action.RESTART_POD: "pod", Action.RESTART_PARTITION: "partition"}
 
 
@@ -60,6 +62,15 @@ class Decision:
             or any(member.replaced_by(restart) for restart in status.restarts)
         )
 
+    def follow_suspend(self) -> None:
+        """Suspend the job if ``spec.suspend`` is set; resume it if only that has suspended it."""
+        state, suspend = self.status.state, self.job.spec.suspend
+        about = JobEvent(Event.ANY, retry=self.status.retry_count, message=f"spec.suspend is {str(suspend).lower()}")
+        if suspend and self.phase in LIVE:
+            self._act(Action.ABORT_JOB, about, SUSPENDED)
+        elif not suspend and state.reason == SUSPENDED and self.phase in {Phase.ABORTING, Phase.ABORTED}:
+            self._act(Action.RESUME_JOB, about, "Resumed")
+
     def execute(self, commands: Sequence[Command]) -> list[Command]:
         """Reject Commands that cannot be executed, and execute the first one that can.
 
@@ -88,6 +99,8 @@ class Decision:
             return f'unsupported action "{command.action}"'
         if Action(command.action) in _SUBJECT:
             return f'action "{command.action}" requires a {_SUBJECT[Action(command.action)]}'
+        if command.action == Action.RESUME_JOB and self.job.spec.suspend:
+            return "spec.suspend of the job is true: set it to false"
         if TRANSITIONS[self.phase, Action(command.action)].to is None:
             return f'action "{command.action}" has no effect in phase {self.phase}'
         return ""

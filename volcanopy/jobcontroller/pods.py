@@ -5,6 +5,7 @@ A pod's name follows from its job, task and index alone, so making it twice make
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import deepcopy
+from itertools import islice
 from typing import Any
 
 from volcanopy.api import names
@@ -40,14 +41,21 @@ def missing_pods(
     job: BatchJob,
     status: BatchJobStatus,
     started: Iterable[TaskSpec],
+    members: Sequence[Member],
     taken: Collection[str],
     plugins: Sequence[JobPlugin[Any]],
 ) -> Iterator[Json]:
-    """The pods to make now: those of tasks that may start whose names are not taken, not even by a pod on its way out."""
+    """The pods to make now: those of tasks that may start whose names are not taken, not even by a pod on its way out.
+
+    ``members`` are the pods of the job, of which those that have not ended count for the parallelism of their task.
+    """
     for task in started:
-        for index in range(task.replicas):
-            if pod_name(job, task, index) not in taken:
-                yield pod(job, status, task, index, plugins)
+        indexes = (index for index in range(task.replicas) if pod_name(job, task, index) not in taken)
+        room = task.replicas
+        if task.parallelism is not None:
+            room = task.parallelism - sum(member.task == task.name and not member.ended for member in members)
+        for index in islice(indexes, max(room, 0)):
+            yield pod(job, status, task, index, plugins)
 
 
 def pod(job: BatchJob, status: BatchJobStatus, task: TaskSpec, index: int, plugins: Sequence[JobPlugin[Any]]) -> Json:

@@ -1,6 +1,6 @@
 """Reconciliation of a job.
 
-1. Execute Commands.
+1. Suspend or resume the job as its spec states, and execute Commands.
 2. Apply lifecycle policies to events, and delayed actions that are due.
 3. Derive the phase from the pods and the deadline.
 4. Create missing objects and delete superfluous ones.
@@ -72,6 +72,7 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
     members = observed.members(job)
     plugins, broken = _plugins(job, registry)
     decision = Decision(job, members, observed.pod_group, now)
+    decision.follow_suspend()
     obeyed = decision.execute(oldest_first(observed.commands))
     decision.react()
     group = _current(observed.pod_group, decision.status)
@@ -99,9 +100,7 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
         if settled and status.state.phase in STOPPED:
             effects += _dismantled(status, plugins)
     elif not broken:
-        effects += _missing_objects(
-            job, status, observed, [member for member in members if member.name not in doomed], plugins, pausing
-        )
+        effects += _missing_objects(job, status, observed, members, doomed, plugins, pausing)
     resumes = status.restart_at if pausing else None
     times = (end, decision.again, resumes, deadline.next_time(job, status, now))
     return JobPlan(tuple(effects), _soonest(*times, *(action.due for action in status.delayed)))
@@ -230,7 +229,8 @@ def _missing_objects(
     job: BatchJob,
     status: BatchJobStatus,
     observed: Observed,
-    staying: Sequence[Member],
+    members: Sequence[Member],
+    doomed: frozenset[str],
     plugins: Plugins,
     pausing: bool,
 ) -> Iterator[Effect]:
@@ -239,7 +239,7 @@ def _missing_objects(
         effect = ApplyObject(needed.manifest, _digest(needed.manifest), needed.ssh_keys)
         if observed.applied.get(effect.key) != effect.digest:
             yield effect
-    started = started_tasks(job, [member for member in staying if not member.leaving])
+    started = started_tasks(job, [member for member in members if member.name not in doomed and not member.leaving])
     existing = observed.pod_group
     if existing is None:
         if not pausing:
@@ -256,7 +256,7 @@ def _missing_objects(
         yield UpdatePodGroup(pod_group_name(job), patch)
     if group.status.phase in ADMITTED and not pausing:
         taken = {pod.metadata.name for pod in observed.pods}
-        yield from map(CreatePod, missing_pods(job, status, started, taken, plugins))
+        yield from map(CreatePod, missing_pods(job, status, started, members, taken, plugins))
 
 
 def _digest(manifest: dict[str, Any]) -> str:

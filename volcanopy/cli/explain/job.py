@@ -109,7 +109,8 @@ def _ended_or_changing(facts: JobFacts, phase: str) -> tuple[str, str]:
     message = single_line(state.message)
     why = f": {message}" if message else ""
     pods = f"; {counted(facts.job.status.terminating, 'pod')} terminating"
-    resume = f"; resume it with `volcanopy job resume {name}`"
+    by_spec = state.reason == "Suspended"
+    resume = "; set it to false to resume the job" if by_spec else f"; resume it with `volcanopy job resume {name}`"
     suspended = f" since{ago.removesuffix(' ago')}" if ago else ""
     summaries = {
         "Completed": ("completed", f"completed{ago}{why}"),

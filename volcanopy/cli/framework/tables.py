@@ -105,6 +105,7 @@ COLOURS = {
     "Failed": "red",
     "Terminated": "red",
     "Aborted": "red",
+    "Suspended": "yellow",
 }
 NAMESPACE = Column("NAMESPACE", lambda item, _: str(item.metadata.namespace))
 NAME = Column("NAME", lambda item, _: str(item.metadata.name))

@@ -39,6 +39,12 @@ def phase(job: BatchJob) -> str:
     return job.status.state.phase or "Pending"
 
 
+def shown_phase(job: BatchJob) -> str:
+    """Return the phase as tables show it: Suspended for a job that its spec suspends."""
+    state = job.status.state
+    return "Suspended" if state.phase == SUSPENDED and state.reason == "Suspended" else phase(job)
+
+
 def message(job: BatchJob) -> str:
     """Return the message of the job's state."""
     return job.status.state.message
@@ -53,7 +59,7 @@ def reason(job: BatchJob) -> str:
 
 def summary(job: BatchJob) -> str:
     """Return phase and message: ``Failed: pod train-0 failed``."""
-    return f"{phase(job)}: {message(job)}" if message(job) else phase(job)
+    return f"{shown_phase(job)}: {message(job)}" if message(job) else shown_phase(job)
 
 
 def total(job: BatchJob) -> int:

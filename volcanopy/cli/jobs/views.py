@@ -11,7 +11,18 @@ from volcanopy.cli.framework.kinds import read
 from volcanopy.cli.framework.lists import Query
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style, reason_column
 from volcanopy.cli.jobs.pods import Pod, pod_rows, pods_of
-from volcanopy.cli.jobs.status import message, minimum, phase, phase_named, queue, ready, reason, task_minimum, total
+from volcanopy.cli.jobs.status import (
+    message,
+    minimum,
+    phase,
+    phase_named,
+    queue,
+    ready,
+    reason,
+    shown_phase,
+    task_minimum,
+    total,
+)
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.raw_kinds import JOBS, POD_GROUPS
@@ -33,7 +44,7 @@ VIEW = View(
     BatchJob,
     (
         NAME,
-        Column("PHASE", lambda job, _: phase(job), style=phase_style),
+        Column("PHASE", lambda job, _: shown_phase(job), style=phase_style),
         Column("READY", lambda job, _: str(ready(job))),
         Column("MIN", lambda job, _: str(minimum(job))),
         Column("TOTAL", lambda job, _: str(total(job))),

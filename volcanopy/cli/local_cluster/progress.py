@@ -14,7 +14,7 @@ from rich.live import Live
 
 from volcanopy.api.batch_read import BatchJob, CronBatchJob, JobFlow
 from volcanopy.cli.framework.tables import Column, TableForm, phase_style, reason_column
-from volcanopy.cli.jobs.status import FINISHED, SUSPENDED, message, phase, queue, summary, total
+from volcanopy.cli.jobs.status import FINISHED, SUSPENDED, message, phase, queue, shown_phase, summary, total
 from volcanopy.cli.views.flows import phase as flow_phase
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
@@ -36,7 +36,7 @@ def seconds(job: BatchJob, now: datetime) -> float:
 TABLE = TableForm(
     (
         Column("JOB", lambda job, _: job.metadata.key),
-        Column("PHASE", lambda job, _: phase(job), style=phase_style),
+        Column("PHASE", lambda job, _: shown_phase(job), style=phase_style),
         Column("RUNNING", lambda job, _: str(job.status.running)),
         Column("SUCCEEDED", lambda job, _: str(job.status.succeeded)),
         Column("FAILED", lambda job, _: str(job.status.failed)),

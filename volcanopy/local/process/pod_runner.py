@@ -41,7 +41,7 @@ from volcanopy.local.process.volumes import Volumes
 log = structlog.get_logger(__name__)
 
 FIRST_BACK_OFF, LONGEST_BACK_OFF, STABLE = 10.0, 300.0, 600.0
-"""Seconds: delay before the second restart of a container, its maximum, and the run time that resets it."""
+"""Seconds: delay before the second restart of a container (the first has none), its maximum, and the run time that resets it."""
 RETRY_CONFIG = 2.0
 """Seconds between attempts to create a container whose configuration is incomplete."""
 DEFAULT_GRACE = 30.0
@@ -175,19 +175,20 @@ class PodRunner:
 
     async def _supervise(self, state: ContainerState, policy: str, started: asyncio.Event | None = None) -> None:
         """Run a container and restart it by its policy."""
-        back_off = self._around.back_off
+        back_off = 0.0
         if state.exit_code is not None and not self._restarts(state, policy):
             return
         while True:
             if state.exit_code is not None:
-                state.wait("CrashLoopBackOff", f"back-off {back_off:.0f}s restarting failed container={state.name}")
-                await self._show()
-                await asyncio.sleep(back_off)
+                if back_off:
+                    state.wait("CrashLoopBackOff", f"back-off {back_off:.0f}s restarting failed container={state.name}")
+                    await self._show()
+                    await asyncio.sleep(back_off)
                 state.restarts += 1
-                back_off = min(back_off * 2, LONGEST_BACK_OFF)
+                back_off = min(back_off * 2, LONGEST_BACK_OFF) if back_off else self._around.back_off
             end = await self._run_once(state, started)
             if end is not None and end.ended - end.began >= STABLE:
-                back_off = self._around.back_off
+                back_off = 0.0
             await self._show()
             if not self._restarts(state, policy):
                 return
