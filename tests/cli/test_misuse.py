@@ -28,7 +28,10 @@ def leaves(group: TyperGroup, words: tuple[str, ...] = ()) -> Iterator[tuple[tup
 
 
 COMMANDS = dict(leaves(all_commands()))
-MORE: dict[tuple[str, ...], list[str]] = {("queue", "update"): ["--weight", "2"]}
+MORE: dict[tuple[str, ...], list[str]] = {
+    ("queue", "update"): ["--weight", "2"],
+    ("job", "run"): ["--image", "i"],
+}
 """What a command wants besides."""
 ASKING = {words: command for words, command in COMMANDS.items() if words[0] in GROUPS}
 """Those that speak to a cluster."""
@@ -173,7 +176,7 @@ def test_a_cluster_without_volcanopy_is_an_error(words: tuple[str, ...], folder:
     [
         (["jop", "list"], "No such command 'jop'. Did you mean 'job'?; see `volcanopy --help`"),
         (["job", "lits"], "No such command 'lits'. Did you mean 'list'?; see `volcanopy job --help`"),
-        (["job", "run"], "Missing option '--image'; see `volcanopy job run --help`"),
+        (["job", "run"], "specify --image, or a command to run on a process node"),
         (["job", "get"], "Missing argument 'NAME'; see `volcanopy job get --help`"),
         (["job", "delete"], "no job selected: give NAME, -l LABELS or --all"),
         (["job", "delete", "a", "--all"], "use only one of NAME, -l, --all and -f"),

@@ -55,7 +55,10 @@ async def _print_plan(cluster: Cluster, place: Place, write: WriteOptions, bodie
     examples=[
         "volcanopy job run --name hello --image busybox -- echo hello",
         "volcanopy job run --name train --image trainer --replicas 8 --min 4 --cpu 2 --memory 4Gi --queue research",
-        "volcanopy job run --image trainer --resource nvidia.com/gpu=1 --dry-run=client -o yaml > job.yaml",
+        "volcanopy job run --image trainer --gpus 1 --dry-run=client -o yaml > job.yaml",
+        "volcanopy job run --here --follow -- python train.py",
+        "volcanopy job run --array 1-100%10 --script sweep.sh",
+        "volcanopy job run --interactive -- bash",
     ],
 )
 async def run(options: JobOptions, cluster: Cluster, place: Place, write: WriteOptions, plan: PlanOnly = False) -> None:

@@ -19,6 +19,7 @@ from volcanopy.cli.framework.durations import WEEK, seconds
 from volcanopy.cli.framework.kinds import read
 from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.framework.options import Cluster, Place
+from volcanopy.cli.framework.tables import coloured
 from volcanopy.cli.framework.watch import WatchedObjects, watch_objects
 from volcanopy.cli.jobs.options import LogOptions
 from volcanopy.cli.jobs.pods import ContainerStatus, Pod, index_of, pods_in_order, pods_of, selector_of
@@ -30,6 +31,8 @@ from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import JOBS, PODS
 from volcanopy.kube.client.transport import no_answer
 
+_COLOURS = (36, 33, 32, 35, 34, 31)
+"""Colours of prefixes (SGR codes), one pod after the other."""
 _PARALLEL = 8
 """Maximum number of concurrent requests for logs."""
 
@@ -152,18 +155,23 @@ async def _print_all(client: Client, job: BatchJob, sources: Sequence[Source], o
         more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
         suffix = f'; job "{job.metadata.name}" is {summary(job)}' if message(job) else ""
         raise CommandError(f"{failures[0]}{more}{suffix}")
-    for source, result in zip(sources, results, strict=True):
+    for number, (source, result) in enumerate(zip(sources, results, strict=True)):
         if isinstance(result, CommandError):
             sys.stdout.flush()
             print(f"volcanopy: {result}", file=sys.stderr)
         else:
-            _write(result, source.title if prefix else "")
+            _write(result, _coloured(source.title if prefix else "", number))
 
 
 def _wait_reason(source: Source) -> str:
     default = "its node has not started it yet" if source.pod.spec.node_name else "it has no node yet"
     waiting = source.status.state.waiting
     return (waiting.message or waiting.reason or default) if waiting else default
+
+
+def _coloured(title: str, number: int) -> str:
+    """Return a prefix in a colour of its own, on a terminal that shows colours."""
+    return f"\x1b[{_COLOURS[number % len(_COLOURS)]}m{title}\x1b[0m" if title and coloured() else title
 
 
 def _write(text: bytes, title: str) -> None:
@@ -181,6 +189,7 @@ class _Follower:
     def __init__(self, client: Client, job: BatchJob, options: LogOptions) -> None:
         self._client, self.job, self._options = client, job, options
         self._read: set[tuple[str, str, int]] = set()
+        self._numbers: dict[str, int] = {}
         self._reading: set[asyncio.Task[None]] = set()
         pods = sum(task.replicas for task in job.spec.tasks if options.task in {"", task.name})
         single = (pods == 1 or (options.index is not None and bool(options.task))) and not options.all_containers
@@ -200,9 +209,14 @@ class _Follower:
             watch_objects(self._client, PODS, metadata.namespace, selector=labels, also=jobs) as pods,
         ):
             try:
+                complete = False
                 while True:
-                    self._start(pods)
+                    self._start(pods_in_order(pods.objects.values(), self.job))
                     finished = self._is_finished(jobs)
+                    if finished and not complete:
+                        # The watch of the pods may be behind that of the job.
+                        self._start(await pods_of(self._client, self.job, self._options.task))
+                        complete = True
                     if finished and not self._reading:
                         break
                     await self._next(pods, only_ends=finished)
@@ -221,8 +235,8 @@ class _Follower:
             self._reading.discard(task)
             task.result()
 
-    def _start(self, pods: WatchedObjects) -> None:
-        for pod in pods_in_order(pods.objects.values(), self.job):
+    def _start(self, pods: Sequence[Pod]) -> None:
+        for pod in pods:
             if not is_selected(pod, self._options):
                 continue
             for source in _sources(pod, self._options):
@@ -239,7 +253,8 @@ class _Follower:
 
     async def _copy(self, source: Source) -> None:
         """Print a container's log until it ends; a broken connection is reported and ends it."""
-        title = source.title if self._prefix else ""
+        number = self._numbers.setdefault(source.pod.metadata.name, len(self._numbers))
+        title = _coloured(source.title if self._prefix else "", number)
         try:
             async with aclosing(self._lines(source)) as lines:
                 async for line in lines:

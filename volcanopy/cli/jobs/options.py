@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,7 +32,10 @@ class JobFilter:
 class JobOptions:
     """Fields of a job of equal pods; resources, variables, labels and annotations are ``name=value`` texts."""
 
-    image: Annotated[str, typer.Option("--image", metavar="IMAGE", help="Image of the container.")]
+    image: Annotated[
+        str,
+        typer.Option("--image", metavar="IMAGE", help="Image of the container; process nodes do not use it."),
+    ] = ""
     arguments: Annotated[
         list[str] | None,
         typer.Argument(metavar="[-- COMMAND ARGS...]", help="Command of the container.", show_default=False),
@@ -42,10 +46,33 @@ class JobOptions:
         int | None,
         typer.Option("-m", "--min", min=1, metavar="N", help="Pods that must start together; by default all."),
     ] = None
+    script: Annotated[
+        Path | None,
+        typer.Option("--script", metavar="FILE", help="Script to run; COMMAND ARGS are its arguments."),
+    ] = None
+    array: Annotated[
+        str,
+        typer.Option(
+            "--array",
+            metavar="FIRST-LAST[%N]",
+            help="Job array: a pod for each index (VC_ARRAY_INDEX), N at a time, each restarted alone if it fails.",
+        ),
+    ] = ""
+    here: Annotated[
+        bool,
+        typer.Option("--here", help="Run on a process node, in this directory and with this environment."),
+    ] = False
     cpu: Annotated[str, typer.Option("--cpu", metavar="QUANTITY", help="CPU request and limit of a pod.")] = "1"
     memory: Annotated[str, typer.Option("--memory", metavar="QUANTITY", help="Memory request and limit of a pod.")] = (
         "100Mi"
     )
+    cpu_limit: Annotated[
+        str, typer.Option("--cpu-limit", metavar="QUANTITY", help="CPU limit if not the request; 0: none.")
+    ] = ""
+    memory_limit: Annotated[
+        str, typer.Option("--memory-limit", metavar="QUANTITY", help="Memory limit if not the request; 0: none.")
+    ] = ""
+    gpus: Annotated[int, typer.Option("--gpus", min=0, metavar="N", help="GPUs of a pod (nvidia.com/gpu).")] = 0
     resource: Annotated[
         list[str] | None,
         typer.Option("--resource", metavar="NAME=QUANTITY", help="Request and limit of another resource. Repeatable."),
@@ -71,7 +98,14 @@ class JobOptions:
     plugin: Annotated[
         list[str] | None, typer.Option("--plugin", metavar="NAME[=ARGS]", help="Job plugin, such as svc. Repeatable.")
     ] = None
-    restart: Annotated[Restart, typer.Option("--restart", help="Restart policy of containers.")] = Restart.Never
+    restart: Annotated[
+        Restart | None,
+        typer.Option(
+            "--restart",
+            help="Restart policy of containers. Default: Never; OnFailure with --array.",
+            show_default=False,
+        ),
+    ] = None
     max_retry: Annotated[
         int | None, typer.Option("--max-retry", min=0, metavar="N", help="Number of restarts that fail the job.")
     ] = None
@@ -87,6 +121,12 @@ class JobOptions:
     ] = ""
     follow: Annotated[
         bool, typer.Option("--follow", help="Print the logs until the job finishes; fail if the job fails.")
+    ] = False
+    interactive: Annotated[
+        bool,
+        typer.Option(
+            "-i", "--interactive", help="Connect the terminal with the pod, by default a shell, until it ends."
+        ),
     ] = False
 
 

@@ -13,8 +13,10 @@ from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.changes import Changes
 from volcanopy.cli.framework.kinds import key_of
 from volcanopy.cli.framework.options import Cluster, Place, WriteOptions
+from volcanopy.cli.jobs import program
+from volcanopy.cli.jobs.interactive import interact
 from volcanopy.cli.jobs.logs import follow_logs
-from volcanopy.cli.jobs.options import JobOptions, LogOptions
+from volcanopy.cli.jobs.options import JobOptions, LogOptions, Restart
 from volcanopy.cli.jobs.status import FINISHED, phase, summary
 from volcanopy.cli.jobs.wait import Goal, wait_until_job
 from volcanopy.kube.client.kinds import Json
@@ -51,8 +53,12 @@ async def run(cluster: Cluster, place: Place, write: WriteOptions, options: JobO
         return
     async with cluster.client() as client:
         created = await changes.create(client, JOBS, place.of(client), body)
-    if options.follow and not changes.dry_run:
-        key = key_of(created)
+    if changes.dry_run:
+        return
+    key = key_of(created)
+    if options.interactive:
+        await interact(cluster, key.namespace, key.name)
+    elif options.follow:
         await _follow(cluster, key.namespace, key.name)
 
 
@@ -72,18 +78,22 @@ async def _follow(cluster: Cluster, namespace: str, name: str) -> None:
 
 def manifest(options: JobOptions) -> Json:
     """Return the BatchJob; raises CommandError with the option that is invalid."""
-    amounts = {"cpu": options.cpu, "memory": options.memory, **pairs("--resource", options.resource)}
-    amounts = {name: amount for name, amount in amounts.items() if amount not in {"", "0"}}
-    for name, amount in amounts.items():
-        _check_amount(name, amount)
-    container: Json = {"name": options.task, "image": options.image}
-    if options.arguments:
-        container["command"] = list(options.arguments)
+    _check_combination(options)
+    array = program.array(options.array) if options.array else None
+    container: Json = {"name": options.task, "image": options.image or "none"}
+    if command := _command(options):
+        container["command"] = command
+    if options.interactive:
+        container |= {"stdin": True, "stdinOnce": True, "tty": True}
     if variables := pairs("--env", options.env):
         container["env"] = [{"name": name, "value": value} for name, value in variables.items()]
-    if amounts:
-        container["resources"] = {"requests": dict(amounts), "limits": dict(amounts)}
-    template: Json = {"spec": {"restartPolicy": options.restart.value, "containers": [container]}}
+    if resources := _resources(options):
+        container["resources"] = resources
+    restart = options.restart or (Restart.OnFailure if array else Restart.Never)
+    pod: Json = {"restartPolicy": restart.value, "containers": [container]}
+    if options.here:
+        program.run_here(container, pod)
+    template: Json = {"spec": pod}
     marks = {"labels": pairs("--label", options.label), "annotations": pairs("--annotation", options.annotation)}
     marks = {key: values for key, values in marks.items() if values}
     if marks:
@@ -91,7 +101,11 @@ def manifest(options: JobOptions) -> Json:
     task: Json = {"name": options.task, "replicas": options.replicas, "template": template}
     if options.minimum is not None:
         task["minAvailable"] = options.minimum
-    plugins = (plugin.partition("=") for plugin in options.plugin or ())
+    plugins = {name: arguments.split() for name, _, arguments in (text.partition("=") for text in options.plugin or ())}
+    if array is not None:
+        task |= {"replicas": array.count, "minAvailable": 1, "maxRetry": 3 * array.count}
+        task |= {"parallelism": array.parallelism} if array.parallelism else {}
+        plugins.setdefault("env", []).append(f"--first-index={array.first}")
     spec: Json = {
         "queue": options.queue,
         "minAvailable": options.minimum,
@@ -100,8 +114,10 @@ def manifest(options: JobOptions) -> Json:
         "ttlSecondsAfterFinished": options.ttl,
         "activeDeadlineSeconds": options.deadline,
         "runningEstimate": options.estimate,
-        "plugins": {name: arguments.split() for name, _, arguments in plugins},
+        "plugins": plugins,
     }
+    if array is not None:
+        spec |= {"minAvailable": 1, "minSuccess": array.count}
     spec = {key: value for key, value in spec.items() if value not in (None, "", {})} | {"tasks": [task]}
     metadata: Json = {"name": options.name} if options.name else {"generateName": "job-"}
     body = {
@@ -113,6 +129,46 @@ def manifest(options: JobOptions) -> Json:
     _check(body)
     copy: Json = json.loads(json.dumps(body))
     return copy
+
+
+def _check_combination(options: JobOptions) -> None:
+    """Raise CommandError for options that exclude each other."""
+    if not (options.image or options.here or options.script or options.arguments or options.interactive):
+        raise CommandError("specify --image, or a command to run on a process node", 2)
+    if options.array and (options.replicas != 1 or options.minimum is not None):
+        raise CommandError("--array: sets the number of pods: leave out --replicas and --min", 2)
+    if options.interactive and (options.array or options.replicas != 1 or options.follow):
+        raise CommandError("--interactive: runs one pod: leave out --replicas, --array and --follow", 2)
+
+
+def _command(options: JobOptions) -> list[str]:
+    """Return the command of the container; empty for that of the image."""
+    arguments = list(options.arguments or ())
+    if options.script is not None:
+        return program.script(options.script, arguments)
+    return arguments or (["sh"] if options.interactive else [])
+
+
+def _resources(options: JobOptions) -> Json:
+    """Return requests and limits of the container; a limit is the request unless an option sets it."""
+    requests = {"cpu": options.cpu, "memory": options.memory, **pairs("--resource", options.resource)}
+    if options.gpus:
+        requests["nvidia.com/gpu"] = str(options.gpus)
+    given = {"cpu": options.cpu_limit, "memory": options.memory_limit}
+    limits = requests | {name: amount for name, amount in given.items() if amount}
+    for name, amount in requests.items():
+        _check_amount(name, amount or "0")
+    for name, amount in given.items():
+        _check_amount(f"{name}-limit", amount or "0")
+    resources = {
+        section: {name: amount for name, amount in amounts.items() if amount not in {"", "0"}}
+        for section, amounts in (("requests", requests), ("limits", limits))
+    }
+    for name in ("cpu", "memory"):
+        request, limit = resources["requests"].get(name, "0"), resources["limits"].get(name)
+        if limit is not None and parse(limit) < parse(request):
+            raise CommandError(f"--{name}-limit: {limit} is less than the request {request}", 2)
+    return {section: amounts for section, amounts in resources.items() if amounts}
 
 
 def pairs(option: str, texts: Sequence[str] | None) -> dict[str, str]:
@@ -127,7 +183,7 @@ def pairs(option: str, texts: Sequence[str] | None) -> dict[str, str]:
 
 
 def _check_amount(name: str, amount: str) -> None:
-    option = f"--{name}" if name in {"cpu", "memory"} else f"--resource {name}"
+    option = f"--{name}" if name.removesuffix("-limit") in {"cpu", "memory"} else f"--resource {name}"
     try:
         negative = parse(amount) < 0
     except QuantityError as fault:

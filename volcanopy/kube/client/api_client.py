@@ -375,6 +375,10 @@ class Client:
         """Stream the response to a GET of any path. One attempt; ``stall`` is the longest silence in seconds."""
         return self._transport.stream(path, stall)
 
+    async def websocket(self, path: str, protocol: str) -> aiohttp.ClientWebSocketResponse:
+        """Open a WebSocket to any path, such as a pod's ``attach``. One attempt."""
+        return await self._transport.websocket(path, protocol)
+
     async def post_raw(self, path: str, body: Body, *, deadline: float = DEADLINE) -> bytes:
         """POST to any path; retried as ``create`` is."""
         return await self._send("POST", path, _bytes(body), deadline, retry=Retry.IF_NOT_APPLIED)

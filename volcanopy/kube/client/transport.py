@@ -274,6 +274,25 @@ class Transport:
         finally:
             response.close()
 
+    async def websocket(self, path: str, protocol: str) -> aiohttp.ClientWebSocketResponse:
+        """Open a WebSocket with a subprotocol. One attempt. Raises ApiError, NoAnswer."""
+        url = URL(self.connection.url + path, encoded=True)
+        credentials = await self.connection.credentials.headers()
+        self.connection.request_counts.count("GET", path)
+        try:
+            return await self._session(streams=True).ws_connect(
+                url,
+                headers=self._headers_for(credentials, ""),
+                protocols=(protocol,),
+                proxy=self.connection.proxy,
+                server_hostname=self.connection.server_name,
+                max_msg_size=0,
+            )
+        except aiohttp.WSServerHandshakeError as fault:
+            raise from_response(fault.status, b"", None) from fault
+        except (aiohttp.ClientError, OSError, TimeoutError) as fault:
+            raise no_answer(url, fault) from fault
+
     async def _open_stream(self, url: URL, stall: float) -> aiohttp.ClientResponse:
         refreshed = False
         while True:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import json
 import os
 import signal
@@ -16,12 +15,10 @@ from typing import IO
 
 from volcanopy.local.apiserver.streams.command_streams import Pipe
 from volcanopy.local.process.isolation import Command
-from volcanopy.local.process.terminal import Terminal
+from volcanopy.local.process.terminal import Terminal, die_with_parent
 from volcanopy.local.simulated.pod_status import micro_stamp
 
-_PR_SET_PDEATHSIG = 1
 _CHUNK = 1 << 16
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class StartError(Exception):
@@ -77,7 +74,7 @@ class ContainerRun:
                 cwd=command.working_directory,
                 start_new_session=True,
                 pass_fds=(writing,) if writing >= 0 else (),
-                preexec_fn=die_with_parent,
+                preexec_fn=terminal.control if terminal is not None and command.takes_terminal else die_with_parent,
             )
         except FileNotFoundError:
             _close(reading, writing, terminal)
@@ -200,11 +197,6 @@ def _close(reading: int, writing: int, terminal: Terminal | None) -> None:
             os.close(descriptor)
     if terminal is not None:
         terminal.close()
-
-
-def die_with_parent() -> None:
-    """The program is killed with this process, however this one ends."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 async def _reported_pid(descriptor: int) -> int:

@@ -9,9 +9,9 @@ import signal
 from collections.abc import Awaitable, Callable
 
 from volcanopy.local.apiserver.streams.command_streams import CommandStreams, Pipe
-from volcanopy.local.process.container_run import StartError, descendants, die_with_parent
+from volcanopy.local.process.container_run import StartError, descendants
 from volcanopy.local.process.isolation import Command
-from volcanopy.local.process.terminal import Terminal
+from volcanopy.local.process.terminal import Terminal, die_with_parent
 
 _CHUNK = 1 << 15
 
@@ -51,7 +51,7 @@ async def _run_on_terminal(command: Command, streams: CommandStreams) -> int:
     try:
         if streams.sizes is not None and not streams.sizes.empty():
             terminal.resize(*streams.sizes.get_nowait())
-        process = await _start(command, terminal.device, terminal.device, terminal.device)
+        process = await _start(command, terminal.device, terminal.device, terminal.device, terminal)
         terminal.started()
         try:
             tasks.append(asyncio.create_task(follow_sizes(terminal, streams), name="terminal size"))
@@ -82,7 +82,9 @@ async def follow_sizes(terminal: Terminal, streams: CommandStreams) -> None:
         terminal.resize(*await streams.sizes.get())
 
 
-async def _start(command: Command, stdin: int, stdout: int, stderr: int) -> asyncio.subprocess.Process:
+async def _start(
+    command: Command, stdin: int, stdout: int, stderr: int, terminal: Terminal | None = None
+) -> asyncio.subprocess.Process:
     try:
         return await asyncio.create_subprocess_exec(
             *command.argv,
@@ -92,7 +94,7 @@ async def _start(command: Command, stdin: int, stdout: int, stderr: int) -> asyn
             env=dict(command.environment),
             cwd=command.working_directory,
             start_new_session=True,
-            preexec_fn=die_with_parent,
+            preexec_fn=terminal.control if terminal is not None and command.takes_terminal else die_with_parent,
         )
     except OSError as error:
         raise StartError(f'exec: "{command.argv[0]}": {error.strerror}', 126) from None

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -35,6 +35,12 @@ class Command:
     working_directory: str
     info_option: str = ""
     """The option of a program that reports the pid of the container's first process, as JSON, to a file descriptor."""
+    takes_terminal: bool = False
+    """Whether its terminal must become the one that controls its session; otherwise it sees to that."""
+
+
+_SESSION = ("setsid", "--ctty")
+"""Begins a session within the process name space, so that a shell has job control."""
 
 
 class Isolation(Protocol):
@@ -44,8 +50,8 @@ class Isolation(Protocol):
     description: str
     """One sentence for the user: what a container sees of the machine."""
 
-    def command(self, spec: ContainerSpec, placement: Placement) -> Command:
-        """The program that runs the container."""
+    def command(self, spec: ContainerSpec, placement: Placement, *, tty: bool = False) -> Command:
+        """The program that runs the container. With `tty` the standard input is a terminal that controls it."""
 
     def beside(self, first_pid: int, spec: ContainerSpec, placement: Placement, *, tty: bool) -> Command:
         """The program that runs the command of `spec` in the container whose first process is given.
@@ -66,7 +72,7 @@ class Bubblewrap:
     def __init__(self, program: str) -> None:
         self._program = program
 
-    def command(self, spec: ContainerSpec, placement: Placement) -> Command:
+    def command(self, spec: ContainerSpec, placement: Placement, *, tty: bool = False) -> Command:
         """bubblewrap with the arguments for the mounts."""
         mounts = {**placement.mounts, "/etc/hosts": (placement.hosts, True)}
         mounts.setdefault("/tmp", (placement.temporary, False))
@@ -76,13 +82,14 @@ class Bubblewrap:
             arguments += ["--ro-bind" if read_only else "--bind", str(source), path]
         arguments += ["--dev-bind", "/dev", "/dev", "--proc", "/proc"]
         arguments += ["--chdir", spec.working_directory or "/"]
-        return Command((self._program, *arguments, "--", *spec.argv), spec.environment, "/", "--info-fd")
+        argv = _SESSION + spec.argv if tty else spec.argv
+        return Command((self._program, *arguments, "--", *argv), spec.environment, "/", "--info-fd")
 
     def beside(self, first_pid: int, spec: ContainerSpec, placement: Placement, *, tty: bool) -> Command:
         """The command, entered into the name spaces of the container."""
         users = ("--user", "--preserve-credentials") if _has_own_users(first_pid) else ()
         enter = ("nsenter", "--target", str(first_pid), *users, "--mount", "--uts", "--ipc", "--pid", "--wd")
-        argv = ("setsid", "--ctty", *spec.argv) if tty else spec.argv
+        argv = _SESSION + spec.argv if tty else spec.argv
         return Command((*enter, "--", *argv), spec.environment, "/")
 
 
@@ -100,19 +107,18 @@ class PlainProcesses:
         "paths of volumes are replaced in command, arguments and environment only; install bubblewrap for mounts and names"
     )
 
-    def command(self, spec: ContainerSpec, placement: Placement) -> Command:
+    def command(self, spec: ContainerSpec, placement: Placement, *, tty: bool = False) -> Command:
         """The command itself."""
         folders = {path: str(source) for path, (source, _) in placement.mounts.items()}
         argv = tuple(replaced_paths(argument, folders) for argument in spec.argv)
         environment = {name: replaced_paths(value, folders) for name, value in spec.environment.items()}
         environment.setdefault("TMPDIR", str(placement.temporary))
         directory = replaced_paths(spec.working_directory, folders) or str(placement.temporary)
-        return Command(argv, environment, directory)
+        return Command(argv, environment, directory, takes_terminal=tty)
 
     def beside(self, first_pid: int, spec: ContainerSpec, placement: Placement, *, tty: bool) -> Command:
         """The command itself: there is nothing to enter."""
-        command = self.command(spec, placement)
-        return replace(command, argv=("setsid", "--ctty", "--wait", *command.argv)) if tty else command
+        return self.command(spec, placement, tty=tty)
 
 
 def replaced_paths(text: str, folders: Mapping[str, str]) -> str:

@@ -200,13 +200,14 @@ class PodRunner:
         """Run a container once; None if it could not be started."""
         try:
             spec = await self._resolve(state)
-            command = self._around.isolation.command(spec, self._placement(spec))
+            tty = bool(state.container.get("tty"))
+            command = self._around.isolation.command(spec, self._placement(spec), tty=tty)
             _check_executable(spec, self._placement(spec))
             run = await ContainerRun.start(
                 command,
                 self.log_path(state.name, state.restarts),
                 stdin=bool(state.container.get("stdin")),
-                tty=bool(state.container.get("tty")),
+                tty=tty,
             )
         except StartError as error:
             now = time.time()

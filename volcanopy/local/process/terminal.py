@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import errno
 import fcntl
 import os
+import signal
 import struct
 import termios
 from collections.abc import Callable
 
 _CHUNK = 1 << 16
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def die_with_parent() -> None:
+    """In a new process: it is killed with its parent, however that ends."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Terminal:
@@ -20,6 +29,13 @@ class Terminal:
     def __init__(self) -> None:
         self._side, self.device = os.openpty()
         os.set_blocking(self._side, False)
+
+    def control(self) -> None:
+        """In the new process: die with the parent, and make this the terminal that controls its session."""
+        die_with_parent()
+        with contextlib.suppress(PermissionError):
+            os.setsid()  # the event loop does it before or after this
+        fcntl.ioctl(self.device, termios.TIOCSCTTY, 0)
 
     def started(self) -> None:
         """The program has its descriptor: this process needs it no more."""
