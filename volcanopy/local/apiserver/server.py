@@ -22,6 +22,7 @@ from volcanopy.local.apiserver.context import Call, Clock, Context, LogSource, U
 from volcanopy.local.apiserver.crud.connect import attach, execute, forward_ports
 from volcanopy.local.apiserver.crud.custom_resources import CustomResources, definition_kind
 from volcanopy.local.apiserver.crud.delete import delete, delete_collection
+from volcanopy.local.apiserver.crud.event_expiry import expire_events
 from volcanopy.local.apiserver.crud.garbage_collector import Collector
 from volcanopy.local.apiserver.crud.get import get, list_objects
 from volcanopy.local.apiserver.crud.patch import patch
@@ -93,6 +94,7 @@ class ApiServer:
         self._version = encode(version_info(ctx))
         self._listener = Listener(self._handle)
         self._collecting: asyncio.Task[None] | None = None
+        self._expiring: asyncio.Task[None] | None = None
         self._journal: Journal | None = None
 
     @classmethod
@@ -149,6 +151,8 @@ class ApiServer:
     async def _listen(self, host: str, port: int) -> None:
         self._collecting = asyncio.create_task(self._collector.run(), name="collector")
         self._collecting.add_done_callback(_warn_if_ended)
+        self._expiring = asyncio.create_task(expire_events(self.context), name="expiry of events")
+        self._expiring.add_done_callback(_warn_if_ended)
         try:
             bound = await self._listener.start(host, port, self._tls.context if self._tls is not None else None)
         except OSError:
@@ -163,10 +167,11 @@ class ApiServer:
         for stream in list(ctx.streams):
             stream.set()
         await self._listener.stop(grace=2.0)
-        if self._collecting is not None:
-            self._collecting.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._collecting
+        for task in (self._collecting, self._expiring):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
         await self._webhooks.close()
         if self._journal is not None:
             self._journal.close()
@@ -299,4 +304,4 @@ class ApiServer:
 
 def _warn_if_ended(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
-        log.critical("garbage collector ended", exc_info=task.exception())
+        log.critical("background task ended", task=task.get_name(), exc_info=task.exception())
