@@ -15,6 +15,8 @@ from volcanopy.cli.explain.report import GateRow, GateState, JobReport
 from volcanopy.cli.explain.text import job_lines, plain
 from volcanopy.cli.jobs.pods import Pod
 from volcanopy.kube.client.kinds import Json
+from volcanopy.whatif.answer import JobAnswer, Start
+from volcanopy.whatif.target import Target
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 MESSAGE = "0/3 nodes are available: 3 Insufficient cpu"
@@ -242,6 +244,35 @@ def test_objects_that_may_not_be_read_are_noted() -> None:
     result = report(a_job(), a_group(reason=NODES), unread=('you may not read queue "research": not included',))
     assert result.summary == f'job "train" is pending: {MESSAGE}'
     assert plain(job_lines(result)).endswith('Notes\n  you may not read queue "research": not included')
+
+
+def _answered(start: Start, gate: str = "", message: str = "") -> JobAnswer:
+    return JobAnswer(Target("lab/train-u"), "research", start, gate=gate, message=message, searched=True)
+
+
+def test_what_the_engine_knows_is_the_headline_where_the_scheduler_explains_nothing() -> None:
+    """The templates name another scheduler: its pods have no explanation."""
+    message = 'the pods have schedulerName "other": volcanopy does not schedule them'
+    pods = [a_pod("train-0", node=""), a_pod("train-1", node="")]
+    foreign = report(a_job(pending=2), a_group(), pods=pods, answer=_answered(Start.NEVER, "gang", message))
+    assert (foreign.summary, foreign.gate) == (f'job "train" is pending: {message}', "gang")
+    assert {row.name: row.state for row in foreign.gates}["gang"] is GateState.BLOCKED
+
+
+def test_a_job_that_no_controller_has_seen_is_the_headline_whatever_the_engine_knows() -> None:
+    unseen = report(a_job("", age=400), answer=_answered(Start.NEVER, "nodes", MESSAGE))
+    assert unseen.summary.endswith("not processed by the controller for 6m40s; check that it is running")
+
+
+@pytest.mark.parametrize("start", [Start.NOW, Start.NEVER])
+def test_rejected_pods_are_the_headline_whatever_the_engine_knows(start: Start) -> None:
+    """Another webhook rejects them, which no snapshot contains: the job does not start now."""
+    job = a_job(message='pods "train-0" is forbidden: no bad pods')
+    job["status"]["state"]["reason"] = "FailedSync"
+    rejected = report(job, a_group(), answer=_answered(start, "gang", 'pods "train-0" is forbidden: no bad pods'))
+    assert rejected.summary == 'job "train" is pending: pods "train-0" is forbidden: no bad pods'
+    assert rejected.result != Start.NOW.value
+    assert {row.name: row.state for row in rejected.gates}["gang"] is GateState.BLOCKED
 
 
 def test_a_stopped_scheduler_is_noted() -> None:

@@ -89,6 +89,14 @@ def _with_answer(report: JobReport, facts: JobFacts) -> JobReport:
     if facts.answer is None:
         return report
     answer = facts.answer
+    if answer.start is Start.NOW and _rejected_pods(facts.job):
+        return report  # for a reason that only the API server knows, such as another webhook
+    unexplained = facts.reason is None and report.state == "pending" and not _unprocessed(facts)
+    if answer.start is Start.NEVER and answer.gate and unexplained:
+        reason = core.Explanation(gate=answer.gate, message=answer.message)
+        rows = gate_rows(facts.job, facts.group, facts.queue, reason)
+        summary = f'job "{report.name}" is pending: {answer.message}'
+        report = replace(report, summary=summary, gate=answer.gate, gates=rows)
     lines = tuple(remedy.text for remedy in answer.remedies)
     if not lines and answer.start is not Start.NOW:
         complete = "no change found that lets it start"
