@@ -33,9 +33,10 @@ class TasksView:
         self._computed: dict[object, Any] = {}
         self.shapes: Rows = np.array([task.shape for task in tasks], dtype=np.intp)
         """(S,): the number of each task's shape."""
-        self.request = Columns(axis, table.request.values[:, self.shapes, None])
+        # ``take`` gives each resource a contiguous column, which numpy broadcasts several times as fast.
+        self.request = Columns(axis, table.request.values.take(self.shapes, axis=1)[:, :, None])
         """What each task requests."""
-        self.nonzero: Ints = table.nonzero[:, self.shapes, None]
+        self.nonzero: Ints = table.nonzero.take(self.shapes, axis=1)[:, :, None]
         """(2, S, 1): cpu and memory requested, with kube-scheduler's defaults for containers that request none."""
 
     def __len__(self) -> int:
