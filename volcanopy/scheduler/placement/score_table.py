@@ -29,7 +29,7 @@ _NODES = 4
 """If more nodes than this changed since the last use, the table is dropped."""
 _STATES = 8192
 """The number of node states whose scores are kept."""
-_BLOCK = 16
+_BLOCK = 8
 """The number of nodes that share a maximum."""
 
 
