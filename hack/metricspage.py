@@ -40,7 +40,7 @@ _GROUPS = (
         ("e2e_", "cycle_", "open_", "action_", "plugin_", "task_", "schedule_", "pods_bound", "quarantined_"),
     ),
     ("Evictions", ("total_", "pod_preemption", "pod_reclaim", "evict", "useful_", "wasted_")),
-    ("Waiting jobs", ("unschedule_", "waiting_", "longest_", "job_waiting")),
+    ("Waiting jobs", ("unschedule_", "waiting_", "longest_", "job_waiting", "start_estimate")),
     ("Queues", ("queue_",)),
     (
         "API server requests, watches, events, parts of the process",

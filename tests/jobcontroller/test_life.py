@@ -389,3 +389,13 @@ def test_pods_of_an_old_version_are_deleted() -> None:
     effects = world.plan().effects
     assert [effect.name for effect in effects if isinstance(effect, DeletePod)] == ["job-a-0"]
     assert not [effect for effect in effects if isinstance(effect, CreatePod)]
+
+
+def test_the_status_of_a_waiting_job_has_the_estimated_start_of_its_pod_group() -> None:
+    world = World(job()).settle()
+    assert world.pod_group is not None
+    estimate = {"time": "2026-01-01T01:00:00Z", "basis": "learnt"}
+    world.pod_group["status"]["estimatedStart"] = estimate
+    assert world.settle().status["estimatedStart"] == {**estimate, "message": ""}
+    world.admit().settle().run().settle()
+    assert "estimatedStart" not in world.status

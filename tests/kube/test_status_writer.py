@@ -44,6 +44,21 @@ async def test_counts_that_return_to_the_written_value_are_not_written(cluster: 
     assert rig.script.count() == 0
 
 
+async def test_the_estimated_start_of_a_group_is_kept_until_it_starts(cluster: Cluster, rig: Rig) -> None:
+    await cluster.group("a", 1)
+    await rig.see()
+    estimate = {"basis": "walltime", "time": "2026-01-01T00:00:00Z"}
+    await cluster.client.patch_status(POD_GROUPS, "default", "a", {"status": {"estimatedStart": estimate}})
+    await rig.see()
+    await rig.apply(set_pod_group("Inqueue"))
+    waiting = (await cluster.get_group("a")).status
+    assert waiting.phase == "Inqueue"
+    assert waiting.estimated_start is not None
+    assert waiting.estimated_start.basis == "walltime"
+    await rig.apply(set_pod_group("Running", running=1))
+    assert (await cluster.get_group("a")).status.estimated_start is None
+
+
 async def test_a_phase_write_includes_delayed_counts(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 1, "Running")
     await rig.see()

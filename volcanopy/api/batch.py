@@ -28,7 +28,7 @@ from volcanopy.api.model import (
     Time,
     keyed,
 )
-from volcanopy.api.scheduling import NetworkTopology
+from volcanopy.api.scheduling import EstimatedStart, NetworkTopology
 
 
 class Phase(StrEnum):
@@ -371,6 +371,8 @@ class BatchJobStatus(Model):
     """Time at which minAvailable pods ran first, since the job was created or last resumed."""
     running_duration: Duration | None = None
     """Total running time of the job."""
+    estimated_start: EstimatedStart | None = None
+    """Estimated start of a job that waits, computed from the expected ends of other jobs."""
     resource_seconds: dict[str, str] = Field(default_factory=dict)
     """Requested amounts of the pods multiplied by their running time in seconds up to usageTime, by resource: cpu and the
     extended resources."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import field
 
-from volcanopy.api.core import NetworkTopology, PodSpec
+from volcanopy.api.core import EstimatedStart, NetworkTopology, PodSpec
 from volcanopy.api.read_model import Condition, Labels, Meta, ReadModel
 
 
@@ -151,6 +151,7 @@ class BatchJobStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     admitted_time: datetime | None = None
     start_time: datetime | None = None
     running_duration: str = ""
+    estimated_start: EstimatedStart | None = None
     resource_seconds: dict[str, str] = field(default_factory=dict)
     usage_time: datetime | None = None
     evictions: tuple[Eviction, ...] = ()

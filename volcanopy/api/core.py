@@ -386,6 +386,14 @@ class Explanation(ReadModel, frozen=True, kw_only=True, gc=False):
     blocked_by: tuple[str, ...] = ()
 
 
+class EstimatedStart(ReadModel, frozen=True, kw_only=True, gc=False):
+    """Estimated start of a waiting job."""
+
+    time: datetime | None = None
+    basis: str = ""
+    message: str = ""
+
+
 class PodGroupStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     """Observed status of a PodGroup."""
 
@@ -395,6 +403,7 @@ class PodGroupStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     succeeded: int = 0
     failed: int = 0
     explanation: Explanation | None = None
+    estimated_start: EstimatedStart | None = None
     moves: tuple[PodMove, ...] = ()
     moved_at: datetime | None = None
 

@@ -137,6 +137,17 @@ class PodMove(Model):
     """Reserved resources."""
 
 
+class EstimatedStart(Model):
+    """Estimated start of a waiting job."""
+
+    time: Time | None = None
+    """Estimated time of the start. Not set if it is unknown."""
+    basis: str = Field(default="", max_length=63)
+    """Least certain end of another job that the estimate is based on: now (none), walltime, estimate or learnt."""
+    message: str = Field(default="", max_length=1024)
+    """Reason why the time is unknown."""
+
+
 class PodGroupStatus(Model):
     """Observed status of a PodGroup, set by the scheduler."""
 
@@ -152,6 +163,8 @@ class PodGroupStatus(Model):
     """Number of failed pods."""
     explanation: Explanation | None = None
     """Reason why the PodGroup is unschedulable. Not set when it is scheduled."""
+    estimated_start: EstimatedStart | None = None
+    """Estimated start of a waiting PodGroup, computed from the expected ends of jobs, at most once a minute."""
     moves: list[PodMove] = Field(default_factory=list, max_length=256, json_schema_extra=ATOMIC)
     """Pods that are moved to other nodes, so that another gang starts."""
     moved_at: Time | None = None

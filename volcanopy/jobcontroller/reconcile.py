@@ -18,6 +18,7 @@ from typing import Any
 from volcanopy.api.batch import BatchJob, BatchJobStatus, Phase
 from volcanopy.api.core import PodGroup
 from volcanopy.api.model import format_time
+from volcanopy.api.scheduling import EstimatedStart
 from volcanopy.jobcontroller import deadline
 from volcanopy.jobcontroller.accounting import accounted
 from volcanopy.jobcontroller.decision import Decision
@@ -175,12 +176,21 @@ def _settled(
         update={
             "min_available": job.spec.needed,
             "observed_generation": job.metadata.generation,
+            "estimated_start": _estimated_start(status, group),
             "pod_group_unknown": group is not None and group.status.phase == "Unknown",
             "restarts": restarts if status.state.phase in LIVE else [],
             "delayed": status.delayed if status.state.phase in LIVE else [],
             "controlled_resources": _controlled(job, status, plugins, broken),
         }
     )
+
+
+def _estimated_start(status: BatchJobStatus, group: PodGroup | None) -> EstimatedStart | None:
+    """Return the scheduler's estimate of the start of a job that waits."""
+    estimate = group.status.estimated_start if group is not None else None
+    if status.state.phase is not Phase.PENDING or estimate is None:
+        return None
+    return EstimatedStart(time=estimate.time, basis=estimate.basis, message=estimate.message)
 
 
 def _controlled(job: BatchJob, status: BatchJobStatus, plugins: Plugins, broken: str) -> dict[str, str]:

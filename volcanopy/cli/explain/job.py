@@ -71,6 +71,7 @@ def job_report(facts: JobFacts) -> JobReport:
         queue=job_status.queue(job),
         state="",
         summary="",
+        estimated_start=job_status.estimated_start(job.status.estimated_start) if phase == "Pending" else "",
         tasks=tuple(_waiting_tasks(job)),
         pods=pod_problems(facts.pods or ()),
         notes=facts.unread,

@@ -59,6 +59,7 @@ class JobReport:
     blocked_by: tuple[str, ...] = ()
     unblocked_by: str = ""
     result: str = ""
+    estimated_start: str = ""
     starts_with: tuple[str, ...] = ()
     remedies: tuple[Json, ...] = ()
     numbers: Mapping[str, str] = field(default_factory=dict)
@@ -80,6 +81,7 @@ class JobReport:
                 "blockedBy": list(self.blocked_by),
                 "unblockedBy": self.unblocked_by,
                 "result": self.result,
+                "estimatedStart": self.estimated_start,
                 "remedies": list(self.remedies),
                 "numbers": dict(self.numbers),
                 "amounts": {key: dict(amounts) for key, amounts in self.amounts.items()},

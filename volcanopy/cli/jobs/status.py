@@ -3,6 +3,7 @@
 import difflib
 
 from volcanopy.api.batch_read import BatchJob, TaskSpec
+from volcanopy.api.core import EstimatedStart
 from volcanopy.cli.errors import CommandError
 
 PHASES = (
@@ -55,6 +56,15 @@ def reason(job: BatchJob) -> str:
     if not job.status.state.phase:
         return "not yet processed by the job controller"
     return "" if phase(job) in _WITHOUT_REASON else message(job)
+
+
+def estimated_start(estimate: EstimatedStart | None) -> str:
+    """Return the estimated start of a waiting job with its basis, or why it is unknown; empty if there is no estimate."""
+    if estimate is None:
+        return ""
+    if estimate.time is None:
+        return f"unknown: {estimate.message}"
+    return f"{estimate.time:%Y-%m-%dT%H:%M:%SZ} ({estimate.basis})"
 
 
 def summary(job: BatchJob) -> str:

@@ -12,6 +12,7 @@ from volcanopy.cli.framework.lists import Query
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style, reason_column
 from volcanopy.cli.jobs.pods import Pod, pod_rows, pods_of
 from volcanopy.cli.jobs.status import (
+    estimated_start,
     message,
     minimum,
     phase,
@@ -50,6 +51,7 @@ VIEW = View(
         Column("TOTAL", lambda job, _: str(total(job))),
         Column("QUEUE", lambda job, _: queue(job)),
         AGE,
+        Column("ESTIMATED START", lambda job, _: estimated_start(job.status.estimated_start), wide=True),
         _count("pending", "PENDING"),
         _count("running", "RUNNING"),
         _count("succeeded", "SUCCEEDED"),
@@ -87,6 +89,7 @@ async def describe(client: Client, job: BatchJob) -> str:
     changed = status.state.last_transition_time
     lines.line("Since", f"{since(changed, lines.now)} ago" if changed else "")
     lines.line("Reason", message(job))
+    lines.line("Estimated Start", estimated_start(status.estimated_start))
     counts = ", ".join(f"{count} {name}" for name in _COUNTS if (count := getattr(status, name))) or "none created"
     lines.line("Pods", f"{ready(job)}/{total(job)} ready, minimum {minimum(job)} ({counts})")
     lines.line("Retries", f"{status.retry_count} (maxRetry {spec.max_retry})")

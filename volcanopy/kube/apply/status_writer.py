@@ -134,6 +134,9 @@ class PodGroupStatusWriter:
 
     async def _send(self, key: str, group: core.PodGroup, status: core.PodGroupStatus) -> bool:
         """Write the difference; False if that failed for good."""
+        # The estimated start is written by another part; it ends with the start.
+        waits = status.phase not in _STARTED
+        status = replace(status, estimated_start=group.status.estimated_start if waits else None)
         patch = statuses.status_patch(group.status, status)
         if not patch:
             return True
@@ -150,6 +153,9 @@ class PodGroupStatusWriter:
         if _scheduled(status) and not _scheduled(group.status):
             self._context.record_event(group, "Normal", "Scheduled", "pod group is ready")
         return True
+
+
+_STARTED = frozenset({"Running", "Completed"})
 
 
 def _texts(explain: Explain) -> tuple[object, ...]:

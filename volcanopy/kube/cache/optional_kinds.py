@@ -6,7 +6,7 @@ Without such a kind the scheduler works without its objects; a kind that appears
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from volcanopy.kube import machine
@@ -58,6 +58,11 @@ class OptionalReflector(Generic[T]):
     def faulty_since(self) -> float | None:
         """The time of the first such error (monotonic seconds), None without one."""
         return self._faulty_since if self._reflector is None else self._reflector.faulty_since
+
+    @property
+    def objects(self) -> Mapping[str, T]:
+        """The cached objects by key; none while the kind is not served."""
+        return {} if self._reflector is None else self._reflector.objects
 
     async def run(self, sink: Callable[[list[Change[T]]], object]) -> None:
         """Follow the kind until cancelled, once the server serves it."""

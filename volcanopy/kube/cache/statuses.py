@@ -43,6 +43,7 @@ def group_status(status: core.PodGroupStatus, effect: SetPodGroup, session: str,
         running=effect.running,
         succeeded=effect.succeeded,
         failed=effect.failed,
+        estimated_start=status.estimated_start,
         moves=status.moves if effect.moves is None else effect.moves,
         moved_at=now.replace(microsecond=0) if effect.moves and not status.moves else status.moved_at,
     )

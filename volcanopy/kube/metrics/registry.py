@@ -247,6 +247,9 @@ ESTIMATE_ERROR = _ALL.histogram(
     exponential_buckets(0.01, 200, 14),
     "basis",
 )
+START_ESTIMATE_SECONDS = _ALL.counter(
+    "start_estimate_cpu_seconds_total", "Processor time of the estimation of the starts of waiting jobs"
+)
 HISTORY_FAILURES = _ALL.counter("job_history_failures_total", "Number of writes of the job history that failed")
 FLOWS_SUCCEEDED = _ALL.counter_gauge(
     "jobflow_succeed_phase_count", "Number of JobFlows that reached the phase Succeed", "jobflow_namespace"

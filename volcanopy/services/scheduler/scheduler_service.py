@@ -7,13 +7,10 @@ cluster again, so it may end at any point and another may continue.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import contextvars
 import gc
 import logging
-import threading
-from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from collections.abc import Coroutine, Sequence
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -49,9 +46,8 @@ from volcanopy.services.scheduler.isolation import isolate
 from volcanopy.services.scheduler.metrics import SchedulerMetrics
 from volcanopy.services.scheduler.node_load import LoadFollower
 from volcanopy.services.scheduler.quarantine_reports import QuarantineReports
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from volcanopy.services.scheduler.start_estimates import Question, StartEstimates
+from volcanopy.services.scheduler.threads import in_thread
 
 log = structlog.get_logger(__name__)
 _decisions = logging.getLogger(f"{__name__}.decisions")
@@ -116,6 +112,12 @@ async def run(
         if await _either(_lead(candidate, client, store, settings), stop):
             cycles = Cycles(store, applier, configuration, registry, settings, heartbeat)
             _freeze_garbage_collector()
+
+            def question(objects: Sequence[Any]) -> Question:
+                name, queue = settings.scheduler_name, settings.default_queue
+                return Question(objects, configuration.current, registry, machine.utc_now(), name, queue)
+
+            supervisor.add("estimated starts", StartEstimates(store, client, question).run)
             if ready is not None:
                 ready.set()
             log.info("scheduling", scheduler=settings.scheduler_name, nodes=len(store.state.node_rows()))
@@ -365,33 +367,6 @@ def _report(plan: Plan, store: Store, deciding: float, whole: float) -> None:
     if _decisions.isEnabledFor(logging.DEBUG):
         for effect in plan.effects:
             log.debug("decision", session=plan.session, effect=str(effect))
-
-
-async def in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """Call a function in a daemon thread and await its result.
-
-    Unlike with ``asyncio.to_thread``, a cancelled call does not delay the end of the process.
-    """
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[T] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def deliver(give: Callable[[Any], None], value: Any) -> None:
-        if not result.done():
-            give(value)
-
-    def work() -> None:
-        give: Callable[[Any], None]
-        try:
-            give, value = result.set_result, context.run(function, *arguments, **named)
-        except BaseException as fault:
-            give, value = result.set_exception, fault  # type: ignore[assignment]
-        # The loop may be closed by now.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(deliver, give, value)
-
-    threading.Thread(target=work, name=getattr(function, "__name__", "apart"), daemon=True).start()
-    return await result
 
 
 async def _signal_at(stop: asyncio.Event, store: Store) -> None:

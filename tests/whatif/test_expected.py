@@ -1,0 +1,118 @@
+"""Estimated starts: by walltimes, estimates and learnt run times, in the order in which jobs start; or why they are unknown."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from tests.whatif.asking import batch_job, bodies, engine, loaded
+from volcanopy.api import names
+from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.testing.notation import NOW, config
+from volcanopy.whatif.engine import Budget
+from volcanopy.whatif.expected import EstimatedStart, estimated_starts
+
+WALLTIME, ESTIMATE, LEARNT = (f"note.{key}" for key in (names.WALLTIME, names.RUNNING_ESTIMATE, names.LEARNT_ESTIMATE))
+RULES = config("priority, gang, predicates, proportion", "enqueue, allocate, backfill")
+
+
+def starts(text: str, *new: dict[str, object], rules: SchedulerConfig = RULES, cycles: int = 2000) -> dict[str, str]:
+    """The estimated starts of the waiting jobs of a world, in minutes from now, by name."""
+    cluster = engine(loaded([*bodies(text), *new]).cluster, rules)
+    result = estimated_starts(cluster, Budget(cycles))
+    return {group.partition("/")[2].partition("-")[0]: _text(estimate) for group, estimate in result.items()}
+
+
+def _text(estimate: EstimatedStart) -> str:
+    if estimate.time is None:
+        return estimate.message
+    return f"{(estimate.time - NOW) / timedelta(minutes=1):g} {estimate.basis}"
+
+
+@pytest.mark.parametrize(
+    ("note", "expected"),
+    [
+        (f"{WALLTIME}=2h", "120 walltime"),
+        (f"{ESTIMATE}=30m", "30 estimate"),
+        (f"{WALLTIME}=2h {ESTIMATE}=30m", "30 estimate"),
+        (f"{WALLTIME}=20m {ESTIMATE}=30m", "20 walltime"),
+        (f"{LEARNT}=10m", "10 learnt"),
+        (f"{LEARNT}=10m {ESTIMATE}=30m", "30 estimate"),
+        ("", "job run declares no run time"),
+    ],
+)
+def test_a_job_starts_when_the_one_before_it_is_expected_to_end(note: str, expected: str) -> None:
+    assert starts(f"node n1 cpu=4\njob run {note}: 1 x cpu=4 on=n1\njob next: 1 x cpu=4") == {"next": expected}
+
+
+def test_jobs_that_wait_follow_each_other() -> None:
+    text = f"""
+    node n1 cpu=4
+    job run {WALLTIME}=1h: 1 x cpu=4 on=n1
+    job a {ESTIMATE}=30m: 1 x cpu=4
+    job b {LEARNT}=10m: 1 x cpu=4
+    job c: 1 x cpu=4
+    job d: 1 x cpu=4
+    """
+    assert starts(text) == {
+        "a": "60 walltime",
+        "b": "90 estimate",
+        "c": "100 learnt",
+        "d": "job c declares no run time",
+    }
+
+
+def test_a_gang_waits_for_all_the_nodes_that_it_needs() -> None:
+    text = f"""
+    node n1 cpu=4
+    node n2 cpu=4
+    node n3 cpu=4
+    job a {ESTIMATE}=10m: 1 x cpu=4 on=n1
+    job b {ESTIMATE}=50m: 1 x cpu=4 on=n2
+    job c: 1 x cpu=4 on=n3
+    job wide: 2 x cpu=4
+    job wider: 3 x cpu=4
+    """
+    assert starts(text) == {"wide": "50 estimate", "wider": "job wide and 1 other job declare no run time"}
+
+
+def test_a_job_that_fits_starts_now() -> None:
+    assert starts("node n1 cpu=4\njob a: 1 x cpu=4") == {"a": "0 now"}
+
+
+def test_a_job_that_never_fits_has_no_estimate() -> None:
+    text = f"node n1 cpu=4\njob run {ESTIMATE}=1h: 1 x cpu=4 on=n1\njob big: 1 x cpu=8"
+    assert starts(text) == {"big": "it does not start when other jobs have ended"}
+
+
+def test_new_jobs_are_submitted_with_their_run_times() -> None:
+    first, second = batch_job("first", 1, "4", activeDeadlineSeconds=600), batch_job("second", 1, "4")
+    assert starts("node n1 cpu=4\nqueue default", first, second) == {"first": "0 now", "second": "10 walltime"}
+
+
+def test_an_overdue_job_ends_later_and_is_not_forgotten() -> None:
+    text = f"node n1 cpu=4\njob run {ESTIMATE}=30m: 1 x cpu=4 on=n1\njob next: 1 x cpu=4"
+    made = engine(loaded(bodies(text)).cluster, RULES)
+    began, pod = NOW, made.cluster.pod("default/run-0")
+    assert pod is not None
+    made.cluster.put(replace(pod, status=replace(pod.status, start_time=began)))
+    for minutes, expected in ((29, 30), (30, 60), (100, 120)):
+        made.now = began + timedelta(minutes=minutes)
+        (estimate,) = estimated_starts(made, Budget(100)).values()
+        assert estimate.time == began + timedelta(minutes=expected)
+
+
+def test_a_budget_that_ends_is_the_reason() -> None:
+    text = f"node n1 cpu=4\njob run {ESTIMATE}=30m: 1 x cpu=4 on=n1\njob next: 1 x cpu=4"
+    assert starts(text, cycles=1) == {"next": "the search took too long"}
+
+
+def test_many_ends_are_taken_together_with_a_small_error() -> None:
+    running = "\n".join(
+        f"node n{number} cpu=1\njob r{number} {ESTIMATE}={number + 60}m: 1 x cpu=1 on=n{number}" for number in range(60)
+    )
+    made = engine(loaded(bodies(f"{running}\njob wide: 60 x cpu=1")).cluster, RULES)
+    budget = Budget(2000)
+    estimate = estimated_starts(made, budget)["default/wide"]
+    assert estimate.time == NOW + timedelta(minutes=119)
+    assert budget.used < 60

@@ -1,0 +1,193 @@
+"""Estimated starts of waiting jobs, in the statuses of their PodGroups.
+
+A round runs the what-if engine under virtual time on a copy of the cluster state, in a thread. Rounds are a minute apart, or less
+for jobs without an estimate, and take a fiftieth of a core at most. A group is written once a minute at most, and only if
+its estimate changed; the newest and the oldest waiting jobs come first.
+
+A job that is not admitted has no pods yet: it is estimated with pods of equal size that request its ``minResources``.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import chain, zip_longest
+from typing import Any
+
+import structlog
+
+from volcanopy.api import core, names, quantity
+from volcanopy.kube import machine
+from volcanopy.kube.cache import statuses
+from volcanopy.kube.cache.store import Store
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import KubeError, NotFound
+from volcanopy.kube.client.raw_kinds import POD_GROUPS
+from volcanopy.kube.metrics import registry as metrics
+from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.model import pod_fields
+from volcanopy.services.scheduler.threads import in_thread
+from volcanopy.whatif.cluster import Cluster
+from volcanopy.whatif.engine import Budget, Engine
+from volcanopy.whatif.expected import EstimatedStart, estimated_starts
+
+log = structlog.get_logger(__name__)
+
+PERIOD = 60.0
+"""Seconds between two rounds, and between two writes of a group."""
+FIRST = 3.0
+"""Seconds between two rounds while jobs without an estimate wait."""
+_SHARE = 50
+"""A round waits so many times as long as the one before it took processor time."""
+_SECONDS = 5.0
+"""Processor time of a round's search."""
+_CYCLES = 500
+_WRITES = 100
+"""Groups that are written in a round."""
+_MOST_PODS = 1000
+"""Pods of a job that is not admitted."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a round asks about: the objects of the cluster, and how they are scheduled."""
+
+    objects: Sequence[Any]
+    config: SchedulerConfig
+    registry: Registry
+    now: datetime
+    scheduler_name: str = names.SCHEDULER
+    default_queue: str = names.DEFAULT_QUEUE
+
+
+@dataclass
+class _Written:
+    """The estimate that a group has, and when it was written (monotonic seconds)."""
+
+    uid: str
+    estimate: EstimatedStart
+    at: float = field(default_factory=machine.monotonic)
+
+
+class StartEstimates:
+    """Estimates and writes, one round after the other."""
+
+    def __init__(self, store: Store, client: Client, question: Callable[[Sequence[Any]], Question]) -> None:
+        """``question``: returns the question about objects under the present configuration."""
+        self._store, self._client, self._question = store, client, question
+        self._written: dict[str, _Written] = {}
+
+    async def run(self) -> None:
+        """Estimate for ever."""
+        last, cost = -PERIOD, 0.0
+        while True:
+            await asyncio.sleep(FIRST)
+            since = machine.monotonic() - last
+            waiting = [group for group in self._store.groups.values() if waits(group)]
+            fresh = any(group.metadata.key not in self._written for group in waiting)
+            if not waiting or since < cost * _SHARE or (since < PERIOD and not fresh):
+                continue
+            last = machine.monotonic()
+            try:
+                cost = await self.round(waiting)
+            except Exception:  # an object or a plugin that makes it fail must not end the scheduler
+                log.exception("starts of waiting jobs not estimated")
+                cost = PERIOD / _SHARE
+
+    async def round(self, waiting: Sequence[core.PodGroup]) -> float:
+        """Estimate once and write; returns the seconds of processor time that it took."""
+        objects = [item for watch in self._store.reflectors for item in watch.objects.values()]
+        estimates, seconds = await in_thread(estimated, self._question(objects))
+        metrics.START_ESTIMATE_SECONDS.inc(seconds)
+        alive = {group.metadata.key for group in waiting}
+        self._written = {key: known for key, known in self._written.items() if key in alive}
+        due = [group for group in by_age_from_both_ends(waiting) if self._is_due(group, estimates)]
+        for group in due[:_WRITES]:
+            await self._write(group, estimates[group.metadata.key])
+        return seconds
+
+    def _is_due(self, group: core.PodGroup, estimates: dict[str, EstimatedStart]) -> bool:
+        estimate, known = estimates.get(group.metadata.key), self._written.get(group.metadata.key)
+        if estimate is None:
+            return False
+        if known is None or known.uid != group.metadata.uid:
+            return True
+        now = machine.monotonic()
+        return now - known.at >= PERIOD and differs(known.estimate, estimate, machine.utc_now())
+
+    async def _write(self, group: core.PodGroup, estimate: EstimatedStart) -> None:
+        meta = group.metadata
+        time_of = estimate.time.strftime("%Y-%m-%dT%H:%M:%SZ") if estimate.time is not None else None
+        content = {"time": time_of, "basis": estimate.basis or None, "message": estimate.message or None}
+        body = {"metadata": {"uid": meta.uid}, "status": {"estimatedStart": content}}
+        try:
+            await self._client.patch_status(POD_GROUPS, meta.namespace, meta.name, body)
+        except NotFound:
+            return
+        except KubeError as fault:
+            log.warning("estimated start not written", podgroup=meta.key, error=str(fault))
+            return
+        self._written[meta.key] = _Written(meta.uid, estimate)
+
+
+def waits(group: core.PodGroup) -> bool:
+    """Whether a group has been found to wait."""
+    return group.status.phase in {"", "Pending", "Inqueue"} and statuses.unschedulable(group.status) is not None
+
+
+def by_age_from_both_ends(groups: Iterable[core.PodGroup]) -> list[core.PodGroup]:
+    """Return groups in the order newest, oldest, second newest, second oldest and so on."""
+    ordered = sorted(
+        groups, key=lambda group: (pod_fields.seconds(group.metadata.creation_timestamp), group.metadata.key)
+    )
+    half = len(ordered) // 2
+    pairs = zip_longest(reversed(ordered[half:]), ordered[:half])
+    return [group for group in chain.from_iterable(pairs) if group is not None]
+
+
+def differs(before: EstimatedStart, after: EstimatedStart, now: datetime) -> bool:
+    """Whether an estimate is worth a write: another basis or reason, or another time by half a minute and by a twentieth."""
+    if (before.basis, before.message) != (after.basis, after.message) or before.time is None or after.time is None:
+        return before != after
+    return abs(after.time - before.time) > max(timedelta(seconds=30), (after.time - now) / 20)
+
+
+def estimated(question: Question) -> tuple[dict[str, EstimatedStart], float]:
+    """Return the estimated starts by pod group, and the processor time. Runs in a thread."""
+    begin = time.thread_time()
+    cluster = Cluster(question.objects, (question.scheduler_name,), question.default_queue)
+    for group in list(cluster.of_kind("PodGroup").values()):
+        if not cluster.members.get(group.metadata.key) and waits(group):
+            for pod in expected_pods(group, question.scheduler_name):
+                cluster.put(pod)
+    cluster.commit()
+    loaded = time.thread_time()
+    budget = Budget(_CYCLES, lambda: time.thread_time() - loaded > _SECONDS)
+    starts = estimated_starts(Engine(cluster, question.config, question.now, question.registry), budget)
+    return starts, time.thread_time() - begin
+
+
+def expected_pods(group: core.PodGroup, scheduler_name: str) -> Iterable[core.Pod]:
+    """Yield the pods that a group without pods is expected to have: its minimum, of equal size."""
+    spec, meta = group.spec, group.metadata
+    roles = [role for role, count in spec.min_task_member.items() for _ in range(count)]
+    count = min(max(spec.min_member, 1), _MOST_PODS)
+    resources = pod_fields.countable(spec.min_resources)
+    requests = quantity.texts({name: -(-units // count) for name, units in resources.items() if name != "pods"})
+    container = core.Container(name="main", resources=core.ResourceRequirements(requests=dict(requests)))
+    for number in range(count):
+        annotations = {pod_fields.GROUP_KEYS[0]: meta.name}
+        if number < len(roles):
+            annotations[pod_fields.ROLE_KEY] = roles[number]
+        yield core.Pod(
+            metadata=core.Meta(
+                name=f"{meta.name}-expected-{number}",
+                namespace=meta.namespace,
+                uid=f"{meta.uid}-{number}",
+                creation_timestamp=meta.creation_timestamp,
+                annotations=annotations,
+            ),
+            spec=core.PodSpec(scheduler_name=scheduler_name, containers=(container,)),
+        )

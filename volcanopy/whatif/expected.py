@@ -1,0 +1,102 @@
+"""Estimated starts of waiting jobs: the engine under virtual time, in which jobs end when they are expected to.
+
+The run is one for all jobs, so that each is estimated with the others before it. Jobs that start meanwhile end by their own
+run times. An estimate is only as good as the ends before it: its basis is the least certain of them.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from volcanopy.api import core
+from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.messages import short
+from volcanopy.scheduler.model.run_times import Basis
+from volcanopy.whatif.cluster import Cluster
+from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine, Run, expected_end, is_running
+from volcanopy.whatif.target import targets
+
+HORIZON = timedelta(days=30)
+"""The longest time until an estimated start."""
+NOW = "now"
+"""The basis of a start that waits for no end."""
+_CERTAINTY = (Basis.WALLTIME, Basis.ESTIMATE, Basis.LEARNT)
+
+
+@dataclass(frozen=True)
+class EstimatedStart:
+    """When a job is expected to start, and what that follows from; or why that is not known."""
+
+    time: datetime | None = None
+    basis: str = ""
+    """``now``, ``walltime``, ``estimate`` or ``learnt``: the least certain of the ends that the job waits for."""
+    message: str = ""
+    """Why the time is unknown."""
+
+    def __str__(self) -> str:
+        return f"{self.time:%Y-%m-%dT%H:%M:%SZ} ({self.basis})" if self.time is not None else f"unknown: {self.message}"
+
+
+def estimated_starts(engine: Engine, budget: Budget, horizon: timedelta = HORIZON) -> dict[str, EstimatedStart]:
+    """Return the estimated starts of all waiting jobs of a settled engine, by pod group. The cluster stays as it is."""
+    waiting = frozenset(target.group for target in targets(engine.cluster))
+    if not waiting:
+        return {}
+    with engine.cluster.trial():
+        try:
+            run = engine.run(budget, waiting, until=engine.now + horizon)
+        except BudgetEndedError:
+            return dict.fromkeys(sorted(waiting), EstimatedStart(message="the search took too long"))
+        result = {group: estimate(run, engine, group) for group in sorted(run.started)}
+        unknown = sorted(waiting - run.started.keys())
+        if unknown:
+            reason = why_unknown(engine.cluster, engine.now)
+            result |= {group: _unknown(run, group, reason, engine.cluster) for group in unknown}
+    return result
+
+
+def estimate(run: Run, engine: Engine, group: str) -> EstimatedStart:
+    """Return the estimated start of a job that started in a run."""
+    time = run.started[group]
+    before = {basis for end, basis in run.bases if end <= time}
+    if time <= engine.now or not before:
+        return EstimatedStart(time, NOW)
+    return EstimatedStart(time, max(before, key=_CERTAINTY.index).value)
+
+
+def why_unknown(cluster: Cluster, begin: datetime) -> str:
+    """Return why no further job starts at the end of a run: jobs whose end is not known, else that all have ended."""
+    endless = _without_end(cluster, begin)
+    if len(endless) > 1:
+        others = f"{len(endless) - 1} other job{'s' if len(endless) > 2 else ''}"
+        return f"job {short(endless[0])} and {others} declare no run time"
+    if endless:
+        return f"job {short(endless[0])} declares no run time"
+    return "it does not start when other jobs have ended"
+
+
+def _unknown(run: Run, group: str, reason: str, cluster: Cluster) -> EstimatedStart:
+    explanation = run.explanations.get(group)
+    blocking = [name.removeprefix("job ") for name in (explanation.blocked_by if explanation else ())]
+    known = set(_without_end(cluster, run.end)) if run.end is not None and blocking else set()
+    named = next((job for job in blocking if job in known), "")
+    return EstimatedStart(message=f"job {short(named)} declares no run time" if named else reason)
+
+
+def _job_of(cluster: Cluster, pod: core.Pod) -> str:
+    """Return ``namespace/name`` of the job of a pod; of its group, or itself, if it belongs to no BatchJob."""
+    key = pod_fields.job_key(pod)
+    group = cluster.group(key)
+    owner = group.metadata.controller if group is not None else None
+    if owner is not None and owner.kind == "BatchJob":
+        return f"{pod.metadata.namespace}/{owner.name}"
+    return key or pod.metadata.key
+
+
+def _without_end(cluster: Cluster, begin: datetime) -> list[str]:
+    """Return the running jobs, by name, whose end is not known: those with most pods first."""
+    counts: dict[str, int] = {}
+    for pod in cluster.of_kind("Pod").values():
+        if is_running(pod) and expected_end(cluster, pod, begin) is None:
+            name = _job_of(cluster, pod)
+            counts[name] = counts.get(name, 0) + 1
+    return sorted(counts, key=lambda name: (-counts[name], name))
