@@ -47,7 +47,7 @@ app = typer.Typer(
     context_settings=SETTINGS,
 )
 local = typer.Typer(
-    help="Run a whole cluster on this machine, with nodes that run processes or simulated ones.",
+    help="Run a whole cluster on this machine, also with simulated nodes.",
     no_args_is_help=True,
     context_settings=SETTINGS,
 )
