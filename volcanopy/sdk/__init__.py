@@ -1,0 +1,1 @@
+"""The Python SDK: jobs as objects, synchronous and asynchronous."""

@@ -1,0 +1,209 @@
+"""``Job`` and ``AsyncJob``: submit a job of equal pods, wait for it, read its logs, explain it, cancel it.
+
+Both use the client, the manifest and the functions of the command line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from volcanopy.api.batch_read import BatchJob
+from volcanopy.api.lifecycle import Action
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.explain.cluster_reads import job_facts
+from volcanopy.cli.explain.job import job_report
+from volcanopy.cli.framework.kinds import read
+from volcanopy.cli.jobs.logs import Source, log_path
+from volcanopy.cli.jobs.options import JobOptions, LogOptions
+from volcanopy.cli.jobs.pods import pods_of
+from volcanopy.cli.jobs.run import manifest
+from volcanopy.cli.jobs.status import FINISHED, message, shown_phase
+from volcanopy.cli.jobs.wait import goal, wait_until_job
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.errors import KubeError
+from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS
+
+T = TypeVar("T")
+
+
+class JobError(Exception):
+    """The request was rejected, the job ended otherwise than awaited, or the time is over; the message is the reason."""
+
+
+@asynccontextmanager
+async def _errors() -> AsyncIterator[None]:
+    try:
+        yield
+    except (CommandError, KubeError) as error:
+        raise JobError(str(error)) from error
+
+
+class AsyncJob:
+    """A job of equal pods, to use in a coroutine.
+
+    ``command`` is the program of a pod, or use ``script``. Amounts are Kubernetes quantities. ``array`` is FIRST-LAST or
+    FIRST-LAST%PARALLELISM. ``here`` passes this directory and environment to a process node. The cluster is that of
+    ``kubeconfig``, by default that of kubectl. Raises JobError for invalid values.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str] = (),
+        *,
+        name: str = "",
+        image: str = "",
+        script: Path | str | None = None,
+        replicas: int = 1,
+        minimum: int | None = None,
+        cpu: str = "1",
+        memory: str = "100Mi",
+        gpus: int = 0,
+        array: str = "",
+        env: Mapping[str, str] | None = None,
+        queue: str = "",
+        here: bool = False,
+        namespace: str = "",
+        kubeconfig: Path | str | None = None,
+    ) -> None:
+        options = JobOptions(
+            image=image,
+            arguments=list(command),
+            name=name,
+            script=Path(script) if script is not None else None,
+            replicas=replicas,
+            minimum=minimum,
+            cpu=cpu,
+            memory=memory,
+            gpus=gpus,
+            array=array,
+            env=[f"{key}={value}" for key, value in (env or {}).items()],
+            queue=queue,
+            here=here,
+        )
+        try:
+            self.manifest: Json = manifest(options)
+        except CommandError as error:
+            raise JobError(str(error)) from None
+        self.name, self.namespace = name, namespace
+        self._kubeconfig = Path(kubeconfig) if kubeconfig is not None else None
+
+    @asynccontextmanager
+    async def _client(self) -> AsyncIterator[Client]:
+        async with _errors():
+            connection = await asyncio.to_thread(Connection.load, self._kubeconfig)
+            self.namespace = self.namespace or connection.namespace
+            async with Client(connection) as client:
+                yield client
+
+    async def _read(self, client: Client) -> Json:
+        if not self.name:
+            raise JobError("the job is not submitted")
+        return await client.get(JOBS, self.namespace, self.name)
+
+    async def submit(self) -> None:
+        """Create the job; its name is in ``name`` afterwards. Raises JobError."""
+        async with self._client() as client:
+            created = await client.create(JOBS, self.namespace, self.manifest)
+            self.name = str(created["metadata"]["name"])
+
+    async def phase(self) -> str:
+        """Return the phase. Raises JobError."""
+        async with self._client() as client:
+            return shown_phase(read(BatchJob, await self._read(client)))
+
+    async def wait(self, until: str = "completed", timeout: float = 3600.0) -> str:
+        """Wait for a phase, or ``finished``; return the phase. Raises JobError when it cannot be reached any more."""
+        async with self._client() as client:
+            job = await wait_until_job(client, await self._read(client), goal(until), timeout)
+            return shown_phase(job)
+
+    async def logs(self, tail: int | None = None) -> dict[str, str]:
+        """Return the logs of the first container of every started pod, by pod name. Raises JobError."""
+        async with self._client() as client:
+            job = read(BatchJob, await self._read(client))
+            texts = {}
+            for pod in await pods_of(client, job):
+                source = Source(pod, pod.spec.containers[0].name)
+                if source.started:
+                    path = log_path(source, LogOptions(tail=tail), follow=False)
+                    texts[pod.metadata.name] = (await client.get_raw(path)).decode(errors="replace")
+            return texts
+
+    async def explain(self) -> str:
+        """Return the sentence why the job does not run, or what became of it. Raises JobError."""
+        async with self._client() as client:
+            facts = await job_facts(
+                client, self.namespace, (await self._read(client))["metadata"]["name"], "volcanopy-system"
+            )
+            return job_report(facts).summary
+
+    async def cancel(self, reason: str = "") -> None:
+        """Terminate the job for good, and wait until nothing of it runs. Raises JobError."""
+        async with self._client() as client:
+            body = await self._read(client)
+            job = read(BatchJob, body)
+            if job.status.state.phase in FINISHED:
+                raise JobError(f'job "{self.name}" has ended: {shown_phase(job)} {message(job)}'.rstrip())
+            owner = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": self.name, "uid": job.metadata.uid}
+            command: Json = {
+                "apiVersion": COMMANDS.api_version,
+                "kind": COMMANDS.kind,
+                "metadata": {"generateName": f"{self.name}-", "ownerReferences": [owner]},
+                "action": str(Action.TERMINATE_JOB),
+                "target": owner,
+                **({"message": reason} if reason else {}),
+            }
+            await client.create(COMMANDS, self.namespace, command)
+            await wait_until_job(client, body, goal("finished"))
+
+
+class Job:
+    """A job of equal pods, to use in a program without coroutines; the arguments are those of :class:`AsyncJob`."""
+
+    def __init__(self, command: Sequence[str] = (), **options: Any) -> None:
+        self._job = AsyncJob(command, **options)
+
+    @property
+    def name(self) -> str:
+        """Name of the job; empty before it is submitted without one."""
+        return self._job.name
+
+    @property
+    def manifest(self) -> Json:
+        """The BatchJob that is submitted."""
+        return self._job.manifest
+
+    def submit(self) -> Job:
+        """Create the job; return it. Raises JobError."""
+        _run(self._job.submit)
+        return self
+
+    def phase(self) -> str:
+        """Return the phase. Raises JobError."""
+        return _run(self._job.phase)
+
+    def wait(self, until: str = "completed", timeout: float = 3600.0) -> str:
+        """Wait for a phase, or ``finished``; return the phase. Raises JobError when it cannot be reached any more."""
+        return _run(lambda: self._job.wait(until, timeout))
+
+    def logs(self, tail: int | None = None) -> dict[str, str]:
+        """Return the logs of the first container of every started pod, by pod name. Raises JobError."""
+        return _run(lambda: self._job.logs(tail))
+
+    def explain(self) -> str:
+        """Return the sentence why the job does not run, or what became of it. Raises JobError."""
+        return _run(self._job.explain)
+
+    def cancel(self, reason: str = "") -> None:
+        """Terminate the job for good, and wait until nothing of it runs. Raises JobError."""
+        _run(lambda: self._job.cancel(reason))
+
+
+def _run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    return asyncio.run(work())
