@@ -47,7 +47,7 @@ app = typer.Typer(
     context_settings=SETTINGS,
 )
 local = typer.Typer(
-    help="Run a whole cluster on this machine, also with simulated nodes.",
+    help="Run a whole cluster on this machine.",
     no_args_is_help=True,
     context_settings=SETTINGS,
 )
