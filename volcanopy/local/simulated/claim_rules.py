@@ -56,15 +56,16 @@ def smallest_match(claim: Json, volumes: Iterable[Json]) -> Json | None:
 
 def new_volume(claim: Json, storage_class: Json) -> Json:
     """Return the volume that a provisioner creates for a claim, usable from every node."""
-    name = f"pvc-{claim['metadata']['uid']}"
+    name, spec = f"pvc-{claim['metadata']['uid']}", claim["spec"]
+    requests = (spec.get("resources") or {}).get("requests") or {}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
         "metadata": {"name": name, "annotations": {PROVISIONED_BY: storage_class["provisioner"]}},
         "spec": {
-            "capacity": {"storage": claim["spec"]["resources"]["requests"]["storage"]},
-            "accessModes": claim["spec"]["accessModes"],
-            "volumeMode": claim["spec"].get("volumeMode", "Filesystem"),
+            "capacity": {"storage": requests.get("storage", "0")},
+            "accessModes": spec.get("accessModes") or ["ReadWriteOnce"],
+            "volumeMode": spec.get("volumeMode", "Filesystem"),
             "storageClassName": storage_class["metadata"]["name"],
             "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy", "Delete"),
             "claimRef": _reference(claim),

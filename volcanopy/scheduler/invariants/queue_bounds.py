@@ -41,7 +41,10 @@ def bounds(snapshot: Snapshot, *, by_weight: bool, in_tree: bool, alone: bool = 
     specs = [core.QueueSpec() if queue is None else queue.spec for queue in queues.objects]
     for row, spec in enumerate(specs) if not alone else ():
         for name, units in quantity.amounts(spec.guarantee.resource).items():
-            reserved[snapshot.axis.index[name], row] = units
+            dim = snapshot.axis.index[name]
+            # More than the cluster cannot be reserved for a queue: the snapshot then has what the queue requests of it.
+            possible = units if units <= snapshot.total[dim] else int(queues.guarantee.values[dim, row])
+            reserved[dim, row] = min(units, possible)
         for name, units in quantity.amounts(spec.capability).items():
             if units > 0 or name not in _OPTIONAL:
                 limit[snapshot.axis.index[name], row] = units
