@@ -1,0 +1,92 @@
+"""The what-if engine: why one job waits and its confirmed remedies, in clusters of two sizes.
+
+Processor seconds from the objects of the cluster, as they were read, to the answer: the run of all waiting jobs, the run of
+the job alone, and the search for remedies to its end.
+"""
+
+import time
+from datetime import UTC, datetime
+from itertools import count
+from typing import TypeVar
+
+import msgspec
+
+from volcanopy.api import core
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.framework.config import default
+from volcanopy.whatif.answer import Limits, Start, answer
+from volcanopy.whatif.cluster import Cluster
+from volcanopy.whatif.engine import Budget, Engine
+
+Model = TypeVar("Model")
+NOW = datetime(2030, 1, 2, tzinfo=UTC)
+JOB = 100
+"""Pods of a running job."""
+WAITING = 20
+"""Pods of each of the jobs that wait, each of which needs most of a node."""
+
+
+def explained(nodes: int, pods: int) -> float:
+    """Processor seconds of the answer about the last of ten waiting jobs, in a cluster whose nodes are nearly full."""
+    objects = _objects(nodes, pods)
+    begin = time.process_time()
+    cluster = Cluster(objects)
+    engine = Engine(cluster, default(builtin()), NOW)
+    engine.settle()
+    group = "default/waiting-9"
+    answers = answer(engine, Limits(Budget(64), Budget(100_000), frozenset({group})))
+    taken = time.process_time() - begin
+    job = answers.job(group)
+    assert job is not None
+    assert job.start in {Start.AFTER, Start.NEVER}
+    assert job.remedies
+    assert job.searched
+    return taken
+
+
+def _objects(nodes: int, pods: int) -> list[core.Node | core.Queue | core.PodGroup | core.Pod]:
+    each, numbers = pods // nodes, count()
+    objects: list[core.Node | core.Queue | core.PodGroup | core.Pod] = [
+        _read(core.Queue, "default", "", status={"state": "Open"}),
+        *(
+            _read(
+                core.Node,
+                f"n{number}",
+                "",
+                status={"allocatable": {"cpu": str(each), "memory": "256Gi", "pods": "110"}},
+            )
+            for number in range(nodes)
+        ),
+    ]
+    for job in range(pods // JOB):
+        objects.append(_group(f"job-{job}", JOB, "Running"))
+        objects += [
+            _pod(f"job-{job}-{member}", f"job-{job}", "1", f"n{next(numbers) // each}") for member in range(JOB)
+        ]
+    for job in range(10):
+        objects.append(_group(f"waiting-{job}", WAITING, "Inqueue"))
+        objects += [_pod(f"waiting-{job}-{member}", f"waiting-{job}", str(each - 1)) for member in range(WAITING)]
+    return objects
+
+
+def _group(name: str, minimum: int, phase: str) -> core.PodGroup:
+    return _read(core.PodGroup, name, "default", spec={"minMember": minimum}, status={"phase": phase})
+
+
+def _pod(name: str, group: str, cpu: str, node: str = "") -> core.Pod:
+    container = {"name": "main", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+    spec = {"schedulerName": "volcanopy", "containers": [container]} | ({"nodeName": node} if node else {})
+    status = {"phase": "Running" if node else "Pending"}
+    return _read(core.Pod, name, "default", {"scheduling.k8s.io/group-name": group}, spec=spec, status=status)
+
+
+def _read(
+    model: type[Model], name: str, namespace: str, annotations: dict[str, str] | None = None, **fields: object
+) -> Model:
+    metadata = {"name": name, "namespace": namespace, "uid": name, "creationTimestamp": "2030-01-01T00:00:00Z"}
+    return msgspec.convert({"metadata": metadata | {"annotations": annotations or {}}, **fields}, model)
+
+
+def run() -> dict[str, float]:
+    """Measure both sizes."""
+    return {"explain_1000_nodes": explained(1000, 10_000), "explain_5000_nodes": explained(5000, 150_000)}
