@@ -238,9 +238,11 @@ class Reservation(Plugin[ReservationArguments]):
         own = job.queue.row == reserved.job.queue.row
         if own and job.priority > reserved.job.priority:
             return False
-        runtime = float(self._limits(np.array([task.row]))[0])
         if reserved.fits:
             return True
+        tables = self.cluster.snapshot
+        own_limit, job_limit = float(tables.tasks.runtime[task.row]), float(tables.jobs.walltime[job.row])
+        runtime = min(own_limit, job_limit) if own_limit and job_limit else own_limit or job_limit
         if runtime and self._now + runtime <= reserved.until:
             return False
         if not own or job.priority >= reserved.job.priority or not task.preemptable:
