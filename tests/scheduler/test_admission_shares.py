@@ -49,7 +49,7 @@ def test_leaves_of_a_tree_are_admitted_by_the_weights_of_each_level(shares: str)
 
 def test_what_others_have_been_admitted_for_does_not_keep_a_queue_from_its_share() -> None:
     """All twelve cpus that overcommit admits are taken by the first queue, which deserves five."""
-    others = "".join(f"job old-{n} queue=a minres.cpu=1: 1 x cpu=1 selector.disk=none\n" for n in range(12))
+    others = "".join(f"job old-{n} queue=a minres.cpu=1: 1 x cpu=1\n" for n in range(12))
     text = f"node n1 cpu=10\nqueue a\nqueue b\n{others}{waiting('b', 8)}{waiting('a', 8)}"
     assert admitted(text, default(builtin()))["b"] == 5
     assert admitted(text, default(builtin()))["a"] == 0
@@ -102,3 +102,33 @@ def test_nothing_is_lent_that_a_queue_below_its_share_can_use() -> None:
     waiting_jobs = "job wb queue=b phase=Pending minres.cpu=2:\njob wa queue=a: 1 x cpu=1\n"
     assert schedule(snapshot(nodes + running + waiting_jobs), DEFAULT).of(Bind) == []
     assert len(schedule(snapshot(nodes + running + "job wa queue=a: 1 x cpu=1"), DEFAULT).of(Bind)) == 1
+
+
+LABELLED = "".join(f"node n{number} cpu=8 label.disk={'ssd' if number < 2 else 'hdd'}\n" for number in range(6))
+
+
+@pytest.mark.parametrize(
+    ("pods", "is_admitted"),
+    [
+        ("minres.cpu=20: 1 x cpu=20", True),
+        ("minres.cpu=24: 3 x cpu=8 selector.disk=ssd", True),
+        ("minres.cpu=16: 2 x cpu=8 selector.disk=ssd", False),
+        ("minres.cpu=45: 9 x cpu=5", True),
+        ("minres.cpu=30: 6 x cpu=5", False),
+    ],
+)
+@pytest.mark.parametrize("policies", [DEFAULT, config("capacity"), config("proportion")])
+def test_jobs_whose_pods_fit_on_no_set_of_empty_nodes_reserve_nothing(
+    pods: str, is_admitted: bool, policies: SchedulerConfig
+) -> None:
+    """Three such jobs wait, whose minima would fill the limit of admission."""
+    waiting_jobs = "".join(f"job j{number} queue=q phase=Inqueue {pods}\n" for number in range(3))
+    text = f"{LABELLED}queue q\n{waiting_jobs}job next queue=q phase=Pending minres.cpu=30:"
+    plan = str(schedule(snapshot(text), policies))
+    assert ("podgroup next Inqueue" in plan) is is_admitted
+
+
+def test_a_job_that_is_too_large_keeps_no_other_out_in_the_cycle_of_its_admission() -> None:
+    large = "".join(f"job large{number} queue=q phase=Pending minres.cpu=20: 1 x cpu=20\n" for number in range(2))
+    text = f"{LABELLED}queue q\n{large}job next queue=q phase=Pending minres.cpu=9:"
+    assert "podgroup next Inqueue" in str(schedule(snapshot(text), DEFAULT))

@@ -8,11 +8,7 @@ import pytest
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.fairshare import queue_demand
 from volcanopy.scheduler.framework.config import parse
-from volcanopy.scheduler.framework.plugin import NoArguments
-from volcanopy.scheduler.ledger.cluster import Cluster
-from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.plan import SetPodGroup
-from volcanopy.scheduler.plugins.proportion import Proportion
 from volcanopy.scheduler.session.session import Session
 from volcanopy.testing.notation import snapshot
 
@@ -129,10 +125,9 @@ def test_guarantees_of_other_queues_stay_free() -> None:
 
 def test_satisfied_queues_are_both_done() -> None:
     text = "node n1 cpu=10\nqueue a\nqueue b\njob a queue=a: 3 x cpu=1 on=n1\njob b queue=b: 3 x cpu=1 on=n1"
-    cluster = Cluster(Ledger(snapshot(text)))
-    plugin = Proportion(NoArguments(), cluster)
-    index = cluster.snapshot.queues.index
-    assert all(plugin.overused(cluster.queue(index[name])) is not None for name in "ab")
+    asked = session(text, {"proportion": {}})
+    index = asked.snapshot.queues.index
+    assert all(asked.hooks.overused(asked.cluster.queue(index[name])) is not None for name in "ab")
 
 
 # Gangs

@@ -113,7 +113,7 @@ SHARE_CASES = (
     shares("the heaviest queue has pods of 8 cpu, reclaim", config(RECLAIM), LARGE_PODS),
     shares("the lightest queue has gangs of 8 x 2 cpu", streams=GANGS_OF_THE_LIGHTEST),
     shares("the heaviest queue comes late", streams=LATE, settle=140),
-    shares("the heaviest queue comes late, reclaim", config(RECLAIM), LATE, settle=120),
+    shares("the heaviest queue comes late, reclaim", config(EVICT), LATE, settle=120),
     *(late_pods(f"flat queues, pods {delay} cycles late", BUSY, delay) for delay in (2, 4)),
     late_pods("flat queues, reclaim, pods 2 cycles late", BUSY, 2, config=config(RECLAIM)),
     late_pods("the heaviest queue has pods of 8 cpu, 4 cycles late", LARGE_PODS, 4),

@@ -29,10 +29,7 @@ WAITS = {
 """The most cycles that the gang waits."""
 
 MISSED = {
-    "shares": {
-        LATE_RECLAIM: "admission and reclaim disagree on the lightest queue",
-        "the heaviest queue has pods of 8 cpu, 4 cycles late": "only these pods are ready when a node is free",
-    },
+    "shares": {},
     "thrash": {},
     "evictions": {},
     "utilisation": {"tree of three levels, reclaim": "admitted jobs that do not fit keep others out"},

@@ -9,7 +9,10 @@ from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.model.queue_shares import Bounds, capability
 from volcanopy.scheduler.model.resources import Ints, Mask
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
-from volcanopy.scheduler.model.task_status import HOLDING
+from volcanopy.scheduler.model.task_status import HOLDING, Status
+
+_SHAPES = 32
+"""For so many different pods the usable nodes are computed; the others count as if they fitted."""
 
 
 def within_guarantees(total: Ints, queues: QueueTable, bounds: Bounds | None = None) -> Ints:
@@ -43,9 +46,49 @@ def lacking_of_jobs(cluster: Cluster) -> Ints:
     jobs = snapshot.jobs
     running = jobs.counts[HOLDING].sum(axis=0)
     admitted = (jobs.phase == "Inqueue") | ((jobs.phase == "Running") & (running >= jobs.min_available))
-    admitted &= jobs.has_min_resources & ~snapshot.too_large
+    admitted &= jobs.has_min_resources & ~cluster.queries.unplaceable
     rest = np.maximum(np.maximum(jobs.min_resources.values - jobs.allocated.values, 0) - snapshot.gated, 0)
     return np.where(admitted, rest, 0)
+
+
+def unplaceable(cluster: Cluster) -> Mask:
+    """(J,): the jobs that reserve nothing: too large for the cluster, or their minimum fits on no set of empty nodes.
+
+    Nodes are judged for admitted jobs that have no pods on nodes.
+    """
+    snapshot = cluster.snapshot
+    jobs, tasks = snapshot.jobs, snapshot.tasks
+    starting = (jobs.phase == "Inqueue") & ~jobs.counts[HOLDING].any(axis=0) & ~snapshot.too_large
+    pending = np.flatnonzero((tasks.status == Status.PENDING) & (tasks.job != NONE))
+    pending = pending[starting[tasks.job[pending]]]
+    if not len(pending) or not len(snapshot.nodes):
+        return snapshot.too_large
+    first = np.full(snapshot.shapes.request.values.shape[1], NONE, dtype=np.intp)
+    first[tasks.shape[pending]] = pending
+    slots = np.full(len(first), len(pending), dtype=np.int64)
+    for shape in np.flatnonzero(first != NONE)[:_SHAPES].tolist():
+        slots[shape] = _slots(cluster, int(first[shape]), len(pending))
+    if slots.min() >= jobs.min_available[starting].max():
+        return snapshot.too_large
+    pairs = tasks.job[pending].astype(np.int64) * len(first) + tasks.shape[pending]
+    pairs, counts = np.unique(pairs, return_counts=True)
+    fitting = np.zeros(len(jobs), dtype=np.int64)
+    np.add.at(fitting, pairs // len(first), np.minimum(counts, slots[pairs % len(first)]))
+    created = np.bincount(tasks.job[pending], minlength=len(jobs))
+    never: Mask = starting & (created >= jobs.min_available) & (fitting < jobs.min_available)
+    return never | snapshot.too_large
+
+
+def _slots(cluster: Cluster, task: int, most: int) -> int:
+    """Return how many pods equal to a task, at most some number, fit on the nodes that it may use, if these are empty."""
+    snapshot = cluster.snapshot
+    request = snapshot.shapes.request.values[:, snapshot.tasks.shape[task]]
+    dims = np.flatnonzero(request)
+    usable = ~cluster.queries.infeasible_nodes(cluster.task(task))
+    if not len(dims):
+        return most if usable.any() else 0
+    allocatable = np.maximum(snapshot.nodes.allocatable.values[np.ix_(dims, usable)], 0)
+    return min(most, int((allocatable // request[dims, None]).min(axis=0).sum()))
 
 
 def requested_by_waiting(cluster: Cluster, limit: Ints) -> Ints:

@@ -151,6 +151,11 @@ class PluginQueries(Protocol):
     reclaims: bool
     """Whether an action reclaims pods from queues above their share."""
 
+    @property
+    def unplaceable(self) -> Mask:
+        """(J,): the admitted jobs whose minimum fits on no set of nodes, even if these are empty."""
+        ...
+
     def infeasible_nodes(self, task: TaskView) -> Mask:
         """(N,): the nodes on which the task cannot run, whatever is evicted there."""
         ...

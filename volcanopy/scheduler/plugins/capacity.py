@@ -1,7 +1,7 @@
 """capacity: queues have fixed fair shares, borrow idle resources of others and reclaim their own."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -59,12 +59,10 @@ class Capacity(Plugin[CapacityArguments]):
         self._pods = self.cluster.axis.index["pods"]
         self._bounds = bounds(snapshot.total, queues, by_weight=False, in_tree=self.hierarchy)
         self._reserved: Ints = self._bounds.reserved
-        lacking, admitted = queue_demand.lacking(self.cluster), queue_demand.reserved_for_admitted(self.cluster)
         if self.hierarchy:
             fair_share = queues.deserved.values
             self._limit = self._tree_limits(np.where(snapshot.total > 0, snapshot.total, UNLIMITED))
             self._admission_limit: Ints = self._tree_limits(np.full(len(snapshot.total), UNLIMITED))
-            lacking, admitted = queues.rolled_up(lacking), queues.rolled_up(admitted)
         else:
             self._limit = self._admission_limit = queue_demand.within_guarantees(snapshot.total, queues, self._bounds)
             bounded = np.where((snapshot.total > 0)[:, None] | queues.capability_set, self._limit, UNLIMITED)
@@ -73,11 +71,22 @@ class Capacity(Plugin[CapacityArguments]):
         self._due = due(snapshot, self._fair_share)
         self._lending = Lending(self.cluster, self._fair_share)
         self._has_fair_share: Mask = queues.deserved_set | (self._reserved > 0)
-        self._lacking, self._admitted = lacking, admitted
         reserved = np.where(queues.rooted, self._reserved, 0) if self.hierarchy else self._reserved
         self._quota = QueueQuota(
             self.cluster, self._bounds, self._limit, reserved if reserved.any() else None, in_tree=self.hierarchy
         )
+
+    @cached_property
+    def _lacking(self) -> Ints:
+        """(R, Q): what admitted jobs lack, with those of descendants."""
+        lacking = queue_demand.lacking(self.cluster)
+        return self.cluster.snapshot.queues.rolled_up(lacking) if self.hierarchy else lacking
+
+    @cached_property
+    def _admitted(self) -> Ints:
+        """(R, Q): what is reserved for admitted jobs, with those of descendants."""
+        reserved = queue_demand.reserved_for_admitted(self.cluster)
+        return self.cluster.snapshot.queues.rolled_up(reserved) if self.hierarchy else reserved
 
     def queue_order(self, queue: QueueView) -> tuple[int, bool, tuple[tuple[float, ...], ...]]:
         """Higher priority first, leaves before parents, then the smaller ratio of allocated to fair share from the root down.

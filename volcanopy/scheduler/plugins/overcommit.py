@@ -1,5 +1,6 @@
 """overcommit: limit the requests of admitted jobs to a multiple of the cluster."""
 
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -34,11 +35,10 @@ class Overcommit(Plugin[OvercommitArguments]):
     arguments: ClassVar[type[Arguments]] = OvercommitArguments
 
     def open(self) -> None:
-        """Compute the limit and the requests of admitted jobs."""
+        """Compute the limit."""
         snapshot = self.cluster.snapshot
         self._limit: Ints = (snapshot.total * self.args.factor).astype(np.int64)
         self._used: Ints = snapshot.nodes.used.values.sum(axis=1)
-        self._requested: Ints = self._requested_by_admitted().sum(axis=1)
 
     def job_enqueueable(self, job: JobView) -> Vote:
         """Whether the job's minimum still fits."""
@@ -51,15 +51,21 @@ class Overcommit(Plugin[OvercommitArguments]):
         quota = QuotaMessage.overcommit(self.cluster.axis.names, least.values, self._used, reserved, self._limit)
         return reject(Gate.OVERCOMMIT, quota, yields=True)
 
+    @cached_property
+    def _requested(self) -> Ints:
+        """(R,): the requests of admitted jobs."""
+        requested: Ints = self._requested_by_admitted().sum(axis=1)
+        return requested
+
     def _requested_by_admitted(self) -> Ints:
         """(R, J): the minimum of admitted jobs, the rest of it of started ones, without the requests of gated pods.
 
-        Admitted jobs that are too large for the cluster reserve nothing.
+        Admitted jobs whose minimum fits on no set of nodes reserve nothing.
         """
         jobs = self.cluster.snapshot.jobs
         least = jobs.min_resources.values
         inqueue = jobs.phase == "Inqueue"
-        inqueue &= ~self.cluster.snapshot.too_large
+        inqueue &= ~self.cluster.queries.unplaceable
         started = (jobs.phase == "Running") & (jobs.counts[HOLDING].sum(axis=0) >= jobs.min_available)
         rest = np.maximum(least - jobs.allocated.values, 0)
         requested = np.where(inqueue[None, :], least, np.where(started[None, :], rest, 0))

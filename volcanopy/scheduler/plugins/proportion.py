@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Sequence
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -51,13 +52,40 @@ class Proportion(Plugin[NoArguments]):
         pending: Ints = np.where(queue_demand.held_queues(queues), 0, ledger.queue_pending)
         waiting = queue_demand.requested_by_waiting(self.cluster, self._limit)
         self._requested: Ints = ledger.queue_allocated + pending + waiting
-        lacking, admitted = queue_demand.lacking(self.cluster), queue_demand.reserved_for_admitted(self.cluster)
-        self._lacking = lacking if self._levels is None else self._levels.rolled_up(lacking)
-        self._admitted = admitted if self._levels is None else self._levels.rolled_up(admitted)
         self.fair_share, self._own = self._fill(self._requested)
         self._due = due(snapshot, self.fair_share)
-        self._lending = Lending(self.cluster, self._own)
         self._shares: list[list[int]] = self._own.T.tolist()
+
+    @cached_property
+    def _lacking(self) -> Ints:
+        """(R, Q): what admitted jobs lack, with those of descendants."""
+        lacking = queue_demand.lacking(self.cluster)
+        return lacking if self._levels is None else self._levels.rolled_up(lacking)
+
+    @cached_property
+    def _admitted(self) -> Ints:
+        """(R, Q): what is reserved for admitted jobs, with those of descendants."""
+        reserved = queue_demand.reserved_for_admitted(self.cluster)
+        return reserved if self._levels is None else self._levels.rolled_up(reserved)
+
+    @cached_property
+    def _paid_back(self) -> Ints:
+        """(R, Q): what queues may be allocated above their fair shares for their credit, unless it would be reclaimed."""
+        amounts = np.maximum(0.0 if self.cluster.queries.reclaims else self._due, np.zeros_like(self._due))
+        return np.ceil(amounts).astype(np.int64)
+
+    @cached_property
+    def _own_most(self) -> Ints:
+        """(R, Q): the fair shares of the own jobs of queues, with what they are paid back."""
+        return np.where(self._parents, self._own, self._own + self._paid_back)
+
+    @cached_property
+    def _most(self) -> list[list[int]]:
+        return self._own_most.T.tolist()  # type: ignore[no-any-return]
+
+    @cached_property
+    def _lending(self) -> Lending:
+        return Lending(self.cluster, self._own_most)
 
     def queue_order(self, queue: QueueView) -> tuple[tuple[float, ...], ...]:
         """Higher priority first, then the smaller ratio of allocated to fair share; in a tree compared from the root down.
@@ -81,7 +109,7 @@ class Proportion(Plugin[NoArguments]):
     def overused(self, queue: QueueView) -> Rejection | None:
         """Queues with their whole fair share allocated."""
         allocated: Ints = self._allocated[:, queue.row]
-        if any(map(operator.gt, self._shares[queue.row], allocated.tolist())):
+        if any(map(operator.gt, self._most[queue.row], allocated.tolist())):
             return None
         message = self._quota.message("share", queue.row, allocated, (), self._own[:, queue.row])
         return Rejection(Gate.SHARE, message)
@@ -97,13 +125,18 @@ class Proportion(Plugin[NoArguments]):
         request = task.request.values
         request = request * count if count > 1 else request
         rejection = self._share_rejection(queue, request, count)
-        if rejection is not None or self._levels is None:
+        allocated = self._allocated[:, queue.row]
+        if rejection is not None and exceeds(allocated + request, self._own_most[:, queue.row], request, self._pods):
             return rejection
-        above = ((row, *self._of(row, own=False)) for row in self._line(queue))
+        if self._levels is None:
+            return None
+        line = [row for row in self._line(queue) if self._parents[row]]
+        above = ((row, self._tree_allocated[:, row], self.fair_share[:, row] + self._paid_back[:, row]) for row in line)
         exceeded = next((part for part in above if exceeds(part[1] + request, part[2], request, self._pods)), None)
         if exceeded is None:
             return None
-        row, allocated, fair_share = exceeded
+        row, allocated, _ = exceeded
+        fair_share = self.fair_share[:, row]
         return Rejection(
             Gate.SHARE, self._quota.message("share", row, allocated, request.tolist(), fair_share, (), count)
         )

@@ -6,12 +6,14 @@ Actions work on a session; plugins never see it. Its decisions are collected as 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
 
+from volcanopy.scheduler.fairshare.queue_demand import unplaceable
 from volcanopy.scheduler.framework.config import PluginConfig, SchedulerConfig
 from volcanopy.scheduler.framework.dispatch import Hooks, Installed
 from volcanopy.scheduler.framework.observer import NO_OBSERVER, Observer
@@ -217,7 +219,7 @@ class Session:
         """Admit a job: its pods are created, and its minimal resources are reserved in its queue."""
         self._admit(job)
         least = job.min_resources
-        if least is not None:
+        if least is not None and not self.snapshot.too_large[job.row]:
             gated = self.snapshot.gated[:, job.row]  # gates may never be removed: nothing is reserved for gated pods
             self.ledger.reserve(job.queue.row, np.maximum(least.values - gated, 0))
         self.hooks.job_enqueued(job)
@@ -300,6 +302,7 @@ class _Queries:
 
     def __init__(self, session: Session) -> None:
         hooks = self._hooks = session.hooks
+        self._cluster = session.cluster
         self._preempts = "preempt" in session.config.actions
         self.reclaims = not {"reclaim", "gangreclaim"}.isdisjoint(session.config.actions)
         self.infeasible_nodes: Callable[[TaskView], Mask] = session.placement.infeasible_nodes
@@ -308,6 +311,11 @@ class _Queries:
         self.overdue: Callable[[JobView], bool | None] = hooks.overdue
         self.queue_key: Callable[[QueueView], tuple[Any, ...]] = session.queue_key
         self.job_keys: Callable[[Rows], list[tuple[Any, ...]]] = session.keys_of
+
+    @cached_property
+    def unplaceable(self) -> Mask:
+        """The jobs that reserve nothing."""
+        return unplaceable(self._cluster)
 
     def preemptable(self, preemptor: TaskView, others: Sequence[TaskView]) -> list[TaskView]:
         """Return those of the other tasks of the queue that the task could preempt; none without the action preempt."""
