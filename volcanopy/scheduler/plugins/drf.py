@@ -19,6 +19,8 @@ from volcanopy.scheduler.model.queue_shares import Levels, QueueShares, bounds
 from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 
+_PAYBACK = 2 * PAYBACK
+"""Seconds over which credit is paid back: no share limits how much a queue is allocated for it meanwhile."""
 _EQUAL = 1e-6
 """Shares that differ by less are equal in the choice of victims (Volcano's value)."""
 
@@ -92,10 +94,10 @@ class HierarchicalDrf(Drf):
     @cached_property
     def _due(self) -> Floats:
         """(N,): what the parts of the tree get beside their shares, or give, for their credit: fractions of the cluster."""
-        credit = queue_credit(self.cluster.snapshot) / PAYBACK
-        amounts = np.maximum(credit, 0.0).max(axis=0) + np.minimum(credit, 0.0).min(axis=0)
-        most = self._fair_shares
-        return self._tree.of_parts(np.clip(amounts, -most, most))
+        snapshot, most = self.cluster.snapshot, self._fair_shares
+        used = snapshot.nodes.used.values.sum(axis=1) / np.maximum(snapshot.total, 1)
+        credit = queue_credit(snapshot)[int(used.argmax())] / _PAYBACK  # of the scarcest resource
+        return self._tree.of_parts(np.clip(credit, -most, most))
 
     @cached_property
     def _fair_shares(self) -> Floats:

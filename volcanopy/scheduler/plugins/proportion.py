@@ -71,8 +71,8 @@ class Proportion(Plugin[NoArguments]):
     @cached_property
     def _paid_back(self) -> Ints:
         """(R, Q): what queues may be allocated above their fair shares for their credit, unless it would be reclaimed."""
-        amounts = np.maximum(0.0 if self.cluster.queries.reclaims else self._due, np.zeros_like(self._due))
-        return np.ceil(amounts).astype(np.int64)
+        amounts: Ints = np.ceil(np.maximum(self._due, 0.0)).astype(np.int64)
+        return np.zeros_like(amounts) if amounts.any() and self.cluster.queries.reclaims else amounts
 
     @cached_property
     def _own_most(self) -> Ints:
