@@ -29,7 +29,10 @@ WAITS = {
 """The most cycles that the gang waits."""
 
 MISSED = {
-    "shares": {},
+    "shares": {
+        LATE_RECLAIM: "a gang that exceeds the rest of its share is not paid back where pods are reclaimed",
+        "hierarchical drf": "credit is paid back too slowly for large gangs",
+    },
     "thrash": {},
     "evictions": {},
     "utilisation": {"tree of three levels, reclaim": "admitted jobs that do not fit keep others out"},
