@@ -17,7 +17,7 @@ from volcanopy.kube.cache.store import Store
 from volcanopy.services.controllers.worker import Worker
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS, AT_ONCE = 96, 6
+SEEDS, AT_ONCE = 60, 6
 
 
 def simulated(*arguments: str) -> "subprocess.CompletedProcess[str]":

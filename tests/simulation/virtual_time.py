@@ -10,6 +10,8 @@ from tests.simulation.network import Network
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+STEP = 1e-6
+"""Seconds that each iteration of the loop takes: without it, work that waits for a time that is a rounding error ahead never ends."""
 START = 1_800_000_000.0
 """Seconds since the epoch at which a simulation begins."""
 
@@ -42,8 +44,7 @@ class _NoFiles(selectors.BaseSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
             raise DeadlockError("no task is ready and no timer is set")
-        if timeout > 0:
-            self.advance(timeout)
+        self.advance(max(timeout, STEP))
         return []
 
 

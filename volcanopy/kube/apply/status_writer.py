@@ -273,7 +273,8 @@ class ExplanationWriter:
         now = asyncio.get_running_loop().time()
         last = self._written.get(job)
         fresh = last is None or last.uid != group.metadata.uid
-        repeat = last is not None and now - last.at >= self._timing.repeat_delay
+        # Compared as it is set: a difference may be rounded to less than the delay, and would be due again at once.
+        repeat = last is not None and now >= last.at + self._timing.repeat_delay
         if fresh or repeat:
             if last is None or fresh or last.message != explain.message:
                 context.record_event(group, "Warning", statuses.UNSCHEDULABLE, explain.message)
