@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.local.process.conftest import ProcessCluster
-from volcanopy.kube.client.errors import KubeError
+from volcanopy.kube.client.errors import KubeError, NoAnswer
 
 SHELL = ("sh", "-c")
 
@@ -256,3 +256,19 @@ def _with_environment(variable: str) -> list[int]:
             except OSError:
                 continue
     return result
+
+
+async def test_a_pod_outlives_statuses_that_the_server_did_not_answer(
+    process_cluster: ProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patch_status = process_cluster.client.patch_status
+    unanswered = [NoAnswer("http://server", "timed out", maybe_applied=True) for _ in range(3)]
+
+    async def slow(*arguments: Any, **options: Any) -> Any:
+        if unanswered and arguments[2] == "p":
+            raise unanswered.pop()
+        return await patch_status(*arguments, **options)
+
+    monkeypatch.setattr(process_cluster.client, "patch_status", slow)
+    status = await process_cluster.run("p", *SHELL, "echo done")
+    assert (status["phase"], terminated(status)["exitCode"], unanswered) == ("Succeeded", 0, [])

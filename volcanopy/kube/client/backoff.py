@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from random import Random
+from typing import TypeVar
 
+from volcanopy.kube import machine
+from volcanopy.kube.client.errors import KubeError, is_outage
+
+T = TypeVar("T")
 AFTER_OUTAGE = 5.0
 """Longest pause in seconds between attempts that fail because the server cannot be reached: then work goes on at once."""
 
@@ -31,3 +38,18 @@ class Backoff:
     def reset(self) -> None:
         """Start again with a short pause, after a success."""
         self.failures = 0
+
+
+async def answered(call: Callable[[], Awaitable[T]]) -> T:
+    """Repeat a request, for ever, until the server answers it; for requests that nobody else would repeat.
+
+    Raises the errors of the server's answer.
+    """
+    backoff = Backoff(machine.new_random(), 0.1, AFTER_OUTAGE)
+    while True:
+        try:
+            return await call()
+        except KubeError as fault:
+            if not is_outage(fault):
+                raise
+        await asyncio.sleep(backoff.next())

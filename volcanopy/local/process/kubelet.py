@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import structlog
 
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client, Patch
+from volcanopy.kube.client.backoff import answered
 from volcanopy.kube.client.errors import Conflict, Invalid, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.apiserver.streams.command_streams import CommandStreams, Pipe
@@ -158,7 +160,9 @@ class ProcessKubelet:
             self._tasks.pop(runner.uid, None)
         if "deletionTimestamp" in runner.pod["metadata"]:
             with contextlib.suppress(NotFound, Conflict):
-                await self._client.delete(PODS, metadata["namespace"], metadata["name"], uid=runner.uid, grace=0)
+                await answered(
+                    lambda: self._client.delete(PODS, metadata["namespace"], metadata["name"], uid=runner.uid, grace=0)
+                )
             runner.remove_files()
 
     def _surroundings(self, pod: Json) -> Surroundings:
@@ -194,7 +198,7 @@ class ProcessKubelet:
         objects = {}
         for name in sorted(names):
             with contextlib.suppress(NotFound):
-                objects[name] = await self._client.get(kind, namespace, name)
+                objects[name] = await answered(partial(self._client.get, kind, namespace, name))
         return objects
 
     def _publisher(self, pod: Json) -> Callable[[Json], Awaitable[None]]:
@@ -203,7 +207,11 @@ class ProcessKubelet:
         async def publish(status: Json) -> None:
             patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
             try:
-                await self._client.patch_status(PODS, metadata["namespace"], metadata["name"], patch, Patch.STRATEGIC)
+                await answered(
+                    lambda: self._client.patch_status(
+                        PODS, metadata["namespace"], metadata["name"], patch, Patch.STRATEGIC
+                    )
+                )
             except (NotFound, Conflict) as gone:
                 log.debug("pod is gone", pod=metadata["name"], error=str(gone))
             except Invalid as error:
