@@ -130,7 +130,7 @@ async def test_explain_queue_lists_pending_jobs_and_the_limiting_ancestor(cluste
     assert (cpu.allocated, cpu.capability, cpu.limited_by, cpu.available) == ("1", "4", "ex-team", "3")
     shown = plain(queue_lines(report))
     assert 'queue "ex-team": cpu available 3' in shown
-    assert "1 job pending (1 at " in report.summary
+    assert "1 job pending (by gate: " in report.summary
 
 
 async def test_plan_of_a_snapshot_equals_the_decisions_of_the_scheduler(
