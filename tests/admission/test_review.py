@@ -105,7 +105,7 @@ def after(name: str, *others: str) -> Json:
         ),
         (
             job(plugins={"env": ["--x"]}),
-            ["spec.plugins.env: argument --x needs a value for plugin env. env takes no arguments"],
+            ["spec.plugins.env: argument --x needs a value for plugin env. env takes --first-index=0"],
         ),
         (
             job(after("a", "b"), after("b", "c"), after("c", "a")),

@@ -84,4 +84,5 @@ def like(shown: str, printed: str) -> bool:
 
 def _normalized(text: str) -> str:
     lines = (re.sub(r"\s+", " ", _VOLATILE.sub("?", line)).strip() for line in text.strip().splitlines())
-    return "\n".join(line for line in lines if line)
+    # The estimate of a start is written some seconds after the job began to wait.
+    return "\n".join(line for line in lines if line and not line.startswith("estimated start "))

@@ -13,20 +13,13 @@ from tests.controlplane.plane import ControlPlane, CreateError
 from tests.security.tenants import RBAC, Json, Tenant, chart_objects, install_roles
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
-from volcanopy.kube.client.raw_kinds import PODS, SECRETS
+from volcanopy.kube.client.raw_kinds import JOBS, PODS, SECRETS
 from volcanopy.services.controllers.owned_objects import NameTakenError, create_owned, existing_object, is_controlled
 
 pytestmark = pytest.mark.real
 
 POLICIES = "/apis/admissionregistration.k8s.io/v1"
 JOB_ONLY = "may {} only objects of a BatchJob"
-OWNER: Json = {
-    "apiVersion": "batch.volcanopy.io/v1alpha1",
-    "kind": "BatchJob",
-    "name": "j",
-    "uid": "u",
-    "controller": True,
-}
 CONTROLLER = f"system:serviceaccount:{NAMESPACE}:{RELEASE}-controller"
 
 
@@ -57,6 +50,19 @@ def namespace(plane: ControlPlane, **labels: str) -> str:
     return name
 
 
+def owner(plane: ControlPlane, own: str) -> Json:
+    """A reference to a new job: what has an owner that does not exist is collected."""
+    template = {"spec": {"containers": [{"name": "main", "image": "x"}]}}
+    body = {
+        "apiVersion": JOBS.api_version,
+        "kind": JOBS.kind,
+        "metadata": {"name": "j"},
+        "spec": {"tasks": [{"name": "main", "replicas": 1, "template": template}]},
+    }
+    uid = plane.request("POST", JOBS.path(own), body)["metadata"]["uid"]
+    return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": "j", "uid": uid, "controller": True}
+
+
 def pod(name: str, *owners: Json, scheduler: str = "volcanopy") -> Json:
     """A pod."""
     spec = {"schedulerName": scheduler, "containers": [{"name": "main", "image": "x"}]}
@@ -83,6 +89,7 @@ def refused(attempt: Callable[[], str], message: str) -> None:
 
 def test_the_account_of_the_controller_writes_objects_of_jobs_only(plane: ControlPlane) -> None:
     own = namespace(plane)
+    job = owner(plane, own)
     controller, admin = Tenant(plane, CONTROLLER, own), Tenant(plane, "admin", own)
     plane.request("POST", admin.path("Secret"), secret("passwords"))
     plane.request("POST", admin.path("Pod"), pod("of-a-user"))
@@ -93,7 +100,7 @@ def test_the_account_of_the_controller_writes_objects_of_jobs_only(plane: Contro
         "list Secrets": (_read(controller, ""), 'cannot list resource "secrets"'),
         "patch a Secret": (controller.patch("Secret", "passwords", {}), JOB_ONLY.format("write")),
         "take a Secret": (
-            controller.patch("Secret", "passwords", {"metadata": {"ownerReferences": [OWNER]}}),
+            controller.patch("Secret", "passwords", {"metadata": {"ownerReferences": [job]}}),
             JOB_ONLY.format("change"),
         ),
         "delete a Secret": (controller.delete("Secret", "passwords"), JOB_ONLY.format("change")),
@@ -103,14 +110,14 @@ def test_the_account_of_the_controller_writes_objects_of_jobs_only(plane: Contro
             JOB_ONLY.format("write"),
         ),
         "a pod of the system": (
-            Tenant(plane, CONTROLLER, "kube-system").create(pod("p", OWNER)),
+            Tenant(plane, CONTROLLER, "kube-system").create(pod("p", job)),
             "may not change namespaces of the system",
         ),
     }
     assert {what: message in answer for what, (answer, message) in refusals.items()} == dict.fromkeys(refusals, True)
-    assert controller.create(pod("p", OWNER)) == ""
+    assert controller.create(pod("p", job)) == ""
     assert controller.patch("Pod", "of-a-user", {"metadata": {"annotations": {"a": "b"}}}) == "", "its PodGroup"
-    assert controller.create(secret("keys", OWNER)) == ""
+    assert controller.create(secret("keys", job)) == ""
     assert controller.patch("Secret", "keys", {"data": {"a": "eQ=="}}) == ""
     assert controller.delete("Secret", "keys") == ""
 
@@ -128,6 +135,7 @@ async def test_the_controller_recognizes_its_secrets_without_reading_others(plan
     account = {"metadata": {"name": f"{RELEASE}-controller"}}
     with contextlib.suppress(CreateError):
         plane.request("POST", path, account)
+    job = await asyncio.to_thread(owner, plane, own)
     config = await asyncio.to_thread(plane.kubeconfig_for, CONTROLLER)
     admin = Tenant(plane, "admin", own)
     plane.request("POST", admin.path("Secret"), secret("passwords"))
@@ -137,13 +145,15 @@ async def test_the_controller_recognizes_its_secrets_without_reading_others(plan
         )
         assert await existing_object(client, SECRETS, own, "passwords") is None
         with pytest.raises(NameTakenError, match="Secret passwords exists and does not belong to this job"):
-            await create_owned(client, SECRETS, own, secret("passwords", OWNER), lambda kept: is_controlled(kept, "u"))
+            await create_owned(
+                client, SECRETS, own, secret("passwords", job), lambda kept: is_controlled(kept, job["uid"])
+            )
         for expected in (True, False):
             made = await create_owned(
-                client, SECRETS, own, secret("keys", OWNER), lambda kept: is_controlled(kept, "u")
+                client, SECRETS, own, secret("keys", job), lambda kept: is_controlled(kept, job["uid"])
             )
             assert (made[0]["data"], made[1]) == ({"a": "eA=="}, expected)
-        assert await client.create(PODS, own, pod("p", OWNER))
+        assert await client.create(PODS, own, pod("p", job))
 
 
 def test_pods_of_a_namespace_for_queues_name_our_scheduler(plane: ControlPlane) -> None:

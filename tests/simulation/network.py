@@ -26,6 +26,8 @@ class End(asyncio.Transport):
         self._paused = False
         self._kept: list[bytes] = []
         self._closing = self._lost = False
+        self.broken = False
+        """Whether something that was sent is lost: what follows it does not arrive either."""
 
     def made(self) -> None:
         """Tell the protocol of this end that there is a connection."""
@@ -205,7 +207,10 @@ class Network:
             return
         now = self.loop.time()
         wait = self.until(end.host, end.peer.host) - now
+        if end.broken:
+            return
         if wait > PATIENCE:
+            end.broken = True
             self.loop.call_later(PATIENCE, self.reset, end, "nothing arrives")
             return
         end.peer.call(now + max(wait, 0.0) + self.latency(), end.peer.arrives, data)

@@ -34,7 +34,7 @@ from volcanopy.services.controllers import controller_service
 from volcanopy.services.controllers.controller_service import JobControllerSettings
 from volcanopy.services.process import election
 from volcanopy.services.process.settings import Election, SchedulerSettings
-from volcanopy.services.scheduler import scheduler_service
+from volcanopy.services.scheduler import scheduler_service, start_estimates
 
 PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
 NODES: Kind[Json] = Kind("", "v1", "Node", "nodes", False, dict)
@@ -75,6 +75,7 @@ def _on_one_loop() -> Iterator[list[str]]:
     structlog.configure(processors=[collect])
     with (
         mock.patch.object(scheduler_service, "in_thread", at_once),
+        mock.patch.object(start_estimates, "in_thread", at_once),
         mock.patch.object(scheduler_service, "_freeze_garbage_collector"),
         mock.patch.object(election, "LeaseThread", LeaseOnLoop),
     ):

@@ -41,7 +41,7 @@ class Backoff:
 
 
 async def answered(call: Callable[[], Awaitable[T]]) -> T:
-    """Repeat a request, for ever, until the server answers it; for requests that nobody else would repeat.
+    """Repeat a request, for ever, until the server answers it; for requests that would otherwise be lost.
 
     Raises the errors of the server's answer.
     """
