@@ -286,17 +286,17 @@ def test_a_search_without_a_solution_asks_no_node() -> None:
     assert schedule(snapshot(text), config("priority, gang | predicates", "preempt")).of(Evict) == []
 
 
-def changed_status(thing: Object, conditions: tuple[core.Condition, ...], minutes: int) -> Object:
-    """Pods run for some minutes; the groups have these conditions."""
+def changed_status(thing: Object, conditions: tuple[core.Condition, ...]) -> Object:
+    """Pods run for ten minutes; the groups have these conditions."""
     if isinstance(thing, core.PodGroup):
         return msgspec.structs.replace(thing, status=msgspec.structs.replace(thing.status, conditions=conditions))
     if isinstance(thing, core.Pod) and thing.spec.node_name:
-        status = msgspec.structs.replace(thing.status, start_time=NOW - timedelta(minutes=minutes))
+        status = msgspec.structs.replace(thing.status, start_time=NOW - timedelta(minutes=10))
         return msgspec.structs.replace(thing, status=status)
     return thing
 
 
-def test_no_pod_is_reclaimed_twice_within_the_cooldown() -> None:
+def test_pods_that_start_again_after_an_eviction_are_not_reclaimed_within_the_cooldown() -> None:
     text = """
         queue a
         queue b
@@ -305,18 +305,15 @@ def test_no_pod_is_reclaimed_twice_within_the_cooldown() -> None:
         job new queue=a: 1 x cpu=1
         """
 
-    def plan(ago: int | None, minutes: int = 10) -> Plan:
-        at = None if ago is None else NOW - timedelta(minutes=ago)
-        record = () if at is None else (core.Condition(type="Evicted", status="True", last_transition_time=at),)
-        objects = [changed_status(thing, record, minutes) for thing in world(text)]
+    def plan(ago: timedelta | None) -> Plan:
+        record = () if ago is None else (core.Condition(type="Evicted", status="True", last_transition_time=NOW - ago),)
+        objects = [changed_status(thing, record) for thing in world(text)]
         return schedule(snapshot("", objects), chart("reclaim"))
 
     assert evicted(plan(None)) == ["old-3"]
-    assert evicted(plan(11)) == []  # the pods started since
-    assert evicted(plan(9)) == []  # they may have been evicted shortly before that, and started again
-    assert evicted(plan(9, minutes=38)) == []
-    assert evicted(plan(9, minutes=40)) == ["old-3"]  # these pods are what was left of the job
-    assert evicted(plan(31)) == ["old-3"]
+    assert evicted(plan(timedelta(minutes=11))) == []  # the pods started since
+    assert evicted(plan(timedelta(minutes=9))) == ["old-3"]  # these pods are what was left of the job
+    assert evicted(plan(timedelta(minutes=31))) == ["old-3"]
     (group,) = [effect for effect in plan(None).of(SetPodGroup) if effect.evicted is not None]
     assert (group.pod_group, group.evicted) == (
         "default/old",

@@ -26,7 +26,7 @@ from volcanopy.scheduler.model.task_status import EVICTABLE, Status
 from volcanopy.scheduler.session.session import Session
 
 COOLDOWN = timedelta(minutes=30)
-"""How long after an eviction the pods of a job that have run for less than this before it are not reclaimed."""
+"""How long after an eviction the pods of a job that run again are not reclaimed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,15 +97,15 @@ def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> 
     """Of ``reclaim``: running tasks of other queues that are reclaimable, for jobs within the share of their queue.
 
     Jobs above their minimum are included: the fair share of a queue is for any of its pods. Tasks with a higher seen
-    priority than the reclaimer's job are no candidates. Nor are, for :data:`COOLDOWN` after an eviction of their job, tasks
-    that started less than that before it, or since: no task is reclaimed twice within the cooldown. Queues lose tasks in the
-    order of their ranks as victims.
+    priority than the reclaimer's job are no candidates, nor are tasks that started again within :data:`COOLDOWN` of an
+    eviction: two queues must not evict a job again and again. Queues lose tasks in the order of
+    their ranks as victims.
     """
     queues, status, hooks = session.snapshot.queues, session.ledger.status, session.hooks
     seen = cache(lambda row: _SeenPriorities.by(session, session.cluster.queue(row)))
     own_view = seen(queue.row)
     ranks: Callable[[], Ints] = cache(lambda: costs.queue_ranks(queue))
-    since: Callable[[], Floats] = cache(lambda: _protected_since(session))
+    since: Callable[[], Floats] = cache(lambda: _evicted_at(session))
 
     def is_eligible(own: QueueView, tasks: Sequence[TaskView]) -> bool:
         return hooks.overused(own) is None and hooks.preemptive(own, tasks)
@@ -220,18 +220,15 @@ def _for_gangs(session: Session, rule: Rule, *, across_queues: bool) -> Rule:
     return replace(rule, candidates=candidates, is_candidate=is_candidate, evictable=evictable)
 
 
-def _protected_since(session: Session) -> Floats:
-    """(J,): pods of each job that started then or later are not reclaimed; infinite for jobs without an eviction in the cooldown.
-
-    Only the last eviction is recorded. A pod that was evicted before it, less than the cooldown ago, has started again since.
-    """
+def _evicted_at(session: Session) -> Floats:
+    """(J,): when pods of each job were last evicted for another, in seconds; infinite if that is longer ago than the cooldown."""
     result: Floats = np.full(len(session.snapshot.jobs), np.inf)
     earliest = session.snapshot.now - COOLDOWN
     for row, group in enumerate(session.snapshot.jobs.groups):
         record = None if group is None else pod_fields.condition(group, EVICTED)
         at = None if record is None else record.last_transition_time
         if at is not None and at > earliest:
-            result[row] = (at - COOLDOWN).timestamp()
+            result[row] = at.timestamp()
     return result
 
 
