@@ -123,7 +123,8 @@ class JobHistoryWriter:
             job
             for job in jobs
             if is_final(job.get("status") or {})
-            and not {job["metadata"]["uid"]} & (self._places.keys() | self._dropped)
+            and (uid := job["metadata"]["uid"]) not in self._places
+            and uid not in self._dropped
         ]
         for manifest in missing:
             try:
