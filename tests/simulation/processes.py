@@ -41,6 +41,9 @@ class SimulatedMachine(machine.Machine):
     def epoch(self) -> float:
         return START + self._clock() + self.ahead
 
+    def thread_time(self) -> float:
+        return self._clock()
+
     def random_bytes(self, count: int) -> bytes:
         return self._rng.randbytes(count)
 

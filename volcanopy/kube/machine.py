@@ -32,6 +32,10 @@ class Machine:
         """Return the wall-clock time in seconds since the epoch."""
         return time.time()
 
+    def thread_time(self) -> float:
+        """Return the processor time of this thread in seconds."""
+        return time.thread_time()
+
     def random_bytes(self, count: int) -> bytes:
         """Return unpredictable bytes."""
         return os.urandom(count)
@@ -58,6 +62,11 @@ def boottime() -> float:
 def epoch() -> float:
     """Return the wall-clock time in seconds since the epoch."""
     return current.get().epoch()
+
+
+def thread_time() -> float:
+    """Return the processor time of this thread in seconds."""
+    return current.get().thread_time()
 
 
 def utc_now() -> datetime:

@@ -8,7 +8,6 @@ A job that is not admitted has no pods yet: it is estimated with pods of equal s
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -156,17 +155,17 @@ def differs(before: EstimatedStart, after: EstimatedStart, now: datetime) -> boo
 
 def estimated(question: Question) -> tuple[dict[str, EstimatedStart], float]:
     """Return the estimated starts by pod group, and the processor time. Runs in a thread."""
-    begin = time.thread_time()
+    begin = machine.thread_time()
     cluster = Cluster(question.objects, (question.scheduler_name,), question.default_queue)
     for group in list(cluster.of_kind("PodGroup").values()):
         if not cluster.members.get(group.metadata.key) and waits(group):
             for pod in expected_pods(group, question.scheduler_name):
                 cluster.put(pod)
     cluster.commit()
-    loaded = time.thread_time()
-    budget = Budget(_CYCLES, lambda: time.thread_time() - loaded > _SECONDS)
+    loaded = machine.thread_time()
+    budget = Budget(_CYCLES, lambda: machine.thread_time() - loaded > _SECONDS)
     starts = estimated_starts(Engine(cluster, question.config, question.now, question.registry), budget)
-    return starts, time.thread_time() - begin
+    return starts, machine.thread_time() - begin
 
 
 def expected_pods(group: core.PodGroup, scheduler_name: str) -> Iterable[core.Pod]:
