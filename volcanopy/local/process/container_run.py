@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import IO
 
 from volcanopy.local.apiserver.streams.command_streams import Pipe
+from volcanopy.local.process import spawning
 from volcanopy.local.process.isolation import Command
-from volcanopy.local.process.terminal import Terminal, die_with_parent
+from volcanopy.local.process.terminal import Terminal, before_exec
 from volcanopy.local.simulated.pod_status import micro_stamp
 
 _CHUNK = 1 << 16
@@ -41,9 +42,7 @@ class End:
 class ContainerRun:
     """A running container. Made by :meth:`start`."""
 
-    def __init__(
-        self, process: asyncio.subprocess.Process, first_pid: int, log: Path, terminal: Terminal | None = None
-    ) -> None:
+    def __init__(self, process: spawning.Program, first_pid: int, log: Path, terminal: Terminal | None = None) -> None:
         self.began = time.time()
         self.log = log
         self.output_closed = False
@@ -63,18 +62,17 @@ class ContainerRun:
             argv[1:1] = [command.info_option, str(writing)]
         log.parent.mkdir(parents=True, exist_ok=True)
         terminal = Terminal() if tty else None
-        unused = asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL
+        streams = spawning.Streams(spawning.PIPE if stdin else spawning.NOTHING, spawning.PIPE, spawning.STDOUT)
+        if terminal is not None:
+            streams = spawning.Streams(terminal.device, terminal.device, spawning.STDOUT)
         try:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=terminal.device if terminal is not None else unused,
-                stdout=terminal.device if terminal is not None else asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                env=dict(command.environment),
-                cwd=command.working_directory,
-                start_new_session=True,
+            process = await spawning.start(
+                argv,
+                streams,
+                command.environment,
+                command.working_directory,
                 pass_fds=(writing,) if writing >= 0 else (),
-                preexec_fn=terminal.control if terminal is not None and command.takes_terminal else die_with_parent,
+                before=before_exec(command, terminal),
             )
         except FileNotFoundError:
             _close(reading, writing, terminal)
@@ -201,15 +199,11 @@ def _close(reading: int, writing: int, terminal: Terminal | None) -> None:
 
 async def _reported_pid(descriptor: int) -> int:
     """The pid that the program reports, 0 if it ended before."""
+    reader = await spawning.reader_of(open(descriptor, "rb", buffering=0))  # noqa: ASYNC230, SIM115  its transport closes it
     try:
-        return int(json.loads(await asyncio.to_thread(_read_all, descriptor))["child-pid"])
+        return int(json.loads(await reader.read())["child-pid"])
     except (ValueError, KeyError):
         return 0
-
-
-def _read_all(descriptor: int) -> bytes:
-    with open(descriptor, "rb") as file:
-        return file.read()
 
 
 def descendants(pid: int) -> Iterator[int]:

@@ -9,9 +9,10 @@ import signal
 from collections.abc import Awaitable, Callable
 
 from volcanopy.local.apiserver.streams.command_streams import CommandStreams, Pipe
+from volcanopy.local.process import spawning
 from volcanopy.local.process.container_run import StartError, descendants
 from volcanopy.local.process.isolation import Command
-from volcanopy.local.process.terminal import Terminal, die_with_parent
+from volcanopy.local.process.terminal import Terminal, before_exec
 
 _CHUNK = 1 << 15
 
@@ -25,9 +26,11 @@ async def run(command: Command, streams: CommandStreams) -> int:
         return await _run_on_terminal(command, streams)
     process = await _start(
         command,
-        asyncio.subprocess.PIPE if streams.stdin is not None else asyncio.subprocess.DEVNULL,
-        asyncio.subprocess.PIPE if streams.stdout is not None else asyncio.subprocess.DEVNULL,
-        asyncio.subprocess.PIPE if streams.stderr is not None else asyncio.subprocess.DEVNULL,
+        spawning.Streams(
+            spawning.PIPE if streams.stdin is not None else spawning.NOTHING,
+            spawning.PIPE if streams.stdout is not None else spawning.NOTHING,
+            spawning.PIPE if streams.stderr is not None else spawning.NOTHING,
+        ),
     )
     feeding: asyncio.Task[None] | None = None
     try:
@@ -51,7 +54,8 @@ async def _run_on_terminal(command: Command, streams: CommandStreams) -> int:
     try:
         if streams.sizes is not None and not streams.sizes.empty():
             terminal.resize(*streams.sizes.get_nowait())
-        process = await _start(command, terminal.device, terminal.device, terminal.device, terminal)
+        device = terminal.device
+        process = await _start(command, spawning.Streams(device, device, device), terminal)
         terminal.started()
         try:
             tasks.append(asyncio.create_task(follow_sizes(terminal, streams), name="terminal size"))
@@ -82,19 +86,14 @@ async def follow_sizes(terminal: Terminal, streams: CommandStreams) -> None:
         terminal.resize(*await streams.sizes.get())
 
 
-async def _start(
-    command: Command, stdin: int, stdout: int, stderr: int, terminal: Terminal | None = None
-) -> asyncio.subprocess.Process:
+async def _start(command: Command, streams: spawning.Streams, terminal: Terminal | None = None) -> spawning.Program:
     try:
-        return await asyncio.create_subprocess_exec(
-            *command.argv,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            env=dict(command.environment),
-            cwd=command.working_directory,
-            start_new_session=True,
-            preexec_fn=terminal.control if terminal is not None and command.takes_terminal else die_with_parent,
+        return await spawning.start(
+            command.argv,
+            streams,
+            command.environment,
+            command.working_directory,
+            before=before_exec(command, terminal),
         )
     except OSError as error:
         raise StartError(f'exec: "{command.argv[0]}": {error.strerror}', 126) from None
@@ -113,7 +112,7 @@ async def _feed(stdin: Pipe, writer: asyncio.StreamWriter) -> None:
         writer.close()
 
 
-async def _kill(process: asyncio.subprocess.Process) -> None:
+async def _kill(process: spawning.Program) -> None:
     """Kill what still runs of a command."""
     if process.returncode is not None:
         return

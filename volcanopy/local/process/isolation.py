@@ -37,6 +37,8 @@ class Command:
     """The option of a program that reports the pid of the container's first process, as JSON, to a file descriptor."""
     takes_terminal: bool = False
     """Whether its terminal must become the one that controls its session; otherwise it sees to that."""
+    dies_with_parent: bool = False
+    """Whether the program ends with this process by itself; otherwise the kernel is asked to kill it then."""
 
 
 _SESSION = ("setsid", "--ctty")
@@ -83,7 +85,9 @@ class Bubblewrap:
         arguments += ["--dev-bind", "/dev", "/dev", "--proc", "/proc"]
         arguments += ["--chdir", spec.working_directory or "/"]
         argv = _SESSION + spec.argv if tty else spec.argv
-        return Command((self._program, *arguments, "--", *argv), spec.environment, "/", "--info-fd")
+        return Command(
+            (self._program, *arguments, "--", *argv), spec.environment, "/", "--info-fd", dies_with_parent=True
+        )
 
     def beside(self, first_pid: int, spec: ContainerSpec, placement: Placement, *, tty: bool) -> Command:
         """The command, entered into the name spaces of the container."""

@@ -77,6 +77,7 @@ class PodRunner:
         self._runs: dict[str, ContainerRun] = {}
         self._stopping = asyncio.Event()
         self._reason = self._message = ""
+        self._published: Json = {}
         self._conditions: list[Json] = (pod.get("status") or {}).get("conditions") or []
 
     # Life of the pod
@@ -374,7 +375,9 @@ class PodRunner:
         self._conditions = status["conditions"] = pod_status.with_transition_times(
             status["conditions"], self._conditions
         )
-        await self._publish(status)
+        if status != self._published:
+            self._published = status
+            await self._publish(status)
 
     def remove_files(self) -> None:
         """Delete volumes and logs of the pod."""

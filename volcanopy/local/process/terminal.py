@@ -13,6 +13,8 @@ import struct
 import termios
 from collections.abc import Callable
 
+from volcanopy.local.process.isolation import Command
+
 _CHUNK = 1 << 16
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -89,3 +91,10 @@ class Terminal:
             await possible.wait()
         finally:
             remove(side)
+
+
+def before_exec(command: Command, terminal: Terminal | None) -> Callable[[], None] | None:
+    """What has to be called in the new process of a command: nothing where its program sees to that."""
+    if terminal is not None and command.takes_terminal:
+        return terminal.control
+    return None if command.dies_with_parent else die_with_parent

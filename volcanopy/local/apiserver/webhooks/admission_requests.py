@@ -1,6 +1,6 @@
 """Requests as admission sees them: which rules, selectors and conditions they match, and their AdmissionReview."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import cel
@@ -54,6 +54,8 @@ class Matching:
     namespaces: LabelSelector
     objects: LabelSelector
     conditions: tuple[tuple[str, Any], ...]
+    _known: dict[tuple[str, ...], bool] = field(default_factory=dict, compare=False, repr=False)
+    """Whether a rule names the requests of an operation on a resource: few are different."""
 
     @classmethod
     def of_webhook(cls, source: Body) -> Self:
@@ -77,9 +79,13 @@ class Matching:
 
     def matches(self, question: Question, store: Store) -> bool:
         """Whether rules and selectors name the request; the configuration of admission itself is never asked about."""
-        if question.call.kind.group == GROUP or not any(rule_matches(rule, question) for rule in self.rules):
-            return False
-        return self.selects(question, store)
+        kind = question.call.kind
+        key = (question.operation, kind.group, kind.version, question.resource)
+        named = self._known.get(key)
+        if named is None:
+            named = kind.group != GROUP and any(rule_matches(rule, question) for rule in self.rules)
+            self._known[key] = named
+        return named and self.selects(question, store)
 
     def selects(self, question: Question, store: Store) -> bool:
         """Whether the selectors match and no rule excludes the request."""
