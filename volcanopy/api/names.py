@@ -10,9 +10,11 @@ TOPOLOGY = "topology.volcanopy.io"
 
 BATCH_V1ALPHA1 = f"{BATCH}/v1alpha1"
 SCHEDULING_V1BETA1 = f"{SCHEDULING}/v1beta1"
+FLOW_V1ALPHA1 = f"{FLOW}/v1alpha1"
 BUS_V1ALPHA1 = f"{BUS}/v1alpha1"
 TOPOLOGY_V1ALPHA1 = f"{TOPOLOGY}/v1alpha1"
-NODEINFO_V1ALPHA1 = "nodeinfo.volcanopy.io/v1alpha1"
+NODEINFO = "nodeinfo.volcanopy.io"
+NODEINFO_V1ALPHA1 = f"{NODEINFO}/v1alpha1"
 
 SCHEDULER = "volcanopy"
 """``spec.schedulerName`` of pods that volcanopy schedules."""
@@ -39,6 +41,12 @@ JOB_RETRY_COUNT = "volcanopy.io/job-retry-count"
 TEMPLATE_UID = "volcanopy.io/template-uid"
 NUMA_TOPOLOGY_POLICY = "volcanopy.io/numa-topology-policy"
 GROUP_NAME = "scheduling.k8s.io/group-name"
+TASK_PRIORITY = "volcanopy.io/task-priority"
+"""Priority of a pod within its job."""
+MAX_RUNTIME = "volcanopy.io/max-runtime"
+"""The longest that a pod runs."""
+SCORING_TYPE = "volcanopy.io/resource-strategy-scoring-type"
+SCORING_WEIGHT = "volcanopy.io/resource-strategy-weight"
 
 # On bound pods: annotations with the devices and CPUs allocated to them.
 GPU_INDEX = "volcanopy.io/gpu-index"
@@ -69,6 +77,10 @@ GPU_TYPE_AVOID = "nvidia.com/nouse-gputype"
 VGPU_REGISTER = "volcanopy.io/node-vgpu-register"
 GPU_UNHEALTHY = "volcanopy.io/gpu-unhealthy-ids"
 
+# On nodes and queues: labels and annotations of groups of nodes.
+NODE_GROUP = "volcanopy.io/nodegroup-name"
+NODE_GROUP_LIMITS = "volcanopy.io/nodegroup-resource-limits"
+
 # On jobs, copied to their pods.
 PREEMPTABLE = "volcanopy.io/preemptable"
 COOLDOWN_TIME = "volcanopy.io/cooldown-time"
@@ -93,6 +105,12 @@ NETWORK_TOPOLOGY_HIGHEST_TIER = "volcanopy.io/network-topology-highest-tier"
 SLA_WAITING_TIME = "volcanopy.io/sla-waiting-time"
 OWN_PREFIX = "volcanopy.io/"
 """Prefix of the keys of volcanopy's annotations."""
+
+# On PodGroups: affinity between the tasks of a job, and permission to move its pods.
+TASK_AFFINITY = "volcanopy.io/task-topology-affinity"
+TASK_ANTI_AFFINITY = "volcanopy.io/task-topology-anti-affinity"
+TASK_ORDER = "volcanopy.io/task-topology-task-order"
+MOVABLE = "volcanopy.io/movable"
 
 # On PodGroups: expected run times of their jobs, as durations; the job controller sets them for jobs.
 WALLTIME = "volcanopy.io/walltime"

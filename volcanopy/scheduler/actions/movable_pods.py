@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volcanopy.api import names
 from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model import pod_fields
@@ -18,7 +19,7 @@ from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.session.session import Session
 
-ANNOTATION = "volcanopy.io/movable"
+ANNOTATION = names.MOVABLE
 
 
 @dataclass(frozen=True, eq=False)

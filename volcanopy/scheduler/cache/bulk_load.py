@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from volcanopy.api import core
+from volcanopy.api import core, names
 from volcanopy.scheduler.cache import totals
 from volcanopy.scheduler.cache.shapes import has_terms
 from volcanopy.scheduler.model import claim_tables, pod_claims, pod_fields
@@ -139,7 +139,7 @@ def _read(state: "State", key: str, pod: core.Pod, groups: dict[str, _Group], co
         pod_fields.seconds(pod.status.start_time),
         pod_fields.runtime(pod),
         pod_fields.ordinal(meta.name),
-        pod_fields.flag(meta, "volcanopy.io/preemptable", absent=True),
+        pod_fields.flag(meta, names.PREEMPTABLE, absent=True),
         bool(spec.scheduling_gates),
     )
     for add, value in zip(columns.add, values, strict=True):

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from volcanopy.api import core, quantity, topology_read
+from volcanopy.api import core, names, quantity, topology_read
 from volcanopy.api.builtin import policy
 from volcanopy.scheduler.cache import freeze
 from volcanopy.scheduler.cache.bulk_load import load
@@ -241,7 +241,7 @@ class State:
         columns["started"][row] = pod_fields.seconds(pod.status.start_time)
         columns["runtime"][row] = runtime
         columns["ordinal"][row] = pod_fields.ordinal(pod.metadata.name)
-        columns["preemptable"][row] = pod_fields.flag(pod.metadata, "volcanopy.io/preemptable", absent=True)
+        columns["preemptable"][row] = pod_fields.flag(pod.metadata, names.PREEMPTABLE, absent=True)
         columns["gated"][row] = bool(pod.spec.scheduling_gates)
         self._match(row)
         count(self, row, +1)
@@ -352,7 +352,7 @@ class State:
         columns["created"][row] = pod_fields.seconds(group.metadata.creation_timestamp)
         columns["phase"][row] = group.status.phase or "Pending"
         columns["submitter"][row] = self.submitters.number(group.metadata.annotations)
-        columns["preemptable"][row] = pod_fields.flag(group.metadata, "volcanopy.io/preemptable", absent=False)
+        columns["preemptable"][row] = pod_fields.flag(group.metadata, names.PREEMPTABLE, absent=False)
         columns["priority"][row] = self._job_priority(group)
         run_time = run_times.run_time(group)
         columns["walltime"][row], columns["estimate"][row] = run_time.walltime, run_time.estimate

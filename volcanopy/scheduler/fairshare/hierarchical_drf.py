@@ -14,12 +14,13 @@ from itertools import pairwise
 
 import numpy as np
 
+from volcanopy.api import names
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 
-HIERARCHY = "volcanopy.io/hierarchy"
+HIERARCHY = names.HIERARCHY
 """The queue annotation with its path: ``root/eng/dev``."""
-WEIGHTS = "volcanopy.io/hierarchy-weights"
+WEIGHTS = names.HIERARCHY_WEIGHTS
 """The queue annotation with the weight of each step of the path: ``1/2/8``."""
 
 Path = tuple[tuple[str, int], ...]

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from volcanopy.api import core
+from volcanopy.api import core, names
 from volcanopy.scheduler.invariants import node_rules
 from volcanopy.scheduler.invariants.plan_outcome import PRESENT, IsEnforced, Moves
 from volcanopy.scheduler.model.resources import Mask
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 
-_ROLE = "volcanopy.io/task-spec"
+_ROLE = names.TASK_SPEC
 
 
 def split(moves: Moves, is_enforced: IsEnforced) -> list[str]:

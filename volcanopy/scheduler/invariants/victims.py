@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from volcanopy.api import core
+from volcanopy.api import core, names
 from volcanopy.api.model import parse_duration
 from volcanopy.scheduler.invariants.node_rules import matches
 from volcanopy.scheduler.invariants.plan_outcome import IsEnforced, Moves, action_of
@@ -10,7 +10,7 @@ from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 
 _CRITICAL = ("system-cluster-critical", "system-node-critical")
-_COOLDOWN = "volcanopy.io/cooldown-time"
+_COOLDOWN = names.COOLDOWN_TIME
 
 
 def protected(moves: Moves, is_enforced: IsEnforced) -> list[str]:

@@ -5,15 +5,15 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import IntEnum
 
-from volcanopy.api import core, quantity
+from volcanopy.api import core, names, quantity
 from volcanopy.api.model import parse_duration
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 
-GROUP_KEYS = ("scheduling.k8s.io/group-name", "scheduling.volcanopy.io/group-name")
-ROLE_KEY = "volcanopy.io/task-spec"
-PRIORITY_KEY = "volcanopy.io/task-priority"
-RUNTIME_KEY = "volcanopy.io/max-runtime"
+GROUP_KEYS = (names.GROUP_NAME, names.POD_GROUP_NAME)
+ROLE_KEY = names.TASK_SPEC
+PRIORITY_KEY = names.TASK_PRIORITY
+RUNTIME_KEY = names.MAX_RUNTIME
 _PHASES = {
     "Running": Status.RUNNING,
     "Succeeded": Status.SUCCEEDED,
@@ -132,8 +132,8 @@ def ordinal(name: str) -> int:
 
 def countable(resources: core.Quantities | None) -> dict[str, int]:
     """Return the minimal resources of a group without names that only quotas know."""
-    names = {} if resources is None else resources
-    counted = {n: q for n, q in names.items() if not n.startswith(("requests.", "limits.", "count/"))}
+    amounts = {} if resources is None else resources
+    counted = {n: q for n, q in amounts.items() if not n.startswith(("requests.", "limits.", "count/"))}
     return quantity.bounded(quantity.amounts(counted), quantity.GROUP_LIMIT)
 
 

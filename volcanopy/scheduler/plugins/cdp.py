@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import ClassVar
 
+from volcanopy.api import names
 from volcanopy.scheduler.framework.plugin import NoArguments
 from volcanopy.scheduler.framework.protection import Protection
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.task_status import Status
 
-KEY = "volcanopy.io/cooldown-time"
+KEY = names.COOLDOWN_TIME
 
 
 class Cdp(Protection[NoArguments]):

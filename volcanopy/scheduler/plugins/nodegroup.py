@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from volcanopy.api import quantity
+from volcanopy.api import names, quantity
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
@@ -16,8 +16,8 @@ from volcanopy.scheduler.model.resources import Floats, Ints, Mask
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, Status
 
-LABEL = "volcanopy.io/nodegroup-name"
-LIMITS = "volcanopy.io/nodegroup-resource-limits"
+LABEL = names.NODE_GROUP
+LIMITS = names.NODE_GROUP_LIMITS
 WRONG_GROUP = "node(s) were not in a node group of the pod's queue"
 UNREADABLE = f"node(s) could not be judged: the queue's annotation {LIMITS} is not a JSON object of resource lists"
 USED_UP = "node(s) were in a node group of which the pod's queue uses all that it may"

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from volcanopy.api import core
+from volcanopy.api import core, names
 from volcanopy.scheduler.filters.scores.resource_weights import Strategies, weighted_mean
 from volcanopy.scheduler.framework.annotations import Notes
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
@@ -17,8 +17,8 @@ from volcanopy.scheduler.model.resources import Axis, Floats, Ints, Mask
 
 Kind = Literal["LeastAllocated", "MostAllocated"]
 
-SCORING_KEY = "volcanopy.io/resource-strategy-scoring-type"
-WEIGHT_KEY = "volcanopy.io/resource-strategy-weight"
+SCORING_KEY = names.SCORING_TYPE
+WEIGHT_KEY = names.SCORING_WEIGHT
 KEPT = "node(s) keep their cpu and memory for their scarce resources"
 
 _PER_DEVICE = {"cpu": 1000, "memory": 10**9}

@@ -6,12 +6,13 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field, field_validator
 
+from volcanopy.api import names
 from volcanopy.scheduler.framework.plugin import ABSTAIN, PERMIT, Arguments, Plugin, Vote
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Floats, Rows
 
-_KEYS = ("volcanopy.io/sla-waiting-time", "sla-waiting-time")
+_KEYS = (names.SLA_WAITING_TIME, "sla-waiting-time")
 
 
 class SlaArguments(Arguments):

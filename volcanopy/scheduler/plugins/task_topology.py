@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from volcanopy.api import core
+from volcanopy.api import core, names
 from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import JobView, TaskView
@@ -17,9 +17,9 @@ from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, Status
 
-AFFINITY_KEY = "volcanopy.io/task-topology-affinity"
-ANTI_AFFINITY_KEY = "volcanopy.io/task-topology-anti-affinity"
-ORDER_KEY = "volcanopy.io/task-topology-task-order"
+AFFINITY_KEY = names.TASK_AFFINITY
+ANTI_AFFINITY_KEY = names.TASK_ANTI_AFFINITY
+ORDER_KEY = names.TASK_ORDER
 
 _MIB = 2**20
 _PLACED = HOLDING.copy()
