@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from volcanopy.api.crd import RESOURCES, Resource, crd, crds, render_crds
+from volcanopy.api.volcano_crds import VOLCANO_RESOURCES
 
 CHART = Path(__file__).parents[2] / "charts" / "volcanopy" / "crds"
 APPLY_LIMIT = 256 * 1024
@@ -50,12 +51,12 @@ def test_the_files_parse_to_the_definitions() -> None:
     assert [yaml.safe_load(text) for text in render_crds().values()] == list(crds())
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda item: item.kind)
+@pytest.mark.parametrize("resource", [*RESOURCES, *VOLCANO_RESOURCES], ids=lambda item: item.name)
 def test_client_side_apply_can_carry_the_definition(resource: Resource) -> None:
     assert len(json.dumps(crd(resource), separators=(",", ":"))) < APPLY_LIMIT * 0.8
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda item: item.kind)
+@pytest.mark.parametrize("resource", [*RESOURCES, *VOLCANO_RESOURCES], ids=lambda item: item.name)
 def test_every_node_of_a_schema_is_structural(resource: Resource) -> None:
     for path, node in nodes(served(resource)["schema"]["openAPIV3Schema"]):
         assert "type" in node or node.get("x-kubernetes-int-or-string"), path
@@ -68,13 +69,13 @@ def test_every_node_of_a_schema_is_structural(resource: Resource) -> None:
                 assert key in items.get("required", ()) or "default" in items["properties"][key], (path, key)
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda item: item.kind)
+@pytest.mark.parametrize("resource", [*RESOURCES, *VOLCANO_RESOURCES], ids=lambda item: item.name)
 def test_a_status_has_no_defaults(resource: Resource) -> None:
     status = served(resource)["schema"]["openAPIV3Schema"]["properties"].get("status", {})
     assert [path for path, node in nodes(status) if "default" in node] == []
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda item: item.kind)
+@pytest.mark.parametrize("resource", [*RESOURCES, *VOLCANO_RESOURCES], ids=lambda item: item.name)
 def test_every_volcanopy_field_has_a_description(resource: Resource) -> None:
     schema = served(resource)["schema"]["openAPIV3Schema"]
     theirs = tuple(

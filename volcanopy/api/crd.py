@@ -5,7 +5,7 @@ The schemas are structural: references are inlined, nulls are absent fields, onl
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -65,7 +65,7 @@ class Resource:
     @property
     def kind(self) -> str:
         """The kind, ``BatchJob``."""
-        return self.model.__name__
+        return self.model.binding.kind(self.model.__name__)
 
     @property
     def name(self) -> str:
@@ -258,9 +258,10 @@ def _encoded_crds() -> str:
     return json.dumps([crd(resource) for resource in RESOURCES])
 
 
-def render_crds() -> dict[str, str]:
-    """Return the files of ``charts/volcanopy/crds`` by name, each the YAML text of one definition."""
-    return {f"{definition['metadata']['name']}.yaml": HEADER + _yaml(definition) for definition in crds()}
+def render_crds(definitions: Iterable[Json] | None = None) -> dict[str, str]:
+    """Return files by name, each the YAML text of one definition; by default those of ``charts/volcanopy/crds``."""
+    rendered = crds() if definitions is None else definitions
+    return {f"{definition['metadata']['name']}.yaml": HEADER + _yaml(definition) for definition in rendered}
 
 
 class _Plain(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]

@@ -29,6 +29,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails
 
 from volcanopy.api import quantity
+from volcanopy.api.bindings import VOLCANOPY, Binding
 
 Json = dict[str, Any]
 """A decoded JSON object."""
@@ -163,6 +164,8 @@ class Model(BaseModel):
     )
 
     rules: ClassVar[tuple[Rule, ...]] = ()
+    binding: ClassVar[Binding] = VOLCANOPY
+    """The API under whose names objects of this model are served."""
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:

@@ -18,7 +18,7 @@ import volcanopy
 from volcanopy.cli.commands import services
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
-from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Cluster, Document, Place
+from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api, Cluster, Document, Place
 from volcanopy.cli.framework.printable import printable
 from volcanopy.cli.jobs.options import By, Report, ReportFormat, Since
 
@@ -262,11 +262,16 @@ def crd_command(
     output_dir: Annotated[
         Path | None, typer.Option(help="Folder for one file per kind; by default standard output.")
     ] = None,
+    api: Annotated[
+        Api, typer.Option("--api", help="API groups: those of volcanopy, of Volcano, or both.")
+    ] = Api.volcanopy,
 ) -> None:
     """Print the custom resource definitions."""
+    from volcanopy.api.bindings import APIS
     from volcanopy.api.crd import render_crds
+    from volcanopy.api.volcano_crds import crds_of
 
-    files = render_crds()
+    files = render_crds(crds_of(APIS[api.value]))
     if output_dir is None:
         sys.stdout.write("---\n".join(files.values()))
         return

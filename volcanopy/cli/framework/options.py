@@ -40,6 +40,14 @@ class Document(StrEnum):
     name = "name"
 
 
+class Api(StrEnum):
+    """API groups that are served; see :mod:`volcanopy.api.bindings`."""
+
+    volcanopy = "volcanopy"
+    volcano = "volcano"
+    both = "both"
+
+
 class DryRun(StrEnum):
     """How far a change is carried out."""
 

@@ -1,0 +1,133 @@
+"""API bindings: under which group, kinds, keys and scheduler name an API is served.
+
+volcanopy serves its objects under its own groups (``batch.volcanopy.io``, kind BatchJob) and under those of Volcano
+(``batch.volcano.sh``, kind Job). The models and the code are the same. This module alone decides what differs: code names
+everything by :mod:`volcanopy.api.names`, and asks the binding of an object for the name that it has there.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from volcanopy.api import names
+
+_DOMAIN = "volcanopy.io"
+
+_VOLCANO_KEYS = frozenset(
+    {
+        *(
+            names.TASK_SPEC,
+            names.TASK_INDEX,
+            names.TASK_PRIORITY,
+            names.JOB_NAME,
+            names.JOB_NAMESPACE,
+            names.QUEUE_NAME,
+        ),
+        *(names.PARTITION_ID, names.JOB_VERSION, names.JOB_RETRY_COUNT, names.TEMPLATE_UID, names.NUMA_TOPOLOGY_POLICY),
+        *(names.SCORING_TYPE, names.SCORING_WEIGHT, names.NODE_GROUP, names.NODE_GROUP_LIMITS),
+        *(names.TASK_AFFINITY, names.TASK_ANTI_AFFINITY, names.TASK_ORDER),
+        *(names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE, names.JDB_MIN_AVAILABLE),
+        *(names.JDB_MAX_UNAVAILABLE, names.CREATED_BY_FLOW, names.CREATED_BY_TEMPLATE, names.SCHEDULED_TIME),
+        *(names.POD_QUEUE_NAME, names.POD_GROUP_NAME, names.GROUP_MIN_MEMBER, names.NETWORK_TOPOLOGY_MODE),
+        *(names.NETWORK_TOPOLOGY_HIGHEST_TIER, names.SLA_WAITING_TIME, names.HIERARCHY, names.HIERARCHY_WEIGHTS),
+        names.CLOSED_BY_PARENT,
+    }
+)
+"""The labels and annotations that Volcano has as well. The others exist under volcanopy's domain only."""
+
+
+@dataclass(frozen=True)
+class Binding:
+    """The names of one API. Bindings are compared by identity."""
+
+    name: str
+    """The name of the API, as in ``--api``."""
+    domain: str
+    """The domain of its groups and keys."""
+    scheduler_name: str
+    """``spec.schedulerName`` of its pods."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """Its names of kinds, by volcanopy's; the others are the same."""
+    absent: frozenset[str] = frozenset()
+    """volcanopy's kinds that it lacks."""
+    keys: frozenset[str] = frozenset()
+    """volcanopy's labels and annotations that it has under its own domain."""
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def api_version(self, api_version: str) -> str:
+        """Return its name of a group and version of volcanopy: ``batch.volcano.sh/v1alpha1``."""
+        return api_version.replace(f".{_DOMAIN}/", f".{self.domain}/", 1)
+
+    def group(self, group: str) -> str:
+        """Return its name of a group of volcanopy; other groups are returned unchanged."""
+        return f"{group.removesuffix(_DOMAIN)}{self.domain}" if group.endswith(f".{_DOMAIN}") else group
+
+    def kind(self, kind: str) -> str:
+        """Return its name of a kind of volcanopy."""
+        return self.kinds.get(kind, kind)
+
+    def plural(self, plural: str) -> str:
+        """Return its name of the plural of a kind of volcanopy."""
+        renamed = {_plural(kind): _plural(own) for kind, own in self.kinds.items()}
+        return renamed.get(plural, plural)
+
+    def key(self, key: str) -> str:
+        """Return its name of a label or annotation of volcanopy."""
+        return self._own_keys.get(key, key)
+
+    def serves(self, kind: str) -> bool:
+        """Whether it has a kind of volcanopy."""
+        return kind not in self.absent
+
+    @cached_property
+    def _own_keys(self) -> dict[str, str]:
+        return {key: key.replace(_DOMAIN, self.domain, 1) for key in self.keys}
+
+    @cached_property
+    def aliases(self) -> dict[str, str]:
+        """Volcanopy's name of each label and annotation that has another one here."""
+        return {own: key for key, own in self._own_keys.items() if own != key}
+
+
+def _plural(kind: str) -> str:
+    lower = kind.lower()
+    return f"{lower[:-1]}ies" if lower.endswith("y") else f"{lower}s"
+
+
+VOLCANOPY = Binding("volcanopy", _DOMAIN, names.SCHEDULER)
+VOLCANO = Binding(
+    "volcano",
+    "volcano.sh",
+    "volcano",
+    kinds={"BatchJob": "Job", "CronBatchJob": "CronJob", "NumaTopology": "Numatopology"},
+    absent=frozenset({"JobHistory"}),
+    keys=_VOLCANO_KEYS,
+)
+BINDINGS = (VOLCANOPY, VOLCANO)
+
+APIS: Mapping[str, tuple[Binding, ...]] = {
+    VOLCANOPY.name: (VOLCANOPY,),
+    VOLCANO.name: (VOLCANO,),
+    "both": BINDINGS,
+}
+"""The bindings that are served, by the value of ``--api``."""
+
+
+def binding_of(api_version: str) -> Binding:
+    """Return the binding that a group and version belongs to; that of volcanopy for any other."""
+    group = api_version.partition("/")[0]
+    return next((binding for binding in BINDINGS if group.endswith(f".{binding.domain}")), VOLCANOPY)
+
+
+def with_own_keys(labels: Mapping[str, str], bindings: Iterable[Binding]) -> Mapping[str, str]:
+    """Return labels or annotations, with those of other bindings under volcanopy's names as well.
+
+    A value that is given under volcanopy's name is kept. The same mapping is returned where there is nothing to add.
+    """
+    for binding in bindings:
+        aliases = binding.aliases
+        if aliases and not aliases.keys().isdisjoint(labels):
+            labels = {aliases[key]: value for key, value in labels.items() if key in aliases} | dict(labels)
+    return labels
