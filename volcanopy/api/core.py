@@ -406,6 +406,7 @@ class PodGroupStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     estimated_start: EstimatedStart | None = None
     moves: tuple[PodMove, ...] = ()
     moved_at: datetime | None = None
+    evicted_since: datetime | None = None
 
 
 class PodGroup(ReadModel, frozen=True, kw_only=True, gc=False):

@@ -169,6 +169,8 @@ class PodGroupStatus(Model):
     """Pods that are moved to other nodes, so that another gang starts."""
     moved_at: Time | None = None
     """Time when pods were last moved."""
+    evicted_since: Time | None = None
+    """Time of the first of the evictions for other jobs of which the condition Evicted records the last."""
 
 
 class PodGroup(Model):

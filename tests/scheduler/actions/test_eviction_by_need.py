@@ -1,6 +1,7 @@
 """Evictions by need: the same search in preempt, reclaim, gangpreempt and gangreclaim."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace as changed
 from datetime import timedelta
 from random import Random
@@ -13,6 +14,7 @@ from volcanopy.kube.cache.statuses import group_status
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.scheduler.model.eviction_record import with_eviction
 from volcanopy.scheduler.model.plan import Bind, Evict, GroupCondition, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.session.session import Session
@@ -286,17 +288,21 @@ def test_a_search_without_a_solution_asks_no_node() -> None:
     assert schedule(snapshot(text), config("priority, gang | predicates", "preempt")).of(Evict) == []
 
 
-def changed_status(thing: Object, conditions: tuple[core.Condition, ...]) -> Object:
-    """Pods run for ten minutes; the groups have these conditions."""
+def changed_status(thing: Object, evictions: Sequence[int]) -> Object:
+    """Pods run for ten minutes; pods of the groups were evicted so many minutes ago."""
     if isinstance(thing, core.PodGroup):
-        return msgspec.structs.replace(thing, status=msgspec.structs.replace(thing.status, conditions=conditions))
+        status = thing.status
+        for minutes in evictions:
+            status = with_eviction(status, "PodsEvicted", "", NOW - timedelta(minutes=minutes))
+        return msgspec.structs.replace(thing, status=status)
     if isinstance(thing, core.Pod) and thing.spec.node_name:
         status = msgspec.structs.replace(thing.status, start_time=NOW - timedelta(minutes=10))
         return msgspec.structs.replace(thing, status=status)
     return thing
 
 
-def test_pods_that_start_again_after_an_eviction_are_not_reclaimed_within_the_cooldown() -> None:
+@pytest.mark.parametrize("action", BETWEEN)
+def test_pods_that_start_again_after_an_eviction_are_not_reclaimed_within_the_cooldown(action: str) -> None:
     text = """
         queue a
         queue b
@@ -305,16 +311,15 @@ def test_pods_that_start_again_after_an_eviction_are_not_reclaimed_within_the_co
         job new queue=a: 1 x cpu=1
         """
 
-    def plan(ago: timedelta | None) -> Plan:
-        record = () if ago is None else (core.Condition(type="Evicted", status="True", last_transition_time=NOW - ago),)
-        objects = [changed_status(thing, record) for thing in world(text)]
-        return schedule(snapshot("", objects), chart("reclaim"))
+    def plan(*ago: int) -> Plan:
+        return schedule(snapshot("", [changed_status(thing, ago) for thing in world(text)]), chart(action))
 
-    assert evicted(plan(None)) == ["old-3"]
-    assert evicted(plan(timedelta(minutes=11))) == []  # the pods started since
-    assert evicted(plan(timedelta(minutes=9))) == ["old-3"]  # these pods are what was left of the job
-    assert evicted(plan(timedelta(minutes=31))) == ["old-3"]
-    (group,) = [effect for effect in plan(None).of(SetPodGroup) if effect.evicted is not None]
+    assert evicted(plan()) == ["old-3"]
+    assert evicted(plan(11)) == []  # the pods started since
+    assert evicted(plan(9)) == ["old-3"]  # these pods are what was left of the job
+    assert evicted(plan(11, 9)) == []  # the pods started after the first of these evictions
+    assert evicted(plan(31)) == ["old-3"]
+    (group,) = [effect for effect in plan().of(SetPodGroup) if effect.evicted is not None]
     assert (group.pod_group, group.evicted) == (
         "default/old",
         GroupCondition("Evicted", "PodsEvicted", 'pods were evicted for a job in queue "a"'),

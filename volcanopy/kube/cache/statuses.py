@@ -10,6 +10,7 @@ import msgspec
 
 from volcanopy.api import core, names
 from volcanopy.kube.client.merge_patch import merge_patch
+from volcanopy.scheduler.model.eviction_record import with_eviction
 from volcanopy.scheduler.model.plan import Evict, Explain, GroupCondition, SetPodGroup, SetQueue
 
 Json = dict[str, Any]
@@ -37,16 +38,19 @@ _REASONS = {
 
 def group_status(status: core.PodGroupStatus, effect: SetPodGroup, session: str, now: datetime) -> core.PodGroupStatus:
     """Return the status of a pod group after the effect; an equal condition is left unchanged."""
-    return core.PodGroupStatus(
+    result = core.PodGroupStatus(
         phase=effect.phase,
-        conditions=_with_eviction(_conditions(status.conditions, effect.condition, session, now), effect.evicted, now),
+        conditions=_conditions(status.conditions, effect.condition, session, now),
         running=effect.running,
         succeeded=effect.succeeded,
         failed=effect.failed,
         estimated_start=status.estimated_start,
         moves=status.moves if effect.moves is None else effect.moves,
         moved_at=now.replace(microsecond=0) if effect.moves and not status.moves else status.moved_at,
+        evicted_since=status.evicted_since,
     )
+    evicted = effect.evicted
+    return result if evicted is None else with_eviction(result, evicted.reason, evicted.message[:MESSAGE_LIMIT], now)
 
 
 def _conditions(
@@ -70,20 +74,6 @@ def _conditions(
         transition_id=session,
     )
     return (*others, fresh)
-
-
-def _with_eviction(
-    known: tuple[core.Condition, ...], target: GroupCondition | None, now: datetime
-) -> tuple[core.Condition, ...]:
-    """Replace the record of the last eviction by a newer one."""
-    if target is None:
-        return known
-    others = tuple(condition for condition in known if condition.type != target.type)
-    at, message = now.replace(microsecond=0), target.message[:MESSAGE_LIMIT]
-    return (
-        *others,
-        core.Condition(type=target.type, status="True", reason=target.reason, message=message, last_transition_time=at),
-    )
 
 
 def unschedulable(status: core.PodGroupStatus) -> core.Condition | None:

@@ -75,12 +75,8 @@ def stopped(queue: str, stopped_by: str, drained: bool) -> Message:
     )
 
 
-EVICTED = "Evicted"
-"""The type of the condition of a pod group that records the last eviction of its pods for another job."""
-
-
 def evicted_for_queue(queue: str) -> str:
-    """The message of this condition: for which queue pods were evicted."""
+    """The message of the condition ``Evicted``: for which queue pods were evicted."""
     return f'pods were evicted for a job in queue "{queue}"'
 
 

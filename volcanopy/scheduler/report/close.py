@@ -13,7 +13,8 @@ from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model import pod_fields
-from volcanopy.scheduler.model.messages import EVICTED, evicted_for_queue, missing_queue, short
+from volcanopy.scheduler.model.eviction_record import EVICTED
+from volcanopy.scheduler.model.messages import evicted_for_queue, missing_queue, short
 from volcanopy.scheduler.model.plan import Effect, Explain, GroupCondition, Nominate, SetPodGroup
 from volcanopy.scheduler.model.resources import Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE

@@ -8,7 +8,6 @@ where its queue could reclaim would reclaim in the next cycle: two evictions whe
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from functools import cache
 
 import numpy as np
@@ -20,13 +19,10 @@ from volcanopy.scheduler.framework.plugin import GangPreemptor
 from volcanopy.scheduler.ledger.cross_queue_priority import Outlook, outlook
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model import pod_fields
-from volcanopy.scheduler.model.messages import EVICTED
+from volcanopy.scheduler.model.eviction_record import protected_since
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE, Status
 from volcanopy.scheduler.session.session import Session
-
-COOLDOWN = timedelta(minutes=30)
-"""How long after an eviction the pods of a job that run again are not reclaimed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,15 +93,15 @@ def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> 
     """Of ``reclaim``: running tasks of other queues that are reclaimable, for jobs within the share of their queue.
 
     Jobs above their minimum are included: the fair share of a queue is for any of its pods. Tasks with a higher seen
-    priority than the reclaimer's job are no candidates, nor are tasks that started again within :data:`COOLDOWN` of an
-    eviction: two queues must not evict a job again and again. Queues lose tasks in the order of
-    their ranks as victims.
+    priority than the reclaimer's job are no candidates, nor are tasks that started again within the cooldown of
+    :mod:`volcanopy.scheduler.model.eviction_record`: queues must not evict a job again and again. Queues lose tasks in the
+    order of their ranks as victims.
     """
     queues, status, hooks = session.snapshot.queues, session.ledger.status, session.hooks
     seen = cache(lambda row: _SeenPriorities.by(session, session.cluster.queue(row)))
     own_view = seen(queue.row)
     ranks: Callable[[], Ints] = cache(lambda: costs.queue_ranks(queue))
-    since: Callable[[], Floats] = cache(lambda: _evicted_at(session))
+    protected: Callable[[], Floats] = cache(lambda: _protected_since(session))
 
     def is_eligible(own: QueueView, tasks: Sequence[TaskView]) -> bool:
         return hooks.overused(own) is None and hooks.preemptive(own, tasks)
@@ -114,7 +110,7 @@ def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> 
         rows = costs.rows[status[costs.rows] == Status.RUNNING]
         owners = costs.queue[rows]
         others = _comparable(session, task, rows[(owners != queue.row) & queues.reclaimable[owners]])
-        others = others[costs.began[others] < since()[session.snapshot.tasks.job[others]]]
+        others = others[costs.began[others] < protected()[session.snapshot.tasks.job[others]]]
         return others if own_view is None else others[own_view.not_higher(task, others)]
 
     def is_candidate(task: TaskView, other: TaskView) -> bool:
@@ -220,15 +216,13 @@ def _for_gangs(session: Session, rule: Rule, *, across_queues: bool) -> Rule:
     return replace(rule, candidates=candidates, is_candidate=is_candidate, evictable=evictable)
 
 
-def _evicted_at(session: Session) -> Floats:
-    """(J,): when pods of each job were last evicted for another, in seconds; infinite if that is longer ago than the cooldown."""
+def _protected_since(session: Session) -> Floats:
+    """(J,): since when pods of each job must have started so as not to be reclaimed, in seconds; infinite without a cooldown."""
     result: Floats = np.full(len(session.snapshot.jobs), np.inf)
-    earliest = session.snapshot.now - COOLDOWN
     for row, group in enumerate(session.snapshot.jobs.groups):
-        record = None if group is None else pod_fields.condition(group, EVICTED)
-        at = None if record is None else record.last_transition_time
-        if at is not None and at > earliest:
-            result[row] = at.timestamp()
+        since = None if group is None else protected_since(group.status, session.snapshot.now)
+        if since is not None:
+            result[row] = since.timestamp()
     return result
 
 

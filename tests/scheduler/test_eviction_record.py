@@ -1,0 +1,61 @@
+"""The record of evictions in the status of a pod group: no pod is reclaimed twice within the cooldown."""
+
+from datetime import datetime, timedelta
+from random import Random
+
+from volcanopy.api import core
+from volcanopy.scheduler.model.eviction_record import COOLDOWN, protected_since, with_eviction
+from volcanopy.testing.notation import NOW
+
+MINUTE = timedelta(minutes=1)
+
+
+def evicted(status: core.PodGroupStatus, at: datetime) -> core.PodGroupStatus:
+    return with_eviction(status, "PodsEvicted", "", at)
+
+
+def test_further_evictions_of_a_group_do_not_end_the_protection_of_pods_that_started_again() -> None:
+    status = evicted(evicted(core.PodGroupStatus(), NOW), NOW + 20 * MINUTE)
+    assert protected_since(status, NOW + 25 * MINUTE) == NOW
+    assert (
+        protected_since(status, NOW + 45 * MINUTE) == NOW + 15 * MINUTE
+    )  # what started earlier was evicted before that
+    assert protected_since(status, NOW + 50 * MINUTE) is None
+
+
+def test_an_eviction_after_the_cooldown_has_a_record_of_its_own() -> None:
+    status = evicted(evicted(core.PodGroupStatus(), NOW), NOW + COOLDOWN)
+    assert protected_since(status, NOW + COOLDOWN + MINUTE) == NOW + COOLDOWN
+
+
+def test_a_group_without_evictions_has_no_protected_pods() -> None:
+    assert protected_since(core.PodGroupStatus(), NOW) is None
+
+
+def test_a_record_without_its_beginning_counts_from_the_last_eviction() -> None:
+    """Such a status was written by an earlier version."""
+    status = core.PodGroupStatus(
+        conditions=(core.Condition(type="Evicted", status="True", last_transition_time=NOW - MINUTE),)
+    )
+    assert protected_since(status, NOW) == NOW - MINUTE
+    assert evicted(status, NOW).evicted_since == NOW - MINUTE
+
+
+def test_no_pod_is_evicted_twice_within_the_cooldown_and_those_that_never_stopped_are_not_protected() -> None:
+    again = 0
+    for seed in range(50):
+        dice, status, minute = Random(seed), core.PodGroupStatus(), 0
+        started, last = dict.fromkeys(range(6), NOW), dict[int, datetime]()
+        for _ in range(60):
+            minute += dice.choice([1, 1, 2, 5, 15, 40])
+            now = NOW + minute * MINUTE
+            since = protected_since(status, now)
+            unprotected = [pod for pod, at in started.items() if since is None or at < since]
+            assert {pod for pod in started if pod not in last} <= set(unprotected)
+            if not unprotected:
+                continue
+            pod = dice.choice(unprotected)
+            again += pod in last
+            assert now - last.get(pod, now - COOLDOWN) >= COOLDOWN
+            status, last[pod], started[pod] = evicted(status, now), now, now + dice.randint(0, 3) * MINUTE
+    assert again > 50
