@@ -89,6 +89,23 @@ def test_an_eviction_with_a_placed_preemptor_is_valid() -> None:
     ]
 
 
+def test_evictions_for_a_gang_with_a_pod_that_can_never_run_are_violations() -> None:
+    """The pod requests nothing, so its gang lacks no amounts."""
+    text = """
+        class high value=9
+        node n1 cpu=2
+        job low min=0: 2 x cpu=1 on=n1
+        job high priority=high: 2 x cpu=1 role=w, 1 x role=m{}
+        """
+    effects = [evict("low-0", "preempt", "high"), evict("low-1", "preempt", "high")]
+    effects += [nominate("high-w-0", "n1"), nominate("high-w-1", "n1")]
+    cause = "evicted for default/high, which cannot start: 2/3 required pods have a node"
+    assert f"pod default/low-0 is {cause}" in wrong(
+        text.format(" selector.disk=ssd"), *effects, enforced="gang predicates"
+    )
+    assert wrong(text.format(""), *effects, enforced="gang predicates") == []
+
+
 def test_preemption_requires_a_higher_priority() -> None:
     text = "class c1 value=1\nclass c2 value=2\nnode n1 cpu=1\njob v priority={}: 1 x cpu=1 on=n1\njob a priority=c2: 1 x cpu=1"
     moves = (evict("v-0", "preempt", "a"), nominate("a-0", "n1"))
