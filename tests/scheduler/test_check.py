@@ -97,8 +97,8 @@ def test_evictions_for_a_gang_with_a_pod_that_can_never_run_are_violations() -> 
         job low min=0: 2 x cpu=1 on=n1
         job high priority=high: 2 x cpu=1 role=w, 1 x role=m{}
         """
-    effects = [evict("low-0", "preempt", "high"), evict("low-1", "preempt", "high")]
-    effects += [nominate("high-w-0", "n1"), nominate("high-w-1", "n1")]
+    nominations = [nominate("high-w-0", "n1"), nominate("high-w-1", "n1")]
+    effects: list[Effect] = [evict("low-0", "preempt", "high"), evict("low-1", "preempt", "high"), *nominations]
     cause = "evicted for default/high, which cannot start: 2/3 required pods have a node"
     assert f"pod default/low-0 is {cause}" in wrong(
         text.format(" selector.disk=ssd"), *effects, enforced="gang predicates"

@@ -291,10 +291,10 @@ def test_a_search_without_a_solution_asks_no_node() -> None:
 def changed_status(thing: Object, evictions: Sequence[int]) -> Object:
     """Pods run for ten minutes; pods of the groups were evicted so many minutes ago."""
     if isinstance(thing, core.PodGroup):
-        status = thing.status
+        record = thing.status
         for minutes in evictions:
-            status = with_eviction(status, "PodsEvicted", "", NOW - timedelta(minutes=minutes))
-        return msgspec.structs.replace(thing, status=status)
+            record = with_eviction(record, "PodsEvicted", "", NOW - timedelta(minutes=minutes))
+        return msgspec.structs.replace(thing, status=record)
     if isinstance(thing, core.Pod) and thing.spec.node_name:
         status = msgspec.structs.replace(thing.status, start_time=NOW - timedelta(minutes=10))
         return msgspec.structs.replace(thing, status=status)
