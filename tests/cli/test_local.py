@@ -5,11 +5,12 @@ import json
 import logging
 import os
 import pty
+import select
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,15 @@ from tests.cli.test_plan import volcanopy
 from tests.e2e.world import EXAMPLES, batch_job
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.local_cluster.commands import Persistence, Size, run, up
+from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
-from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import NODES
+from volcanopy.local.process.container_run import descendants
+from volcanopy.local.process.kubelet import PODS
 
+CLAIMS: Kind[Json] = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, dict)
 COMMAND = [sys.executable, "-m", "volcanopy", "local"]
 
 
@@ -166,6 +171,54 @@ async def test_up_writes_a_kubeconfig_and_stops_on_ctrl_c(tmp_path: Path) -> Non
         assert f"  export KUBECONFIG='{path}'" in said, "its own file may be written again"
         process.terminate()
         assert process.wait(timeout=60) == 0
+
+
+async def test_a_killed_cluster_leaves_no_program_and_continues_with_its_pods(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    options = ("--nodes", "1", "--allow-root", "--persist", str(tmp_path / "journal"), "--kubeconfig", str(path))
+    script = "test -e /c/first && exit 0; sleep 1000 & echo begun > /c/first; wait"
+    container = {
+        "name": "main",
+        "image": "none",
+        "command": ["sh", "-c", script],
+        "volumeMounts": [{"name": "c", "mountPath": "/c"}],
+        "readinessProbe": {"exec": {"command": ["test", "-e", "/c/first"]}, "periodSeconds": 1},
+    }
+    volumes = [{"name": "c", "persistentVolumeClaim": {"claimName": "c"}}]
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    with cluster_up(*options) as (process, _):
+        async with Client(Connection.load(path)) as client:
+            await client.create(CLAIMS, "default", {"metadata": {"name": "c"}, "spec": claim})
+            spec = {"restartPolicy": "OnFailure", "containers": [container], "volumes": volumes}
+            await client.create(PODS, "default", {"metadata": {"name": "p"}, "spec": spec})
+            await pod_until(client, lambda pod: bool(pod["status"].get("containerStatuses", [{}])[0].get("ready")))
+        programs = [os.pidfd_open(pid) for pid in set(descendants(process.pid))]
+        assert len(programs) >= 3, "the shell, its child, and the guardian"
+        process.kill()
+        for program in programs:
+            assert await asyncio.to_thread(select.select, [program], [], [], 30) != ([], [], [])
+            os.close(program)
+    with cluster_up(*options) as (process, said):
+        line = "The programs of 1 pod ended when the cluster was killed; their restartPolicy decides what follows: p"
+        assert line in said
+        async with Client(Connection.load(path)) as client:
+            pod = await pod_until(client, lambda pod: pod["status"]["phase"] == "Succeeded")
+        (status,) = pod["status"]["containerStatuses"]
+        assert status["restartCount"] == 1
+        assert status["lastState"]["terminated"]["reason"] == "ContainerStatusUnknown"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+
+
+async def pod_until(client: Client, reached: Callable[[Json], bool]) -> Json:
+    """Wait until the only pod is as asked."""
+    reflector = Reflector(client, PODS)
+    async with asyncio.timeout(60):
+        async for _ in reflector.batches():
+            for pod in reflector.objects.values():
+                if reached(pod):
+                    return pod
+    raise AssertionError("the watch has ended")
 
 
 @pytest.mark.usefixtures("own_logging")

@@ -5,12 +5,11 @@ import errno
 import logging
 import os
 import shlex
-import shutil
 import signal
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from volcanopy.local.apiserver.store.journal import JournalError
 from volcanopy.local.cluster import ClusterError, LocalCluster, Parts
 from volcanopy.local.manifests import CreateError, Creator
 from volcanopy.local.process import machine
+from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.kubelet import ProcessSettings
 from volcanopy.local.simulated import nodes as simulated
 from volcanopy.services.process.settings import SchedulerSettings
@@ -43,6 +43,8 @@ _JOURNAL = b'["=",'
 """First bytes of the file of a persistent cluster."""
 
 
+_NAMED = 5
+"""Pods that a line names."""
 FALLBACK = 3
 """Simulated nodes for root, whose pods run no programs unless that is allowed."""
 
@@ -129,6 +131,8 @@ async def _up(
         if (process := cluster.process_kubelet) is not None:
             print(f"Process nodes use {process.isolation.name}: {process.isolation.description}.")
             print("They run programs with your rights: this is no security boundary.")
+            for line in _lost(process.lost):
+                print(line)
         print("To use it:\n")
         print(f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}")
         example = "16-processes" if size.process else "02-gang"
@@ -171,37 +175,61 @@ async def _cluster(
     """Run a cluster with the nodes of the file, or with default nodes. Raises CommandError."""
     own = [manifest for manifest in objects if manifest.kind == "Node"]
     bodies = [simulated.copy_of(each.body) if each.kind == "Node" else each.body for each in objects]
-    folder = Path(tempfile.mkdtemp(prefix="volcanopy-"))
     persist = persist or Persistence()
-    claims = folder / "claims" if persist.file is None else persist.file.with_name(f"{persist.file.name}.claims")
-    process = ProcessSettings(folder, claims) if size.process else None
-    parts = Parts(scheduler=SchedulerSettings(config=config), process=process)
-    if size.process:
-        bodies += machine.manifests(size.process, *machine.machine_size())
-    cluster = LocalCluster(
-        0 if own else size.simulated,
-        objects=bodies,
-        port=port,
-        persist=persist.file,
-        repair=persist.repair,
-        fsync=persist.fsync,
-        parts=parts,
-    )
+    with _process_settings(persist.file, size) as process:
+        if size.process:
+            bodies += machine.manifests(size.process, *machine.machine_size())
+        cluster = LocalCluster(
+            0 if own else size.simulated,
+            objects=bodies,
+            port=port,
+            persist=persist.file,
+            repair=persist.repair,
+            fsync=persist.fsync,
+            parts=Parts(scheduler=SchedulerSettings(config=config), process=process),
+        )
+        try:
+            await cluster.__aenter__()
+        except CreateError as error:
+            raise _with_place(error, objects) from None
+        except JournalError as error:
+            raise CommandError(f"--persist: {error}") from None
+        except ClusterError as fault:
+            raise CommandError(str(fault)) from None
+        except OSError as fault:
+            raise _start_error(fault, port, persist.file) from None
+        try:
+            yield cluster
+        finally:
+            await cluster.__aexit__(None, None, None)
+
+
+@contextmanager
+def _process_settings(persist: Path | None, size: Size) -> Iterator[ProcessSettings | None]:
+    """Return where pods of process nodes keep files: beside the file of a persistent cluster, else in a folder that is deleted."""
+    if not size.process:
+        yield None
+        return
+    if persist is not None:
+        folder, claims = (persist.absolute().with_name(f"{persist.name}.{part}") for part in ("pods", "claims"))
+        folder.mkdir(mode=0o700, exist_ok=True)
+        guardian = Guardian()
+    else:
+        folder = Path(tempfile.mkdtemp(prefix="volcanopy-"))
+        claims, guardian = folder / "claims", Guardian(folder)
     try:
-        await cluster.__aenter__()
-    except CreateError as error:
-        raise _with_place(error, objects) from None
-    except JournalError as error:
-        raise CommandError(f"--persist: {error}") from None
-    except ClusterError as fault:
-        raise CommandError(str(fault)) from None
-    except OSError as fault:
-        raise _start_error(fault, port, persist.file) from None
-    try:
-        yield cluster
+        yield ProcessSettings(folder, claims, guardian=guardian)
     finally:
-        await cluster.__aexit__(None, None, None)
-        shutil.rmtree(folder, ignore_errors=True)
+        guardian.close()
+
+
+def _lost(pods: list[str]) -> list[str]:
+    """Return a line about the pods whose programs ended with the cluster before."""
+    if not pods:
+        return []
+    names = ", ".join(sorted(pods)[:_NAMED]) + (", ..." if len(pods) > _NAMED else "")
+    what = "programs of 1 pod" if len(pods) == 1 else f"programs of {len(pods)} pods"
+    return [f"The {what} ended when the cluster was killed; their restartPolicy decides what follows: {names}"]
 
 
 def _start_error(fault: OSError, port: int, persist: Path | None) -> CommandError:

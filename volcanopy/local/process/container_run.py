@@ -15,6 +15,7 @@ from typing import IO
 
 from volcanopy.local.apiserver.streams.command_streams import Pipe
 from volcanopy.local.process import spawning
+from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Command
 from volcanopy.local.process.terminal import Terminal, before_exec
 from volcanopy.local.simulated.pod_status import micro_stamp
@@ -49,12 +50,15 @@ class ContainerRun:
         self.first_pid = first_pid
         self.terminal = terminal
         self._process = process
+        self._guardian: Guardian | None = None
         self._listeners: list[Pipe] = []
         self._copying: asyncio.Task[None] | None = None
         self._output = asyncio.Event()
 
     @classmethod
-    async def start(cls, command: Command, log: Path, *, stdin: bool = False, tty: bool = False) -> ContainerRun:
+    async def start(
+        cls, command: Command, log: Path, guardian: Guardian | None = None, *, stdin: bool = False, tty: bool = False
+    ) -> ContainerRun:
         """Start the program, with an input that stays open and a terminal if asked. Raises StartError."""
         argv = list(command.argv)
         reading, writing = os.pipe() if command.info_option else (-1, -1)
@@ -87,6 +91,9 @@ class ContainerRun:
             os.close(writing)
             first_pid = await _reported_pid(reading) or process.pid
         run = cls(process, first_pid, log, terminal)
+        if guardian is not None:
+            guardian.started(process.pid)
+            run._guardian = guardian
         run._copying = asyncio.create_task(run._copy(), name=f"log of {log.stem}")
         return run
 
@@ -160,6 +167,8 @@ class ContainerRun:
         code = await self._process.wait()
         if self.first_pid == self._process.pid:
             self.signal(signal.SIGKILL)
+        if self._guardian is not None:
+            self._guardian.ended(self._process.pid)
         if self._copying is not None:
             await self._copying
         if self.terminal is not None:

@@ -11,19 +11,20 @@ from collections.abc import Awaitable, Callable
 from volcanopy.local.apiserver.streams.command_streams import CommandStreams, Pipe
 from volcanopy.local.process import spawning
 from volcanopy.local.process.container_run import StartError, descendants
+from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Command
 from volcanopy.local.process.terminal import Terminal, before_exec
 
 _CHUNK = 1 << 15
 
 
-async def run(command: Command, streams: CommandStreams) -> int:
+async def run(command: Command, streams: CommandStreams, guardian: Guardian | None = None) -> int:
     """Run a command with these streams to its end; its exit code, 128 and the signal for a killed one.
 
     If the caller is cancelled, the command is killed with everything that it started. Raises StartError.
     """
     if streams.tty:
-        return await _run_on_terminal(command, streams)
+        return await _run_on_terminal(command, streams, guardian)
     process = await _start(
         command,
         spawning.Streams(
@@ -31,6 +32,7 @@ async def run(command: Command, streams: CommandStreams) -> int:
             spawning.PIPE if streams.stdout is not None else spawning.NOTHING,
             spawning.PIPE if streams.stderr is not None else spawning.NOTHING,
         ),
+        guardian,
     )
     feeding: asyncio.Task[None] | None = None
     try:
@@ -45,17 +47,17 @@ async def run(command: Command, streams: CommandStreams) -> int:
     finally:
         if feeding is not None:
             feeding.cancel()
-        await _kill(process)
+        await _kill(process, guardian)
 
 
-async def _run_on_terminal(command: Command, streams: CommandStreams) -> int:
+async def _run_on_terminal(command: Command, streams: CommandStreams, guardian: Guardian | None) -> int:
     terminal = Terminal()
     tasks: list[asyncio.Task[None]] = []
     try:
         if streams.sizes is not None and not streams.sizes.empty():
             terminal.resize(*streams.sizes.get_nowait())
         device = terminal.device
-        process = await _start(command, spawning.Streams(device, device, device), terminal)
+        process = await _start(command, spawning.Streams(device, device, device), guardian, terminal)
         terminal.started()
         try:
             tasks.append(asyncio.create_task(follow_sizes(terminal, streams), name="terminal size"))
@@ -65,7 +67,7 @@ async def _run_on_terminal(command: Command, streams: CommandStreams) -> int:
                 await _copy(lambda _: terminal.read(), streams.stdout)
             return _exit_code(await process.wait())
         finally:
-            await _kill(process)
+            await _kill(process, guardian)
     finally:
         for task in tasks:
             task.cancel()
@@ -86,9 +88,11 @@ async def follow_sizes(terminal: Terminal, streams: CommandStreams) -> None:
         terminal.resize(*await streams.sizes.get())
 
 
-async def _start(command: Command, streams: spawning.Streams, terminal: Terminal | None = None) -> spawning.Program:
+async def _start(
+    command: Command, streams: spawning.Streams, guardian: Guardian | None, terminal: Terminal | None = None
+) -> spawning.Program:
     try:
-        return await spawning.start(
+        program = await spawning.start(
             command.argv,
             streams,
             command.environment,
@@ -97,6 +101,9 @@ async def _start(command: Command, streams: spawning.Streams, terminal: Terminal
         )
     except OSError as error:
         raise StartError(f'exec: "{command.argv[0]}": {error.strerror}', 126) from None
+    if guardian is not None:
+        guardian.started(program.pid)
+    return program
 
 
 async def _copy(read: Callable[[int], Awaitable[bytes]], write: Callable[[bytes], Awaitable[None]]) -> None:
@@ -112,14 +119,19 @@ async def _feed(stdin: Pipe, writer: asyncio.StreamWriter) -> None:
         writer.close()
 
 
-async def _kill(process: spawning.Program) -> None:
+async def _kill(process: spawning.Program, guardian: Guardian | None) -> None:
     """Kill what still runs of a command."""
-    if process.returncode is not None:
-        return
+    if process.returncode is None:
+        await asyncio.shield(_kill_all(process))
+    if guardian is not None:
+        guardian.ended(process.pid)
+
+
+async def _kill_all(process: spawning.Program) -> None:
     for pid in (*descendants(process.pid), process.pid):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
-    await asyncio.shield(process.wait())
+    await process.wait()
 
 
 def _exit_code(code: int) -> int:

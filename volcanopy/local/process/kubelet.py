@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,9 +21,10 @@ from volcanopy.kube.client.errors import Conflict, Invalid, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.apiserver.streams.command_streams import CommandStreams, Pipe
 from volcanopy.local.log_queries import NoLogError
-from volcanopy.local.process import container_logs, exec_commands, hosts
+from volcanopy.local.process import container_logs, exec_commands, hosts, pod_status
 from volcanopy.local.process.container_run import ContainerRun
 from volcanopy.local.process.container_spec import Sources, containers_of, referenced
+from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Isolation, strongest
 from volcanopy.local.process.machine import description, is_process_node
 from volcanopy.local.process.pod_runner import FIRST_BACK_OFF, PodRunner, Surroundings
@@ -52,12 +54,16 @@ async def _feed(run: ContainerRun, stdin: Pipe, once: bool) -> None:
 
 @dataclass(frozen=True)
 class ProcessSettings:
-    """Process nodes: where their pods keep files, and how containers run; `isolation` None chooses the strongest."""
+    """Process nodes: where their pods keep files, and how containers run; `isolation` None chooses the strongest.
+
+    A `guardian` ends the programs if this process is killed.
+    """
 
     folder: Path
     claims: Path
     isolation: Isolation | None = None
     back_off: float = field(default=FIRST_BACK_OFF)
+    guardian: Guardian | None = None
 
 
 class ProcessKubelet:
@@ -75,6 +81,8 @@ class ProcessKubelet:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._hosts = hosts.HostsFiles(settings.folder / "hosts")
         self._last_address = 0
+        self.lost: list[str] = []
+        """Pods that ran when the cluster was killed: their programs have ended, and restart by their policy."""
 
     async def run(self, stop: asyncio.Event, ready: asyncio.Event | None = None) -> None:
         """Serve until `stop` is set, then stop every container; `ready` is set once nodes and pods are listed."""
@@ -85,6 +93,7 @@ class ProcessKubelet:
             ]
             await self.nodes.reflector.synced.wait()
             await self._pods.synced.wait()
+            self._remove_old_files()
             if ready is not None:
                 ready.set()
             await stop.wait()
@@ -98,6 +107,14 @@ class ProcessKubelet:
             runner.stop({**runner.pod, "metadata": shortened})
         if self._tasks:
             await asyncio.wait(self._tasks.values())
+
+    def _remove_old_files(self) -> None:
+        """Delete the files of pods that were deleted while the cluster did not run."""
+        folder = self._settings.folder / "pods"
+        uids = {pod["metadata"]["uid"] for pod in self._pods.objects.values()}
+        for path in folder.iterdir() if folder.exists() else ():
+            if path.name not in uids:
+                shutil.rmtree(path, ignore_errors=True)
 
     # Watch events
 
@@ -134,6 +151,8 @@ class ProcessKubelet:
         over = (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
         if uid in self._tasks or (over and "deletionTimestamp" not in metadata):
             return
+        if any("running" in (status.get("state") or {}) for status in pod_status.all_of(pod)):
+            self.lost.append(metadata["name"])
         runner = PodRunner(pod, self._surroundings(pod), self._publisher(pod))
         if over or "deletionTimestamp" in metadata:
             runner.stop(pod)
@@ -181,6 +200,7 @@ class ProcessKubelet:
             isolation=self.isolation,
             sources=self._sources,
             back_off=self._settings.back_off,
+            guardian=self._settings.guardian,
         )
 
     def _free_address(self) -> str:
@@ -269,9 +289,8 @@ class ProcessKubelet:
 
     def log(self, pod: Mapping[str, Any], container: str, query: Mapping[str, str]) -> bytes | AsyncIterator[bytes]:
         """The log of a container. Raises NoLogError."""
-        uid, status = pod["metadata"]["uid"], pod.get("status") or {}
-        statuses = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
-        state = next((each for each in statuses if each["name"] == container), None)
+        uid = pod["metadata"]["uid"]
+        state = next((each for each in pod_status.all_of(pod) if each["name"] == container), None)
         number = int(state["restartCount"]) if state is not None else 0
         previous = query.get("previous") in {"true", "1"}
         runner = self._runners.get(uid)

@@ -34,6 +34,7 @@ from volcanopy.local.process.container_spec import (
     is_sidecar,
     resolve,
 )
+from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Isolation, Placement
 from volcanopy.local.process.pod_status import ContainerState
 from volcanopy.local.process.volumes import Volumes
@@ -59,6 +60,7 @@ class Surroundings:
     isolation: Isolation
     sources: Callable[[Json], Awaitable[Sources]]
     back_off: float = FIRST_BACK_OFF
+    guardian: Guardian | None = None
 
 
 class PodRunner:
@@ -207,6 +209,7 @@ class PodRunner:
             run = await ContainerRun.start(
                 command,
                 self.log_path(state.name, state.restarts),
+                self._around.guardian,
                 stdin=bool(state.container.get("stdin")),
                 tty=tty,
             )
@@ -332,7 +335,7 @@ class PodRunner:
         placement = self._placement(spec)
         _check_executable(spec, placement)
         beside = self._around.isolation.beside(run.first_pid, spec, placement, tty=streams.tty)
-        return await exec_commands.run(beside, streams)
+        return await exec_commands.run(beside, streams, self._around.guardian)
 
     async def _post_start(self, state: ContainerState, spec: ContainerSpec) -> None:
         hook = ((state.container.get("lifecycle") or {}).get("postStart") or {}).get("exec")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.process.container_run import End
@@ -111,6 +112,12 @@ def restored(pod: Json, container: Json, *, init: bool) -> ContainerState:
     )
     state.container_id = status.get("containerID", "")
     return state
+
+
+def all_of(pod: Mapping[str, Any]) -> list[Json]:
+    """The statuses of all containers of a pod."""
+    status = pod.get("status") or {}
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
 def phase_of(pod: Json, states: Sequence[ContainerState]) -> str:
