@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
 from volcanopy.kube.client.kinds import Json
+from volcanopy.local import log_queries
 from volcanopy.local.apiserver.context import AccessError
 from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.apiserver.status_errors import bad_request
@@ -98,6 +99,7 @@ class Containers:
         """The log of a container, or pieces of it as they come. Raises ApiError."""
         process, stages = self._process_kubelet(pod), self._cluster.stages
         try:
+            log_queries.check(query)
             if process is not None:
                 return process.log(pod, container, query)
             lines = container_logs.lines(pod, container, stages, previous=query.get("previous") in {"true", "1"})

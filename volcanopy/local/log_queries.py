@@ -8,6 +8,11 @@ class NoLogError(LookupError):
     """There is no log; the message is that of a kubelet."""
 
 
+def check(query: Mapping[str, str]) -> None:
+    """Raise NoLogError if a query cannot be answered: its answer may be a stream, which has no place for an error."""
+    _time(query)
+
+
 def selected(lines: Sequence[bytes], query: Mapping[str, str], now: float) -> bytes:
     """Return the text of lines that begin with their time, by tailLines, sinceSeconds, sinceTime, timestamps and limitBytes.
 
@@ -31,6 +36,6 @@ def shown(line: bytes, query: Mapping[str, str]) -> bytes:
 def _time(query: Mapping[str, str]) -> datetime | None:
     text = query.get("sinceTime", "")
     try:
-        return datetime.fromisoformat(text) if text else None
+        return datetime.fromisoformat(text).astimezone(UTC) if text else None
     except ValueError:
         raise NoLogError(f'invalid sinceTime "{text}": must be a time such as 2030-01-01T00:00:00Z') from None

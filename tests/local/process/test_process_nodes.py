@@ -2,13 +2,18 @@
 
 import asyncio
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
 from tests.local.process.conftest import ProcessCluster
 from volcanopy.kube.client.errors import KubeError, NoAnswer
+from volcanopy.local.process.container_spec import Sources
+from volcanopy.local.process.isolation import PlainProcesses
+from volcanopy.local.process.pod_runner import PodRunner, Surroundings
 
 SHELL = ("sh", "-c")
 
@@ -182,6 +187,34 @@ async def test_the_deadline_of_a_pod_stops_it(process_cluster: ProcessCluster) -
     await process_cluster.create("p", spec)
     status = await process_cluster.ended("p")
     assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+
+
+async def test_the_deadline_counts_from_the_start_of_the_pod_also_after_a_restart(tmp_path: Path) -> None:
+    """The cluster was killed 100 seconds after the start of a pod that has 50."""
+    start = (datetime.now(UTC) - timedelta(seconds=100)).isoformat()
+    pod = {
+        "metadata": {"name": "p", "namespace": "default", "uid": "u"},
+        "spec": {"activeDeadlineSeconds": 50, "containers": [{"name": "main", "command": ["sleep", "1000"]}]},
+        "status": {"startTime": start},
+    }
+    addresses = {"pod": "127.1.0.1", "host": "127.0.0.1"}
+    sources, statuses = AsyncMock(return_value=Sources()), AsyncMock()
+    around = Surroundings(tmp_path, tmp_path / "claims", tmp_path / "hosts", addresses, PlainProcesses(), sources)
+    async with asyncio.timeout(30):
+        await PodRunner(pod, around, statuses).run()
+    ((status,), _) = statuses.await_args_list[-1]
+    assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+    assert datetime.fromisoformat(status["startTime"]) == datetime.fromisoformat(start).replace(microsecond=0)
+
+
+async def test_a_time_that_cannot_be_read_is_an_error_also_when_the_log_is_followed(
+    process_cluster: ProcessCluster,
+) -> None:
+    await process_cluster.create("p", {"containers": [{"name": "main", "image": "none", "command": ["sleep", "1000"]}]})
+    await process_cluster.until("p", is_running)
+    with pytest.raises(KubeError, match='invalid sinceTime "noon"'):
+        await process_cluster.log("p", follow="true", sinceTime="noon")
+    assert await process_cluster.log("p", sinceTime="2020-01-01T00:00:00Z") == ""
 
 
 async def test_a_log_is_followed_to_its_end(process_cluster: ProcessCluster) -> None:

@@ -18,6 +18,7 @@ import signal
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 import structlog
@@ -74,7 +75,8 @@ class PodRunner:
         self._init = [pod_status.restored(pod, each, init=True) for each in spec.get("initContainers") or ()]
         self._main = [pod_status.restored(pod, each, init=False) for each in spec["containers"]]
         self._policy: str = spec.get("restartPolicy", "Always")
-        self._began = time.time()
+        start = (pod.get("status") or {}).get("startTime")
+        self._began = datetime.fromisoformat(start).timestamp() if start else time.time()
         self._volumes = Volumes(pod, surroundings.folder, surroundings.claims)
         self._runs: dict[str, ContainerRun] = {}
         self._stopping = asyncio.Event()
@@ -88,6 +90,8 @@ class PodRunner:
         """Run the pod to its end or until it is stopped."""
         await self._recover()
         deadline = self.pod["spec"].get("activeDeadlineSeconds")
+        if deadline is not None:
+            deadline = max(deadline - (time.time() - self._began), 0.0)
         work = asyncio.create_task(self._run_all(), name=f"pod {self.pod['metadata']['name']}")
         stopping = asyncio.create_task(self._stopping.wait())
         try:
