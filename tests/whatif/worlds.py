@@ -128,10 +128,14 @@ def check(manifests: list[Json], document: str, cycles: int = 3000) -> tuple[Cou
             counts["with remedy" if job.remedies else "without remedy"] += 1
             if not job.gate or not job.message:
                 untrue.append(f"{job.target.name} has no headline")
-            if "is FIFO" in job.message:  # what lets the head start lets the next one start
-                if not _is_behind(result, job):
+            lifted = list(_lifted(stored, job))
+            if "is FIFO" in job.message:  # what lets the head start lets the next one start: the head stays without a node
+                head = result.job(job.message.rpartition('head job "')[2].rstrip('"'))
+                if head is None or head.queue != job.queue or head.target == job.target:
                     untrue.append(f"{job.target.name} is not behind a head: {job.message}")
-            elif _starts(list(_lifted(stored, job)), config, job):
+                    continue
+                lifted = [_without_node(body, head) for body in lifted]
+            if _starts(lifted, config, job):
                 untrue.append(f"{job.target.name} is not held back by {job.gate}: {job.message}")
         for remedy in job.remedies:
             counts["remedies"] += 1
@@ -141,10 +145,19 @@ def check(manifests: list[Json], document: str, cycles: int = 3000) -> tuple[Cou
     return counts, untrue
 
 
-def _is_behind(result: Answer, job: JobAnswer) -> bool:
-    """Whether the head that the message of a job in a FIFO queue names is another waiting job of that queue."""
-    head = result.job(job.message.rpartition('head job "')[2].rstrip('"'))
-    return head is not None and head.queue == job.queue and head.target != job.target
+def _without_node(body: Json, job: JobAnswer) -> Json:
+    """A manifest; if it is of a job or of its pods, with a selector that no node has."""
+    name, spec = _name(body), body.get("spec") or {}
+    never = {"nodeSelector": {"never": "true"}}
+    if name == f"BatchJob {job.target.job}":
+        tasks = [
+            task | {"template": task["template"] | {"spec": task["template"]["spec"] | never}} for task in spec["tasks"]
+        ]
+        return body | {"spec": spec | {"tasks": tasks}}
+    group = (body["metadata"].get("annotations") or {}).get("scheduling.k8s.io/group-name")
+    if body["kind"] == "Pod" and f"{body['metadata']['namespace']}/{group}" == job.target.group:
+        return body | {"spec": spec | never}
+    return body
 
 
 def _stored(manifests: list[Json]) -> list[Json]:
@@ -177,7 +190,7 @@ def _alone(manifests: list[Json], job: JobAnswer) -> list[Json]:
     cluster = loaded(manifests).cluster
     for *_, steps in other_jobs(cluster, job.target):
         for step in steps:
-            cluster.remove(step.kind, step.key)  # type: ignore[union-attr]
+            cluster.remove(step.kind, step.key)
     return [cluster.body(*key) for key in cluster.objects]
 
 

@@ -132,8 +132,16 @@ class Cluster:
             first: dict[Key, tuple[Any, Json | None]] = {}
             for key, item, body in self._journal[begin:]:
                 first.setdefault(key, (item, body))
+            removed: list[core.Pod] = []
             for key, (item, body) in first.items():
-                self._restore(key, item, body)
+                if isinstance(item, core.Pod) and key not in self.objects:
+                    removed.append(item)
+                    self._set(key, item)
+                    if body is not None:
+                        self.bodies[key] = body
+                else:
+                    self._restore(key, item, body)
+            self.state.load(removed)
             del self._journal[begin:]
             self.changed_jobs = changed_jobs
 

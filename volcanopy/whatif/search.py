@@ -7,6 +7,7 @@
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from volcanopy.api.gates import Gate
@@ -157,16 +158,26 @@ class Search:
         return self._confirmed(kind, kept)
 
     def _most_useful(self, parts: Sequence[Part]) -> Sequence[Part]:
-        """Return the fewest of the first parts with which the job starts: first 1, 2, 4, ..., then bisected."""
-        low, high = 0, 1
-        while not self._starts(_steps(parts[:high])):
-            if high >= len(parts):
-                return ()
-            low, high = high, min(2 * high, len(parts))
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self._starts(_steps(parts[:middle])) else (middle, high)
-        return parts[:high]
+        """Return the fewest of the first parts with which the job starts: first 1, 2, 4, ..., then bisected.
+
+        The parts that are known to be too few stay applied, so that a part is not applied again for each trial.
+        """
+        cluster, config = self.engine.cluster, self.engine.config
+        few, enough = 0, 0
+        with ExitStack() as applied:
+            while not enough or enough - few > 1:
+                if few == len(parts):
+                    return ()
+                size = (few + enough) // 2 if enough else min(max(2 * few, 1), len(parts))
+                with ExitStack() as attempt:
+                    attempt.enter_context(cluster.trial())
+                    perform(cluster, _steps(parts[few:size]), config)
+                    if self._starts(()):
+                        enough = size
+                    else:
+                        few = size
+                        applied.push(attempt.pop_all())
+        return parts[:enough]
 
     def _without_excess(self, parts: list[Part]) -> list[Part]:
         """Return the parts without those that are not needed: first halves, then smaller groups, then single ones."""

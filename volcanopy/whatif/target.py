@@ -273,7 +273,7 @@ def is_other(target: Target, key: Key, item: object) -> bool:
     return (kind == "PodGroup" and name != target.group) or (kind == "BatchJob" and name != target.job)
 
 
-def other_jobs(cluster: Cluster, target: Target) -> Iterable[tuple[str, str, str, Steps]]:
+def other_jobs(cluster: Cluster, target: Target) -> Iterable[tuple[str, str, str, tuple[Delete, ...]]]:
     """Yield the other jobs and pods without a group, each with kind, name, queue and the steps that remove it."""
     groups = cluster.keys.get("PodGroup", {}).keys() | cluster.members.keys()
     for key in sorted(groups - {target.group}):

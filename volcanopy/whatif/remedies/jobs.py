@@ -12,6 +12,7 @@ from volcanopy.whatif.changes import Configure, Create, Edit, Steps
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import read_job
 from volcanopy.whatif.remedies.candidate import Candidate, Part, Question, single
+from volcanopy.whatif.remedies.freed_nodes import freeing_order
 from volcanopy.whatif.remedies.queues import step_of, total_request
 from volcanopy.whatif.target import (
     edit_job,
@@ -29,16 +30,19 @@ from volcanopy.whatif.target import (
 def ended_jobs(question: Question) -> Sequence[Candidate]:
     """Return a candidate in which other jobs end: those of the same queue and with the most resources come first.
 
-    At the gate of the queue, which a job passes after another one, those that wait come first.
+    At the gate of the nodes those come first whose ends free nodes; at that of the queue, which a job passes after another
+    one, those that wait.
     """
     cluster, own = question.cluster, queue_of(question.cluster, question.target)
     requested = total_request(question)
-    parts: list[tuple[tuple[int, bool, float], Part]] = []
+    ranks = freeing_order(cluster, question.target) if question.gate in {Gate.NODES, Gate.TOPOLOGY} else {}
+    parts: list[tuple[tuple[int, int, bool, float], Part]] = []
     for kind, name, queue, steps in other_jobs(cluster, question.target):
         count, usage = _usage(cluster, steps)
         useful = max((usage.get(resource, 0) / units for resource, units in requested.items()), default=0.0)
         text = f'end of {kind} "{name.removeprefix("default/")}"{_usage_text(count, usage)}'
-        order = (bool(count) if question.gate == Gate.QUEUE else not count, queue != own, -useful)
+        rank = ranks.get(steps[-1].key, len(ranks))
+        order = (bool(count) if question.gate == Gate.QUEUE else not count, rank, queue != own, -useful)
         parts.append((order, single(steps, text)))
     parts.sort(key=lambda item: item[0])
     return [Candidate("end", tuple(part for _, part in parts))] if parts else []
