@@ -3,12 +3,17 @@
 import json
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from tests.whatif.asking import job
+from volcanopy.api import names
+from volcanopy.cli import whatif
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.plan import PlanOptions, plan_with
+from volcanopy.testing.notation import NOW
 
 WORLD = """
 apiVersion: v1
@@ -193,3 +198,17 @@ def test_a_difference_names_the_jobs_whose_start_changes(tmp_path: Path, capsys:
     (change,) = json.loads(capsys.readouterr().out)["jobs"]
     assert (change["job"], change["after"]) == ("default/wide", "starts now")
     assert change["before"].startswith("never: ")
+
+
+@pytest.mark.parametrize(
+    ("note", "expected"),
+    [
+        (f" note.{names.WALLTIME}=2h", f"{NOW + timedelta(hours=2):%Y-%m-%dT%H:%M:%SZ} (walltime)"),
+        ("", "unknown: job now declares no run time"),
+    ],
+)
+def test_a_job_that_starts_after_others_has_an_estimated_start(note: str, expected: str) -> None:
+    answer = job(f"node n1 cpu=4\njob now phase=Running{note}: 1 x cpu=4 on=n1\njob next: 1 x cpu=4", "next")
+    lines = list(whatif.job_lines(answer))
+    assert lines[0].startswith('job next starts after job "now" (cpu 4) [nodes]: ')
+    assert lines[1] == f"  estimated start {expected}"

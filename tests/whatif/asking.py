@@ -1,7 +1,6 @@
 """What-if questions about worlds in the notation of the scheduler's tests."""
 
 from collections.abc import Iterable
-from datetime import timedelta
 from typing import Any
 
 from volcanopy.scheduler.core import builtin
@@ -54,11 +53,10 @@ def ask(
     config: SchedulerConfig | None = None,
     *,
     cycles: int = 5000,
-    horizon: timedelta | None = None,
 ) -> Answer:
     """The answer about the waiting jobs of manifests."""
     made = engine(loaded(manifests).cluster, config)
-    return answer(made, Limits(Budget(200), Budget(cycles), horizon=horizon))
+    return answer(made, Limits(Budget(200), Budget(cycles), estimates=Budget(cycles)))
 
 
 def job(text: str, name: str, config: SchedulerConfig | None = None, *new: Json) -> JobAnswer:

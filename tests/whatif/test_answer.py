@@ -84,9 +84,7 @@ def test_a_budget_that_ends_is_told() -> None:
 
 def test_expected_ends_give_the_expected_start() -> None:
     text = "node n1 cpu=4\njob now phase=Running: 1 x cpu=4 on=n1 note.volcanopy.io/max-runtime=2h\njob next: 1 x cpu=4"
-    answer = ask(bodies(text), horizon=timedelta(days=1)).job("next")
-    assert answer is not None
-    assert answer.time == NOW + timedelta(hours=2)
+    assert str(job(text, "next").estimate) == f"{NOW + timedelta(hours=2):%Y-%m-%dT%H:%M:%SZ} (walltime)"
 
 
 @pytest.mark.parametrize(
@@ -191,6 +189,22 @@ def test_jobs_that_end_are_deleted_with_their_pods() -> None:
     text = "node n1 cpu=4\njob old phase=Running: 2 x cpu=2 on=n1\njob new: 1 x cpu=3"
     remedy = next(remedy for remedy in job(text, "new").remedies if remedy.kind == "end")
     assert set(remedy.change.delete) == {"Pod default/old-0", "Pod default/old-1", "PodGroup default/old"}
+
+
+def test_of_many_jobs_those_end_that_occupy_one_node() -> None:
+    nodes = "\n".join(f"node n{number:02} cpu=4" for number in range(20))
+    running = "\n".join(f"job r{number:02} phase=Running: 1 x cpu=2 on=n{number % 20:02}" for number in range(40))
+    answer = job(f"{nodes}\n{running}\njob big: 1 x cpu=4", "big")
+    assert answer.after == ('job "r00" (cpu 2)', 'job "r20" (cpu 2)')
+
+
+def test_many_deleted_pods_come_back() -> None:
+    text = "node n1 cpu=40\njob old phase=Running: 40 x cpu=1 on=n1\njob new: 1 x cpu=30"
+    made = engine(loaded(bodies(text)).cluster)
+    first, second = (answer(made, Limits(Budget(50), Budget(2000))) for _ in range(2))
+    fresh = engine(loaded(bodies(text)).cluster)
+    assert first.jobs == second.jobs == answer(fresh, Limits(Budget(50), Budget(2000))).jobs
+    assert first.jobs[0].after == ('job "old" (cpu 40)',)
 
 
 def test_a_question_leaves_the_cluster_as_it_was() -> None:

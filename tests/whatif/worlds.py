@@ -15,7 +15,7 @@ import yaml
 from tests.whatif.asking import Json, batch_job, bodies, engine, loaded
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import SchedulerConfig, parse
-from volcanopy.whatif.answer import Answer, JobAnswer, Limits, Start, answer
+from volcanopy.whatif.answer import JobAnswer, Limits, Start, answer
 from volcanopy.whatif.engine import Budget
 from volcanopy.whatif.search import Remedy
 from volcanopy.whatif.target import other_jobs
@@ -129,7 +129,9 @@ def check(manifests: list[Json], document: str, cycles: int = 3000) -> tuple[Cou
             if not job.gate or not job.message:
                 untrue.append(f"{job.target.name} has no headline")
             lifted = list(_lifted(stored, job))
-            if "is FIFO" in job.message:  # what lets the head start lets the next one start: the head stays without a node
+            if (
+                "is FIFO" in job.message
+            ):  # what lets the head start lets the next one start: the head stays without a node
                 head = result.job(job.message.rpartition('head job "')[2].rstrip('"'))
                 if head is None or head.queue != job.queue or head.target == job.target:
                     untrue.append(f"{job.target.name} is not behind a head: {job.message}")

@@ -72,7 +72,7 @@ def plan_with(files: list[str], options: PlanOptions) -> None:
     jobs = None
     if options.remedy:
         jobs = frozenset({_named(world, options.remedy)})
-    world.answer = answers.answer(world.engine, whatif.limits(options.seconds, jobs=jobs))
+    world.answer = answers.answer(world.engine, whatif.limits(options.seconds, jobs=jobs, estimates=True))
     if options.remedy:
         world = _with_remedy(world, manifests, options, known)
     _show(world, options)
@@ -157,7 +157,7 @@ def _with_remedy(world: _World, manifests: Sequence[Manifest], options: PlanOpti
     result.engine.config = _changed_configuration(world.engine.config, remedy, options, cycle, known)
     result.plan = _all_cycles(result.engine)
     jobs = frozenset({job.target.group})
-    result.answer = answers.answer(result.engine, whatif.limits(options.seconds, jobs=jobs))
+    result.answer = answers.answer(result.engine, whatif.limits(options.seconds, jobs=jobs, estimates=True))
     return result
 
 

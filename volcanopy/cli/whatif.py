@@ -4,7 +4,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from volcanopy.api.model import Json
 from volcanopy.api.quantity import QuantityError
@@ -79,15 +79,16 @@ def limits(
     *,
     jobs: frozenset[str] | None = None,
     remedies: bool = True,
-    horizon: timedelta | None = None,
+    estimates: bool = False,
 ) -> Limits:
-    """Return the limits of a question that may take this time."""
-    deadline = time.monotonic() + seconds
+    """Return the limits of a question; the search for remedies may take this time, and the estimates half as long again."""
+    begin = time.monotonic()
 
-    def expired() -> bool:
-        return time.monotonic() > deadline
+    def budget(cycles: int, most: float) -> Budget:
+        return Budget(cycles, lambda: time.monotonic() - begin > most)
 
-    return Limits(Budget(_RUN_CYCLES * 16), Budget(_CYCLES, expired), jobs, remedies, horizon)
+    search, estimation = budget(_CYCLES, seconds), budget(_CYCLES, 1.5 * seconds)
+    return Limits(Budget(_RUN_CYCLES * 16), search, jobs, remedies, estimation if estimates else None)
 
 
 def rejected_jobs(result: load.Loaded, engine: Engine) -> list[Json]:
@@ -125,13 +126,13 @@ def job_lines(job: JobAnswer) -> Iterator[str]:
         yield f"{name} starts now on {', '.join(job.nodes)}{evictions}"
         return
     gate = f" [{job.gate}]" if job.gate else ""
-    when = f" (expected start {job.time:%Y-%m-%dT%H:%M:%SZ})" if job.time is not None else ""
     heads = {
         Start.NEVER: f"{name} never starts{gate}: {job.message}",
-        Start.AFTER: f"{name} starts after {', '.join(job.after) or 'other jobs end'}{when}{gate}: {job.message}",
+        Start.AFTER: f"{name} starts after {', '.join(job.after) or 'other jobs end'}{gate}: {job.message}",
         Start.UNKNOWN: f"{name} does not start now{gate}: {job.message or 'the budget ended'}",
     }
     yield heads[job.start]
+    yield from [f"  estimated start {job.estimate}"] if job.estimate is not None else []
     yield from (f"  starts with: {remedy.text}" for remedy in job.remedies)
     if not job.remedies and job.searched is not None:
         yield f"  {no_remedy(job)}"

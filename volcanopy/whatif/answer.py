@@ -4,9 +4,8 @@ A job that does not start now is tried alone: if it starts when everything else 
 ended, else never. The gate and the message of a job that never starts are those that it gets alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from enum import StrEnum
 
 from volcanopy.api.gates import Gate
@@ -14,6 +13,7 @@ from volcanopy.api.model import Json
 from volcanopy.scheduler.model.plan import Explain, Plan, position_of
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine, Run
+from volcanopy.whatif.expected import EstimatedStart, estimated_starts
 from volcanopy.whatif.remedies.candidate import Question
 from volcanopy.whatif.search import Remedy, Search
 from volcanopy.whatif.target import Target, foreign_scheduler, is_other, minimum_of, queue_of, targets
@@ -33,7 +33,7 @@ class JobAnswer:
     """When one job starts.
 
     ``nodes`` and ``evictions`` belong to a job that starts now. ``after`` are the jobs that end before one that starts
-    later, ``time`` when that is by their expected ends. ``gate`` and ``message`` are why it does not start now.
+    later, ``estimate`` is when that is by their expected ends. ``gate`` and ``message`` are why it does not start now.
     """
 
     target: Target
@@ -42,7 +42,7 @@ class JobAnswer:
     nodes: tuple[str, ...] = ()
     evictions: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
-    time: datetime | None = None
+    estimate: EstimatedStart | None = None
     gate: str = ""
     message: str = ""
     explanation: Explain | None = None
@@ -60,7 +60,7 @@ class JobAnswer:
             "nodes": list(self.nodes),
             "evictions": list(self.evictions),
             "after": list(self.after),
-            "time": self.time.isoformat() if self.time is not None else "",
+            "estimatedStart": self.estimate.document() if self.estimate is not None else {},
             "gate": self.gate,
             "message": self.message,
             "position": self.position,
@@ -99,15 +99,14 @@ def _named(answers: Sequence[JobAnswer], name: str) -> JobAnswer | None:
 class Limits:
     """Limits of a question. ``jobs`` are the pod groups of the jobs that it is about; None: all that wait.
 
-    ``remedies``: whether changes are searched for.
+    ``remedies``: whether changes are searched for. ``estimates`` is for the estimated starts; None: there are none.
     """
 
     run: Budget
     search: Budget
     jobs: frozenset[str] | None = None
     remedies: bool = True
-    horizon: timedelta | None = None
-    """How far virtual time passes in the search for expected starts; None: not at all."""
+    estimates: Budget | None = None
 
 
 def answer(engine: Engine, limits: Limits) -> Answer:
@@ -123,7 +122,6 @@ def answer(engine: Engine, limits: Limits) -> Answer:
         verdicts = {
             target.group: verdict(cluster, target, run) for target in waiting if target.group not in run.started
         }
-    later = _expected(engine, limits, watched - run.started.keys())
     answers = []
     for target in waiting:
         queue = queue_of(cluster, target)
@@ -138,23 +136,21 @@ def answer(engine: Engine, limits: Limits) -> Answer:
         known = replace(known, gate=gate, message=message)
         if limits.jobs is None or target.group in limits.jobs:
             known = _waiting(engine, limits.search, known, search=limits.remedies)
-        answers.append(replace(known, time=later.get(target.group)))
-    return Answer(tuple(answers), tuple(run.plans))
+        answers.append(known)
+    return Answer(tuple(_estimated(engine, limits.estimates, answers)), tuple(run.plans))
 
 
 def _unknown(cluster: Cluster, target: Target) -> JobAnswer:
     return JobAnswer(target, queue_of(cluster, target), Start.UNKNOWN, searched=False)
 
 
-def _expected(engine: Engine, limits: Limits, waiting: frozenset[str]) -> dict[str, datetime]:
-    """Return when jobs start by the expected ends of those that run, as far as the horizon reaches."""
-    if limits.horizon is None or not waiting:
-        return {}
-    with engine.cluster.trial():
-        try:
-            return engine.run(limits.run, waiting, until=engine.now + limits.horizon).started
-        except BudgetEndedError:
-            return {}
+def _estimated(engine: Engine, budget: Budget | None, answers: Sequence[JobAnswer]) -> Iterator[JobAnswer]:
+    """Yield answers, those of jobs that start after others with their estimated starts."""
+    later = any(job.start in {Start.AFTER, Start.UNKNOWN} for job in answers)
+    estimates = estimated_starts(engine, budget) if budget is not None and later else {}
+    for job in answers:
+        known = job.start in {Start.AFTER, Start.UNKNOWN}
+        yield replace(job, estimate=estimates.get(job.target.group)) if known else job
 
 
 def _waiting(engine: Engine, budget: Budget, known: JobAnswer, *, search: bool) -> JobAnswer:

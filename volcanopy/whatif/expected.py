@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from volcanopy.api import core
+from volcanopy.api.model import Json
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.messages import short
 from volcanopy.scheduler.model.run_times import Basis
@@ -31,6 +32,12 @@ class EstimatedStart:
     """``now``, ``walltime``, ``estimate`` or ``learnt``: the least certain of the ends that the job waits for."""
     message: str = ""
     """Why the time is unknown."""
+
+    def document(self) -> Json:
+        """Return the estimate as JSON, as in the status of a PodGroup."""
+        time = f"{self.time:%Y-%m-%dT%H:%M:%SZ}" if self.time is not None else ""
+        fields = {"time": time, "basis": self.basis, "message": self.message}
+        return {name: text for name, text in fields.items() if text}
 
     def __str__(self) -> str:
         return f"{self.time:%Y-%m-%dT%H:%M:%SZ} ({self.basis})" if self.time is not None else f"unknown: {self.message}"

@@ -76,7 +76,7 @@ async def print_plan(client: Client, bodies: Sequence[Json], namespace: str, as_
     whatif.submitted(loaded, now)
     engine = whatif.engine(loaded, state.config, now, state.registry)
     groups = {target.group for target in targets(state.cluster) if target.job and target.job not in known}
-    result = answer(engine, whatif.limits(jobs=frozenset(groups)))
+    result = answer(engine, whatif.limits(jobs=frozenset(groups), estimates=True))
     result = replace(result, jobs=tuple(job for job in result.jobs if job.target.group in groups))
     if as_json:
         head = {"apiVersion": "volcanopy.io/v1alpha1", "kind": "Plan", "effects": []}
