@@ -50,6 +50,8 @@ class Binding:
     """Its names of kinds, by volcanopy's; the others are the same."""
     absent: frozenset[str] = frozenset()
     """volcanopy's kinds that it lacks."""
+    status_in_object: frozenset[str] = frozenset()
+    """The kinds whose status is no subresource but part of the object."""
     keys: frozenset[str] = frozenset()
     """volcanopy's labels and annotations that it has under its own domain."""
 
@@ -103,9 +105,11 @@ VOLCANO = Binding(
     "volcano",
     kinds={"BatchJob": "Job", "CronBatchJob": "CronJob", "NumaTopology": "Numatopology"},
     absent=frozenset({"JobHistory"}),
+    status_in_object=frozenset({"PodGroup"}),
     keys=_VOLCANO_KEYS,
 )
 BINDINGS = (VOLCANOPY, VOLCANO)
+_VOLCANO_BATCH = VOLCANO.group(names.BATCH) + "/"
 
 APIS: Mapping[str, tuple[Binding, ...]] = {
     VOLCANOPY.name: (VOLCANOPY,),
@@ -119,6 +123,11 @@ def binding_of(api_version: str) -> Binding:
     """Return the binding that a group and version belongs to; that of volcanopy for any other."""
     group = api_version.partition("/")[0]
     return next((binding for binding in BINDINGS if group.endswith(f".{binding.domain}")), VOLCANOPY)
+
+
+def is_job(api_version: str, kind: str) -> bool:
+    """Whether this is the kind of jobs of one of the APIs."""
+    return kind == "BatchJob" or (kind == VOLCANO.kind("BatchJob") and api_version.startswith(_VOLCANO_BATCH))
 
 
 def with_own_keys(labels: Mapping[str, str], bindings: Iterable[Binding]) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import field
 
+from volcanopy.api import names
 from volcanopy.api.affinity import (
     Affinity,
     NodeAffinity,
@@ -338,6 +339,7 @@ class QueueStatus(ReadModel, frozen=True, kw_only=True, gc=False):
 class Queue(ReadModel, frozen=True, kw_only=True, gc=False):
     """A queue."""
 
+    api_version: str = names.SCHEDULING_V1BETA1
     metadata: Meta
     spec: QueueSpec = QueueSpec()
     status: QueueStatus = QueueStatus()
@@ -412,6 +414,7 @@ class PodGroupStatus(ReadModel, frozen=True, kw_only=True, gc=False):
 class PodGroup(ReadModel, frozen=True, kw_only=True, gc=False):
     """A group of pods that are scheduled together."""
 
+    api_version: str = names.SCHEDULING_V1BETA1
     metadata: Meta
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()

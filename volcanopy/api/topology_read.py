@@ -2,6 +2,7 @@
 
 from msgspec import field
 
+from volcanopy.api import names
 from volcanopy.api.read_model import Condition, Labels, LabelSelector, Meta, Quantities, ReadModel
 
 
@@ -50,6 +51,7 @@ class HyperNodeStatus(ReadModel, frozen=True, kw_only=True, gc=False):
 class HyperNode(ReadModel, frozen=True, kw_only=True, gc=False):
     """A network performance domain."""
 
+    api_version: str = names.TOPOLOGY_V1ALPHA1
     metadata: Meta
     spec: HyperNodeSpec = HyperNodeSpec()
     status: HyperNodeStatus = HyperNodeStatus()
@@ -99,5 +101,6 @@ class NumaTopologySpec(ReadModel, frozen=True, kw_only=True, gc=False):
 class NumaTopology(ReadModel, frozen=True, kw_only=True, gc=False):
     """CPU topology of the node with the same name."""
 
+    api_version: str = names.NODEINFO_V1ALPHA1
     metadata: Meta
     spec: NumaTopologySpec = NumaTopologySpec()

@@ -10,7 +10,7 @@ import typer
 from volcanopy.api import names
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import command
-from volcanopy.cli.framework.options import Cluster, ProcessOptions
+from volcanopy.cli.framework.options import Api, Cluster, ProcessOptions
 
 if TYPE_CHECKING:
     from volcanopy.services.process.settings import Election
@@ -88,6 +88,10 @@ SchedulerName = Annotated[
     str, typer.Option("--scheduler-name", metavar="NAME", help="spec.schedulerName of the pods to schedule.")
 ]
 
+ServedApi = Annotated[
+    Api, typer.Option("--api", help="API groups whose objects are scheduled: those of volcanopy, of Volcano, or both.")
+]
+
 
 @command(app, "scheduler")
 def scheduler_command(
@@ -99,6 +103,7 @@ def scheduler_command(
         typer.Option("--config", metavar="FILE", help="Scheduler configuration; changes take effect while running."),
     ] = None,
     scheduler_name: SchedulerName = names.SCHEDULER,
+    api: ServedApi = Api.volcanopy,
     stuck_after: Annotated[
         float, typer.Option("--stuck-after", min=1.0, help="Seconds without a finished cycle until /healthz fails.")
     ] = 120.0,
@@ -109,6 +114,7 @@ def scheduler_command(
     from volcanopy.services.scheduler.scheduler_service import run
 
     settings = SchedulerSettings(
+        api=api.value,
         scheduler_name=scheduler_name,
         config=config,
         election=election.election(f"{scheduler_name}-scheduler"),

@@ -32,6 +32,7 @@ from volcanopy.kube.client.backoff import AFTER_OUTAGE, Backoff
 from volcanopy.kube.client.errors import ApiError, Conflict, Invalid, KubeError, NotFound, describe, is_outage
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.logs import Logger
+from volcanopy.kube.client.raw_kinds import of_object
 from volcanopy.kube.metrics import registry
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate
 
@@ -62,7 +63,7 @@ class WriterContext:
 
     def record_event(self, item: core.Pod | core.PodGroup, event_type: EventType, reason: str, message: str) -> None:
         """Record an event of an object."""
-        kind: Kind[Any] = PODS if isinstance(item, core.Pod) else POD_GROUPS
+        kind: Kind[Any] = PODS if isinstance(item, core.Pod) else of_object(POD_GROUPS, item.api_version)
         meta = item.metadata
         reference = ObjectReference(kind.api_version, kind.kind, meta.name, meta.namespace, meta.uid)
         self.recorder.record(reference, event_type, reason, message)

@@ -20,6 +20,7 @@ from volcanopy.kube.cache import statuses
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, QUEUES
 from volcanopy.kube.client.errors import KubeError, NotFound, describe
 from volcanopy.kube.client.logs import Logger
+from volcanopy.kube.client.raw_kinds import of_object
 from volcanopy.scheduler.model.plan import Explain
 
 log = Logger(__name__)
@@ -143,7 +144,8 @@ class PodGroupStatusWriter:
         meta = group.metadata
         body = {"metadata": {"uid": meta.uid}, "status": patch}
         try:
-            answer = await self._context.client.patch_status(POD_GROUPS, meta.namespace, meta.name, body)
+            kind = of_object(POD_GROUPS, group.api_version)
+            answer = await self._context.client.patch_status(kind, meta.namespace, meta.name, body)
         except NotFound:
             return False
         except KubeError as fault:
@@ -205,7 +207,7 @@ class QueueStatusWriter:
             if patch:
                 body = {"metadata": {"uid": queue.metadata.uid}, "status": patch}
                 try:
-                    answer = await context.client.patch_status(QUEUES, None, name, body)
+                    answer = await context.client.patch_status(of_object(QUEUES, queue.api_version), None, name, body)
                 except KubeError as fault:
                     if not isinstance(fault, NotFound):
                         log.warning("queue status not written", queue=name, error=describe(fault))

@@ -1,14 +1,16 @@
 """The kinds that services watch, with the types that their objects are decoded into, and the removal of unused fields."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from volcanopy.api import core, topology_read
+from volcanopy.api.bindings import VOLCANOPY, Binding, with_own_keys
 from volcanopy.api.builtin import devices, policy, storage
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.client.raw_kinds import bound
 from volcanopy.scheduler.model import pod_claims
 
 PODS = raw_kinds.PODS.of(core.Pod)
@@ -61,6 +63,20 @@ REQUIRED: tuple[Kind[Any], ...] = (
 OLDER: dict[str, tuple[str, ...]] = {devices.GROUP: ("v1beta2", "v1beta1")}
 """Earlier versions of groups, newest first, that the same types decode."""
 
+_IN_EVERY_API = (HYPER_NODES, NUMA_TOPOLOGIES, QUEUES, POD_GROUPS)
+"""Kinds that each served API has."""
+
+
+def followed(bindings: Sequence[Binding]) -> tuple[tuple[Kind[Any], ...], tuple[Kind[Any], ...]]:
+    """Return the required and the optional kinds of these APIs, in the order in which they are listed.
+
+    Only the first API must be served.
+    """
+    first, others = bindings[0], bindings[1:]
+    further = tuple(bound(kind, binding) for binding in others for kind in _IN_EVERY_API)
+    return tuple(bound(kind, first) for kind in REQUIRED), (*(bound(kind, first) for kind in OPTIONAL), *further)
+
+
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 T = TypeVar("T", bound=Any)
 
@@ -88,9 +104,24 @@ def slim_node(node: core.Node) -> core.Node:
     return replace(node, metadata=_slim_meta(node.metadata), status=replace(node.status, conditions=()))
 
 
-def slimming(kind: Kind[Any]) -> Callable[[Any], Any]:
-    """Return the function that removes the unused fields of objects of this kind."""
-    return slim_pod if kind.kind == PODS.kind else slim_node if kind.kind == NODES.kind else slim
+def slimming(kind: Kind[Any], bindings: Sequence[Binding] = (VOLCANOPY,)) -> Callable[[Any], Any]:
+    """Return the function that removes the unused fields of objects of this kind.
+
+    With other APIs than volcanopy's, it also adds volcanopy's names of their labels and annotations.
+    """
+    slimmed = slim_pod if kind.kind == PODS.kind else slim_node if kind.kind == NODES.kind else slim
+    if tuple(bindings) == (VOLCANOPY,):
+        return slimmed
+    return lambda item: with_own_names(slimmed(item), bindings)
+
+
+def with_own_names(item: T, bindings: Sequence[Binding]) -> T:
+    """Return an object whose labels and annotations of these APIs have volcanopy's names as well."""
+    meta = item.metadata
+    labels, annotations = with_own_keys(meta.labels, bindings), with_own_keys(meta.annotations, bindings)
+    if labels is meta.labels and annotations is meta.annotations:
+        return item
+    return replace(item, metadata=replace(meta, labels=labels, annotations=annotations))
 
 
 def _slim_meta(meta: core.Meta) -> core.Meta:

@@ -10,17 +10,19 @@ All methods run on the event loop without waiting.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from volcanopy.api import core, names, topology_read
+from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.builtin import storage
 from volcanopy.kube import machine
 from volcanopy.kube.cache import statuses
-from volcanopy.kube.cache.followed_kinds import OPTIONAL, POD_GROUPS, PODS, QUEUES, REQUIRED, SUPPLIES, slimming
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS, QUEUES, SUPPLIES, followed, slimming
+from volcanopy.kube.cache.name_conflicts import NameConflicts
 from volcanopy.kube.cache.notifications import ChangeSignal, ChangeWaiters
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.quarantine import Quarantine
@@ -54,8 +56,12 @@ class Store:
         *,
         scheduler_names: Iterable[str] = (names.SCHEDULER,),
         default_queue: str = names.DEFAULT_QUEUE,
+        bindings: Sequence[Binding] = (VOLCANOPY,),
         clock: Callable[[], float] = machine.monotonic,
     ) -> None:
+        """``bindings``: the APIs whose objects are followed."""
+        self.bindings = tuple(bindings)
+        self.conflicts = NameConflicts()
         self.state = State(scheduler_names, default_queue)
         self.quarantine = Quarantine(self.state)
         self.changed = ChangeSignal(clock)
@@ -123,15 +129,20 @@ class Store:
 
     async def follow(self, client: Client) -> None:
         """Keep the state up to date until cancelled; called again, continue from what is known."""
-        self.reflectors = self.reflectors or (
-            *(Reflector(client, kind, transform=slimming(kind)) for kind in REQUIRED[:-1]),
-            *(OptionalReflector(client, kind, transform=slimming(kind)) for kind in OPTIONAL),
-            Reflector(client, PODS, transform=slimming(PODS)),
-        )
+        if not self.reflectors:
+            required, optional = followed(self.bindings)
+            self.reflectors = (
+                *(Reflector(client, kind, transform=self._slimming(kind)) for kind in required[:-1]),
+                *(OptionalReflector(client, kind, transform=self._slimming(kind)) for kind in optional),
+                Reflector(client, PODS, transform=self._slimming(PODS)),
+            )
         self._following.set()
         async with asyncio.TaskGroup() as tasks:
             for reflector in self.reflectors:
                 tasks.create_task(reflector.run(self.take), name=f"follow {reflector.kind.plural}")
+
+    def _slimming(self, kind: Kind[Any]) -> Callable[[Any], Any]:
+        return slimming(kind, self.bindings)
 
     async def synced(self) -> None:
         """Wait for the first list of every kind."""
@@ -146,6 +157,8 @@ class Store:
 
     def take(self, changes: Iterable[Change[Any]]) -> None:
         """Take changes from a watch."""
+        if len(self.bindings) > 1:
+            changes = self.conflicts.resolve(changes)
         new: dict[str, core.Pod] = {}
         for change in changes:
             item = change.object

@@ -206,7 +206,8 @@ class Client:
         self, kind: Kind[T], namespace: str | None, name: str, body: Body, *, deadline: float = DEADLINE
     ) -> T:
         """Replace the object's status."""
-        return await self.update(kind, namespace, name, body, subresource="status", deadline=deadline)
+        subresource = "status" if kind.separate_status else None
+        return await self.update(kind, namespace, name, body, subresource=subresource, deadline=deadline)
 
     async def patch(
         self,
@@ -240,7 +241,8 @@ class Client:
         deadline: float = DEADLINE,
     ) -> T:
         """Patch the object's status (the patch is of the whole object: ``{"status": {...}}``)."""
-        return await self.patch(kind, namespace, name, patch, form, subresource="status", deadline=deadline)
+        subresource = "status" if kind.separate_status else None
+        return await self.patch(kind, namespace, name, patch, form, subresource=subresource, deadline=deadline)
 
     async def update_with_retry(
         self,

@@ -7,6 +7,7 @@ where the whole object is needed (:attr:`Kind.raw`).
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -96,6 +97,8 @@ class Kind(Generic[T]):
     plural: str
     namespaced: bool
     type: type[T]
+    separate_status: bool = True
+    """Whether the status is a subresource; if not, it is written with the object."""
 
     @property
     def api_version(self) -> str:
@@ -104,11 +107,11 @@ class Kind(Generic[T]):
 
     def of(self, shape: builtins.type[S]) -> Kind[S]:
         """Return the same resource with objects of another type."""
-        return Kind(self.group, self.version, self.kind, self.plural, self.namespaced, shape)
+        return cast("Kind[S]", dataclasses.replace(self, type=cast("Any", shape)))
 
     def in_version(self, version: str) -> Kind[T]:
         """Return the same resource in another version of its group."""
-        return Kind(self.group, version, self.kind, self.plural, self.namespaced, self.type)
+        return dataclasses.replace(self, version=version)
 
     @property
     def raw(self) -> Kind[Json]:

@@ -1,12 +1,40 @@
 """The kinds that volcanopy reads and writes, with whole objects as dicts; :meth:`Kind.of` gives them another type."""
 
+import dataclasses
+import functools
+from typing import Any, TypeVar
+
 from volcanopy.api import names
+from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of
 from volcanopy.kube.client.kinds import Json, Kind
+
+T = TypeVar("T")
 
 
 def _kind(api_version: str, kind: str, plural: str, *, namespaced: bool = True) -> Kind[Json]:
     group, _, version = api_version.rpartition("/")
     return Kind(group, version, kind, plural, namespaced, dict)
+
+
+def bound(kind: Kind[T], binding: Binding) -> Kind[T]:
+    """Return a kind of volcanopy under the names of an API; other kinds are returned unchanged."""
+    return kind if binding is VOLCANOPY else _bound(kind, binding)
+
+
+def of_object(kind: Kind[T], api_version: str) -> Kind[T]:
+    """Return a kind of volcanopy in the API that an object has its group from."""
+    return bound(kind, binding_of(api_version))
+
+
+@functools.lru_cache(256)
+def _bound(kind: Kind[Any], binding: Binding) -> Kind[Any]:
+    return dataclasses.replace(
+        kind,
+        group=binding.group(kind.group),
+        kind=binding.kind(kind.kind),
+        plural=binding.plural(kind.plural),
+        separate_status=kind.kind not in binding.status_in_object,
+    )
 
 
 JOBS = _kind(names.BATCH_V1ALPHA1, "BatchJob", "batchjobs")

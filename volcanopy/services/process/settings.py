@@ -5,6 +5,7 @@ from pathlib import Path
 from tempfile import gettempdir
 
 from volcanopy.api import names
+from volcanopy.api.bindings import APIS, VOLCANOPY, Binding
 from volcanopy.kube.leader.elector import Terms
 
 
@@ -23,8 +24,10 @@ class Election:
 class SchedulerSettings:
     """The scheduler's settings. Times are in seconds."""
 
+    api: str = VOLCANOPY.name
+    """The API groups whose objects are scheduled: one of :data:`volcanopy.api.bindings.APIS`."""
     scheduler_name: str = names.SCHEDULER
-    """Pods with this ``spec.schedulerName`` are scheduled."""
+    """Pods with this ``spec.schedulerName`` are scheduled, and those with the names of other served APIs."""
     default_queue: str = names.DEFAULT_QUEUE
     """The queue of pod groups without a queue. It is created if it does not exist."""
     config: Path | None = None
@@ -51,3 +54,19 @@ class SchedulerSettings:
     """The process is unhealthy after this time without a successful cycle."""
     stale_watch_after: float = 300.0
     """The process is unhealthy when a watch has failed for this long."""
+
+    @property
+    def bindings(self) -> tuple[Binding, ...]:
+        """The served APIs."""
+        return APIS[self.api]
+
+    @property
+    def scheduler_names(self) -> tuple[str, ...]:
+        """The scheduler names of the scheduled pods, the given one first."""
+        return scheduler_names(self.scheduler_name, self.bindings)
+
+
+def scheduler_names(given: str, bindings: tuple[Binding, ...]) -> tuple[str, ...]:
+    """Return the given scheduler name, unless it is that of an API that is not served, and those of the other APIs."""
+    own = (given,) if given != VOLCANOPY.scheduler_name or VOLCANOPY in bindings else ()
+    return (*own, *(binding.scheduler_name for binding in bindings if binding is not VOLCANOPY))

@@ -16,17 +16,29 @@ from volcanopy.kube.cache.quarantine import Excluded
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.client.raw_kinds import of_object
 from volcanopy.scheduler.model.plan import GroupCondition, SetPodGroup
 
 log = structlog.get_logger(__name__)
 
 REASON = "Quarantined"
+NAME_IN_USE = "NameInUse"
 _REPORTED: tuple[Kind[Any], ...] = (
     *(kinds.PODS, kinds.NODES, kinds.NAMESPACES, kinds.PRIORITY_CLASSES, kinds.POD_GROUPS, kinds.QUEUES),
     *(kinds.RESOURCE_QUOTAS, kinds.DISRUPTION_BUDGETS, kinds.HYPER_NODES, kinds.NUMA_TOPOLOGIES),
     *kinds.SUPPLIES,
 )
 _KINDS = {kind.type: kind for kind in _REPORTED}
+
+
+def _kind(item: Any) -> Kind[Any]:
+    """Return the kind of an object, in the API that it is of."""
+    return of_object(_KINDS[type(item)], getattr(item, "api_version", ""))
+
+
+def _reference(item: Any) -> ObjectReference:
+    kind, meta = _kind(item), item.metadata
+    return ObjectReference(kind.api_version, kind.kind, meta.name, meta.namespace, meta.uid)
 
 
 class QuarantineReports:
@@ -38,12 +50,18 @@ class QuarantineReports:
 
     def report(self, entry: Excluded) -> None:
         """Report an object."""
-        kind, meta = _KINDS[type(entry.object)], entry.object.metadata
+        kind = _kind(entry.object)
         message = f"excluded from scheduling until it is changed: {entry.error}"
         log.error("object excluded", kind=kind.kind, key=entry.key, error=entry.error)
-        reference = ObjectReference(kind.api_version, kind.kind, meta.name, meta.namespace, meta.uid)
-        self._recorder.record(reference, "Warning", REASON, message)
+        self._recorder.record(_reference(entry.object), "Warning", REASON, message)
         self._waiting.put_nowait((entry, message))
+
+    def conflict(self, item: Any, taken: Any) -> None:
+        """Report an object that is not taken, because an object of another API has its name."""
+        kind, other, key = _kind(item), _kind(taken), item.metadata.key
+        message = f'ignored: {other.kind} "{key}" of {other.group} has this name: delete one of them'
+        log.warning("name in use", kind=kind.kind, group=kind.group, key=key, taken=other.group)
+        self._recorder.record(_reference(item), "Warning", NAME_IN_USE, message)
 
     async def run(self) -> None:
         """Write conditions until cancelled."""
@@ -68,4 +86,4 @@ class QuarantineReports:
             effect = SetPodGroup(meta.key, before.phase or "Pending", condition, *counts)
             status = statuses.status_patch(before, statuses.group_status(before, effect, REASON, now))
             patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": status.get("conditions", [])}}
-            await self._client.patch_status(kinds.POD_GROUPS, meta.namespace, meta.name, patch)
+            await self._client.patch_status(_kind(item), meta.namespace, meta.name, patch)

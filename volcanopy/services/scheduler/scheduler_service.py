@@ -28,6 +28,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import Backoff
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists
+from volcanopy.kube.client.raw_kinds import bound
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
@@ -84,7 +85,9 @@ async def run(
     """
     registry = registry or entry_points.registry()
     configuration = ConfigFile(settings.config, registry)
-    store = Store(scheduler_names=(settings.scheduler_name,), default_queue=settings.default_queue)
+    store = Store(
+        scheduler_names=settings.scheduler_names, default_queue=settings.default_queue, bindings=settings.bindings
+    )
     manager = f"{settings.scheduler_name}-scheduler"
     heartbeat = Heartbeat("cycle", settings.stuck_after)
     async with (
@@ -97,7 +100,7 @@ async def run(
         asyncio.TaskGroup() as tasks,
     ):
         reports = QuarantineReports(client, recorder)
-        store.quarantine.reported = reports.report
+        store.quarantine.reported, store.conflicts.reported = reports.report, reports.conflict
         supervisor = Supervisor()
         supervisor.add("quarantine reports", reports.run)
         supervisor.add("store", lambda: store.follow(client))
@@ -114,8 +117,8 @@ async def run(
             _freeze_garbage_collector()
 
             def question(objects: Sequence[Any]) -> Question:
-                name, queue = settings.scheduler_name, settings.default_queue
-                return Question(objects, configuration.current, registry, machine.utc_now(), name, queue)
+                served, queue = settings.scheduler_names, settings.default_queue
+                return Question(objects, configuration.current, registry, machine.utc_now(), served, queue)
 
             supervisor.add("estimated starts", StartEstimates(store, client, question).run)
             if ready is not None:
@@ -169,16 +172,17 @@ async def create_queues(client: Client, store: Store, default_queue: str) -> Non
         names.ROOT_QUEUE: {"weight": 1, "reclaimable": False},
         default_queue: {"weight": 1, "reclaimable": True},
     }
+    kind = bound(QUEUES, store.bindings[0])
     for name, spec in specs.items():
         if name in store.queues:
             continue
-        body = {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind, "metadata": {"name": name}, "spec": spec}
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "spec": spec}
         try:
-            await client.create(QUEUES, None, body)
-            made = await client.patch_status(QUEUES, None, name, {"status": {"state": "Open"}})
+            await client.create(kind, None, body)
+            made = await client.patch_status(kind, None, name, {"status": {"state": "Open"}})
             log.info("queue created", queue=name)
         except AlreadyExists:
-            made = await client.get(QUEUES, None, name)
+            made = await client.get(kind, None, name)
         if name not in store.queues:
             # The first cycle must know it, or it would reject the groups in it.
             store.take([Change(ChangeType.ADDED, made)])

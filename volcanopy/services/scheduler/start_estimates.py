@@ -22,7 +22,7 @@ from volcanopy.kube.cache import statuses
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError, NotFound
-from volcanopy.kube.client.raw_kinds import POD_GROUPS
+from volcanopy.kube.client.raw_kinds import POD_GROUPS, of_object
 from volcanopy.kube.metrics import registry as metrics
 from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.registry import Registry
@@ -57,7 +57,7 @@ class Question:
     config: SchedulerConfig
     registry: Registry
     now: datetime
-    scheduler_name: str = names.SCHEDULER
+    scheduler_names: tuple[str, ...] = (names.SCHEDULER,)
     default_queue: str = names.DEFAULT_QUEUE
 
 
@@ -122,7 +122,7 @@ class StartEstimates:
         content = {"time": time_of, "basis": estimate.basis or None, "message": estimate.message or None}
         body = {"metadata": {"uid": meta.uid}, "status": {"estimatedStart": content}}
         try:
-            await self._client.patch_status(POD_GROUPS, meta.namespace, meta.name, body)
+            await self._client.patch_status(of_object(POD_GROUPS, group.api_version), meta.namespace, meta.name, body)
         except NotFound:
             return
         except KubeError as fault:
@@ -156,10 +156,10 @@ def differs(before: EstimatedStart, after: EstimatedStart, now: datetime) -> boo
 def estimated(question: Question) -> tuple[dict[str, EstimatedStart], float]:
     """Return the estimated starts by pod group, and the processor time. Runs in a thread."""
     begin = machine.thread_time()
-    cluster = Cluster(question.objects, (question.scheduler_name,), question.default_queue)
+    cluster = Cluster(question.objects, question.scheduler_names, question.default_queue)
     for group in list(cluster.of_kind("PodGroup").values()):
         if not cluster.members.get(group.metadata.key) and waits(group):
-            for pod in expected_pods(group, question.scheduler_name):
+            for pod in expected_pods(group, question.scheduler_names[0]):
                 cluster.put(pod)
     cluster.commit()
     loaded = machine.thread_time()
