@@ -15,11 +15,11 @@ def row(measures: Measures) -> str:
     parts += [f"utilisation {measures.utilisation:.1f}", f"started {measures.starts}"]
     if measures.evictions:
         parts.append(
-            f"evicted {measures.evictions} ({measures.evictions_per_thousand:.0f} per 1,000 starts), jobs evicted again "
+            f"evicted {measures.evictions} ({measures.evictions_per_thousand:.0f} per 1,000 starts), pods evicted again "
             f"{measures.repeated}, within the cooldown {measures.thrash}, partly {measures.partly_evicted}, "
             f"work lost {measures.lost:.1f} %"
         )
-    return ", ".join([*parts, f"worst wait {measures.worst_wait}"])
+    return ", ".join([*parts, f"worst wait {measures.worst_wait}, {measures.slowest:.1f} of the bound"])
 
 
 def main() -> None:

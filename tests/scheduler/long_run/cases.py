@@ -69,6 +69,7 @@ SINGLE_PODS = tuple(Stream(queue, pods=(1,), cpu=("1",)) for queue in SHARES)
 LARGE_GANGS = (*SINGLE_PODS[:2], Stream("c", pods=(16,), cpu=("2",)))
 LARGE_PODS = (*SINGLE_PODS[:2], Stream("c", pods=(1,), cpu=("8",)))
 GANGS_OF_THE_LIGHTEST = (Stream("a", pods=(8,), cpu=("2",)), *SINGLE_PODS[1:])
+ELASTIC = tuple(Stream(queue, pods=(2, 4, 8), cpu=("1",), minimum=1) for queue in SHARES)
 LATE = (*BUSY[:2], Stream("c", first=100))
 
 
@@ -126,6 +127,14 @@ SHARE_CASES = (
         TWO_LEVELS,
         expected={"xa": 1, "xb": 1, "yc": 2, "yd": 4},
     ),
+    shares("elastic jobs", streams=ELASTIC, cycles=120),
+    shares(
+        "elastic jobs, the heaviest queue comes late, reclaim",
+        config(RECLAIM),
+        (*ELASTIC[:2], replace(ELASTIC[2], first=60)),
+        settle=80,
+        cycles=180,
+    ),
     shares("capacity, deserved 1:2:3", config(share=CAPACITY), queues=DESERVED, expected=DESERVED_SHARES),
     shares("capacity, deserved 1:2:3, reclaim", config(RECLAIM, CAPACITY), queues=DESERVED, expected=DESERVED_SHARES),
 )
@@ -157,4 +166,25 @@ GANG_CASES = (
     _large("a gang of half the cluster, priority, preempt", config(EVICT), pods=4, priority=100),
     _large("a gang of three quarters of the cluster", pods=6),
 )
-CASES = {case.name: case for case in (*SHARE_CASES, *USER_CASES, *GANG_CASES)}
+IMPORTANT = tuple(Single(f"important-{number}", "default", 20 + 2 * number, 4, "4", priority=9) for number in range(8))
+WAIT_CASES = (
+    Case(
+        "jobs of high priority for a while",
+        DEFAULT,
+        "queue default",
+        (Stream("default"),),
+        singles=IMPORTANT,
+        cycles=150,
+        settle=20,
+    ),
+    shares(
+        "a gang of the whole cluster in one of three queues", singles=(Single("gang", "c", 50, 8, "8"),), cycles=130
+    ),
+    shares(
+        "a gang of half the cluster in the lightest of three queues",
+        singles=(Single("gang", "a", 50, 4, "8"),),
+        cycles=130,
+    ),
+)
+"""Cases that measure how long jobs wait."""
+CASES = {case.name: case for case in (*SHARE_CASES, *USER_CASES, *GANG_CASES, *WAIT_CASES)}

@@ -31,6 +31,11 @@ class Case:
     delay: int = 0
     """Cycles from the admission of a job to the creation of its pods."""
 
+    @property
+    def longest(self) -> int:
+        """The longest time that a job runs."""
+        return max([*(stream.minutes[1] for stream in self.streams), *(single.minutes for single in self.singles)])
+
 
 @dataclass(frozen=True)
 class Measures:
@@ -45,15 +50,18 @@ class Measures:
     starts: int
     evictions: int
     repeated: int
-    """Jobs that were evicted more than once."""
+    """Pods that were evicted more than once."""
     thrash: int
-    """Evictions of a job again for the same pair of queues within the cooldown."""
+    """Evictions of a pod again for the same pair of queues within the cooldown."""
     partly_evicted: int
     """Jobs of which an eviction left a part below the minimum."""
     lost: float
     """Work lost by evictions, in percent of all work."""
     worst_wait: int
     """Cycles that a job waited at most, those that still wait included."""
+    slowest: float
+    """How many times as long as its bound without losses a job waited at most: the longest run time, and the time in which the
+    fair share of its queue or user does the work of the jobs before it."""
     waits: Mapping[str, int | None]
     """Cycles that each single job waited; None if it did not start."""
 
@@ -83,8 +91,10 @@ def measure(case: Case, cycles: int | None = None, seed: int = 3, checked: bool 
             sums.update(_allocated(run, case.expected))
     sharing = sum(sums[name] for name in case.expected)
     weights = sum(case.expected.values())
-    evicted = Counter(job for _, job in {(cycle, job) for cycle, job, _, _ in run.evictions})
-    waiting = [run.cycle_number - job.submitted for job in run.jobs.values() if job.first_started is None]
+    evicted = Counter(pod for _, pod, _, _ in run.evictions)
+    waits = run.waits | {
+        name: run.cycle_number - job.submitted for name, job in run.jobs.items() if job.first_started is None
+    }
     work = total * run.cycle_number / max(measured, 1)
     return Measures(
         shares={name: 100 * sums[name] / max(sharing, 1) for name in case.expected},
@@ -96,7 +106,10 @@ def measure(case: Case, cycles: int | None = None, seed: int = 3, checked: bool 
         thrash=_thrash(run),
         partly_evicted=len(run.partly_evicted),
         lost=100 * run.lost / max(work, 1),
-        worst_wait=max([*run.waits.values(), *waiting], default=0),
+        worst_wait=max(waits.values(), default=0),
+        slowest=max(
+            (wait / (case.longest + run.before[name] / _share(case, run, name)) for name, wait in waits.items())
+        ),
         waits={single.name: run.waits.get(single.name) for single in case.singles},
     )
 
@@ -107,16 +120,22 @@ def _allocated(run: LongRun, names: Mapping[str, float]) -> Mapping[str, int]:
         return run.allocated
     sums: Counter[str] = Counter()
     for job in run.jobs.values():
-        user = job.stream.user if job.stream is not None else ""
-        sums[f"{job.queue}/{user}"] += job.cpu * len(job.bound)
+        sums[job.claimant] += job.cpu * len(job.bound)
     return sums
+
+
+def _share(case: Case, run: LongRun, job: str) -> float:
+    """Return the milli-cpus of the fair share that a job is started with."""
+    if not case.expected:
+        return run.capacity
+    return run.capacity * case.expected[run.claimants[job]] / sum(case.expected.values())
 
 
 def _thrash(run: LongRun) -> int:
     last: dict[tuple[str, str, str], int] = {}
     again = 0
-    for cycle, job, queue, preemptor in run.evictions:
-        pair = (job, queue, preemptor)
+    for cycle, pod, queue, preemptor in run.evictions:
+        pair = (pod, queue, preemptor)
         again += pair in last and 0 < cycle - last[pair] <= COOLDOWN
         last[pair] = cycle
     return again

@@ -28,7 +28,7 @@ from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGr
 from volcanopy.testing.notation import NOW, world
 
 COOLDOWN = 30
-"""Cycles within which a job must not be evicted again for the same queue."""
+"""Cycles within which a pod must not be evicted again for the same queue."""
 
 
 class LongRun:
@@ -57,11 +57,15 @@ class LongRun:
         self.allocated: Counter[str] = Counter()
         """Milli-cpus of running pods by queue."""
         self.evictions: list[tuple[int, str, str, str]] = []
-        """Cycle, job, its queue and the queue of the preemptor of every evicted pod."""
+        """Cycle, pod, its queue and the queue of the preemptor of every evicted pod."""
         self.lost = 0
         """Milli-cpu-minutes of work lost by evictions."""
         self.waits: dict[str, int] = {}
         """Cycles from submission to the first start, by job."""
+        self.claimants: dict[str, str] = {}
+        """Whose share each job uses."""
+        self.before: dict[str, int] = {}
+        """Milli-cpu-minutes of the jobs of the same queue, or of the same user of a fair one, that come before each job."""
         self.partly_evicted: list[str] = []
         """Jobs of which an eviction left some pods running, but fewer than the minimum."""
         self._objects: dict[str, Object] = {}
@@ -138,6 +142,11 @@ class LongRun:
                 self._submit(entry)
 
     def _submit(self, entry: Job) -> None:
+        self.before[entry.name], self.claimants[entry.name] = 0, entry.claimant
+        for other in self.jobs.values():
+            if other.claimant == entry.claimant and other.first_started is None:
+                earlier, later = (other, entry) if other.priority >= entry.priority else (entry, other)
+                self.before[later.name] += earlier.work
         self.jobs[entry.name] = entry
         self._state.upsert(entry.group)
 
@@ -223,7 +232,7 @@ class LongRun:
             del entry.bound[effect.pod]
             self.allocated[entry.queue] -= entry.cpu
             preemptor = self._job(effect.preemptor).queue if effect.preemptor else ""
-            self.evictions.append((self.cycle_number, entry.name, entry.queue, preemptor))
+            self.evictions.append((self.cycle_number, effect.pod, entry.queue, preemptor))
         if entry.runs:  # only the surplus pods lose their work
             self.lost += entry.cpu * sum(
                 self.cycle_number - since for key, since in before.items() if key not in entry.bound

@@ -12,7 +12,6 @@ from tests.scheduler.long_run.measures import Case, Measures, measure
 
 GANGS, PODS = "the heaviest queue has gangs of 16 x 2 cpu", "the heaviest queue has pods of 8 cpu"
 LATE_RECLAIM = "the heaviest queue comes late, reclaim"
-"""Its share is reclaimed once: half of the cluster, of 64 cpus."""
 EVICTING = tuple(case for case in SHARE_CASES if "reclaim" in case.config.actions)
 LONGEST = 20
 """Cycles that a job of the usual mix runs at most."""
@@ -27,6 +26,8 @@ WAITS = {
     "a gang of three quarters of the cluster": 3 * LONGEST,
 }
 """The most cycles that the gang waits."""
+SLOWEST = 4.0
+"""How many times as long as without losses a job waits at most."""
 
 MISSED = {
     "shares": {
@@ -78,7 +79,8 @@ def test_shares_are_within_two_points_of_the_weights(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", named(EVICTING, "thrash"))
-def test_no_job_is_evicted_again_for_the_same_queue_within_the_cooldown(name: str) -> None:
+def test_no_pod_is_evicted_again_for_the_same_queue_within_the_cooldown(name: str) -> None:
+    """Where all pods of a job must run together, they are evicted together: then this is true of jobs too."""
     assert measured(name).thrash == 0
 
 
@@ -89,8 +91,9 @@ def test_no_eviction_leaves_part_of_a_gang(name: str) -> None:
 
 @pytest.mark.parametrize("name", named(EVICTING, "evictions"))
 def test_evictions_and_lost_work_are_few(name: str) -> None:
+    """The share of a queue that comes late is reclaimed once: half of the cluster, of 64 cpus."""
     measures = measured(name)
-    assert measures.evictions_per_thousand <= (40 if name == LATE_RECLAIM else 20)
+    assert measures.evictions_per_thousand <= (40 if "comes late" in name else 20)
     assert measures.lost <= 1.0
 
 
@@ -110,6 +113,12 @@ def test_a_large_gang_starts_in_time(name: str) -> None:
     wait = measured(name).waits["gang"]
     assert wait is not None
     assert wait <= WAITS[name]
+
+
+@pytest.mark.parametrize("name", named(CASES.values(), "bounds"))
+def test_every_job_starts_within_its_bound(name: str) -> None:
+    """In terms of the longest run time, and of the time in which the share of its queue does the work before it."""
+    assert measured(name).slowest <= SLOWEST
 
 
 @pytest.mark.parametrize("name", named(GANG_CASES, "reservations"))

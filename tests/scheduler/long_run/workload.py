@@ -62,6 +62,7 @@ class Job:
     """Milli-cpus of a pod."""
     minutes: int
     submitted: int
+    priority: int
     stream: Stream | None
     admitted: bool = False
     created: bool = False
@@ -81,6 +82,16 @@ class Job:
     def requested(self) -> int:
         """Milli-cpus of all pods."""
         return self.cpu * len(self.pods)
+
+    @property
+    def work(self) -> int:
+        """Milli-cpu-minutes of its whole run."""
+        return self.requested * self.minutes
+
+    @property
+    def claimant(self) -> str:
+        """Whose share it uses: its queue or, of a fair queue, ``queue/user``."""
+        return f"{self.queue}/{self.stream.user}" if self.stream is not None and self.stream.user else self.queue
 
     @property
     def runs(self) -> bool:
@@ -139,4 +150,4 @@ def job(single: Single, now: datetime, stream: Stream | None = None) -> Job:
         name = f"{single.name}-{number}"
         meta = core.Meta(name=name, namespace="default", uid=name, creation_timestamp=now, annotations=annotations)
         pods[meta.key] = core.Pod(metadata=meta, spec=spec)
-    return Job(single.name, group, pods, milli, single.minutes, single.cycle, stream)
+    return Job(single.name, group, pods, milli, single.minutes, single.cycle, single.priority, stream)

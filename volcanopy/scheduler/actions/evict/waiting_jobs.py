@@ -24,19 +24,14 @@ def evict_for_waiting_jobs(session: Session, action: str, arguments: GangArgumen
     if not waiting:
         return
     eviction = GangEviction(session, action, arguments, waiting[0][0])
-    will_start = session.hooks.will_start
-    for queue, jobs in waiting:
-        rules = rules_for(session, eviction.costs, queue, action)
-        for job, tasks in jobs:
-            asking = [rule for rule in rules if rule.may_ask(job)]
-            if asking and not will_start(job):
-                eviction.evict_for(job, tasks, asking)
-    for queue, jobs in waiting:
-        rules = rules_for(session, eviction.costs, queue, action)
-        for job, tasks in jobs:
-            asking = [rule for rule in rules if rule.may_ask(job)]
-            if asking and session.hooks.job_ready(job):
-                eviction.evict_for(job, tasks, asking)
+    will_start, is_ready = session.hooks.will_start, session.hooks.job_ready
+    for for_minima in (True, False):
+        for queue, jobs in waiting:
+            rules = rules_for(session, eviction.costs, queue, action)
+            for job, tasks in jobs:
+                asking = [rule for rule in rules if rule.may_ask(job)]
+                if asking and (not will_start(job) if for_minima else is_ready(job)):
+                    eviction.evict_for(job, tasks, asking)
 
 
 def _waiting_jobs(session: Session) -> list[tuple[QueueView, list[tuple[JobView, Rows]]]]:
