@@ -4,6 +4,7 @@ PYTHON ?= python3
 ENGINE ?= docker
 IMAGE  ?= volcanopy:dev
 DIST   ?= dist
+SUDO   ?= $(if $(filter 0,$(shell id -u)),,sudo)
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -11,7 +12,7 @@ EDITABLE := --no-deps --no-build-isolation --editable .
 COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml --quiet --group build --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo test check docs bench golden lock wheel image push chart controlplane helm image-check clean
+.PHONY: demo packages test check docs bench golden lock wheel image push chart controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.run: requirements.lock pyproject.toml
@@ -47,6 +48,10 @@ controlplane: $(VENV)/.dev  ## Build kube-apiserver and etcd for the tests, once
 
 helm: $(VENV)/.dev  ## Build helm for the tests of the chart, once, if Go is installed.
 	$(BIN)/python -m hack.helm
+
+packages:  ## Install what the tests of process nodes use, on Debian or Ubuntu; without it they are skipped.
+	$(SUDO) apt-get update --quiet
+	$(SUDO) apt-get install --quiet --yes --no-install-recommends bubblewrap openmpi-bin openssh-server
 
 test: export PYTHONDONTWRITEBYTECODE =
 test: check controlplane helm  ## Every test, on both API servers. They start hundreds of processes, which share compiled modules.
