@@ -105,6 +105,9 @@ def local_up(
     fsync: Annotated[
         bool, typer.Option("--fsync", help="Force every change to the disk: slower, but survives a power cut.")
     ] = False,
+    rbac: Annotated[
+        bool, typer.Option("--rbac", help="Enforce the rights that roles and bindings give to users; uses HTTPS.")
+    ] = False,
 ) -> None:
     """Start a cluster on this machine until Ctrl-C."""
     from volcanopy.cli.local_cluster.commands import Persistence, size_of, up
@@ -117,6 +120,7 @@ def local_up(
         port=port,
         persist=Persistence(persist, repair, fsync),
         config=scheduler_config,
+        rbac=rbac,
     )
 
 

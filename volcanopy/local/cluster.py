@@ -206,7 +206,8 @@ class LocalCluster:
 
     It has ``count`` simulated nodes and the ``objects``, which are created first; the file ``persist`` keeps its objects
     across runs: ``repair`` keeps what precedes a damaged record in it, ``fsync`` forces every change to the disk. With ``tls``
-    the API server uses HTTPS and requires a token, otherwise HTTP on loopback. Raises OSError if the port is in use,
+    the API server uses HTTPS and requires a token, otherwise HTTP on loopback.
+    ``rbac`` enforces the rights of users. Raises OSError if the port is in use,
     JournalError if the file is damaged or in use, CreateError, ClusterError.
     """
 
@@ -221,12 +222,13 @@ class LocalCluster:
         persist: Path | None = None,
         repair: bool = False,
         fsync: bool = False,
+        rbac: bool = False,
         parts: Parts | None = None,
     ) -> None:
         self._nodes = nodes.manifests(count, capacity)
         self._objects, self._port, self._tls, self._persist = objects, port, tls, persist
         self._parts = _informed(replace(parts or Parts(), claims=True, workloads=True))
-        self._repair, self._fsync = repair, fsync
+        self._repair, self._fsync, self._rbac = repair, fsync, rbac
         self._stack = contextlib.AsyncExitStack()
         self.server: ApiServer
         self.components: Components
@@ -240,6 +242,7 @@ class LocalCluster:
                 persist=self._persist,
                 repair=self._repair,
                 fsync=self._fsync,
+                rbac=self._rbac,
                 log_source=containers.log,
                 default_scheduler=names.SCHEDULER if self._parts.scheduler is not None else "",
             )

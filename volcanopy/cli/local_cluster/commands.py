@@ -85,6 +85,14 @@ class Persistence:
     fsync: bool = False
 
 
+@dataclass(frozen=True)
+class _Serving:
+    """The port of the API server, and whether it enforces rights: then it uses HTTPS, without which kubectl sends no token."""
+
+    port: int = 0
+    rbac: bool = False
+
+
 def up(
     *,
     size: Size,
@@ -93,6 +101,7 @@ def up(
     port: int,
     persist: "Persistence",
     config: Path | None = None,
+    rbac: bool = False,
 ) -> None:
     """Run a cluster until Ctrl-C; write its kubeconfig to a file."""
     objects = read([str(cluster)]) if cluster is not None else []
@@ -100,7 +109,7 @@ def up(
     _check_kubeconfig(kubeconfig)
     if persist.file is not None:
         _check_persist(persist.file)
-    _until_done(_up(size, objects, kubeconfig, port, persist, config))
+    _until_done(_up(size, objects, kubeconfig, _Serving(port, rbac), persist, config))
 
 
 def run(
@@ -120,10 +129,15 @@ def run(
 
 
 async def _up(
-    size: Size, objects: list[Manifest], kubeconfig: Path, port: int, persist: "Persistence", config: Path | None
+    size: Size,
+    objects: list[Manifest],
+    kubeconfig: Path,
+    serving: "_Serving",
+    persist: "Persistence",
+    config: Path | None,
 ) -> None:
     interrupted = _interrupts()
-    async with _cluster(size, objects, port=port, persist=persist, config=config) as cluster:
+    async with _cluster(size, objects, serving, persist, config) as cluster:
         _write_kubeconfig(kubeconfig, cluster.kubeconfig())
         counts = {"process": size.process, "simulated": len(cluster.kubelet.nodes.nodes) - size.process}
         kinds = [f"{count} {kind} node{'s' if count > 1 else ''}" for kind, count in counts.items() if count]
@@ -170,19 +184,25 @@ async def _run(
 
 @asynccontextmanager
 async def _cluster(
-    size: Size, objects: list[Manifest], port: int = 0, persist: "Persistence | None" = None, config: Path | None = None
+    size: Size,
+    objects: list[Manifest],
+    serving: "_Serving | None" = None,
+    persist: "Persistence | None" = None,
+    config: Path | None = None,
 ) -> AsyncIterator[LocalCluster]:
     """Run a cluster with the nodes of the file, or with default nodes. Raises CommandError."""
     own = [manifest for manifest in objects if manifest.kind == "Node"]
     bodies = [simulated.copy_of(each.body) if each.kind == "Node" else each.body for each in objects]
-    persist = persist or Persistence()
+    persist, serving = persist or Persistence(), serving or _Serving()
     with _process_settings(persist.file, size) as process:
         if size.process:
             bodies += machine.manifests(size.process, *machine.machine_size())
         cluster = LocalCluster(
             0 if own else size.simulated,
             objects=bodies,
-            port=port,
+            port=serving.port,
+            tls=serving.rbac,
+            rbac=serving.rbac,
             persist=persist.file,
             repair=persist.repair,
             fsync=persist.fsync,
@@ -197,7 +217,7 @@ async def _cluster(
         except ClusterError as fault:
             raise CommandError(str(fault)) from None
         except OSError as fault:
-            raise _start_error(fault, port, persist.file) from None
+            raise _start_error(fault, serving.port, persist.file) from None
         try:
             yield cluster
         finally:

@@ -31,6 +31,7 @@ from volcanopy.local.apiserver.crud.subresources import bind, evict, finalize, l
 from volcanopy.local.apiserver.crud.watch import watch
 from volcanopy.local.apiserver.crud.write import create, update
 from volcanopy.local.apiserver.http.access_reviews import review
+from volcanopy.local.apiserver.http.authorization import Authorizer, furnish_roles
 from volcanopy.local.apiserver.http.discovery import Discovery, version_info
 from volcanopy.local.apiserver.http.identity import Identities
 from volcanopy.local.apiserver.kinds.builtin import builtin_kinds
@@ -112,6 +113,7 @@ class ApiServer:
         users: Mapping[str, User] | None = None,
         history: int = HISTORY,
         default_scheduler: str = "",
+        rbac: bool = False,
         clock: Clock = utc_now,
         rng: Random | None = None,
     ) -> Self:
@@ -123,6 +125,7 @@ class ApiServer:
         `kubectl logs`. `service_addresses` maps `namespace/name` or `namespace/name:port` of webhook services to `host:port`.
         `default_scheduler` is the scheduler of pods that name none.
         `history` is how many events of each kind can still be watched; older watches are answered 410.
+        `rbac` enforces the rights that roles give: then every request needs a token, too.
         `clock` and `rng` (for uids and generated names) are injected by tests.
 
         Raises OSError if the address is taken, JournalError if the file is damaged.
@@ -143,7 +146,10 @@ class ApiServer:
         collector.resume()
         furnish(ctx)
         token = secrets.token_urlsafe(24)
-        server = cls(ctx, Identities(token, users or {}, required=tls is not None), tls, webhooks, collector)
+        if rbac:
+            furnish_roles(ctx)
+        identities = Identities(token, users or {}, Authorizer(store, enforced=rbac), required=tls is not None or rbac)
+        server = cls(ctx, identities, tls, webhooks, collector)
         server._journal = journal
         await server._listen(host, port)
         return server
@@ -212,6 +218,7 @@ class ApiServer:
             if target is None:
                 return self._page(path, request)
             call = self._call(request, target, query)
+            self._identities.authorizer.check(call)
             return await self._dispatch(call)
         except ApiError as error:
             return failure(error, call.warnings if call is not None else ())
@@ -255,7 +262,7 @@ class ApiServer:
         if kind.group in _REVIEWS:
             if method != "POST":
                 raise method_not_allowed()
-            return review(ctx, call, self._identities.tokens)
+            return review(ctx, call, self._identities)
         if method == "GET":
             return await watch(ctx, call) if call.flag("watch") else list_objects(ctx, call)
         if method == "POST":
@@ -284,7 +291,8 @@ class ApiServer:
         """What is not an object: health, version, discovery."""
         if path.rstrip("/") in _HEALTH or path.startswith(("/livez/", "/readyz/", "/healthz/")):
             return Response(b"ok", content_type=_TEXT)
-        self._identities.user_of(request)
+        user = self._identities.user_of(request)
+        self._identities.authorizer.check_page(user, request.method, path)
         if request.method != "GET":
             raise no_such_page()
         if path.rstrip("/") == "/version":

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from volcanopy.local.apiserver.connections import Request
 from volcanopy.local.apiserver.context import ADMIN, User
+from volcanopy.local.apiserver.http.authorization import Authorizer
 from volcanopy.local.apiserver.status_errors import ApiError
 
 _EXTRA = "impersonate-extra-"
@@ -14,7 +15,8 @@ _EXTRA = "impersonate-extra-"
 class Identities:
     """The known tokens. Where none is required (plain HTTP on loopback), a request without one is the administrator's."""
 
-    def __init__(self, admin_token: str, users: Mapping[str, User], *, required: bool) -> None:
+    def __init__(self, admin_token: str, users: Mapping[str, User], authorizer: Authorizer, *, required: bool) -> None:
+        self.authorizer = authorizer
         self.admin_token = admin_token
         self.tokens: dict[str, User] = {admin_token: ADMIN, **users}
         self._required = required
@@ -35,7 +37,11 @@ class Identities:
         if user is None:
             raise ApiError(401, "Unauthorized", "Unauthorized")
         name = request.header("impersonate-user")
-        return user if name is None else _impersonated(request, name)
+        if name is None:
+            return user
+        impersonated = _impersonated(request, name)
+        self.authorizer.check_impersonation(user, impersonated)
+        return impersonated
 
 
 def _check_site(request: Request) -> None:
