@@ -11,6 +11,8 @@ from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import snapshot, world
 
 WORLDS = 200
+TWO_SEARCHES = 773
+"""In this world the evictions for a second job suffice for the first one."""
 CYCLES = 5
 """Within so many cycles nothing changes any more, if nothing arrives and nothing ends."""
 
@@ -18,7 +20,7 @@ CYCLES = 5
 def test_plans_are_valid_and_no_eviction_is_needless() -> None:
     """In particular gangs are broken whole or not at all, and a preemptor's whole minimum starts."""
     evicting = 0
-    for seed in range(WORLDS):
+    for seed in (*range(WORLDS), TWO_SEARCHES):
         dice = Random(seed)
         text, config = eviction_worlds.world(dice), eviction_worlds.config(dice)
         seen = snapshot(text)

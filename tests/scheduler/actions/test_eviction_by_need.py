@@ -148,6 +148,29 @@ def test_an_elastic_job_shrinks_to_its_minimum_before_it_is_evicted_whole(action
     assert len(evicted(decide(CLASSES + text.format(count=5), chart(action)))) == 6
 
 
+@pytest.mark.parametrize("action", WITHIN)
+@pytest.mark.parametrize("port", ["", " port=80"])
+def test_an_eviction_that_a_later_one_makes_needless_is_cancelled(action: str, port: str) -> None:
+    """The gang is evicted for its pod on n2 and frees n1 as well: with another port the small pod runs beside the first job."""
+    text = f"""
+        node n1 cpu=3
+        node n2 cpu=1 label.disk=ssd
+        job small priority=low: 1 x cpu=1 on=n1{port}
+        job gang priority=mid: 3 x cpu=1 on=n1,n1,n2
+        job high1 priority=high: 1 x cpu=1{port}
+        job high2 priority=high: 1 x cpu=1 selector.disk=ssd
+        """
+    simulation = Simulation(world(CLASSES + text), chart(action))
+    plan = simulation.cycle()
+    assert evicted(plan) == ["gang-0", "gang-1", "gang-2", *(["small-0"] if port else [])]
+    assert nominated(plan) == ["high1-0", "high2-0"]
+    assert [effect.pod_group for effect in plan.of(SetPodGroup) if effect.evicted] == [
+        "default/gang",
+        *(["default/small"] if port else []),
+    ]
+    assert {"default/high1-0", "default/high2-0"} <= {effect.pod for effect in simulation.cycle().of(Bind)}
+
+
 @pytest.mark.parametrize("action", BETWEEN)
 def test_an_entitled_gang_reclaims_whole_gangs(action: str) -> None:
     """One pod of a pair could return, since its queue would be within its share; the pair cannot."""

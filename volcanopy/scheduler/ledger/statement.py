@@ -82,6 +82,12 @@ class Statement:
         del self._ledger.evictions[task]
         self._undo.append(lambda: self._recall(place, eviction))
 
+    def restore(self, task: int) -> None:
+        """Cancel an eviction of an earlier statement."""
+        reason = self._ledger.evictions.pop(task)
+        self._move(task, Status(int(self._ledger.snapshot.tasks.status[task])), int(self._ledger.node[task]))
+        self._undo.append(lambda: self._ledger.evictions.__setitem__(task, reason))
+
     def withdraw(self, task: int) -> None:
         """Remove a placement of this statement: the task is pending again."""
         self._move(task, Status.PENDING, NONE)

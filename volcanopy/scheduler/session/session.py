@@ -4,7 +4,7 @@ Actions work on a session; plugins never see it. Its decisions are collected as 
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -187,6 +187,15 @@ class Session:
             job = JobView(self.ledger, row)
             if self.hooks.job_ready(job):
                 self.bind_reserved(job)
+
+    def cancel_evictions(self, statement: Statement, tasks: Iterable[int]) -> None:
+        """Keep a statement that restores evicted tasks, and take their evictions out of the plan."""
+        table = self.snapshot.tasks
+        keys = {str(table.keys[task]) for task in tasks}
+        self.effects = [effect for effect in self.effects if not (isinstance(effect, Evict) and effect.pod in keys)]
+        evicted = {int(table.job[task]) for task in self.ledger.evictions}
+        self.evicted_for = {job: queue for job, queue in self.evicted_for.items() if job in evicted}
+        statement.keep()
 
     def bind(self, task: int, node: int) -> bool:
         """Bind a task at once if that makes its job ready, as a statement of this one operation would; return whether.

@@ -16,6 +16,7 @@ from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
 from volcanopy.scheduler.actions.evict.domain_search import DomainSearch, Searches
 from volcanopy.scheduler.actions.evict.equivalence import equivalence
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
+from volcanopy.scheduler.actions.evict.needless_evictions import CommittedEvictions
 from volcanopy.scheduler.actions.evict.rules import Rule, all_rules
 from volcanopy.scheduler.actions.gang_need import idle_tasks
 from volcanopy.scheduler.framework.plugin import Arguments
@@ -99,6 +100,7 @@ class GangEviction:
             if not applied:
                 return search.reason()
             if statement.evicted:
+                session.state(CommittedEvictions).add(session, job, statement)
                 session.commit(statement, job.key)
                 for row, _ in statement.evicted:
                     session.evicted_for[int(session.snapshot.tasks.job[row])] = job.queue.name

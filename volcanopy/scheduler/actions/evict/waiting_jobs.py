@@ -3,6 +3,7 @@
 import numpy as np
 
 from volcanopy.scheduler.actions.evict.gang_eviction import GangArguments, GangEviction
+from volcanopy.scheduler.actions.evict.needless_evictions import restore_needless
 from volcanopy.scheduler.actions.evict.rules import rules_for
 from volcanopy.scheduler.actions.nominated_nodes import place_nominated
 from volcanopy.scheduler.ledger.views import JobView, QueueView
@@ -18,6 +19,7 @@ def evict_for_waiting_jobs(session: Session, action: str, arguments: GangArgumen
     2. For each job that cannot start, in order, evict for its minimum, whole or not at all.
     3. For each job whose minimum runs, in order, evict for its other tasks, as many as a rule allows. What
        was evicted for the minimum may suffice for them: they are for a later cycle.
+    4. Restore the victims that evictions for later jobs make needless.
     """
     place_nominated(session)
     waiting = _waiting_jobs(session)
@@ -32,6 +34,7 @@ def evict_for_waiting_jobs(session: Session, action: str, arguments: GangArgumen
                 asking = [rule for rule in rules if rule.may_ask(job)]
                 if asking and (not will_start(job) if for_minima else is_ready(job)):
                     eviction.evict_for(job, tasks, asking)
+    restore_needless(session)
 
 
 def _waiting_jobs(session: Session) -> list[tuple[QueueView, list[tuple[JobView, Rows]]]]:

@@ -1,0 +1,80 @@
+"""Evictions of a session that later ones make needless: a gang that is evicted whole frees more than its preemptor needs.
+
+1. Take the victims of all searches but the last one: single tasks, or those of a gang that was broken together.
+2. Compare amounts: they must fit on their nodes beside the tasks that were placed there.
+3. Restore them if their gang has its minimum then and every rule still allows each placed task on its node.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from volcanopy.scheduler.ledger.statement import Statement
+from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.session.session import Session
+
+
+@dataclass
+class CommittedEvictions:
+    """The evictions of the searches of one session, and the jobs that they were for."""
+
+    searches: list[list[tuple[int, ...]]] = field(default_factory=list)
+    """The victims of each search, in units that are restored together."""
+    preemptors: list[int] = field(default_factory=list)
+
+    def add(self, session: Session, preemptor: JobView, statement: Statement) -> None:
+        """Add the evictions of a statement that is about to be committed."""
+        of_job: dict[int, list[int]] = {}
+        for row, _ in statement.evicted:
+            of_job.setdefault(int(session.snapshot.tasks.job[row]), []).append(row)
+        units: list[tuple[int, ...]] = []
+        for job, rows in of_job.items():
+            is_whole = session.hooks.job_ready(JobView(session.ledger, job))
+            units += [(row,) for row in rows] if is_whole else [tuple(rows)]
+        self.searches.append(units)
+        if preemptor.row not in self.preemptors:
+            self.preemptors.append(preemptor.row)
+
+
+def restore_needless(session: Session) -> None:
+    """Restore the victims of earlier searches that no placed task needs."""
+    committed = session.state(CommittedEvictions)
+    for units in committed.searches[:-1]:
+        for unit in list(units):
+            if _fits(session, unit) and _restored(session, unit, committed.preemptors):
+                units.remove(unit)
+
+
+def _fits(session: Session, unit: Sequence[int]) -> bool:
+    """Return whether these tasks fit on their nodes beside all that was placed there."""
+    ledger, rows = session.ledger, list(unit)
+    nodes, where = np.unique(ledger.node[rows], return_inverse=True)
+    left = ledger.future[:, nodes]
+    np.subtract.at(left.T, where, session.snapshot.shapes.request.values[:, session.snapshot.tasks.shape[rows]].T)
+    return bool((left >= 0).all())
+
+
+def _restored(session: Session, unit: Sequence[int], preemptors: Sequence[int]) -> bool:
+    """Restore these tasks if every rule still allows the placed ones on their nodes; return whether they do."""
+    ledger = session.ledger
+    placed = [row for job in preemptors for row in JobView(ledger, job).tasks(Status.PIPELINED).tolist()]
+    nodes = ledger.node[placed].tolist()
+    with session.statement() as statement:
+        for row in placed:
+            statement.withdraw(row)
+        for row in unit:
+            statement.restore(row)
+        for row, node in zip(placed, nodes, strict=True):
+            task = TaskView(ledger, row)
+            job = task.job
+            if job is None or session.hooks.allocatable(job.queue, task, 1) is not None:
+                return False
+            if session.placement.rejected(task, node):
+                return False
+            statement.pipeline(row, node)
+        if not session.hooks.job_ready(JobView(ledger, int(session.snapshot.tasks.job[unit[0]]))):
+            return False
+        session.cancel_evictions(statement, unit)
+    return True
