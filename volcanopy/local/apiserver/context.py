@@ -166,6 +166,14 @@ class Dependents(Protocol):
         ...
 
 
+class QuotaCheck(Protocol):
+    """The sums that the objects of a namespace may not exceed."""
+
+    def check(self, namespace: str, kind: Kind, body: Body) -> None:
+        """Raise the 403 of a new object with which a sum exceeds a quota."""
+        ...
+
+
 class PodTemplates(Protocol):
     """The completed specs of pods by their text."""
 
@@ -199,6 +207,7 @@ class Context:
         self.collector: Dependents
         self.webhooks: Admission
         self.templates: PodTemplates
+        self.quotas: QuotaCheck
         self.bookmark_seconds = 60.0
         self.default_scheduler = ""
         """The scheduler of pods that name none, or `default-scheduler`; empty where a default-scheduler runs."""

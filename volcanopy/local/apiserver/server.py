@@ -27,6 +27,7 @@ from volcanopy.local.apiserver.crud.garbage_collector import Collector
 from volcanopy.local.apiserver.crud.get import get, list_objects
 from volcanopy.local.apiserver.crud.patch import patch
 from volcanopy.local.apiserver.crud.pod_templates import Templates
+from volcanopy.local.apiserver.crud.quotas import Quotas
 from volcanopy.local.apiserver.crud.subresources import bind, evict, finalize, logs, scale
 from volcanopy.local.apiserver.crud.watch import watch
 from volcanopy.local.apiserver.crud.write import create, update
@@ -139,6 +140,7 @@ class ApiServer:
         journal = open_journal(persist, store, repair=repair, fsync=fsync) if persist is not None else None
         ctx.webhooks = webhooks = Webhooks(ctx)
         ctx.templates = Templates()
+        ctx.quotas = Quotas(ctx)
         ctx.default_scheduler = default_scheduler
         customs = CustomResources(ctx)
         ctx.collector = collector = Collector(ctx)

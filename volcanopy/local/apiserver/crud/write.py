@@ -11,6 +11,7 @@ from volcanopy.local.apiserver.apply.ownership import record_manager
 from volcanopy.local.apiserver.connections import Response
 from volcanopy.local.apiserver.context import Call, Context
 from volcanopy.local.apiserver.crud.builtin_admission import admit_create
+from volcanopy.local.apiserver.crud.limit_ranges import complete_resources
 from volcanopy.local.apiserver.kinds.kinds import Kind
 from volcanopy.local.apiserver.schema.metadata_validation import forbidden_field, metadata_faults, wrong
 from volcanopy.local.apiserver.status_errors import (
@@ -82,6 +83,7 @@ async def create_object(
             body.pop("status", None)
         body = record_manager(ctx, call, None, body)
     admit_create(ctx, kind, body)
+    complete_resources(ctx, call.namespace, kind, body)
     if ctx.webhooks.active:
         body = await ctx.webhooks.mutate(call, "CREATE", body, None)
         strategy.default(body)
@@ -105,6 +107,7 @@ async def create_object(
         require_namespace(ctx, call)
     if bucket.get(call.namespace, name) is not None:
         raise already_exists(kind.plural, kind.group, name)
+    ctx.quotas.check(call.namespace, kind, body)
     if call.dry:
         return (body if kind.outgoing is None else kind.outgoing(body)), None
     entry = ctx.store.put(bucket, body)
