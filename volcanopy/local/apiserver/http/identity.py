@@ -2,6 +2,7 @@
 
 import ipaddress
 from collections.abc import Mapping
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from volcanopy.local.apiserver.connections import Request
@@ -50,8 +51,8 @@ def _check_site(request: Request) -> None:
     The host must be an address or localhost: a page whose own name has been resolved to this machine names itself.
     """
     host = request.header("host") or ""
-    name = urlsplit(f"//{host}").hostname or ""
-    if host and not _is_address(name) and name != "localhost" and not name.endswith(".localhost"):
+    name = _host_name(host)
+    if host and not _is_local_name(name):
         raise ApiError(403, "Forbidden", f'host "{name}" is not an address or localhost: use the URL of the kubeconfig')
     origin = request.header("origin")
     foreign = request.header("sec-fetch-site") in {"cross-site", "same-site"}
@@ -59,7 +60,16 @@ def _check_site(request: Request) -> None:
         raise ApiError(403, "Forbidden", "requests of other web sites are not answered")
 
 
-def _is_address(name: str) -> bool:
+@lru_cache(maxsize=64)
+def _host_name(host: str) -> str:
+    return urlsplit(f"//{host}").hostname or ""
+
+
+@lru_cache(maxsize=64)
+def _is_local_name(name: str) -> bool:
+    """Whether this is an address or a name that always means this machine."""
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
     try:
         ipaddress.ip_address(name)
     except ValueError:
