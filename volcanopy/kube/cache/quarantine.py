@@ -18,7 +18,7 @@ from volcanopy.api.builtin import policy
 from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.metrics import registry
 from volcanopy.scheduler.cache.cluster_cache import Object, State
-from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model import observed_queue_status, pod_fields
 
 log = Logger(__name__)
 
@@ -85,7 +85,9 @@ class Quarantine:
             self._excluded[identity] = known._replace(object=item)
             return
         try:
-            if isinstance(item, _TRIED):
+            if isinstance(item, core.Queue) and _only_status_differs(self._state.queues.get(item.metadata.name), item):
+                observed_queue_status.columns(self._state.axis, [item])
+            elif isinstance(item, _TRIED):
                 _try(item)
             if isinstance(item, core.Node) and item.metadata.name in self._blocking:
                 self._blocked[item.metadata.name] = item
@@ -169,6 +171,11 @@ def _content(item: Any) -> Any:
         placed = (item.spec, pod_fields.is_over(item)) if isinstance(item, core.Pod) else item.spec
         return meta.uid, meta.labels, meta.annotations, placed
     return replace(item, metadata=replace(meta, resource_version=""))
+
+
+def _only_status_differs(known: core.Queue | None, queue: core.Queue) -> bool:
+    """Whether the queue was tried before with this content: queues' statuses change often, and a trial takes a millisecond."""
+    return known is not None and _content(known) == _content(queue)
 
 
 def _try(item: Object) -> None:
