@@ -114,6 +114,7 @@ class PodGroupStatusWriter:
                 else:
                     del self._since[key]
             if not await self._send(key, group, self._explained(key, status, group.status)):
+                self._since.pop(key, None)
                 context.store.settle_group(key, expected)
             elif status is not expected:
                 self._put(key, early)
