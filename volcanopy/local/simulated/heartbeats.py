@@ -11,6 +11,7 @@ from volcanopy.api import core
 from volcanopy.kube import machine
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client, Patch
+from volcanopy.kube.client.backoff import answered
 from volcanopy.kube.client.errors import AlreadyExists, NotFound
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import LEASES, NAMESPACES
@@ -65,7 +66,7 @@ class Heartbeats:
         """Serve the nodes until cancelled."""
         with contextlib.suppress(AlreadyExists):
             made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}}
-            await self._client.create(NAMESPACES, None, made)
+            await answered(lambda: self._client.create(NAMESPACES, None, made))
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._workers.run())
             tasks.create_task(self.reflector.run(self.on_changes))

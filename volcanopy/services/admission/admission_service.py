@@ -27,6 +27,7 @@ from volcanopy.jobcontroller.plugins.registry import plugin_problems
 from volcanopy.kube import machine
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.backoff import answered
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
@@ -136,7 +137,11 @@ async def _as_json(
 
 async def _answer(judge: ReviewHandler, request: web.Request) -> web.Response:
     try:
-        answer = await judge(request_limits.read(await request.read()))
+        body = await request.read()
+    except ConnectionError:
+        raise web.HTTPBadRequest(text="the connection ended before the review had come") from None
+    try:
+        answer = await judge(request_limits.read(body))
     except request_limits.NoReviewError as fault:
         raise web.HTTPBadRequest(text=str(fault)) from None
     except request_limits.TooDenseError as dense:
@@ -257,7 +262,7 @@ async def run(
             await cluster.complete()
             part = paths.current if paths is not None else str
             publish = partial(_publish, client, settings, keyring, policy, address, part)
-            await publish()
+            await answered(publish)
             log.info("admission webhook serving", address=address)
             _freeze_garbage_collector()
             is_ready.set()

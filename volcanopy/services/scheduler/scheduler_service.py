@@ -25,7 +25,7 @@ from volcanopy.kube.cache.quarantine import Excluded
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.backoff import Backoff
+from volcanopy.kube.client.backoff import Backoff, answered
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists
 from volcanopy.kube.client.raw_kinds import bound
@@ -156,7 +156,7 @@ async def _lead(candidate: Candidate, client: Client, store: Store, settings: Sc
     await candidate.lead()
     if settings.election is not None:
         await asyncio.sleep(settings.settle_in)
-    await create_queues(client, store, settings.default_queue)
+    await answered(lambda: create_queues(client, store, settings.default_queue))
 
 
 def _freeze_garbage_collector() -> None:
