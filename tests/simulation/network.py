@@ -26,6 +26,8 @@ class End(asyncio.Transport):
         self._paused = False
         self._kept: list[bytes] = []
         self._closing = self._lost = False
+        self.late = 0.0
+        """What is sent before this time arrives after it."""
         self.broken = False
         """Whether something that was sent is lost: what follows it does not arrive either."""
 
@@ -213,7 +215,7 @@ class Network:
             end.broken = True
             self.loop.call_later(PATIENCE, self.reset, end, "nothing arrives")
             return
-        end.peer.call(now + max(wait, 0.0) + self.latency(), end.peer.arrives, data)
+        end.peer.call(max(now + wait, now, end.late) + self.latency(), end.peer.arrives, data)
 
     def reset(self, end: End, why: str) -> None:
         """Break a connection: what is under way is lost."""
@@ -228,5 +230,6 @@ class Network:
     def vanish(self, host: str) -> None:
         """Break all connections of a machine, which sends nothing any more."""
         self.dead.add(host)
+        self.listeners = {port: listener for port, listener in self.listeners.items() if listener.host != host}
         for end in self.of(host):
             self.reset(end, "the machine has vanished")

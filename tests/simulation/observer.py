@@ -18,9 +18,17 @@ STARTING = 120.0
 class Observer:
     """Counts what happens to pods, nodes and jobs; ``faults`` has a sentence for each broken rule."""
 
-    def __init__(self, clock: Callable[[], float], capabilities: dict[str, int]) -> None:
+    def __init__(self, clock: Callable[[], float], capabilities: dict[str, int], *, fail_closed: bool = False) -> None:
         self.faults: list[str] = []
-        self._clock, self._capabilities = clock, capabilities
+        self._clock, self._capabilities, self._fail_closed = clock, capabilities, fail_closed
+        self.deleted: set[str] = set()
+        """The names of jobs and pods that users delete."""
+        self.invalid: set[str] = set()
+        """The names of jobs that admission must refuse."""
+        self.created = 0
+        """Pods so far."""
+        self._succeeded: dict[str, dict[str, str]] = {}
+        """By uid of the job: the tasks that have succeeded, with the version of the job."""
         self.pods: dict[str, dict[str, Any]] = {}
         self.jobs: dict[str, dict[str, Any]] = {}
         self.nodes: dict[str, int] = {}
@@ -62,13 +70,28 @@ class Observer:
             self.pods.pop(uid, None)
             self._node_of.pop(uid, None)
         else:
+            self.created += uid not in self.pods
             self.pods[uid] = body
+            self._runs(body)
         if node and not bound_to and not gone:
             self._node_of[uid] = node
             self.binds[uid] += 1
             self._fits(node, key)
             self._within_limit(body)
         self._gang(body)
+
+    def _runs(self, pod: dict[str, Any]) -> None:
+        """Note which tasks have succeeded; none may run again, unless its pod was deleted by hand or the job restarts."""
+        metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
+        owner = next(iter(metadata.get("ownerReferences") or ()), None)
+        if owner is None or phase not in {"Running", "Succeeded"}:
+            return
+        succeeded = self._succeeded.setdefault(owner["uid"], {})
+        name, version = metadata["name"], metadata["annotations"]["volcanopy.io/job-version"]
+        if phase == "Succeeded":
+            succeeded[name] = version
+        elif succeeded.get(name) == version and name not in self.deleted:
+            self.fault(f"pod {name} runs again after its success")
 
     def _requests(self, of: Callable[[dict[str, Any]], bool]) -> int:
         """Return the cpus of the pods that use a node, and for which a condition holds."""
@@ -108,13 +131,21 @@ class Observer:
         phase = str(((body.get("status") or {}).get("state") or {}).get("phase", ""))
         if gone:
             self.jobs.pop(uid, None)
+            self._succeeded.pop(uid, None)
+            if name not in self.deleted:
+                self.fault(f"job {name} is lost: nobody has deleted it")
             return
+        if uid not in self.jobs and name in self.invalid and self._fail_closed:
+            self.fault(f"job {name} was created, which admission refuses")
         self.jobs[uid] = body
         before = self._ended.get(uid, "")
         if before in {"Completed", "Failed", "Terminated"} and phase != before:
             self.fault(f"job {name} is {phase} after {before}")
         if phase in ENDED:
             self._ended[uid] = phase
+        succeeded = len(self._succeeded.get(uid, ()))
+        if phase == "Completed" != before and succeeded < int(body["spec"].get("minAvailable", 0)):
+            self.fault(f"job {name} is Completed with {succeeded} successful pods")
 
     def _gang(self, member: dict[str, Any]) -> None:
         """Note since when part of a gang runs alone."""
@@ -140,6 +171,10 @@ class Observer:
         for uid, since in self._partial.items():
             if uid in self.jobs:
                 self._judge_part(self.jobs[uid], since)
+
+    def uid_of(self, job: str) -> str:
+        """Return the uid of a job, empty if it does not exist."""
+        return next((uid for uid, body in self.jobs.items() if body["metadata"]["name"] == job), "")
 
     def unfinished(self) -> list[str]:
         """Return the jobs without an end, with their phases."""

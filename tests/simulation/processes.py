@@ -28,6 +28,8 @@ class SimulatedMachine(machine.Machine):
         self.name, self.ahead = name, 0.0
         self._clock, self._rng = clock, Random(seed)
         self.tasks: set[asyncio.Task[Any]] = set()
+        self.parts: list[Any] = []
+        """What the process remembers is kept in these objects."""
 
     def host(self) -> str:
         return self.name
@@ -140,6 +142,7 @@ class Process:
     def kill(self, restart: float = RESTART) -> None:
         """End the process at this moment, wherever its tasks wait, and start it again later."""
         there = self.machine
+        self._loop.resume(there)
         self._network.vanish(there.name)
         for task in sorted(there.tasks, key=hash):
             task.cancel()
@@ -148,6 +151,13 @@ class Process:
     def cut(self, seconds: float) -> None:
         """Let nothing pass between this process and the rest for so long."""
         self._network.cuts[self.machine.name] = self._loop.time() + seconds
+
+    def pause(self, seconds: float) -> None:
+        """Let the process stand still for so long, as if the machine had no processor time for it; what arrives waits."""
+        there = self.machine
+        if there not in self._loop.paused:
+            self._loop.paused[there] = []
+            self._loop.call_later(seconds, self._loop.resume, there, context=contextvars.Context())
 
     async def stop(self) -> None:
         """End it in good order."""

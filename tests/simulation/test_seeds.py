@@ -12,12 +12,12 @@ from tests.e2e.world import batch_job
 from tests.simulation import __main__ as simulation
 from tests.simulation.__main__ import HASH_SEED, minimised
 from tests.simulation.run import Outcome, run
-from tests.simulation.scenario import Scenario, Step
+from tests.simulation.scenario import PAIRS, Scenario, Step, coverage
 from volcanopy.kube.cache.store import Store
 from volcanopy.services.controllers.worker import Worker
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS, AT_ONCE = 60, 6
+SEEDS, AT_ONCE = 200, 20
 
 
 def simulated(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -35,8 +35,21 @@ def test_no_rule_is_broken(first: int) -> None:
     assert f"{AT_ONCE} seeds run, 0 failed" in ended.stdout
 
 
+def test_the_seeds_contain_each_fault_of_each_process() -> None:
+    covered = coverage(range(SEEDS))
+    everywhere = ("kill", "kill_at_write", "cut", "pause", "reset", "lag_watches")
+    assert {(what, process) for what in everywhere for process in PAIRS} <= covered
+    assert {(what, "kubelet") for what in everywhere} <= covered
+    assert {(what, "admission") for what in ("kill", "cut", "pause", "reset", "lag_watches")} <= covered
+    assert {("turn_clock", process) for process in PAIRS} <= covered
+    whole = {"reject", "lose_answers", "repeat_events", "halve_lists", "stop_server", "forget_history", "fail_node"}
+    whole |= {"replace_node", "slow_reviews", "fail_reviews", "submit_invalid"}
+    by_hand = {"delete_pod", "delete_group", "delete_job", "scale", "command", "close_queue", "label", "hold_pod"}
+    assert whole | by_hand | {"weigh_queue"} <= {what for what, _ in covered}
+
+
 def test_the_same_seed_gives_the_same_events_in_each_process() -> None:
-    first, second = (simulated("4", "--trace") for _ in range(2))
+    first, second = (simulated("12", "--trace") for _ in range(2))
     assert "batchjobs" in first.stdout
     assert first.stdout == second.stdout
 

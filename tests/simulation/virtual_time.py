@@ -4,9 +4,11 @@ import asyncio
 import selectors
 from collections.abc import Callable, Mapping
 from contextvars import Context
+from heapq import heapify, heappop
 from typing import Any, TypeVar, TypeVarTuple
 
 from tests.simulation.network import Network
+from volcanopy.kube import machine
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -21,10 +23,7 @@ class DeadlockError(RuntimeError):
 
 
 class _NoFiles(selectors.BaseSelector):
-    """Watches no files; waiting advances the time of the loop."""
-
-    def __init__(self) -> None:
-        self.advance: Callable[[float], None]
+    """Watches no files."""
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         return selectors.SelectorKey(fileobj, 0, events, data)
@@ -42,10 +41,7 @@ class _NoFiles(selectors.BaseSelector):
         return {}
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
-            raise DeadlockError("no task is ready and no timer is set")
-        self.advance(max(timeout, STEP))
-        return []
+        raise NotImplementedError("the loop has its own clock")
 
 
 class _Task(asyncio.Task[T]):
@@ -67,20 +63,50 @@ class _Future(asyncio.Future[T]):
 class VirtualLoop(asyncio.SelectorEventLoop):
     """A loop with virtual time and the connections of a simulated network.
 
-    ``started`` is called with each new task, in the context of the task.
+    ``started`` is called with each new task, in the context of the task. What a machine of ``paused`` would do waits until
+    the machine is resumed.
     """
 
     def __init__(self, network: Network, started: Callable[[asyncio.Task[Any], Context | None], None]) -> None:
         self._virtual, self._count = 0.0, 0
         self.network, self._started = network, started
-        selector = _NoFiles()
-        selector.advance = self._advance
-        super().__init__(selector)
+        self.paused: dict[machine.Machine, list[asyncio.Handle]] = {}
+        super().__init__(_NoFiles())
         network.loop = self
         self.set_task_factory(self._make_task)
 
-    def _advance(self, seconds: float) -> None:
-        self._virtual += seconds
+    def _run_once(self) -> None:
+        """Run what is ready; if nothing is, advance to the next timer."""
+        ready, timers = self._ready, self._scheduled  # type: ignore[attr-defined]
+        if self._timer_cancelled_count > 200 and self._timer_cancelled_count * 2 > len(timers):  # type: ignore[has-type]
+            timers[:] = [timer for timer in timers if not timer._cancelled]
+            heapify(timers)
+            self._timer_cancelled_count = 0
+        while timers and timers[0]._cancelled:
+            self._timer_cancelled_count -= 1
+            heappop(timers)
+        if not ready and not timers and not self._stopping:  # type: ignore[attr-defined]
+            raise DeadlockError("no task is ready and no timer is set")
+        wait = timers[0]._when - self._virtual if timers and not ready else 0.0
+        self._virtual += max(wait, STEP)
+        until = self._virtual + STEP
+        while timers and timers[0]._when < until:
+            timer = heappop(timers)
+            timer._scheduled = False
+            ready.append(timer)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            held = self.paused.get(handle._context.get(machine.current)) if self.paused else None
+            if held is None:
+                handle._run()
+            else:
+                held.append(handle)
+
+    def resume(self, there: machine.Machine) -> None:
+        """Let a machine do what it would have done since it was paused."""
+        self._ready.extend(self.paused.pop(there, ()))  # type: ignore[attr-defined]
 
     def time(self) -> float:
         """Return the virtual time in seconds since the beginning."""

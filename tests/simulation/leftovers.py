@@ -1,0 +1,86 @@
+"""What processes remember of jobs that are gone: the memory of a service must not grow with what it has seen."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+from volcanopy.kube import machine
+from volcanopy.kube.apply.applier import Applier
+from volcanopy.kube.cache.store import Store
+from volcanopy.services.controllers.worker import Worker
+
+DEPTH = 6
+NAMES = re.compile(r"\bjob-\d")
+"""The names of all jobs of a simulation, and of what is created for them, begin so."""
+BOUNDED = {
+    "_deleted": "deletions are remembered so that late events are recognised: WriteTracker limits their number",
+    "_entries": "events of the same kind are counted in one object: EventRecorder limits their number",
+    "_buckets": "the rates of events: EventRecorder limits their number",
+    "_explains": "explanations of deleted groups are forgotten when they outnumber the others",
+    "_written": "as those",
+    "_why": "as those",
+    "_rejections": "PodWriter limits their number",
+    "histories": "what is learnt and reported about finished jobs",
+}
+"""Attributes whose size has a limit of its own."""
+
+
+@contextmanager
+def noted_parts() -> Iterator[None]:
+    """Note the stateful parts of each process in its machine."""
+    with ExitStack() as patches:
+        for kind in (Store, Worker, Applier):
+            patches.enter_context(mock.patch.object(kind, "__init__", _noting(kind)))
+        yield
+
+
+def _noting(kind: type[Any]) -> Any:
+    create = kind.__init__
+
+    def noting(self: Any, *arguments: Any, **named: Any) -> None:
+        create(self, *arguments, **named)
+        parts = getattr(machine.current.get(), "parts", None)
+        if parts is not None:
+            parts.append(self)
+
+    return noting
+
+
+def remembered(there: Any) -> list[str]:
+    """Return the attributes of a machine's parts that name a job."""
+    seen: set[int] = set()
+    return sorted({text for part in there.parts for text in _named(part, type(part).__name__, seen, DEPTH)})
+
+
+def _named(item: Any, path: str, seen: set[int], depth: int) -> Iterator[str]:
+    if isinstance(item, str):
+        if NAMES.search(item):
+            yield f"{path}: {item}"
+        return
+    if depth == 0 or id(item) in seen or isinstance(item, (int, float, bytes, type(None))):
+        return
+    seen.add(id(item))
+    if isinstance(item, Mapping):
+        for key, value in list(item.items()):
+            for part in key if isinstance(key, tuple) else (key,):
+                yield from _named(part, path, seen, depth - 1)
+            yield from _named(value, path, seen, depth - 1)
+    elif isinstance(item, (set, frozenset, list, tuple, deque)):
+        for value in list(item):
+            yield from _named(value, path, seen, depth - 1)
+    elif type(item).__module__.startswith("volcanopy."):
+        for name, value in _attributes(item):
+            if name not in BOUNDED:
+                yield from _named(value, f"{path}.{name}", seen, depth - 1)
+
+
+def _attributes(item: Any) -> Iterator[tuple[str, Any]]:
+    yield from getattr(item, "__dict__", {}).items()
+    for name in getattr(type(item), "__slots__", ()) or getattr(item, "__struct_fields__", ()):
+        if hasattr(item, name):
+            yield name, getattr(item, name)
