@@ -128,7 +128,8 @@ class Supervisor:
         for part, outcome in zip(
             self._parts.values(), await asyncio.gather(*running, return_exceptions=True), strict=False
         ):
-            if isinstance(outcome, Exception):
+            # Several parts may notice at once that the process does not lead: the first ends it.
+            if isinstance(outcome, Exception) and not isinstance(outcome, LostLeadership | NotLeading):
                 log.error("part failed while it was stopped", part=part.name, error=repr(outcome))
 
 
