@@ -150,3 +150,13 @@ async def test_full_objects_are_followed_by_others_and_the_oldest_is_deleted() -
     assert len(histories.objects) == OF_NAMESPACE
     assert {len(item["records"]) for item in histories.objects.values()} == {RECORDS}
     assert not any("uid-0" in item["records"] for item in histories.objects.values())
+
+
+async def test_a_dropped_job_is_forgotten_when_it_is_deleted() -> None:
+    one_writer = await writer(Histories())
+    unreadable = {"metadata": {"uid": "uid-a"}, "status": {"state": {"phase": "Completed"}}}
+    for jobs, dropped in (([unreadable], {"uid-a"}), ([unreadable], {"uid-a"}), ([], set())):
+        rounds = asyncio.create_task(one_writer.run(lambda jobs=jobs: jobs))
+        await asyncio.sleep(0)
+        rounds.cancel()
+        assert one_writer._dropped == dropped

@@ -190,7 +190,6 @@ RESOURCES = (
         columns=(
             Column("Tier", ".spec.tier", "Tier in the network topology", "integer"),
             Column("TierName", ".spec.tierName", "Name of the tier"),
-            Column("Nodes", ".status.nodeCount", "Number of nodes", "integer"),
             _AGE,
         ),
     ),

@@ -119,13 +119,16 @@ class JobHistoryWriter:
                 continue
 
     def _add_missing(self, jobs: Iterable[Json]) -> None:
-        missing = [
-            job
-            for job in jobs
-            if is_final(job.get("status") or {})
-            and (uid := job["metadata"]["uid"]) not in self._places
-            and uid not in self._dropped
-        ]
+        """Add the records of finished jobs that have none. Of dropped jobs only those are remembered that still exist."""
+        dropped: set[str] = set()
+        missing: list[Json] = []
+        for job in jobs:
+            uid = job["metadata"]["uid"]
+            if uid in self._dropped:
+                dropped.add(uid)
+            elif is_final(job.get("status") or {}) and uid not in self._places:
+                missing.append(job)
+        self._dropped = dropped
         for manifest in missing:
             try:
                 job = BatchJob.read(manifest)
