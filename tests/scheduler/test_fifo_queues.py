@@ -4,7 +4,7 @@ import pytest
 
 from volcanopy.api import core
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.model.plan import Bind, Explain, Plan, SetPodGroup
+from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup
 from volcanopy.testing.notation import config, snapshot
 
 
@@ -40,3 +40,12 @@ def test_a_running_elastic_job_does_not_block() -> None:
 def test_other_queues_are_not_blocked() -> None:
     text = "node n1 cpu=4\njob a queue=q: 5 x cpu=1\njob b: 1 x cpu=1"
     assert [effect.pod for effect in served(text, "fifo").of(Bind)] == ["default/b-0"]
+
+
+@pytest.mark.parametrize("action", ["preempt", "gangpreempt"])
+def test_no_action_places_a_job_behind_the_head_of_a_fifo_queue(action: str) -> None:
+    """Job b fits on the free node without an eviction."""
+    text = "class high value=9\nnode n1 cpu=2\njob a queue=q priority=high: 1 x cpu=9\njob b queue=q: 1 x cpu=1"
+    queue = core.Queue(metadata=core.Meta(name="q"), spec=core.QueueSpec(dequeue_strategy="fifo"))
+    plan = schedule(snapshot(text, [queue]), config("priority, gang, predicates", f"allocate, {action}"))
+    assert plan.of(Bind, Evict, Nominate) == []
