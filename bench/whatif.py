@@ -26,9 +26,12 @@ WAITING = 20
 """Pods of each of the jobs that wait, each of which needs most of a node."""
 
 
-def explained(nodes: int, pods: int) -> float:
-    """Processor seconds of the answer about the last of ten waiting jobs, in a cluster whose nodes are nearly full."""
-    objects = _objects(nodes, pods)
+def explained(nodes: int, pods: int, *, spread: bool = False) -> float:
+    """Processor seconds of the answer about the last of ten waiting jobs, in a cluster whose nodes are full.
+
+    ``spread``: each running job has its pods on different nodes, instead of on as few nodes as possible.
+    """
+    objects = _objects(nodes, pods, spread)
     begin = time.process_time()
     cluster = Cluster(objects)
     engine = Engine(cluster, default(builtin()), NOW)
@@ -44,8 +47,9 @@ def explained(nodes: int, pods: int) -> float:
     return taken
 
 
-def _objects(nodes: int, pods: int) -> list[core.Node | core.Queue | core.PodGroup | core.Pod]:
-    each, numbers = pods // nodes, count()
+def _objects(nodes: int, pods: int, spread: bool) -> list[core.Node | core.Queue | core.PodGroup | core.Pod]:
+    each = pods // nodes
+    places = (number % nodes if spread else number // each for number in count())
     objects: list[core.Node | core.Queue | core.PodGroup | core.Pod] = [
         _read(core.Queue, "default", "", status={"state": "Open"}),
         *(
@@ -60,9 +64,7 @@ def _objects(nodes: int, pods: int) -> list[core.Node | core.Queue | core.PodGro
     ]
     for job in range(pods // JOB):
         objects.append(_group(f"job-{job}", JOB, "Running"))
-        objects += [
-            _pod(f"job-{job}-{member}", f"job-{job}", "1", f"n{next(numbers) // each}") for member in range(JOB)
-        ]
+        objects += [_pod(f"job-{job}-{member}", f"job-{job}", "1", f"n{next(places)}") for member in range(JOB)]
     for job in range(10):
         objects.append(_group(f"waiting-{job}", WAITING, "Inqueue"))
         objects += [_pod(f"waiting-{job}-{member}", f"waiting-{job}", str(each - 1)) for member in range(WAITING)]
@@ -88,5 +90,9 @@ def _read(
 
 
 def run() -> dict[str, float]:
-    """Measure both sizes."""
-    return {"explain_1000_nodes": explained(1000, 10_000), "explain_5000_nodes": explained(5000, 150_000)}
+    """Measure both sizes, with packed and with spread jobs."""
+    return {
+        f"explain_{nodes}_nodes{'_spread' if spread else ''}": explained(nodes, pods, spread=spread)
+        for nodes, pods in ((1000, 10_000), (5000, 150_000))
+        for spread in (False, True)
+    }
