@@ -156,7 +156,7 @@ async def test_a_dropped_job_is_forgotten_when_it_is_deleted() -> None:
     one_writer = await writer(Histories())
     unreadable = {"metadata": {"uid": "uid-a"}, "status": {"state": {"phase": "Completed"}}}
     for jobs, dropped in (([unreadable], {"uid-a"}), ([unreadable], {"uid-a"}), ([], set())):
-        rounds = asyncio.create_task(one_writer.run(lambda jobs=jobs: jobs))
+        rounds = asyncio.create_task(one_writer.run(jobs.copy))
         await asyncio.sleep(0)
         rounds.cancel()
         assert one_writer._dropped == dropped

@@ -122,12 +122,12 @@ class JobHistoryWriter:
         """Add the records of finished jobs that have none. Of dropped jobs only those are remembered that still exist."""
         dropped: set[str] = set()
         missing: list[Json] = []
-        for job in jobs:
-            uid = job["metadata"]["uid"]
+        for manifest in jobs:
+            uid = manifest["metadata"]["uid"]
             if uid in self._dropped:
                 dropped.add(uid)
-            elif is_final(job.get("status") or {}) and uid not in self._places:
-                missing.append(job)
+            elif is_final(manifest.get("status") or {}) and uid not in self._places:
+                missing.append(manifest)
         self._dropped = dropped
         for manifest in missing:
             try:
