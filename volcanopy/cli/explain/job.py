@@ -104,7 +104,7 @@ def _with_answer(report: JobReport, facts: JobFacts) -> JobReport:
         lines = (complete if answer.searched else "the search ended before a change was found (--budget SECONDS)",)
     return replace(
         report,
-        blocked_by=answer.after or report.blocked_by,
+        blocked_by=() if answer.start is Start.NEVER else answer.after or report.blocked_by,
         result=answer.start.value,
         starts_with=lines,
         remedies=tuple(remedy.document() for remedy in answer.remedies),
