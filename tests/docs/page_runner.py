@@ -1,5 +1,6 @@
 """Runs the blocks of a page: in a scratch folder and a shell, on a cluster that the page or the test starts."""
 
+import json
 import os
 import signal
 import subprocess
@@ -58,6 +59,8 @@ class Reader:
                     assert not shown.strip() or like(shown, printed), (
                         f"{block}: {command}\n--- the page shows\n{shown}--- printed\n{printed}"
                     )
+                    if command.startswith("volcanopy explain job") and "\nStarts with\n" in shown:
+                        self.follow_remedies(command, shown, str(block))
             case "python":
                 self.run_python(block.text, str(block))
             case "yaml":
@@ -89,6 +92,20 @@ class Reader:
             f"{place}: {command}\nexit status {process.returncode}:\n{process.stdout}"
         )
         return process.stdout
+
+    def follow_remedies(self, command: str, shown: str, place: str) -> None:
+        """Apply each remedy that the page shows for a job to a snapshot of the cluster; the job starts."""
+        name = command.split()[3]
+        snapshot = json.loads(self.run("volcanopy snapshot 2>/dev/null", place))["items"]
+        remedies = json.loads(self.run(f"{command} -o json", place))["remedies"]
+        listed = [line.strip() for line in shown.partition("\nStarts with\n")[2].partition("\n\n")[0].splitlines()]
+        assert [remedy["text"] for remedy in remedies] == listed, place
+        for remedy in remedies:
+            replaced = {*remedy["delete"], *map(identity, remedy["apply"])}
+            items = [body for body in snapshot if identity(body) not in replaced] + remedy["apply"]
+            (self.folder / "remedied.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+            printed = self.run("volcanopy plan -f remedied.json", place)
+            assert f"\njob {name} starts now" in printed, f"{place}: {remedy['text']}\n{printed}"
 
     def run_python(self, program: str, place: str) -> None:
         """Run a program in a separate interpreter."""
@@ -145,6 +162,12 @@ class Reader:
             process.send_signal(signal.SIGINT)
         for process in self._background:
             process.communicate(timeout=COMMAND_TIMEOUT)
+
+
+def identity(body: dict[str, Any]) -> str:
+    """``Kind namespace/name`` of an object."""
+    metadata = body["metadata"]
+    return f"{body['kind']} {'/'.join(filter(None, (metadata.get('namespace'), metadata['name'])))}"
 
 
 @contextmanager
