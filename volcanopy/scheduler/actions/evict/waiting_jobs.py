@@ -41,12 +41,12 @@ def evict_for_waiting_jobs(session: Session, action: str, arguments: GangArgumen
 def _waiting_jobs(session: Session) -> list[tuple[QueueView, list[tuple[JobView, Rows]]]]:
     """Return the admitted, valid jobs that lack tasks, by queue in order, each with its pending tasks.
 
-    Jobs that their queue holds back are left out, such as those behind the head of a FIFO queue.
+    Jobs rejected at the gate of their queue are left out, such as those behind the head of a FIFO queue.
     """
     table = session.snapshot.tasks
     tasks = session.by_job(np.flatnonzero((session.ledger.status == Status.PENDING) & ~table.gated))
     queues: dict[int, list[JobView]] = {}
-    waiting = [job for job in session.waiting_jobs() if not _is_held_back(session, job)]
+    waiting = [job for job in session.waiting_jobs() if not _waits_at_queue(session, job)]
     invalid = session.hooks.job_valid(np.array([job.row for job in waiting], dtype=np.intp))
     for job in waiting:
         if job.row in tasks and job.phase != "Pending" and job.row not in invalid:
@@ -57,6 +57,6 @@ def _waiting_jobs(session: Session) -> list[tuple[QueueView, list[tuple[JobView,
     return [(queue, [(job, tasks[job.row]) for job in queues[queue.row]]) for queue in ordered]
 
 
-def _is_held_back(session: Session, job: JobView) -> bool:
+def _waits_at_queue(session: Session, job: JobView) -> bool:
     rejection = session.rejections.by_job.get(job.row)
     return rejection is not None and rejection.gate == Gate.QUEUE
