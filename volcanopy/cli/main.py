@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import volcanopy
-from volcanopy.cli.commands import services
+from volcanopy.cli.commands import chaos, services
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
 from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api, Cluster, Document, Place
@@ -53,6 +53,7 @@ local = typer.Typer(
 )
 app.add_typer(local, name="local")
 app.add_typer(services.app)
+app.add_typer(chaos.app)
 
 
 class Shell(StrEnum):

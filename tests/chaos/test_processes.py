@@ -1,0 +1,91 @@
+"""Processes under test are started again, stand still, and stay away as long as a fault lasts."""
+
+import asyncio
+import resource
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from signal import SIGKILL
+
+import pytest
+
+from volcanopy.chaos import processes
+from volcanopy.chaos.processes import CAN_LIMIT, RestartedProcess
+from volcanopy.chaos.stage import kept
+
+PROGRAM = """
+import itertools, pathlib, sys, time
+for count in itertools.count():
+    pathlib.Path(sys.argv[1]).write_text(str(count))
+    time.sleep(0.01)
+"""
+
+
+@pytest.fixture
+def counted(tmp_path: Path) -> Path:
+    return tmp_path / "count"
+
+
+@pytest.fixture
+async def process(tmp_path: Path, counted: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RestartedProcess]:
+    (tmp_path / "counting.py").write_text(PROGRAM)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    process = RestartedProcess("counting", ("counting", str(counted)), tmp_path / "log")
+    async with kept(process):
+        await until(lambda: count(counted) > 0)
+        yield process
+    assert process.pid is None
+
+
+def count(counted: Path) -> int:
+    return int(counted.read_text() or 0) if counted.exists() else 0
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while True:
+            if holds():
+                return
+            await asyncio.sleep(0.01)
+
+
+async def test_a_killed_process_starts_again(process: RestartedProcess) -> None:
+    pid = process.pid
+    process.send(SIGKILL)
+    await until(lambda: process.starts == 2 and process.pid not in {pid, None})
+
+
+async def test_a_paused_process_stands_still(process: RestartedProcess, counted: Path) -> None:
+    with process.paused():
+        await asyncio.sleep(0.05)
+        before = count(counted)
+        await asyncio.sleep(0.1)
+        assert count(counted) == before
+    await until(lambda: count(counted) > before + 1)
+
+
+async def test_a_process_that_is_down_does_not_start_again(process: RestartedProcess) -> None:
+    with process.down():
+        await asyncio.sleep(0.6)
+        assert (process.pid, process.starts) == (None, 1)
+    await until(lambda: process.starts == 2)
+
+
+@pytest.mark.skipif(not CAN_LIMIT, reason="limits of running processes need Linux")
+async def test_a_limit_lasts_as_long_as_its_block(process: RestartedProcess) -> None:
+    assert process.pid is not None
+    before = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+    with process.limited(resource.RLIMIT_FSIZE, 4096):
+        assert resource.prlimit(process.pid, resource.RLIMIT_FSIZE) == (4096, before[1])
+    assert resource.prlimit(process.pid, resource.RLIMIT_FSIZE) == before
+    assert process.address_space() > 2**20
+
+
+async def test_a_process_whose_probes_fail_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "PROBE_PERIOD", 0.05)
+    monkeypatch.setattr(processes, "START_SECONDS", 0.1)
+    (tmp_path / "silent.py").write_text("import time\ntime.sleep(60)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    silent = RestartedProcess("silent", ("silent",), tmp_path / "log", port=9)
+    async with kept(silent):
+        await until(lambda: silent.starts == 2)
+    assert silent.probe_kills >= 1

@@ -1,0 +1,298 @@
+"""The judge: follows pods, jobs, PodGroups and nodes with requests of its own, and counts with definitions of its own.
+
+It shares no cache with the services. What it has not seen, because the API server was away, it reads again from a list: a
+state that lasts is found, one that comes and goes in that time is not.
+"""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+from volcanopy.api import quantity
+from volcanopy.kube.client import raw_kinds
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import KubeError
+from volcanopy.kube.client.kinds import Json, Kind
+
+OVER = frozenset({"Succeeded", "Failed"})
+FINAL = frozenset({"Completed", "Failed", "Terminated"})
+"""Phases that a job does not leave."""
+ENDED = FINAL | {"Aborted"}
+RELIST_PAUSE = 0.2
+STALL = 20.0
+"""Seconds of silence after which a watch is opened anew: the API server sends bookmarks only each minute."""
+
+
+@dataclass
+class _JobRecord:
+    """A job of the run: its last state, and since when part of its gang runs alone."""
+
+    body: Json
+    part_since: float | None = None
+    phase: str = ""
+
+    @property
+    def name(self) -> str:
+        return str(self.body["metadata"]["name"])
+
+    @property
+    def least(self) -> int:
+        return int(self.body["spec"].get("minAvailable") or replicas(self.body))
+
+
+@dataclass
+class Judge:
+    """Watches the pods and nodes of a cluster and the jobs of one namespace; ``faults`` has a sentence for each broken rule.
+
+    ``window`` is the time in seconds for which part of a gang may run without the rest. ``clock`` returns monotonic seconds.
+    """
+
+    namespace: str
+    expected: dict[str, int] = field(default_factory=dict)
+    """The jobs that must exist, with the most replicas that each was given: noted before the request that makes or changes it."""
+    window: float = 90.0
+    clock: Callable[[], float] = time.monotonic
+    faults: list[str] = field(default_factory=list)
+    pods: dict[str, Json] = field(default_factory=dict)
+    jobs: dict[str, _JobRecord] = field(default_factory=dict)
+    groups: dict[str, Json] = field(default_factory=dict)
+    nodes: dict[str, Json] = field(default_factory=dict)
+    made: set[str] = field(default_factory=set)
+    """The uids of all pods of the namespace that were seen."""
+    longest_part: float = 0.0
+    """The longest time in seconds for which part of a gang ran alone."""
+    ends: Counter[str] = field(default_factory=Counter)
+    """Jobs by the phase in which they ended."""
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set at every change."""
+    _nodes_of: dict[str, str] = field(default_factory=dict)
+
+    # Following
+
+    async def follow(self, client: Client) -> None:
+        """Follow the cluster until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow(client, raw_kinds.PODS, None, self.pods, self.pod))
+            tasks.create_task(self._follow(client, raw_kinds.NODES, None, self.nodes, self.node))
+            tasks.create_task(self._follow(client, raw_kinds.JOBS, self.namespace, self.jobs, self.job))
+            tasks.create_task(self._follow(client, raw_kinds.POD_GROUPS, self.namespace, self.groups, self.group))
+
+    async def _follow(
+        self,
+        client: Client,
+        kind: Kind[Json],
+        namespace: str | None,
+        known: dict[str, Any],
+        see: Callable[[Json, bool], None],
+    ) -> None:
+        while True:
+            with contextlib.suppress(KubeError, aiohttp.ClientError, OSError, TimeoutError, ValueError):
+                listing = await client.list(kind, namespace, page=0)
+                self._replace(listing.items, known, see)
+                async with client.watch(
+                    kind, namespace, resource_version=listing.resource_version, stall=STALL, timeout=300
+                ) as stream:
+                    async for line in stream:
+                        event = json.loads(line)
+                        if event["type"] == "ERROR":
+                            break
+                        if event["type"] != "BOOKMARK":
+                            see(event["object"], event["type"] == "DELETED")
+                            self.changed.set()
+            await asyncio.sleep(RELIST_PAUSE)
+
+    def _replace(self, items: Iterable[Json], known: dict[str, Any], see: Callable[[Json, bool], None]) -> None:
+        present = {item["metadata"]["uid"]: item for item in items}
+        for uid in known.keys() - present.keys():
+            see(_body(known[uid]), True)
+        if known is not self.jobs:
+            known.update(present)  # all of one moment, before the first is judged
+        for item in present.values():
+            see(item, False)
+        self.changed.set()
+
+    # Rules
+
+    def _fault(self, text: str) -> None:
+        self.faults.append(text)
+
+    def node(self, body: Json, gone: bool) -> None:
+        """See a node."""
+        _put(self.nodes, body, gone)
+
+    def group(self, body: Json, gone: bool) -> None:
+        """See a PodGroup."""
+        _put(self.groups, body, gone)
+
+    def pod(self, body: Json, gone: bool) -> None:
+        """See a pod: it is bound once, its node is large enough, and no job has more pods than replicas."""
+        uid, node = body["metadata"]["uid"], body["spec"].get("nodeName", "")
+        if body["metadata"]["namespace"] == self.namespace:
+            self.made.add(uid)
+        before = self._nodes_of.get(uid, "")
+        if before and node and node != before:
+            self._fault(f"pod {_key(body)} is bound to {node} after {before}")
+        _put(self.pods, body, gone)
+        if gone:
+            self._nodes_of.pop(uid, None)
+        elif node and not before:
+            self._nodes_of[uid] = node
+            self._fits(node, body)
+        if (job := self._job_of(body)) is not None:
+            if not gone:
+                self._not_doubled(job)
+            self._gang(job)
+
+    def job(self, body: Json, gone: bool) -> None:
+        """See a job: an end is final."""
+        uid = body["metadata"]["uid"]
+        if gone:
+            self.jobs.pop(uid, None)
+            return
+        record = self.jobs.setdefault(uid, _JobRecord(body))
+        record.body = body
+        phase = str(((body.get("status") or {}).get("state") or {}).get("phase", ""))
+        if record.phase in FINAL and phase != record.phase:
+            self._fault(f"job {record.name} is {phase} after {record.phase}")
+        if phase in ENDED and record.phase != phase:
+            self.ends[phase] += 1
+        record.phase = phase
+        self._gang(record)
+
+    def _fits(self, node: str, pod: Json) -> None:
+        body = next((each for each in self.nodes.values() if each["metadata"]["name"] == node), None)
+        if body is None:
+            return
+        allocatable = (body.get("status") or {}).get("allocatable") or {}
+        used: dict[str, int] = defaultdict(int)
+        for other in self.pods.values():
+            if other["spec"].get("nodeName") == node and _phase(other) not in OVER:
+                for name, amount in _requests(other).items():
+                    used[name] += amount
+        for name, amount in used.items():
+            if amount > (most := quantity.amount(name, allocatable.get(name, "0"))):
+                self._fault(f"node {node} has {name} {most}, and its pods request {amount} with {_key(pod)}")
+
+    def _job_of(self, pod: Json) -> _JobRecord | None:
+        owners = pod["metadata"].get("ownerReferences") or ()
+        return next((self.jobs[owner["uid"]] for owner in owners if owner["uid"] in self.jobs), None)
+
+    def _pods_of(self, job: _JobRecord) -> list[Json]:
+        uid = job.body["metadata"]["uid"]
+        return [
+            pod
+            for pod in self.pods.values()
+            if any(owner["uid"] == uid for owner in pod["metadata"].get("ownerReferences") or ())
+        ]
+
+    def _not_doubled(self, job: _JobRecord) -> None:
+        active = [
+            pod for pod in self._pods_of(job) if _phase(pod) not in OVER and "deletionTimestamp" not in pod["metadata"]
+        ]
+        if len(active) > (most := self.expected.get(job.name, replicas(job.body))):
+            self._fault(f"job {job.name} has {most} replicas and {len(active)} active pods")
+
+    def _gang(self, job: _JobRecord) -> None:
+        """Note since when part of a gang occupies nodes without the rest."""
+        pods = self._pods_of(job)
+        placed = sum(1 for pod in pods if pod["spec"].get("nodeName") and _phase(pod) != "Failed")
+        running = any(pod["spec"].get("nodeName") and _phase(pod) not in OVER for pod in pods)
+        if running and placed < job.least and job.phase not in ENDED:
+            if job.part_since is None:
+                job.part_since = self.clock()
+        elif job.part_since is not None:
+            self._end_part(job)
+
+    def _end_part(self, job: _JobRecord) -> None:
+        assert job.part_since is not None
+        lasted, job.part_since = self.clock() - job.part_since, None
+        self.longest_part = max(self.longest_part, lasted)
+        if lasted > self.window:
+            self._fault(f"part of the gang of job {job.name} ran alone for {lasted:.0f} s")
+
+    # The end
+
+    def unfinished(self) -> list[str]:
+        """Return the jobs without an end, with their phases."""
+        return sorted(
+            f"{job.name} {job.phase or 'without phase'}" for job in self.jobs.values() if job.phase not in ENDED
+        )
+
+    def finish(self) -> None:
+        """Judge what is left at the end: every job that should exist does and has ended, no gang is in part."""
+        names = {job.name for job in self.jobs.values()}
+        for name in sorted(self.expected.keys() - names):
+            self._fault(f"job {name} is lost")
+        for text in self.unfinished():
+            self._fault(f"job {text}: no end")
+        for job in self.jobs.values():
+            if job.part_since is not None:
+                self._end_part(job)
+
+    def left(self) -> list[str]:
+        """Return the pods, PodGroups and jobs of the namespace that exist."""
+        pods = [f"pod {_key(pod)}" for pod in self.pods.values() if pod["metadata"]["namespace"] == self.namespace]
+        groups = [f"PodGroup {_key(group)}" for group in self.groups.values()]
+        return sorted([*pods, *groups, *(f"job {job.name}" for job in self.jobs.values())])
+
+    async def until(self, is_true: Callable[[], bool], seconds: float) -> bool:
+        """Wait for at most so many seconds until a predicate is true; return its value."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not is_true():
+                    self.changed.clear()
+                    await self.changed.wait()
+        return is_true()
+
+
+def _body(known: Any) -> Json:
+    body: Json = known.body if isinstance(known, _JobRecord) else known
+    return body
+
+
+def _put(known: dict[str, Json], body: Json, gone: bool) -> None:
+    if gone:
+        known.pop(body["metadata"]["uid"], None)
+    else:
+        known[body["metadata"]["uid"]] = body
+
+
+def _key(body: Json) -> str:
+    return f"{body['metadata']['namespace']}/{body['metadata']['name']}"
+
+
+def _phase(pod: Json) -> str:
+    return str((pod.get("status") or {}).get("phase", ""))
+
+
+def replicas(job: Json) -> int:
+    """Return the replicas of all tasks of a job."""
+    return sum(int(task.get("replicas", 1)) for task in job["spec"]["tasks"])
+
+
+def _requests(pod: Json) -> dict[str, int]:
+    """Return the sums of the containers' requests: cpu in milli-cpu, others as they are counted; and the pod itself."""
+    sums: dict[str, int] = defaultdict(int)
+    sums["pods"] = 1
+    for container in pod["spec"].get("containers") or ():
+        for name, text in ((container.get("resources") or {}).get("requests") or {}).items():
+            sums[name] += quantity.amount(name, text)
+    return sums
+
+
+@contextlib.asynccontextmanager
+async def following(judge: Judge, client: Client) -> AsyncIterator[None]:
+    """Let the judge follow the cluster for the duration of the block."""
+    task = asyncio.create_task(judge.follow(client))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,210 @@
+"""Builds the site of a run: an embedded API server, simulated nodes and services as processes, each if the settings name it."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from volcanopy.chaos.faults import COMPONENT, DEPLOYMENTS
+from volcanopy.chaos.gangs import gang
+from volcanopy.chaos.judge import Judge, following
+from volcanopy.chaos.processes import RestartedProcess
+from volcanopy.chaos.proxy import FaultProxy
+from volcanopy.chaos.site import Site
+from volcanopy.kube.client import raw_kinds
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.errors import AlreadyExists, KubeError
+from volcanopy.kube.client.kinds import Json
+from volcanopy.local.manifests import Creator
+from volcanopy.local.simulated import nodes
+from volcanopy.local.simulated.kubelet import Kubelet
+
+SERVICES = ("scheduler", "scheduler", "controller", "controller", "admission")
+READY_SECONDS = 120.0
+PROBE = "chaos-probe"
+"""Name of the job whose end shows that everything works before the first fault."""
+
+
+class StageError(Exception):
+    """The site could not be built; the message has the reason."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageSettings:
+    """What a run starts itself."""
+
+    nodes: int = 0
+    """Simulated nodes to add."""
+    run_services: bool = False
+    """Whether to run the services as processes of this machine, behind proxies."""
+    pids: Mapping[str, int] = field(default_factory=dict)
+    """Processes of the API server that may be paused, by name."""
+    namespace: str = "volcanopy-chaos"
+    seed: int = 1
+    folder: Path | None = None
+    """Where the logs of the processes are kept; None: nowhere."""
+
+
+@contextlib.asynccontextmanager
+async def embedded_server(folder: Path) -> AsyncIterator[tuple[Connection, RestartedProcess]]:
+    """Run an embedded API server as a process that keeps its objects in a file of the folder."""
+    port = _free_port()
+    arguments = ("volcanopy.local.apiserver", "--port", str(port), "--persist", str(folder / "cluster.journal"))
+    server = RestartedProcess("server", arguments, folder / "server.log")
+    async with kept(server):
+        connection = Connection(f"http://127.0.0.1:{port}")
+        async with Client(connection) as client:
+            # Requests are repeated for so long as no server listens.
+            await client.get_raw("/readyz", deadline=READY_SECONDS)
+            await Creator(client).install_definitions()
+        yield connection, server
+
+
+@contextlib.asynccontextmanager
+async def kept(*processes: RestartedProcess) -> AsyncIterator[None]:
+    """Keep processes running for the duration of the block."""
+    tasks = [asyncio.create_task(process.keep(), name=process.name) for process in processes]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def site_of(
+    connection: Connection, settings: StageSettings, server: RestartedProcess | None = None
+) -> AsyncIterator[Site]:
+    """Build the site of a run on a cluster, and remove at the end what was added to it. Raises StageError, KubeError."""
+    async with contextlib.AsyncExitStack() as stack:
+        folder = settings.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="volcanopy-chaos-")))
+        folder.mkdir(parents=True, exist_ok=True)
+        client = await stack.enter_async_context(Client(connection, field_manager="volcanopy-chaos"))
+        site = Site(client, Judge(settings.namespace), Random(settings.seed), server=server, pids=settings.pids)
+        site.installed = await _installed(client)
+        if settings.run_services and site.installed:
+            name = site.installed[0]["metadata"]["name"]
+            raise StageError(
+                f"--run-services: the cluster has services already (Deployment {name}): uninstall the chart"
+            )
+        await _make_namespace(client, settings.namespace)
+        stack.push_async_callback(_remove_namespace, client, settings.namespace)
+        if settings.nodes:
+            await stack.enter_async_context(_nodes(site, settings.nodes))
+        if settings.run_services:
+            await stack.enter_async_context(_services(site, connection, folder))
+        await _probe(site)
+        yield site
+
+
+async def _installed(client: Client) -> list[Json]:
+    """Return the Deployments of the chart."""
+    with contextlib.suppress(KubeError):
+        deployments = await client.list(
+            DEPLOYMENTS, None, label_selector=f"app.kubernetes.io/name=volcanopy,{COMPONENT}"
+        )
+        return deployments.items
+    return []
+
+
+async def _make_namespace(client: Client, name: str) -> None:
+    try:
+        await client.create(raw_kinds.NAMESPACES, None, {"metadata": {"name": name}})
+    except AlreadyExists:
+        raise StageError(f"namespace {name} exists: delete it, or choose another with --namespace") from None
+
+
+async def _remove_namespace(client: Client, name: str) -> None:
+    with contextlib.suppress(KubeError):
+        await client.delete(raw_kinds.NAMESPACES, None, name)
+
+
+@contextlib.asynccontextmanager
+async def _nodes(site: Site, count: int) -> AsyncIterator[None]:
+    """Add simulated nodes, which this process serves."""
+    site.node_names = [f"chaos-{number + 1}" for number in range(count)]
+    site.kubelet = Kubelet(site.client)
+    stop = asyncio.Event()
+    serving = asyncio.create_task(site.kubelet.run(stop))
+    await site.kubelet.add_nodes(nodes.manifest(name, number) for number, name in enumerate(site.node_names))
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.gather(serving, return_exceptions=True)
+        for name in site.node_names:
+            with contextlib.suppress(KubeError):
+                await site.client.delete(raw_kinds.NODES, None, name)
+
+
+@contextlib.asynccontextmanager
+async def _services(site: Site, connection: Connection, folder: Path) -> AsyncIterator[None]:
+    """Run the services as processes, each behind a proxy of its own."""
+    async with contextlib.AsyncExitStack() as stack:
+        await Creator(site.client).install_definitions()
+        for number, name in enumerate(SERVICES):
+            proxy = await stack.enter_async_context(FaultProxy.open(connection, site.rng))
+            kubeconfig = folder / f"{name}-{number}.kubeconfig"
+            kubeconfig.touch(mode=0o600)
+            kubeconfig.write_text(_kubeconfig(proxy.url))
+            health = _free_port()
+            flags = ["--kubeconfig", str(kubeconfig), "--bind-address", "127.0.0.1", "--health-port", str(health)]
+            if name == "admission":
+                port = _free_port()
+                flags += ["--port", str(port), "--url", f"https://127.0.0.1:{port}"]
+            arguments = ("volcanopy", name, *flags)
+            site.services.append(RestartedProcess(name, arguments, folder / f"{name}-{number}.log", health))
+            site.proxies.append(proxy)
+        await stack.enter_async_context(kept(*site.services))
+        yield
+
+
+async def _probe(site: Site) -> None:
+    """Run a job of one pod, so that no fault begins before everything works. Raises StageError."""
+    judge, job = site.judge, gang(PROBE, 1, site.rng)
+    deadline = asyncio.get_running_loop().time() + READY_SECONDS
+    async with following(judge, site.client):
+        while True:
+            try:
+                await site.client.create(raw_kinds.JOBS, site.namespace, job)
+                break
+            except KubeError as error:
+                if asyncio.get_running_loop().time() > deadline:
+                    raise StageError(f"a job cannot be created before the first fault: {error}") from None
+                await asyncio.sleep(0.5)
+        if not await judge.until(lambda: judge.ends["Completed"] == 1, READY_SECONDS):
+            raise StageError(
+                f"a job of one pod did not complete in {READY_SECONDS:g} s before the first fault: "
+                f"{', '.join(judge.unfinished()) or 'it was not seen'}"
+            )
+        await site.client.delete(raw_kinds.JOBS, site.namespace, PROBE, propagation="Background")
+        await judge.until(lambda: not judge.left(), READY_SECONDS)
+    judge.ends.clear()
+    judge.made.clear()
+
+
+def _kubeconfig(url: str) -> str:
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "chaos", "cluster": {"server": url}}],
+            "users": [{"name": "chaos", "user": {}}],
+            "contexts": [{"name": "chaos", "context": {"cluster": "chaos", "user": "chaos"}}],
+            "current-context": "chaos",
+        }
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port

@@ -1,0 +1,177 @@
+"""``volcanopy chaos``: faults in a test cluster, and a judgement of what happens."""
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.command import command
+from volcanopy.cli.framework.options import KUBECONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from volcanopy.chaos.run import Outcome, RunSettings
+    from volcanopy.chaos.stage import StageSettings
+
+app = typer.Typer()
+
+
+class OutcomeFormat(StrEnum):
+    """Output formats of an outcome."""
+
+    text = "text"
+    json = "json"
+
+
+@dataclass(frozen=True)
+class TargetOptions:
+    """The cluster, and what the run adds to it."""
+
+    context: Annotated[
+        str | None,
+        typer.Option("--context", metavar="NAME", help="Context of the test cluster; the current one is not used."),
+    ] = None
+    kubeconfig: Annotated[Path | None, KUBECONFIG] = None
+    test_cluster: Annotated[
+        bool,
+        typer.Option("--test-cluster", help="Confirm that pods, nodes and services of the cluster may be lost."),
+    ] = False
+    embedded: Annotated[
+        bool,
+        typer.Option("--embedded", help="Use a new embedded API server of this machine instead, with all faults."),
+    ] = False
+    run_services: Annotated[
+        bool,
+        typer.Option("--run-services", help="Run the services here, behind proxies; the cluster must have none."),
+    ] = False
+    nodes: Annotated[int, typer.Option("--nodes", min=0, metavar="N", help="Simulated nodes of 8 cpu to add.")] = 0
+    pause_process: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pause-process",
+            metavar="NAME=PID",
+            help="Process of the API server on this machine to pause, such as etcd=123. Repeatable.",
+        ),
+    ] = None
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace to create for the jobs.")
+    ] = "volcanopy-chaos"
+
+    def check(self) -> None:
+        """Reject a cluster that is not named, or not confirmed as a test cluster. Raises CommandError."""
+        if self.embedded:
+            if self.context or self.kubeconfig or self.pause_process:
+                raise CommandError(
+                    "--embedded: uses no other cluster: omit --context, --kubeconfig, --pause-process", 2
+                )
+            return
+        if not self.context:
+            raise CommandError("--context: required: name the test cluster, or specify --embedded", 2)
+        if not self.test_cluster:
+            raise CommandError(
+                f"--test-cluster: required: pods, nodes and services of context {self.context} may be lost", 2
+            )
+
+    def pids(self) -> "Mapping[str, int]":
+        """Return the processes to pause by name. Raises CommandError."""
+        pids = {}
+        for text in self.pause_process or ():
+            name, _, pid = text.partition("=")
+            if not name or not pid.isdecimal():
+                raise CommandError(f"--pause-process: {text!r} must be NAME=PID, such as etcd=123", 2)
+            pids[name] = int(pid)
+        return pids
+
+
+@command(
+    app,
+    "chaos",
+    examples=[
+        "volcanopy chaos --embedded",
+        "volcanopy chaos --context test --test-cluster --nodes 6 --seconds 600 --jobs 100",
+    ],
+)
+async def chaos_command(
+    target: TargetOptions,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=1, metavar="N", help="Time for which jobs arrive and faults begin.")
+    ] = 60.0,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="Number of gangs.")] = 20,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Number that determines jobs and faults.")] = 1,
+    logs: Annotated[
+        Path | None, typer.Option("--logs", metavar="FOLDER", help="Folder for logs of the processes started here.")
+    ] = None,
+    output: Annotated[OutcomeFormat, typer.Option("-o", "--output", help="Output format.")] = OutcomeFormat.text,
+) -> None:
+    """Inject faults into a test cluster while gangs run, and check that nothing is lost or doubled.
+
+    A watcher of its own checks that no pod is bound twice, no job has more pods than replicas, no node is overcommitted,
+    no gang runs in part for long, every job ends, and nothing is left after jobs are deleted. The exit code is 1 if not.
+    """
+    from volcanopy.chaos.run import RunSettings
+    from volcanopy.chaos.stage import StageError, StageSettings
+
+    target.check()
+    stage = StageSettings(
+        nodes=target.nodes or (6 if target.embedded else 0),
+        run_services=target.run_services or target.embedded,
+        pids=target.pids(),
+        namespace=target.namespace,
+        seed=seed,
+        folder=logs,
+    )
+    try:
+        outcome = await _run(target, stage, RunSettings(seconds=seconds, jobs=jobs, seed=seed))
+    except* StageError as errors:
+        raise CommandError(str(errors.exceptions[0])) from None
+    print(json.dumps(outcome.document(), indent=2) if output is OutcomeFormat.json else _text(outcome))
+    if outcome.faults:
+        raise CommandError(f"{len(outcome.faults)} rules were broken")
+
+
+async def _run(target: TargetOptions, stage: "StageSettings", settings: "RunSettings") -> "Outcome":
+    import contextlib
+    import logging
+    import tempfile
+
+    from volcanopy.chaos.run import run
+    from volcanopy.chaos.stage import embedded_server, site_of
+    from volcanopy.cli.logs import configure
+    from volcanopy.kube.client.connection import Connection
+
+    configure(level=logging.ERROR)  # what our own simulated nodes do not reach is no news
+    async with contextlib.AsyncExitStack() as stack:
+        if target.embedded:
+            folder = stage.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="volcanopy-chaos-")))
+            folder.mkdir(parents=True, exist_ok=True)
+            connection, server = await stack.enter_async_context(embedded_server(folder))
+        else:
+            connection, server = Connection.load(target.kubeconfig, target.context), None
+            await connection.check()
+        site = await stack.enter_async_context(site_of(connection, stage, server))
+        return await run(site, settings)
+
+
+def _text(outcome: "Outcome") -> str:
+    """Return the outcome for people."""
+    names = sorted(outcome.injected.keys() | outcome.rejected.keys())
+    width = max(map(len, [*names, *outcome.missing, "FAULT"]))
+    lines = [f"{'FAULT':{width}}  INJECTED  REJECTED"]
+    lines += [f"{name:{width}}  {outcome.injected[name]:8}  {outcome.rejected[name]:8}" for name in names]
+    lines += [f"{name:{width}}  impossible here: {why}" for name, why in outcome.missing.items()]
+    ends = ", ".join(f"{count} {phase}" for phase, count in sorted(outcome.ends.items()))
+    starts = ", ".join(f"{name} {count}" for name, count in sorted(outcome.starts.items()))
+    lines += [
+        "",
+        f"Faults: {outcome.injected.total()} injected, {outcome.spoiled.total()} requests answered with an error",
+        f"Jobs: {outcome.submitted} submitted, {outcome.pods} pods seen; {ends}",
+        *([f"Starts of processes: {starts}; {outcome.probe_kills} killed by liveness probes"] if starts else []),
+        f"All ended {outcome.settled_after:.1f} s after the last fault; longest part of a gang {outcome.longest_part:.1f} s",
+        *(f"Broken rule: {text}" for text in outcome.faults),
+    ]
+    return "\n".join(lines)
