@@ -63,7 +63,7 @@ class Pause(_ServiceFault):
 
 
 class MemoryLimit(_ServiceFault):
-    """A service process gets no more memory for some seconds."""
+    """A service process gets no more memory for some seconds, and is then killed, as the kernel does at a limit."""
 
     name = "memory limit of a service"
 
@@ -76,6 +76,7 @@ class MemoryLimit(_ServiceFault):
             return False
         with service.limited(resource.RLIMIT_AS, used):
             await site.pause(1, 5)
+        service.send(SIGKILL)
         return True
 
 

@@ -22,7 +22,7 @@ from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.errors import AlreadyExists, KubeError
 from volcanopy.kube.client.kinds import Json
 
-SUBMIT_SECONDS = 120.0
+SUBMIT_SECONDS = 240.0
 """For which a job is submitted again and again while admission or the API server reject it."""
 
 
