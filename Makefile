@@ -12,7 +12,7 @@ EDITABLE := --no-deps --no-build-isolation --editable .
 COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml --quiet --group build --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo packages test check docs bench golden lock wheel image push chart controlplane helm image-check clean
+.PHONY: demo packages test check docs bench golden lock wheel sbom image push chart controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.run: requirements.lock pyproject.toml
@@ -83,8 +83,11 @@ lock:  ## Regenerate the lock files from pyproject.toml; `make lock UPGRADE=--up
 wheel: $(VENV)/.run  ## Build the wheel into dist/.
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(DIST) .
 
-image:  ## Build the image IMAGE with docker, or with ENGINE=podman.
-	$(ENGINE) build --tag $(IMAGE) .
+sbom: $(VENV)/.dev  ## Write the software bill of materials into dist/ (CycloneDX JSON), from requirements.lock.
+	$(BIN)/python -m hack.sbom $(DIST)/sbom.cdx.json
+
+image:  ## Build the image IMAGE with docker, or with ENGINE=podman; BASE=python@sha256:... pins the base image.
+	$(ENGINE) build $(if $(BASE),--build-arg BASE=$(BASE)) --tag $(IMAGE) .
 
 push: image  ## Push the image IMAGE to its registry.
 	$(ENGINE) push $(IMAGE)

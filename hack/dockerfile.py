@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from string import Template
 
 PLAIN = {"RUN", "WORKDIR", "USER"}
 
@@ -47,10 +48,15 @@ class Stage:
 def parse(text: str) -> list[Stage]:
     """Return the stages of a Dockerfile, the image last. Raises DockerfileError."""
     stages: list[Stage] = []
+    defaults: dict[str, str] = {}
     for number, line in _lines(text):
         kind, _, rest = line.partition(" ")
+        if kind == "ARG" and not stages and rest.count("=") == 1:
+            key, _, value = rest.partition("=")
+            defaults[key] = value
+            continue
         if kind == "FROM":
-            base, *named = rest.split()
+            base, *named = Template(rest).substitute(defaults).split()
             stages.append(Stage(base, named[1] if len(named) == 2 and named[0] == "AS" else ""))
             continue
         if not stages:

@@ -17,7 +17,12 @@ def test_every_line_of_the_dockerfile_becomes_a_step() -> None:
     stages = parse(TEXT)
     assert [stage.name for stage in stages] == ["build", ""]
     lines = [line.split()[0] for line in TEXT.splitlines() if line and not line.startswith("#")]
-    done = ["FROM" for _ in stages] + [step.kind for stage in stages for step in stage.steps] + ["ENTRYPOINT", "CMD"]
+    done = (
+        ["ARG"]
+        + ["FROM" for _ in stages]
+        + [step.kind for stage in stages for step in stage.steps]
+        + ["ENTRYPOINT", "CMD"]
+    )
     assert sorted(lines) == sorted(done)
     assert {stage.base for stage in stages} <= BASES.keys()
     assert Step("COPY", ("/opt/volcanopy", "/opt/volcanopy"), "build") in stages[-1].steps
