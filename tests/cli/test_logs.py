@@ -3,6 +3,7 @@
 import base64
 import io
 import logging
+import re
 import warnings
 
 import pytest
@@ -10,6 +11,7 @@ import structlog
 
 from tests.cli.captured_logs import CapturedLogs, Terminal, logged
 from volcanopy.cli.logs import RateLimitedHandler, without_secrets
+from volcanopy.kube.client.logs import Logger
 from volcanopy.services.controllers.effects import new_ssh_keys
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQifQ.c2lnbmF0dXJl"
@@ -30,6 +32,31 @@ def test_on_a_terminal_lines_are_plain_text() -> None:
         structlog.get_logger("volcanopy.one").info("cycle", binds=3)
     assert "cycle" in seen.text
     assert "{" not in seen.text
+
+
+HOSTILE = "a\x1b[2J\x9b31m\u202eb\nlevel=info forged"
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal])
+def test_control_characters_of_objects_are_escaped_and_make_no_line(stream: type[io.StringIO]) -> None:
+    with logged(stream=stream()) as seen:
+        structlog.get_logger("volcanopy.one").warning("pod", name=HOSTILE, names=[HOSTILE], fields={"x": HOSTILE})
+        logging.getLogger("volcanopy.two").warning("pod %s is gone", HOSTILE)
+    assert "forged" in seen.text
+    text = re.sub(r"\x1b\[[0-9;]*m", "", seen.text)  # our own colours
+    assert all(character == "\n" or character.isprintable() for character in text)
+    assert text.count("\n") == 2
+
+
+def test_control_characters_are_escaped_before_logging_is_configured(capsys: pytest.CaptureFixture[str]) -> None:
+    before = structlog.get_config() if structlog.is_configured() else None
+    structlog.reset_defaults()
+    try:
+        Logger("volcanopy.three").warning("watch failed", error=HOSTILE)
+    finally:
+        if before is not None:
+            structlog.configure(**before)
+    assert "\\x9b31m" in capsys.readouterr().err
 
 
 def test_every_logger_adds_the_current_session() -> None:

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from volcanopy.cli.framework.printable import printable
 from volcanopy.cli.framework.tables import Column, TableForm, plain_table
+from volcanopy.kube.client.printable import printable
 
 ESCAPE = "\x1b]0;owned\x07\x1b[2J"
 

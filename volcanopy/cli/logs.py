@@ -14,6 +14,8 @@ from typing import Any, TextIO
 
 import structlog
 
+from volcanopy.kube.client.printable import printable_fields
+
 BURST = 20
 """Maximum number of equal lines in a window; the number of the others is logged at its end."""
 WINDOW = 10.0
@@ -40,11 +42,12 @@ def configure(*, verbose: bool = False, level: int = logging.INFO, stream: TextI
         structlog.stdlib.PositionalArgumentsFormatter(),
         structlog.processors.StackInfoRenderer(),
     ]
-    renderer: structlog.typing.Processor
+    rendering: list[structlog.typing.Processor]
     if stream.isatty():
-        renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+        console = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+        rendering = [printable_fields, console]
     else:
-        renderer = structlog.processors.JSONRenderer(default=str)
+        rendering = [structlog.processors.JSONRenderer(default=str)]  # escapes control characters itself
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
@@ -59,7 +62,7 @@ def configure(*, verbose: bool = False, level: int = logging.INFO, stream: TextI
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
                 without_secrets,
-                renderer,
+                *rendering,
             ],
         )
     )

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from volcanopy.cli.explain.text import Line, plain
 from volcanopy.cli.framework import documents
 from volcanopy.cli.framework.options import Format
-from volcanopy.cli.framework.printable import printable
 from volcanopy.cli.framework.tables import coloured, console
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.printable import printable
 
 _ASCII = str.maketrans(
     {"✓": "+", "✗": "x", "·": ".", "…": "...", "█": "#", "░": ".", "▒": "-", "├": "|", "└": "`", "─": "-", "│": "|"}

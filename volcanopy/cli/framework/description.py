@@ -7,10 +7,10 @@ from typing import Any
 from volcanopy.api.read_model import Condition, Meta, ReadModel
 from volcanopy.cli.framework.durations import current_time, since
 from volcanopy.cli.framework.kinds import readable
-from volcanopy.cli.framework.printable import printable
 from volcanopy.cli.framework.tables import table_of
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden
+from volcanopy.kube.client.printable import printable
 from volcanopy.kube.client.raw_kinds import EVENTS
 
 _WIDTH = 18

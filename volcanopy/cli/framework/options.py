@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volcanopy.cli.framework.name_completion import names_of, names_of_group
-from volcanopy.cli.framework.printable import printable
+from volcanopy.kube.client.printable import printable
 
 if TYPE_CHECKING:
     from volcanopy.kube.client.api_client import Client
@@ -241,10 +241,18 @@ class ProcessOptions:
     ] = ""
     health_port: Annotated[
         int,
-        typer.Option(
-            "--health-port", min=0, max=65535, help="Port of /livez, /healthz, /readyz and /metrics; 0: any free port."
-        ),
+        typer.Option("--health-port", min=0, max=65535, help="Port of /livez, /healthz and /readyz; 0: any free port."),
     ] = 8080
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port", min=0, max=65535, help="Port of /metrics; by default that of the health endpoints."
+        ),
+    ] = None
+    metrics_token: Annotated[
+        Path | None,
+        typer.Option("--metrics-token", metavar="FILE", help="File with the bearer token that /metrics requires."),
+    ] = None
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log every decision.")] = False
 
     @property

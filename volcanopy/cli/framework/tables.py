@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from volcanopy.cli.framework.durations import since
 from volcanopy.cli.framework.kinds import readable
-from volcanopy.cli.framework.printable import printable
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

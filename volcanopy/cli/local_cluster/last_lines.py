@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.cli.framework.printable import printable
 from volcanopy.cli.jobs.logs import Source, log_path
 from volcanopy.cli.jobs.options import LogOptions
 from volcanopy.cli.jobs.pods import pods_of
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError
+from volcanopy.kube.client.printable import printable
 
 
 async def print_last_lines(client: Client, jobs: Sequence[BatchJob], count: int) -> None:

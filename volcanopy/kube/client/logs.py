@@ -35,5 +35,8 @@ class Logger:
 
         if structlog.is_configured():
             return structlog.get_logger(self._name)
+        from volcanopy.kube.client.printable import printable_fields  # noqa: PLC0415
+
         warnings_only = structlog.make_filtering_bound_logger("warning")
-        return structlog.wrap_logger(structlog.PrintLogger(sys.stderr), wrapper_class=warnings_only)
+        processors = [printable_fields, *structlog.get_config()["processors"]]
+        return structlog.wrap_logger(structlog.PrintLogger(sys.stderr), processors, wrapper_class=warnings_only)

@@ -60,7 +60,15 @@ def main() -> None:
     parser.add_argument("--fsync", action="store_true", help="force every change to the disk before it is acknowledged")
     parser.add_argument("--kubeconfig", type=Path, help="where to write a kubeconfig for this server")
     options = parser.parse_args()
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    # JSON escapes control characters, which objects of clients may contain.
+    lines: list[structlog.typing.Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    structlog.configure(
+        processors=[*lines, structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
     try:
         import uvloop  # noqa: PLC0415 - not there on every platform
     except ImportError:
