@@ -22,6 +22,7 @@ from volcanopy.scheduler.framework.config import DEFAULT, ConfigError, Scheduler
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.services.process.entry_points import ThirdPartyError, registry
 from volcanopy.services.scheduler import node_load_sources
+from volcanopy.services.scheduler.anonymous import anonymised
 from volcanopy.services.scheduler.dump import objects
 from volcanopy.services.scheduler.node_load_sources import LoadError
 from volcanopy.services.scheduler.replay import CycleContext
@@ -37,7 +38,13 @@ _PASSWORD = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 async def snapshot(
-    cluster: Cluster, config: Path | None, config_map: str, scheduler_name: str, default_queue: str
+    cluster: Cluster,
+    config: Path | None,
+    config_map: str,
+    scheduler_name: str,
+    default_queue: str,
+    *,
+    anonymous: bool = False,
 ) -> None:
     """Print the snapshot, and on standard error its size and what could not be read."""
     if config is not None and config_map:
@@ -54,16 +61,21 @@ async def snapshot(
     now = datetime.now(UTC)
     taken = store.snapshot(now, f"snapshot-{now:%Y%m%d-%H%M%S}")
     circumstances = CycleContext(scheduler_name, default_queue, _PASSWORD.sub("", text))
-    for piece in document(taken, circumstances, jobs):
+    for piece in document(taken, circumstances, jobs, anonymous=anonymous):
         sys.stdout.write(piece)
     sys.stdout.flush()
     _note(f"{_counts(taken)} as of {now:%Y-%m-%dT%H:%M:%SZ}; replay it with `volcanopy plan -f FILE`")
 
 
-def document(taken: Snapshot, circumstances: CycleContext, jobs: Sequence[Json] = ()) -> Iterator[str]:
-    """Yield the snapshot as a List, one object per line, followed by jobs."""
+def document(
+    taken: Snapshot, circumstances: CycleContext, jobs: Sequence[Json] = (), *, anonymous: bool = False
+) -> Iterator[str]:
+    """Yield the snapshot as a List, one object per line, followed by jobs; with ``anonymous`` under pseudonyms."""
+    bodies = [*objects(taken, circumstances), *jobs]
+    if anonymous:
+        bodies, _ = anonymised(bodies)
     yield '{"apiVersion":"v1","kind":"List","items":[\n'
-    for number, body in enumerate([*objects(taken, circumstances), *jobs]):
+    for number, body in enumerate(bodies):
         yield (",\n" if number else "") + msgspec.json.encode(body).decode()
     yield "\n]}\n"
 

@@ -46,6 +46,8 @@ class SchedulerSettings:
     """For finishing the writes of plans at shutdown."""
     dump_dir: Path = Path(gettempdir()) / "volcanopy"
     """Directory of the dumps of plans that violate an invariant, with their snapshots."""
+    anonymous_dumps: bool = False
+    """Whether the dumps have pseudonyms instead of names."""
     election: Election | None = None
     """The leader election; None: this is the only scheduler."""
     settle_in: float = 0.2

@@ -19,6 +19,7 @@ from volcanopy.kube.cache.followed_kinds import OPTIONAL, REQUIRED
 from volcanopy.scheduler.model.plan import Plan, document
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.services.scheduler import replay
+from volcanopy.services.scheduler.anonymous import anonymised
 
 MOST_DUMPS = 5
 MOST_BYTES = 256 * 2**20
@@ -26,14 +27,21 @@ MOST_BYTES = 256 * 2**20
 _WORLD, _PLAN = ".world.json", ".plan.json"
 
 
-def dump(folder: Path, snapshot: Snapshot, plan: Plan | None, problems: Sequence[str]) -> Path:
+def dump(
+    folder: Path, snapshot: Snapshot, plan: Plan | None, problems: Sequence[str], *, anonymous: bool = False
+) -> Path:
     """Write the snapshot and the plan, if there is one, with its problems. Returns the snapshot's file.
 
-    The files are readable by their owner only. Raises OSError, also for a dump that is larger than all dumps may be.
+    The files are readable by their owner only. With ``anonymous`` all names are pseudonyms, and the plan is left out: it is
+    decided again from the snapshot. Raises OSError, also for a dump that is larger than all dumps may be.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / f"{snapshot.session}{_WORLD}"
-    content = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": objects(snapshot)})
+    items = objects(snapshot)
+    if anonymous:
+        items, pseudonyms = anonymised(items)
+        plan, problems = None, [pseudonyms.text(problem) for problem in problems]
+    content = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items})
     if len(content) > MOST_BYTES:
         raise OSError(f"the dump has {len(content)} bytes, at most {MOST_BYTES} are kept")
     _make_space(folder, len(content))

@@ -342,7 +342,9 @@ class Cycles:
 
     def _dump(self, snapshot: Snapshot, plan: Plan | None, problems: list[str]) -> None:
         try:
-            file = str(dump(self._settings.dump_dir, snapshot, plan, problems))
+            file = str(
+                dump(self._settings.dump_dir, snapshot, plan, problems, anonymous=self._settings.anonymous_dumps)
+            )
         except OSError as error:
             file = f"not written: {error}"
         log.error("invalid plan not applied", session=snapshot.session, problems=problems, dump=file)
