@@ -10,7 +10,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
 _HEAD = """\
 # Metrics
 
-Every process serves its metrics in the Prometheus format at `/metrics`, on the port of its health endpoints. This page is
+Every process serves its metrics in the Prometheus format at `/metrics`, on `--metrics-port`, or without it on the port of its health endpoints. This page is
 generated from the code by `make golden`.
 
 Metrics that Volcano has keep its names, with the prefix `volcanopy_` instead of `volcano_`. Differences:

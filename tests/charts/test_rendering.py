@@ -1,6 +1,7 @@
 """Rendered objects of the chart: security, completeness, and errors for invalid values."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +29,7 @@ SETS: dict[str, Json] = {
     "single": SINGLE,
     "without admission": {"admission": {"enabled": False}},
     "monitored": {"monitoring": {"serviceMonitor": True, "dashboard": True, "rules": True}},
+    "metrics with a token": {"monitoring": {"serviceMonitor": True, "tokenSecret": "metrics"}},
     "everything": {
         "image": {
             "repository": "registry.example.com/volcanopy",
@@ -236,6 +238,11 @@ REFUSED: dict[str, tuple[Json, str]] = {
     "interval": ({"monitoring": {"interval": "soon"}}, "at '/monitoring/interval': 'soon' does not match pattern"),
     "digest": ({"image": {"digest": "latest"}}, "at '/image/digest': 'latest' does not match pattern"),
     "no actions": ({"scheduler": {"config": {"actions": ""}}}, "at '/scheduler/config/actions': minLength"),
+    "unknown action": ({"scheduler": {"config": {"actions": "enqueue, foo"}}}, "does not match pattern"),
+    "certificates": (
+        {"admission": {"certificates": "memory"}},
+        "at '/admission/certificates': value must be one of 'auto', 'secret', 'cert-manager'",
+    ),
     "class": ({"priorityClasses": {"gold": {}}}, "at '/priorityClasses/gold': missing property 'value'"),
 }
 
@@ -277,7 +284,51 @@ def test_monitors_scrape_the_metrics_port_of_every_component() -> None:
     for service in services:
         assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
         assert asked.keys() <= {each["name"] for each in service["spec"]["ports"]}
-    assert asked == {"http": "http"}
+    assert asked == {"metrics": "http"}
+
+
+def test_health_and_metrics_have_listeners_of_their_own_and_metrics_need_the_token_if_there_is_one() -> None:
+    open_ones = [container for _, container in deployments(render())]
+    objects = render(SETS["metrics with a token"])
+    closed_ones = [container for _, container in deployments(objects)]
+    for container in (*open_ones, *closed_ones):
+        assert {"--health-port=8080", "--metrics-port=8081"} <= set(container["args"])
+        assert {each["name"]: each["containerPort"] for each in container["ports"]}.items() >= {
+            ("http", 8080),
+            ("metrics", 8081),
+        }
+    argument = "--metrics-token=/etc/volcanopy-metrics/token"
+    assert [argument in container["args"] for container in (*open_ones, *closed_ones)] == [False] * 3 + [True] * 3
+    for deployment, _ in deployments(objects):
+        volumes = {volume["name"]: volume for volume in deployment["spec"]["template"]["spec"]["volumes"]}
+        assert volumes["metrics-token"]["secret"]["secretName"] == "metrics"
+    (endpoint,) = one(objects, "ServiceMonitor", "volcanopy-metrics")["spec"]["endpoints"]
+    assert endpoint["authorization"]["credentials"] == {"name": "metrics", "key": "token"}
+
+
+def test_replicas_spread_as_the_values_specify() -> None:
+    own = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]
+    objects = render(
+        {"scheduler": {"topologySpreadConstraints": own}, "controller": {"affinity": {"nodeAffinity": {}}}}
+    )
+    specs = {each["metadata"]["name"]: each["spec"]["template"]["spec"] for each, _ in deployments(objects)}
+    assert specs["volcanopy-scheduler"]["topologySpreadConstraints"] == own
+    assert "topologySpreadConstraints" not in specs["volcanopy-controller"]
+    (usual,) = specs["volcanopy-admission"]["topologySpreadConstraints"]
+    assert usual["topologyKey"] == "kubernetes.io/hostname"
+
+
+def test_admission_takes_its_certificate_and_failure_policy_from_the_values() -> None:
+    objects = render({"admission": {"certificates": "secret", "failurePolicy": "Ignore"}})
+    (container,) = one(objects, "Deployment", "volcanopy-admission")["spec"]["template"]["spec"]["containers"]
+    assert {"--certificates=secret", "--failure-policy=Ignore"} <= set(container["args"])
+
+
+def test_the_schema_accepts_every_action_and_own_ones_with_a_hyphen() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    pattern = schema["properties"]["scheduler"]["properties"]["config"]["properties"]["actions"]["pattern"]
+    assert re.match(pattern, ", ".join([*builtin().actions, "acme-defragment"]))
+    assert not re.match(pattern, "enqueue, foo")
 
 
 def test_the_dashboard_is_in_a_config_map_with_the_grafana_label() -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import aiohttp
@@ -20,7 +21,7 @@ from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.session.session import Session
 from volcanopy.services.controllers import controller_service
 from volcanopy.services.controllers.controller_service import JobControllerSettings
-from volcanopy.services.process.health import Health, Heartbeat, serving, stale_watches, unsynced
+from volcanopy.services.process.health import Health, Heartbeat, MetricsAccess, serving, stale_watches, unsynced
 from volcanopy.services.process.settings import Election, SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service
 
@@ -101,7 +102,7 @@ async def test_problems_are_reported_with_the_right_status_code() -> None:
     health.live["cycles"] = lambda: problems["cycles"]
     health.ready["caches"] = lambda: problems["caches"]
     health.facts["leader"] = lambda: "somebody"
-    async with serving(health, "127.0.0.1", 0) as address:
+    async with serving(health, "127.0.0.1", 0) as (address, _):
         assert await ask(address, "/livez") == (200, "ok")
         assert await ask(address, "/healthz") == (200, "ok")
         message = "[+]cycles ok\n[-]caches failed: not listed yet: pods\nleader: somebody\nreadyz check failed\n"
@@ -118,7 +119,7 @@ async def test_problems_are_reported_with_the_right_status_code() -> None:
 
 
 async def test_metrics_are_served_in_the_prometheus_format() -> None:
-    async with serving(Health(), "127.0.0.1", 0) as address, aiohttp.ClientSession() as session:
+    async with serving(Health(), "127.0.0.1", 0) as (address, _), aiohttp.ClientSession() as session:
         async with session.get(f"{address}/metrics") as answer:
             assert answer.headers["Content-Type"].startswith("text/plain; version=")
             assert "# TYPE volcanopy_leader gauge" in await answer.text()
@@ -126,6 +127,34 @@ async def test_metrics_are_served_in_the_prometheus_format() -> None:
         async with session.get(f"{address}/metrics", headers=accepting) as answer:
             assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
             assert (await answer.text()).endswith("# EOF\n")
+
+
+async def test_metrics_have_a_listener_of_their_own_and_need_the_token(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("first\n")
+    access = MetricsAccess(0, token)
+    async with serving(Health(), "127.0.0.1", 0, access) as (address, metrics), aiohttp.ClientSession() as session:
+
+        async def code(value: str | None) -> int:
+            headers = {} if value is None else {"Authorization": value}
+            async with session.get(f"{metrics}/metrics", headers=headers) as answer:
+                return answer.status
+
+        assert (await ask(address, "/metrics"))[0] == 404
+        assert (await ask(metrics, "/livez"))[0] == 404
+        assert [await code(value) for value in (None, "Bearer", "Bearer wrong", "Basic first")] == [401] * 4
+        assert await code("Bearer first") == 200
+        token.write_text("second")
+        assert [await code("Bearer first"), await code("Bearer second")] == [401, 200]
+        token.write_text("")
+        assert await code("Bearer ") == 401
+
+
+async def test_a_missing_token_is_named(tmp_path: Path) -> None:
+    access = MetricsAccess(None, tmp_path / "token")
+    with pytest.raises(OSError, match=r"--metrics-token: cannot read .*token: No such file"):
+        async with serving(Health(), "127.0.0.1", 0, access):
+            pytest.fail("it served")
 
 
 async def test_a_port_in_use_is_named() -> None:

@@ -19,8 +19,8 @@ from volcanopy.cli.commands import chaos, services
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
 from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api, Cluster, Document, Place
-from volcanopy.cli.framework.printable import printable
 from volcanopy.cli.jobs.options import By, Report, ReportFormat, Since
+from volcanopy.kube.client.printable import printable
 
 VARIABLE = "_VOLCANOPY_COMPLETE"
 """Environment variable with which a shell requests completions."""
@@ -213,14 +213,18 @@ async def snapshot_command(
     default_queue: Annotated[
         str, typer.Option("--default-queue", metavar="NAME", help="Queue of pod groups without one.")
     ] = "default",
+    anonymous: Annotated[
+        bool,
+        typer.Option("--anonymous", help="Replace names, users, labels and images by pseudonyms, in the same order."),
+    ] = False,
 ) -> None:
     """Print the scheduler's input as manifests.
 
-    `volcanopy plan` reads them. They include the scheduler configuration, and names, labels and annotations of objects, but no Secrets and no environment of containers.
+    `volcanopy plan` reads them. They include the scheduler configuration, and, without --anonymous, names, labels and annotations of objects, but no Secrets and no environment of containers.
     """
     from volcanopy.cli.snapshot import snapshot
 
-    await snapshot(cluster, config, config_map, scheduler_name, default_queue)
+    await snapshot(cluster, config, config_map, scheduler_name, default_queue, anonymous=anonymous)
 
 
 @command(

@@ -15,7 +15,7 @@ from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.scheduler.framework.config import ConfigError
 from volcanopy.services.process.entry_points import ThirdPartyError
-from volcanopy.services.process.health import Health, serving
+from volcanopy.services.process.health import Health, MetricsAccess, serving
 from volcanopy.services.process.supervisor import Pulse, Watchdog
 
 if TYPE_CHECKING:
@@ -47,8 +47,9 @@ async def _serve(connection: Connection, options: "ProcessOptions", service: Ser
         loop.add_signal_handler(number, stop.set)
     pulse = Pulse()
     beating = asyncio.create_task(pulse.run())
-    async with serving(health, options.address, options.health_port) as address:
-        log.info("serving health and metrics", address=address)
+    access = MetricsAccess(options.metrics_port, options.metrics_token)
+    async with serving(health, options.address, options.health_port, access) as (address, metrics):
+        log.info("serving health and metrics", address=address, metrics=metrics)
         with Watchdog(lambda: pulse.beats, STANDSTILL, health.call_farewell):
             await service(connection, stop, health)
     beating.cancel()

@@ -3,7 +3,7 @@ What the Deployments have in common; takes a dict with
   root, part   the chart, and scheduler, controller or admission
   args         the arguments of the program
   config       the name of the configuration file, if the part has one
-  webhookPort  the port of the webhook (HTTPS), if the part has one; health and metrics are on port 8080
+  webhookPort  the port of the webhook (HTTPS), if the part has one; health is on port 8080, metrics are on port 8081
 */ -}}
 {{- define "volcanopy.deployment" -}}
 {{- $values := index .root.Values .part -}}
@@ -47,7 +47,7 @@ spec:
           image: {{ include "volcanopy.image" .root | quote }}
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
           args:
-            {{- range concat (list .part) .args $values.extraArgs }}
+            {{- range concat (list .part) .args (include "volcanopy.metricsArgs" .root | fromJsonArray) $values.extraArgs }}
             - {{ . | quote }}
             {{- end }}
           env:
@@ -67,6 +67,8 @@ spec:
           ports:
             - name: http
               containerPort: 8080
+            - name: metrics
+              containerPort: 8081
             {{- with .webhookPort }}
             - name: https
               containerPort: {{ . }}
@@ -106,6 +108,11 @@ spec:
             {{- end }}
             - name: tmp
               mountPath: /tmp
+            {{- if .root.Values.monitoring.tokenSecret }}
+            - name: metrics-token
+              mountPath: /etc/volcanopy-metrics
+              readOnly: true
+            {{- end }}
             {{- with $values.extraVolumeMounts }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
@@ -118,6 +125,12 @@ spec:
         - name: tmp
           emptyDir:
             sizeLimit: 1Gi
+        {{- with .root.Values.monitoring.tokenSecret }}
+        - name: metrics-token
+          secret:
+            secretName: {{ . }}
+            defaultMode: 0440
+        {{- end }}
         {{- with $values.extraVolumes }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -132,7 +145,11 @@ spec:
       {{- if $values.affinity }}
       affinity:
         {{- toYaml $values.affinity | nindent 8 }}
-      {{- else }}
+      {{- end }}
+      {{- if $values.topologySpreadConstraints }}
+      topologySpreadConstraints:
+        {{- toYaml $values.topologySpreadConstraints | nindent 8 }}
+      {{- else if not $values.affinity }}
       topologySpreadConstraints:
         - maxSkew: 1
           topologyKey: kubernetes.io/hostname
@@ -197,4 +214,9 @@ subjects:
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [create]
+{{- end -}}
+
+{{- /* The arguments for metrics that need a token, as a JSON list. */ -}}
+{{- define "volcanopy.metricsArgs" -}}
+{{- ternary (list "--metrics-token=/etc/volcanopy-metrics/token") list (ne .Values.monitoring.tokenSecret "") | toJson -}}
 {{- end -}}

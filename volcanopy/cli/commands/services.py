@@ -107,6 +107,9 @@ def scheduler_command(
     stuck_after: Annotated[
         float, typer.Option("--stuck-after", min=1.0, help="Seconds without a finished cycle until /healthz fails.")
     ] = 120.0,
+    anonymous_dumps: Annotated[
+        bool, typer.Option("--anonymous-dumps", help="Write pseudonyms instead of names into dumps of invalid plans.")
+    ] = False,
 ) -> None:
     """Run the scheduler."""
     from volcanopy.cli.service_process import serve
@@ -119,6 +122,7 @@ def scheduler_command(
         config=config,
         election=election.election(f"{scheduler_name}-scheduler"),
         stuck_after=stuck_after,
+        anonymous_dumps=anonymous_dumps,
     )
     serve(cluster, process, lambda connection, stop, health: run(connection, settings, stop, health=health))
 

@@ -6,7 +6,10 @@ is listed in the format of Kubernetes components.
 
 import asyncio
 import contextlib
+import hmac
 from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from aiohttp import web
@@ -29,6 +32,48 @@ class Watch(Protocol):
     @property
     def faulty_since(self) -> float | None:
         """The time of the first such error (monotonic seconds)."""
+
+
+@dataclass(frozen=True)
+class MetricsAccess:
+    """Where metrics are served, and to whom.
+
+    Without a ``port`` the listener of the health endpoints serves them, with one a listener of their own. With a
+    ``token_file`` a request needs the header ``Authorization: Bearer`` with its content, which is read at each request.
+    """
+
+    port: int | None = None
+    token_file: Path | None = None
+
+    def route(self) -> web.RouteDef:
+        """Return the route of ``/metrics``. Raises OSError if the token cannot be read."""
+        if self.token_file is not None:
+            self._token()
+
+        async def metrics(request: web.Request) -> web.Response:
+            if self.token_file is not None and not self._is_authorized(request):
+                return web.Response(status=401, text="unauthorized: metrics require the bearer token of this process")
+            return await _metrics(request)
+
+        return web.get("/metrics", metrics)
+
+    def _is_authorized(self, request: web.Request) -> bool:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        try:
+            required = self._token()
+        except OSError:
+            return False
+        return scheme.lower() == "bearer" and hmac.compare_digest(token.encode(), required)
+
+    def _token(self) -> bytes:
+        assert self.token_file is not None
+        try:
+            token = self.token_file.read_bytes().strip()
+        except OSError as fault:
+            raise OSError(f"--metrics-token: cannot read {self.token_file}: {fault.strerror}") from fault
+        if not token:
+            raise OSError(f"--metrics-token: {self.token_file} is empty: write a token into it")
+        return token
 
 
 class Health:
@@ -69,7 +114,6 @@ class Health:
             web.get("/livez", live),
             web.get("/healthz", live),
             web.get("/readyz", ready),
-            web.get("/metrics", _metrics),
         ]
 
     def _response(self, request: web.Request, problems: dict[str, str]) -> web.Response:
@@ -88,10 +132,31 @@ async def _metrics(request: web.Request) -> web.Response:
 
 
 @contextlib.asynccontextmanager
-async def serving(health: Health, host: str, port: int) -> AsyncIterator[str]:
-    """Serve on this address (port 0: a free one) and yield the URL. Raises OSError with a remedy if it is in use."""
+async def serving(
+    health: Health, host: str, port: int, metrics: MetricsAccess = MetricsAccess()
+) -> AsyncIterator[tuple[str, str]]:
+    """Serve health and metrics on this address (port 0: a free one) and yield their URLs.
+
+    Raises OSError with a remedy if an address is in use.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        own = metrics.port is not None
+        routes = [*health.routes(), *([] if own else [metrics.route()])]
+        address = await stack.enter_async_context(_listening(routes, host, port, "health endpoints", "--health-port"))
+        if metrics.port is None:
+            yield address, address
+            return
+        listener = _listening([metrics.route()], host, metrics.port, "metrics", "--metrics-port")
+        yield address, await stack.enter_async_context(listener)
+
+
+@contextlib.asynccontextmanager
+async def _listening(
+    routes: Iterable[web.RouteDef], host: str, port: int, what: str, option: str
+) -> AsyncIterator[str]:
+    """Serve routes on this address for the duration of the block and yield the URL."""
     app = web.Application()
-    app.add_routes(health.routes())
+    app.add_routes(routes)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
@@ -100,7 +165,7 @@ async def serving(health: Health, host: str, port: int) -> AsyncIterator[str]:
         except OSError as fault:
             why = fault.strerror or str(fault)
             raise OSError(
-                f"health endpoints cannot listen on {host}:{port}, set another --bind-address or --health-port: {why}"
+                f"{what} cannot listen on {host}:{port}, set another --bind-address or {option}: {why}"
             ) from fault
         host, port = runner.addresses[0][:2]
         yield f"http://{host}:{port}"

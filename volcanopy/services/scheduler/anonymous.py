@@ -30,7 +30,7 @@ _FIXED = frozenset(
     }
     | {"restartPolicy", "schedulerName", "status", "type", "version", "whenUnsatisfiable"}
 )
-"""Fields whose values are words of the API, or needed as they are."""
+"""Fields whose values are constants of the API, or needed as they are."""
 _KEYED = frozenset({"binding", "labels", "matchLabels", "minTaskMember", "nodes", "nodeSelector"})
 """Fields whose keys are names."""
 _TEXTS = frozenset({"message", "reason", "description"})
