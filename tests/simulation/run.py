@@ -26,7 +26,7 @@ from tests.simulation.server import FaultyServer
 from tests.simulation.steps import NAMESPACE, Steps, node
 from tests.simulation.virtual_time import VirtualLoop
 from volcanopy.kube import machine
-from volcanopy.kube.cache import followed_kinds, store
+from volcanopy.kube.cache import followed_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.raw_kinds import JOBS
@@ -93,7 +93,7 @@ def _on_one_loop(reviews: admission.Reviews) -> Iterator[list[str]]:
             (scheduler_service, "_freeze_garbage_collector", lambda: None),
             (election, "LeaseThread", LeaseOnLoop),
             (entry_points, "entry_points", _installed),
-            (store, "OPTIONAL", (followed_kinds.HYPER_NODES,)),
+            (followed_kinds, "OPTIONAL", (followed_kinds.HYPER_NODES,)),
         ):
             patches.enter_context(mock.patch.object(target, name, value))
         patches.enter_context(admission.without_tls(reviews))
@@ -244,14 +244,14 @@ class Simulation:
         return [f"left after the deletion of all jobs: {name}" for name in self._left()]
 
     def _left(self) -> list[str]:
-        kept = self.steps.server.context.store
+        store = self.steps.server.context.store
         names = [
             f"{bucket} {entry.name}"
             for bucket in LEFT
-            for entry in kept.bucket(bucket).entries(NAMESPACE)
+            for entry in store.bucket(bucket).entries(NAMESPACE)
             if entry.name != "kube-root-ca.crt"
         ]
-        return [*names, *(f"job {entry.name}" for entry in kept.bucket(JOBS_BUCKET).entries())]
+        return [*names, *(f"job {entry.name}" for entry in store.bucket(JOBS_BUCKET).entries())]
 
     async def _memories(self) -> list[str]:
         """Return what processes remember of the deleted jobs."""

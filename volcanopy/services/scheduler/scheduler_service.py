@@ -27,7 +27,7 @@ from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import Backoff, answered
 from volcanopy.kube.client.connection import Connection
-from volcanopy.kube.client.errors import AlreadyExists
+from volcanopy.kube.client.errors import AlreadyExists, Conflict
 from volcanopy.kube.client.raw_kinds import bound
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.framework.config import SchedulerConfig
@@ -181,7 +181,7 @@ async def create_queues(client: Client, store: Store, default_queue: str) -> Non
             await client.create(kind, None, body)
             made = await client.patch_status(kind, None, name, {"status": {"state": "Open"}})
             log.info("queue created", queue=name)
-        except AlreadyExists:
+        except (AlreadyExists, Conflict):
             made = await client.get(kind, None, name)
         if name not in store.queues:
             # The first cycle must know it, or it would reject the groups in it.
