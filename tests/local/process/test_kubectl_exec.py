@@ -67,7 +67,7 @@ async def kubectl(request: pytest.FixtureRequest, kubectl_program: Path, tmp_pat
         server["env"] = [address, {"name": "WHERE", "value": "inside"}]
         await processes.create("main", {"containers": [server, reader], "terminationGracePeriodSeconds": 1})
         simulated = {"nodeName": "node-1", "containers": [{"name": "main", "image": "i"}]}
-        await processes.create("simulated", simulated)
+        await processes.create("simulated", simulated, annotations={"sim.volcanopy.io/duration": "forever"})
         await processes.until("main", lambda pod: _all_running(pod["status"]))
         yield Kubectl(kubectl_program, tmp_path, {})
 

@@ -253,7 +253,7 @@ async def test_a_failed_liveness_probe_restarts_a_container(process_cluster: Pro
     probe = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 10}
     container = {"name": "main", "image": "none", "command": ["sleep", "1000"], "livenessProbe": probe}
     await process_cluster.create(
-        "p", {"restartPolicy": "Always", "containers": [container], "terminationGracePeriodSeconds": 1}
+        "p", {"restartPolicy": "Always", "containers": [container], "terminationGracePeriodSeconds": 60}
     )
     pod = await process_cluster.until(
         "p", lambda pod: pod["status"].get("containerStatuses", [{}])[0].get("restartCount", 0) > 0
