@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import volcanopy
-from volcanopy.cli.commands import chaos, services
+from volcanopy.cli.commands import chaos, services, ui
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
 from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api, Cluster, Document, Place
@@ -54,6 +54,7 @@ local = typer.Typer(
 app.add_typer(local, name="local")
 app.add_typer(services.app)
 app.add_typer(chaos.app)
+app.add_typer(ui.app)
 
 
 class Shell(StrEnum):
@@ -334,7 +335,7 @@ def check_options(
 ) -> None:
     """Batch system for Kubernetes: gang scheduling, queues and fair sharing; also without a cluster."""
     name = ctx.invoked_subcommand or ""
-    if (kubeconfig or context or namespace) and name not in {*GROUPS, "version", "snapshot", "usage"}:
+    if (kubeconfig or context or namespace) and name not in {*GROUPS, "version", "snapshot", "usage", "ui"}:
         raise CommandError(f"options of `{name}` follow the command: see `volcanopy {name} --help`", 2)
 
 

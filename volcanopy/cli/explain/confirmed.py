@@ -49,10 +49,10 @@ class Confirmed:
 async def confirmed(client: Client, group: str, seconds: float) -> Confirmed:
     """Return when the job of a pod group starts, and its remedies, searched for at most so long."""
     try:
-        state = await _read(client)
+        state = await cluster_state(client)
         engine = whatif.engine(Loaded(state.cluster), state.config, datetime.now(UTC), state.registry)
         result = answer(engine, whatif.limits(seconds, jobs=frozenset({group})))
-    except _UnreadableError as fault:
+    except UnreadableError as fault:
         return Confirmed(note=f"remedies are not confirmed: {fault}")
     note = "" if state.configured else "scheduler configuration not found: remedies are confirmed with the default one"
     return Confirmed(next((job for job in result.jobs if job.target.group == group), None), note)
@@ -61,8 +61,8 @@ async def confirmed(client: Client, group: str, seconds: float) -> Confirmed:
 async def print_plan(client: Client, bodies: Sequence[Json], namespace: str, as_json: bool) -> None:
     """Print when new jobs, cron jobs or flows would start, and what would let them start. Raises CommandError."""
     try:
-        state = await _read(client)
-    except _UnreadableError as fault:
+        state = await cluster_state(client)
+    except UnreadableError as fault:
         raise CommandError(f"--plan: {fault}") from None
     known = set(state.cluster.keys.get("BatchJob", ()))
     now = datetime.now(UTC)
@@ -85,29 +85,31 @@ async def print_plan(client: Client, bodies: Sequence[Json], namespace: str, as_
         print("\n".join(whatif.lines(result, loaded, engine)))
 
 
-class _UnreadableError(Exception):
+class UnreadableError(Exception):
     """The cluster state or the configuration cannot be read; the message has the reason."""
 
 
 @dataclass(frozen=True)
-class _State:
+class ClusterState:
+    """A copy of the cluster, with the scheduler's configuration; ``configured``: it was found, else it is the default."""
+
     cluster: Cluster
     config: SchedulerConfig
     registry: Registry
     configured: bool
 
 
-async def _read(client: Client) -> _State:
-    """Read everything that a what-if question needs. Raises _UnreadableError."""
+async def cluster_state(client: Client) -> ClusterState:
+    """Read everything that a what-if question needs. Raises UnreadableError."""
     objects = _Objects()
     try:
         await cluster_reader.take(client, objects)
         jobs = [body for body in (await client.list(JOBS)).items if not _is_finished(body)]
         text = await snapshot.configured(client)
     except Forbidden as fault:
-        raise _UnreadableError(str(fault)) from None
+        raise UnreadableError(str(fault)) from None
     except KubeError:
-        raise _UnreadableError("the objects of the cluster cannot be read") from None
+        raise UnreadableError("the objects of the cluster cannot be read") from None
     try:
         known = registry()
         config = parse(text, known) if text else default(known)
@@ -115,9 +117,9 @@ async def _read(client: Client) -> _State:
         for body in jobs:
             cluster.put_workload({"apiVersion": names.BATCH_V1ALPHA1, "kind": "BatchJob"} | body)
     except (ConfigError, ThirdPartyError, ManifestError, QuantityError) as fault:
-        raise _UnreadableError(str(fault)) from None
+        raise UnreadableError(str(fault)) from None
     cluster.commit()
-    return _State(cluster, config, known, bool(text))
+    return ClusterState(cluster, config, known, bool(text))
 
 
 def _is_finished(body: Json) -> bool:

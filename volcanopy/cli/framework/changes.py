@@ -115,9 +115,18 @@ async def send_command(
     result: str,
 ) -> Json | None:
     """Create a Command for the target and print ``result``; returns the Command, None in a dry run."""
+    command = command_for(kind, target, namespace, request, action)
+    if not changes.client_only:
+        command = await client.create(COMMANDS, namespace, command, options=changes.options)
+    changes.report(kind, target, result)
+    return None if changes.dry_run else command
+
+
+def command_for(kind: Kind[Json], target: Json, namespace: str, request: Request, action: str) -> Json:
+    """Return the manifest of a Command for the target."""
     name = key_of(target).name
     reference = {"apiVersion": kind.api_version, "kind": kind.kind, "name": name, "uid": target["metadata"]["uid"]}
-    command: Json = {
+    return {
         "apiVersion": COMMANDS.api_version,
         "kind": COMMANDS.kind,
         "metadata": {
@@ -130,7 +139,3 @@ async def send_command(
         "reason": "Requested",
         "message": request.message or f"requested by a user: volcanopy {word(kind)} {request.verb}",
     }
-    if not changes.client_only:
-        command = await client.create(COMMANDS, namespace, command, options=changes.options)
-    changes.report(kind, target, result)
-    return None if changes.dry_run else command

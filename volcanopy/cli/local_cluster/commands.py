@@ -9,7 +9,7 @@ import signal
 import socket
 import tempfile
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from volcanopy.cli.local_cluster.last_lines import print_last_lines
 from volcanopy.cli.local_cluster.progress import Progress
 from volcanopy.cli.logs import configure
 from volcanopy.cli.manifests import Manifest, read
+from volcanopy.cli.ui.server import UiSettings, page_served
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.apiserver.store.journal import JournalError
@@ -151,8 +152,14 @@ async def _up(
         print(f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}")
         example = "16-processes" if size.process else "02-gang"
         print(f"  kubectl apply -f examples/{example}\n", flush=True)
-        await _first_of(cluster, interrupted)
-        print("Stopping", flush=True)
+        async with AsyncExitStack() as stack:
+            if not serving.rbac:
+                # The page gives no more rights than this API server, which needs no login on loopback either.
+                client = await stack.enter_async_context(Client(cluster.client.connection))
+                settings = UiSettings(port=0, allow_changes=True)
+                print(f"Web page: {await stack.enter_async_context(page_served(client, settings))}", flush=True)
+            await _first_of(cluster, interrupted)
+            print("Stopping", flush=True)
 
 
 async def _run(

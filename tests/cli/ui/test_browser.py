@@ -1,0 +1,120 @@
+"""The web page in a real browser: what it shows, live changes, hostile names, and small and large windows.
+
+Needs the package ``playwright`` and a Chromium of the system (``apt-get install chromium``).
+"""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.run_commands import Outcome, Run
+from tests.cli.ui.test_server import GANG, page
+
+playwright = pytest.importorskip("playwright.async_api", reason="playwright is not installed: see CONTRIBUTING.md")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: see CONTRIBUTING.md")
+WIDTHS = (390, 1280, 2560)
+PAGES = ("", "queues", "jobs", "nodes", "whatif", "decisions", "jobs/test-browser/waits")
+
+
+@pytest.fixture(scope="module")
+def gangs(volcanopy: Run) -> Iterator[Run]:
+    """A running gang, and one that waits."""
+    volcanopy("job", "submit", "-f", "-", stdin=GANG.format(name="runs", pods=2, cpu=1))
+    volcanopy("job", "submit", "-f", "-", stdin=GANG.format(name="waits", pods=9, cpu=8))
+    assert volcanopy("job", "wait", "runs", "--for", "phase=Running", "--timeout", "60s").status == 0
+    yield volcanopy
+    volcanopy("job", "delete", "--all")
+
+
+@asynccontextmanager
+async def browser(width: int = 1280, scheme: str = "light") -> AsyncIterator[Any]:
+    """A tab of a browser; errors of its scripts fail the test."""
+    errors: list[str] = []
+    async with playwright.async_playwright() as program:
+        chromium = await program.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        tab = await chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        tab.on("pageerror", lambda error: errors.append(str(error)))
+        tab.on("console", lambda line: errors.append(line.text) if _is_fault(line) else None)
+        try:
+            yield tab
+        finally:
+            await chromium.close()
+    assert errors == []
+
+
+def _is_fault(line: Any) -> bool:
+    """Whether a line of the console is an error of a script; answers such as 404 are lines too."""
+    return line.type == "error" and not line.text.startswith("Failed to load resource")
+
+
+async def command(run: Run, *words: str, stdin: str = "") -> Outcome:
+    return await asyncio.to_thread(run, *words, stdin=stdin)
+
+
+async def test_the_table_of_jobs_follows_the_cluster(gangs: Run, kubeconfig: Path) -> None:
+    async with page(kubeconfig) as (url, _), browser() as tab:
+        await tab.goto(f"{url}#/jobs")
+        await tab.get_by_role("link", name="waits", exact=True).wait_for()
+        await command(gangs, "job", "submit", "-f", "-", stdin=GANG.format(name="later", pods=1, cpu=1))
+        await tab.get_by_role("link", name="later", exact=True).wait_for(timeout=10_000)
+        await tab.get_by_label("Filter").fill("later")
+        await tab.get_by_text("1 of").wait_for()
+    await command(gangs, "job", "delete", "later")
+
+
+async def test_the_page_of_a_waiting_job_shows_what_explain_prints(gangs: Run, kubeconfig: Path) -> None:
+    async with page(kubeconfig) as (url, _), browser() as tab:
+        await tab.goto(f"{url}#/jobs/test-browser/waits")
+        await tab.get_by_text("more nodes like").first.wait_for(timeout=30_000)
+        text = await tab.inner_text("main")
+    explained = (await command(gangs, "explain", "job", "waits")).out
+    assert 'job "waits" is pending' in text
+    assert text.count("more nodes like") == explained.count("more nodes like")
+
+
+async def test_a_question_is_answered_on_the_page(gangs: Run, kubeconfig: Path) -> None:
+    async with page(kubeconfig) as (url, _), browser() as tab:
+        await tab.goto(f"{url}#/whatif")
+        await tab.get_by_label("Add nodes like").wait_for()
+        await tab.get_by_label("Count").fill("9")
+        await tab.get_by_role("button", name="Ask the scheduler").click()
+        row = tab.get_by_role("row").filter(has_text="test-browser/waits")
+        await row.wait_for(timeout=60_000)
+        assert "starts now" in await row.inner_text()
+
+
+async def test_names_that_look_like_html_are_shown_as_text(gangs: Run, kubeconfig: Path) -> None:
+    async with page(kubeconfig) as (url, _), browser() as tab:
+        await tab.goto(f"{url}#/jobs/test-browser/runs")
+        await tab.get_by_text("Manifest").click()
+        await tab.get_by_text('<img src=x onerror="alert(1)">').wait_for()
+        assert await tab.locator("main img").count() == 0
+        await tab.goto(f"{url}#/jobs/a/%3Cimg%20src%3Dx%3E")
+        await tab.get_by_role("alert").filter(has_text="not found").wait_for()
+        assert await tab.locator("main img").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+async def test_no_page_scrolls_sideways(gangs: Run, kubeconfig: Path, width: int, scheme: str) -> None:
+    async with page(kubeconfig) as (url, _), browser(width, scheme) as tab:
+        for name in PAGES:
+            await tab.goto(f"{url}#/{name}")
+            await tab.locator("main [data-ready]").wait_for()
+            assert not await tab.evaluate("document.documentElement.scrollWidth > innerWidth"), name
+
+
+async def test_the_page_says_that_its_server_is_gone(kubeconfig: Path) -> None:
+    async with browser() as tab:
+        async with page(kubeconfig) as (url, _):
+            await tab.goto(url)
+            await tab.get_by_role("status").filter(has_text="live").wait_for()
+            await tab.evaluate("window.onerror = null")
+        await tab.get_by_text("disconnected").wait_for()
+        assert "Cluster" in await tab.inner_text("main")

@@ -1,0 +1,43 @@
+"""``volcanopy ui``: the web page of a cluster."""
+
+import asyncio
+import signal
+from typing import Annotated
+
+import typer
+
+from volcanopy.cli.framework.command import command
+from volcanopy.cli.framework.options import NAMESPACE, Cluster
+
+app = typer.Typer()
+
+
+@command(app, "ui", examples=["volcanopy ui", "volcanopy ui -n research --port 0"])
+async def ui_command(
+    cluster: Cluster,
+    namespace: Annotated[str | None, NAMESPACE] = None,
+    address: Annotated[
+        str, typer.Option("--address", metavar="IP", help="Address to listen on. There is no login: keep it private.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0: a free one.")] = 8180,
+    host: Annotated[
+        list[str] | None,
+        typer.Option("--host", metavar="NAME", help="Host name that requests may use, as of an ingress. Repeatable."),
+    ] = None,
+    allow_changes: Annotated[
+        bool, typer.Option("--allow-changes", help="Allow to suspend, resume and delete jobs with your rights.")
+    ] = False,
+) -> None:
+    """Show queues, jobs, nodes and decisions of a cluster as a web page.
+
+    The page shows what your credentials may read, of all namespaces or of one (`-n`). There is no login: everybody who can connect to the address sees the same. It changes nothing unless `--allow-changes` is given.
+    """
+    from volcanopy.cli.ui.server import UiSettings, serve
+
+    settings = UiSettings(address, port, namespace, allow_changes, tuple(host or ()))
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with cluster.client() as client:
+        await serve(client, settings, stop)

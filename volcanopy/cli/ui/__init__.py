@@ -1,0 +1,1 @@
+"""``volcanopy ui``: a web page for queues, jobs, nodes and decisions."""

@@ -1,0 +1,104 @@
+// Shows the page that the address names, and refreshes it when the cluster changes.
+
+import { follow, theSession } from "./api.js";
+import { h, hideTip } from "./dom.js";
+import { overview } from "./overview.js";
+import { queues } from "./queues.js";
+import { jobs } from "./jobs.js";
+import { job } from "./job.js";
+import { nodes } from "./nodes.js";
+import { whatif } from "./whatif.js";
+import { decisions } from "./decisions.js";
+
+const ROUTES = [
+  [/^\/?$/, overview, "Overview"],
+  [/^\/queues$/, queues, "Queues"],
+  [/^\/jobs$/, jobs, "Jobs"],
+  [/^\/jobs\/([^/]+)\/([^/]+)$/, job, "Job"],
+  [/^\/nodes$/, nodes, "Nodes"],
+  [/^\/whatif$/, whatif, "What if"],
+  [/^\/decisions$/, decisions, "Decisions"],
+];
+const main = document.getElementById("main");
+const live = document.getElementById("live");
+const problem = document.getElementById("problem");
+let current = null;
+let refreshing = false;
+let again = false;
+
+// A page is { element, refresh(), close?() }: made once, refreshed at every change.
+async function show() {
+  hideTip();
+  current?.close?.();
+  const path = decodeURI(location.hash.replace(/^#/, "") || "/").split("?")[0];
+  const route = ROUTES.find(([pattern]) => pattern.test(path));
+  mark(path);
+  if (!route) {
+    current = null;
+    main.replaceChildren(h("p", { class: "empty" }, `There is no page ${path}.`));
+    return;
+  }
+  const [pattern, make, title] = route;
+  const parts = path.match(pattern).slice(1).map(decodeURIComponent);
+  document.title = `${parts.length ? parts.join("/") : title} - volcanopy`;
+  const page = make(...parts);
+  current = page;
+  main.replaceChildren(page.element);
+  await refresh();
+}
+
+function mark(path) {
+  for (const link of document.querySelectorAll("nav a")) {
+    const target = link.getAttribute("href").slice(1);
+    const active = target === "/" ? path === "/" || path === "" : path.startsWith(target);
+    if (active) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+async function refresh() {
+  if (refreshing) {
+    again = true;
+    return;
+  }
+  refreshing = true;
+  const page = current;
+  try {
+    await page?.refresh();
+    page?.element.removeAttribute("data-stale");
+    if (page) page.element.dataset.ready = "true";
+  } catch (error) {
+    if (page === current) report(page, error);
+  } finally {
+    refreshing = false;
+    if (again) {
+      again = false;
+      refresh();
+    }
+  }
+}
+
+function report(page, error) {
+  if (error instanceof TypeError && page.element.dataset.ready) return; // the status shows that the server is gone
+  page.element.dataset.stale = "true";
+  const text = error.message || String(error);
+  page.element.replaceChildren(h("p", { class: "error", role: "alert" }, text));
+  delete page.element.dataset.ready;
+  current = { ...page, refresh: async () => show() };
+}
+
+function state(missing) {
+  live.classList.toggle("off", missing === null || missing.length > 0);
+  live.textContent = missing === null ? "disconnected: shown is the last known state" : missing.length ? "not up to date" : "live";
+  problem.hidden = !missing?.length;
+  problem.textContent = (missing ?? []).join("; ");
+}
+
+addEventListener("hashchange", () => {
+  show();
+  main.focus({ preventScroll: true });
+});
+show();
+follow(refresh, state);
+setInterval(refresh, 15000); // ages grow
+theSession().catch(() => {});

@@ -1,0 +1,135 @@
+import { get, post, theSession } from "./api.js";
+import { ago, card, fill, h, table } from "./dom.js";
+
+const MARKS = { passed: "✓", blocked: "✗", "not checked": "·", "not required": "·" };
+
+export function job(namespace, name) {
+  const path = `/api/jobs/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+  const content = h("div", {}, h("p", { class: "empty" }, "Loading"));
+  const result = h("span", { role: "status" });
+  const buttons = h("div", { class: "tools" });
+  const log = h("div");
+  const element = h("div", {}, h("h1", {}, `${namespace}/${name}`), buttons, content, log);
+  let remedies = null;
+  let searched = "";
+  let stopLog = null;
+  let allowed = null;
+
+  async function refresh() {
+    const data = await get(path);
+    const report = data.report;
+    fill(content,
+      h("div", { class: "grid" },
+        card("State", h("p", {}, h("span", { class: "chip" }, data.phase), ` in queue ${data.queue}`), h("p", {}, report.summary),
+          report.estimatedStart ? h("p", {}, `Estimated start: ${report.estimatedStart}`) : null,
+          report.blockedBy?.length ? h("p", {}, `Blocked by: ${report.blockedBy.join(", ")}`) : null,
+          (report.notes ?? []).map((note) => h("p", { class: "dim" }, note)), times(data.times)),
+        report.gates?.length ? card("Gates", gates(report)) : null,
+        changes(report, data)),
+      card(`Pods (${data.pods.total})`, data.pods.note ? h("p", { class: "warning" }, data.pods.note) : null, gantt(data.pods.items)),
+      card("Tasks", table(["TASK", "REPLICAS", "MIN", "PODS BY PHASE"], data.tasks.map((task) => [task.name, task.replicas, task.minimum, Object.entries(task.phases).map(([phase, count]) => `${count} ${phase}`).join(", ") || "-"]))),
+      card("Events", data.events === null ? h("p", { class: "warning" }, "you may not list events")
+        : table(["AGE", "TYPE", "REASON", "OBJECT", "MESSAGE"], data.events.map((event) => [event.time ? ago(event.time) : "-", event.type, event.count > 1 ? `${event.reason} (x${event.count})` : event.reason, event.object, event.message]))),
+      h("details", { class: "card" }, h("summary", {}, "Manifest"), h("pre", {}, data.manifest)));
+    await actions(data.actions);
+    if (report.state === "pending" && searched !== report.summary) {
+      searched = report.summary;
+      get(`${path}?remedies=1`).then((answer) => { remedies = answer.report; return refresh(); }).catch(() => {});
+    }
+  }
+
+  function changes(report) {
+    if (report.state !== "pending") return null;
+    if (!remedies) return card("Starts with", h("p", { class: "empty" }, "asking the scheduler"));
+    const rows = remedies.remedies ?? [];
+    if (!rows.length) return card("Starts with", h("p", { class: "dim" }, remedies.result === "starts now" ? "it starts now" : "no change found that lets it start"));
+    return card("Starts with", h("ul", {}, rows.map((remedy) => h("li", {}, remedy.text))), h("p", { class: "dim" }, "Each change was tried by the scheduler on a copy of the cluster."));
+  }
+
+  // Buttons for what the viewer may do, and the phase of the job accepts.
+  async function actions(possible) {
+    if ((await theSession()).readOnly) return;
+    allowed ??= (await get(`/api/session?namespace=${encodeURIComponent(namespace)}`)).changes;
+    const verbs = possible.filter((verb) => allowed.includes(verb));
+    if (buttons.dataset.verbs === verbs.join()) return;
+    buttons.dataset.verbs = verbs.join();
+    fill(buttons, verbs.map((verb) => h("button", { class: "action", onclick: () => act(verb) }, verb)), result);
+  }
+
+  async function act(verb) {
+    if (verb === "delete" && !confirm(`Delete job ${namespace}/${name}?`)) return;
+    try {
+      result.textContent = (await post(`${path}/${verb}`)).message;
+    } catch (error) {
+      result.textContent = error.message;
+    }
+  }
+
+  function gantt(pods) {
+    if (!pods.length) return h("p", { class: "empty" }, "no pods yet");
+    const now = Date.now();
+    const moments = pods.flatMap((pod) => [pod.created, pod.ended].filter(Boolean).map(Date.parse));
+    const begin = Math.min(...moments);
+    const end = pods.every((pod) => pod.ended) ? Math.max(...moments) : now;
+    const part = (from, until, kind, label) => {
+      const left = (100 * (from - begin)) / Math.max(1, end - begin);
+      const width = (100 * (until - from)) / Math.max(1, end - begin);
+      return h("i", { class: kind, title: label, style: { left: `${left}%`, width: `${Math.max(width, 0.3)}%` } });
+    };
+    return h("div", { class: "gantt" }, pods.map((pod) => {
+      const created = Date.parse(pod.created);
+      const finish = pod.ended ? Date.parse(pod.ended) : now;
+      const scheduled = pod.scheduled ? Date.parse(pod.scheduled) : finish;
+      const started = pod.started ? Date.parse(pod.started) : finish;
+      const label = `${pod.name}: ${pod.state}${pod.node ? ` on ${pod.node}` : ""}`;
+      return [
+        h("span", {}, h("button", { class: "action", title: `show the log of ${pod.name}`, onclick: () => showLog(pod) }, pod.name)),
+        h("div", { class: "lane", role: "img", "aria-label": label, title: label },
+          part(created, scheduled, "waiting", "waits for a node"),
+          pod.scheduled ? part(scheduled, started, "starting", "starts") : null,
+          pod.started ? part(started, finish, pod.phase === "Failed" ? "failed" : "running", pod.state) : null),
+      ];
+    }));
+  }
+
+  async function showLog(pod) {
+    stopLog?.abort();
+    stopLog = new AbortController();
+    const text = h("pre", { tabindex: 0, "aria-label": `log of ${pod.name}` });
+    const container = pod.containers.at(-1) ?? "";
+    log.replaceChildren(card(`Log of ${pod.name}`, text));
+    log.scrollIntoView({ block: "nearest" });
+    try {
+      const url = `${path}/logs/${encodeURIComponent(pod.name)}?container=${encodeURIComponent(container)}`;
+      const response = await fetch(url, { signal: stopLog.signal });
+      if (!response.ok) throw new Error((await response.json()).error);
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) break;
+        text.textContent = (text.textContent + value).slice(-200000);
+        text.scrollTop = text.scrollHeight;
+      }
+      if (!text.textContent) text.textContent = "(empty)";
+    } catch (error) {
+      if (error.name !== "AbortError") text.textContent += error.message;
+    }
+  }
+
+  return { element, refresh, close: () => stopLog?.abort() };
+}
+
+function times(entries) {
+  const rows = Object.entries(entries).map(([what, time]) => `${what} ${ago(time)} ago`);
+  return rows.length ? h("p", { class: "dim" }, rows.join(", ")) : null;
+}
+
+function gates(report) {
+  const numbers = Object.entries(report.numbers ?? {});
+  return [
+    h("ul", { class: "gates" }, report.gates.map((gate) => h("li", { class: gate.state === "blocked" ? "blocked" : null },
+      h("span", { "aria-label": gate.state }, MARKS[gate.state] ?? "·"), h("span", {}, gate.name), h("span", {}, gate.message ?? (gate.state === "passed" ? "" : gate.state))))),
+    Object.keys(report.nodes ?? {}).length ? table(["NODES", "REASON"], Object.entries(report.nodes).map(([reason, count]) => [count, reason])) : null,
+    numbers.length ? h("p", { class: "dim" }, numbers.map(([key, value]) => `${key} ${value}`).join(", ")) : null,
+  ];
+}

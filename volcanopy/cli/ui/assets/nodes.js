@@ -1,0 +1,51 @@
+import { get } from "./api.js";
+import { amount, card, h, jobLink } from "./dom.js";
+import { clusterMap } from "./map.js";
+
+export function nodes() {
+  let resource = "";
+  let chosen = "";
+  let find = "";
+  const select = h("select", { onchange: () => { resource = select.value; refresh(); } });
+  const search = h("input", { type: "search", placeholder: "node name", oninput: () => { find = search.value; refresh(); } });
+  const map = h("div", { class: "card" }, h("p", { class: "empty" }, "Loading"));
+  const detail = h("div");
+  const element = h("div", {}, h("h1", {}, "Nodes"),
+    h("div", { class: "tools" }, h("label", {}, "Resource", select), h("label", {}, "Filter", search)), map, detail);
+
+  async function refresh() {
+    const data = await get("/api/nodes");
+    if ([...select.options].map((option) => option.value).join() !== data.resources.join())
+      select.replaceChildren(...data.resources.map((name) => h("option", { value: name }, name)));
+    resource = data.resources.includes(resource) ? resource : data.resources[0] ?? "";
+    select.value = resource;
+    const shown = { ...data, nodes: data.nodes.filter((node) => node[0].includes(find)) };
+    if (!data.nodes.length) map.replaceChildren(h("p", { class: "empty" }, "The cluster has no nodes."));
+    else if (!shown.nodes.length) map.replaceChildren(h("p", { class: "empty" }, `None of ${data.nodes.length} nodes matches.`));
+    else map.replaceChildren(clusterMap(shown, resource, {}, (node) => { chosen = node[0]; show(data); }),
+      h("p", { class: "dim" }, "Each colour is a job. Hatched: reserved for pods that wait for evicted ones to end. Red border: not ready or cordoned. Click a node for its jobs."));
+    show(data);
+  }
+
+  function show(data) {
+    const node = data.nodes.find((each) => each[0] === chosen);
+    if (!node) return detail.replaceChildren();
+    const [name, rack, state, allocatable, uses] = node;
+    const jobs = new Map();
+    for (const [job, reserved, amounts] of uses) {
+      const key = `${data.jobs[job]}${reserved ? " (reserved)" : ""}`;
+      const entry = jobs.get(key) ?? { job: data.jobs[job], reserved, pods: 0, amounts: amounts.map(() => 0) };
+      entry.pods += 1;
+      amounts.forEach((units, place) => (entry.amounts[place] += units));
+      jobs.set(key, entry);
+    }
+    detail.replaceChildren(card(`${name}${rack ? ` in ${rack}` : ""}${state ? `, ${state}` : ""}`,
+      h("p", {}, data.resources.map((resource, place) => `${resource} ${amount(resource, allocatable[place])}`).join(", ")),
+      jobs.size ? h("div", { class: "scroll" }, h("table", {},
+        h("thead", {}, h("tr", {}, ["JOB", "PODS", ...data.resources.map((resource) => resource.toUpperCase())].map((text) => h("th", { scope: "col" }, text)))),
+        h("tbody", {}, [...jobs.values()].map((entry) => h("tr", {}, h("td", {}, jobLink(entry.job), entry.reserved ? " (reserved)" : ""), h("td", {}, String(entry.pods)),
+          entry.amounts.map((units, place) => h("td", {}, amount(data.resources[place], units)))))))) : h("p", { class: "empty" }, "no pods")));
+  }
+
+  return { element, refresh };
+}

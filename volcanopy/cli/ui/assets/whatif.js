@@ -1,0 +1,114 @@
+import { get, post } from "./api.js";
+import { card, h, jobLink, table } from "./dom.js";
+import { clusterMap } from "./map.js";
+
+const EXAMPLE = `apiVersion: batch.volcanopy.io/v1alpha1
+kind: BatchJob
+metadata: {name: question}
+spec:
+  minAvailable: 2
+  tasks:
+  - name: worker
+    replicas: 2
+    template:
+      spec:
+        containers:
+        - {name: main, image: busybox, resources: {requests: {cpu: 2}}}
+`;
+
+export function whatif() {
+  const like = h("select");
+  const count = h("input", { type: "number", min: 0, max: 1000, value: "0" });
+  const remove = h("input", { placeholder: "node names, separated by spaces" });
+  const queue = h("select");
+  const weight = h("input", { type: "number", min: 1, placeholder: "unchanged" });
+  const capability = h("input", { placeholder: "such as cpu=20,memory=64Gi" });
+  const manifest = h("textarea", { spellcheck: "false", "aria-label": "Manifests", placeholder: "Manifests of jobs, queues or nodes (YAML)" });
+  const ask = h("button", { class: "action main", onclick: run }, "Ask the scheduler");
+  const answer = h("div", { "aria-live": "polite" });
+  const element = h("div", {}, h("h1", {}, "What if"),
+    h("p", { class: "dim" }, "The scheduler answers on a copy of the cluster. Nothing is written."),
+    h("div", { class: "grid" },
+      card("Nodes", h("div", { class: "tools" }, h("label", {}, "Add nodes like", like), h("label", {}, "Count", count), h("label", {}, "Remove", remove))),
+      card("Queue", h("div", { class: "tools" }, h("label", {}, "Queue", queue), h("label", {}, "Weight", weight), h("label", {}, "Capability", capability))),
+      h("section", { class: "card wide", "aria-label": "Submit" }, h("h2", {}, "Submit"), manifest,
+        h("div", { class: "tools" }, h("button", { class: "action", onclick: () => { manifest.value = EXAMPLE; } }, "Example"), ask))),
+    answer);
+  let loaded = false;
+
+  async function refresh() {
+    if (loaded) return;
+    const [nodes, queues] = await Promise.all([get("/api/nodes"), get("/api/queues")]);
+    like.replaceChildren(...nodes.nodes.map((node) => h("option", { value: node[0] }, node[0])));
+    const names = [];
+    const walk = (each) => { names.push(each.name); (each.children ?? []).forEach(walk); };
+    queues.tree.queues.forEach(walk);
+    queue.replaceChildren(h("option", { value: "" }, "no change"), ...names.filter((name) => name !== "root").map((name) => h("option", { value: name }, name)));
+    loaded = true;
+  }
+
+  function question() {
+    const fields = {};
+    if (weight.value) fields.weight = Number(weight.value);
+    if (capability.value.trim()) {
+      fields.capability = {};
+      for (const part of capability.value.split(",")) {
+        const [name, units] = part.split("=").map((text) => text.trim());
+        if (!name || !units) throw new Error(`capability: ${part.trim()} is not RESOURCE=AMOUNT, such as cpu=20`);
+        fields.capability[name] = units;
+      }
+    }
+    const changed = Object.keys(fields).length > 0;
+    if (changed && !queue.value) throw new Error("queue: choose the queue to change");
+    return {
+      like: like.value, count: Number(count.value) || 0, remove: remove.value.split(/[\s,]+/).filter(Boolean),
+      queues: changed ? { [queue.value]: fields } : {}, manifest: manifest.value,
+    };
+  }
+
+  async function run() {
+    ask.disabled = true;
+    answer.replaceChildren(h("p", { class: "empty" }, "asking the scheduler"));
+    try {
+      const asked = question();
+      const [result, nodes] = await Promise.all([post("/api/whatif", asked), get("/api/nodes")]);
+      answer.replaceChildren(...shown(result, withNew(nodes, asked, result)));
+    } catch (error) {
+      answer.replaceChildren(h("p", { class: "error", role: "alert" }, error.message));
+    } finally {
+      ask.disabled = false;
+    }
+  }
+
+  return { element, refresh };
+}
+
+function withNew(data, asked, result) {
+  const model = data.nodes.find((node) => node[0] === asked.like);
+  const added = model ? Array.from({ length: asked.count }, (_, place) => [`${asked.like}-whatif-${place + 1}`, model[1], "", model[3], []]) : [];
+  const removed = new Set(asked.remove);
+  return { ...data, nodes: [...data.nodes.filter((node) => !removed.has(node[0])), ...added], planned: result.placements };
+}
+
+function shown(result, nodes) {
+  const changed = result.jobs.filter((job) => job.changed);
+  const same = result.jobs.length - changed.length;
+  const parts = [];
+  if (result.rejected.length) parts.push(card("Rejected", h("ul", {}, result.rejected.map((each) => h("li", { class: "error" }, `${each.kind} ${each.job}: ${each.message}`)))));
+  parts.push(card("Jobs", changed.length
+    ? table(["JOB", "QUEUE", "NOW", "WITH THE CHANGES", "DETAILS"], changed.map((job) => [jobLink(job.job), job.queue, job.before, job.after, details(job)]))
+    : h("p", {}, "No job starts at another time."), same ? h("p", { class: "dim" }, `${same} other waiting ${same === 1 ? "job is" : "jobs are"} unchanged.`) : null));
+  if (result.evictions.length) parts.push(card("Evicted", table(["POD", "FOR"], result.evictions.map((each) => [each.pod, each.for || each.reason]))));
+  if (Object.keys(result.placements).length) {
+    const resource = nodes.gpus[0] ?? nodes.resources[0];
+    parts.push(card("Placements", clusterMap(nodes, resource, result.placements), h("p", { class: "dim" }, "Blue border: pods would start on this node.")));
+  }
+  if (result.ended) parts.push(h("p", { class: "warning" }, "The time for the answer ended before everything was known."));
+  if (!result.configured) parts.push(h("p", { class: "dim" }, "The scheduler's configuration was not found: the answer is for the default one."));
+  return parts;
+}
+
+function details(job) {
+  if (job.after === "starts now") return [`on ${job.nodes.join(", ")}`, job.evictions.length ? `, evicts ${job.evictions.join(", ")}` : ""];
+  return job.message;
+}

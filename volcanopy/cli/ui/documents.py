@@ -1,0 +1,231 @@
+"""The documents behind the pages, as JSON: from the objects of a cluster, without a clock or a client."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from volcanopy.api import quantity
+from volcanopy.api.batch_read import BatchJob
+from volcanopy.api.core import Node, PodGroup
+from volcanopy.api.model import Json
+from volcanopy.api.quantity import QuantityError
+from volcanopy.cli.explain.hierarchy import state
+from volcanopy.cli.jobs import status as job_status
+from volcanopy.cli.jobs.views import VIEW
+from volcanopy.cli.queues import tree
+from volcanopy.cli.ui.cluster_view import ClusterView, job_name
+from volcanopy.scheduler.model.topology import forest
+
+MINUTES = 30
+"""Minutes of decisions on the overview."""
+PAGE = 100
+"""Jobs on one page of the table."""
+_HIDDEN = frozenset({"pods", "ephemeral-storage"})
+_FIRST = ("cpu", "memory")
+_GPU = "gpu"
+
+
+def overview(view: ClusterView, now: datetime) -> Json:
+    """Return the use of the cluster by resource, the queues, the waiting jobs by gate, and what needs attention."""
+    nodes = view.nodes
+    totals = _totals(view, nodes)
+    return {
+        "revision": view.revision,
+        "resources": [
+            {"name": name, "allocatable": totals[name][0], "allocated": totals[name][1], **_texts(name, *totals[name])}
+            for name in ordered(totals)
+        ],
+        "nodes": len(nodes),
+        "notReady": [node.metadata.name for node in nodes if not is_ready(node)],
+        "pods": view.pod_count,
+        "jobs": dict(Counter(job_status.shown_phase(job) for job in view.jobs.values())),
+        "waiting": _waiting(view.groups.values()),
+        "queues": tree.document(view.queues),
+        "decisions": view.decisions.per_minute(now, MINUTES),
+        "alerts": alerts(view),
+    }
+
+
+def alerts(view: ClusterView) -> list[Json]:
+    """Return what needs attention: data that is not up to date, nodes that are not ready, queues that are closed."""
+    entries = [
+        {"severity": "error", "message": f"{each.kind} are not up to date: {each.message}"} for each in view.missing()
+    ]
+    down = [node.metadata.name for node in view.nodes if not is_ready(node)]
+    if down:
+        more = f" and {len(down) - 5} more" if len(down) > 5 else ""
+        entries.append({"severity": "warning", "message": f"not ready: {', '.join(down[:5])}{more}"})
+    closed = sorted(queue.metadata.name for queue in view.queues if state(queue) != "Open")
+    if closed:
+        entries.append({"severity": "info", "message": f"queues that accept no jobs: {', '.join(closed)}"})
+    return entries
+
+
+def _waiting(groups: Iterable[PodGroup]) -> list[Json]:
+    """Return the number of waiting pod groups by the gate that blocks them, with one message as an example."""
+    counts: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    for group in groups:
+        reason = group.status.explanation
+        if reason is not None and reason.gate:
+            counts[reason.gate] += 1
+            examples.setdefault(reason.gate, f"{job_name(group)}: {reason.message}")
+    return [{"gate": gate, "count": count, "example": examples[gate]} for gate, count in counts.most_common()]
+
+
+def _totals(view: ClusterView, nodes: Sequence[Node]) -> dict[str, list[int]]:
+    totals: dict[str, list[int]] = {}
+    for node in nodes:
+        for name, amount in _allocatable(node).items():
+            totals.setdefault(name, [0, 0])[0] += amount
+        for name, amount in view.usage.allocated(node.metadata.name).items():
+            if name in totals:
+                totals[name][1] += amount
+    return totals
+
+
+def _texts(name: str, allocatable: int, allocated: int) -> Json:
+    return {"allocatableText": quantity.text(name, allocatable), "allocatedText": quantity.text(name, allocated)}
+
+
+def ordered(resources: Iterable[str]) -> list[str]:
+    """Return the resources worth showing: cpu and memory, then the others by name."""
+    shown = sorted(set(resources) - _HIDDEN)
+    return [name for name in _FIRST if name in shown] + [name for name in shown if name not in _FIRST]
+
+
+def _allocatable(node: Node) -> dict[str, int]:
+    try:
+        return quantity.amounts(node.status.allocatable)
+    except QuantityError:
+        return {}
+
+
+def is_ready(node: Node) -> bool:
+    """Whether the node's condition Ready is not false; a node without conditions counts as ready."""
+    return not any(each.type == "Ready" and each.status != "True" for each in node.status.conditions)
+
+
+def queues(view: ClusterView, resource: str) -> Json:
+    """Return the tree of queues, and the amounts of one resource over time (of the scarcest if none is named)."""
+    known = view.queues
+    names = {
+        name
+        for queue in known
+        for amounts in (queue.status.allocated, queue.status.fair_share, queue.status.waiting, queue.spec.capability)
+        for name in amounts
+    } or set(_FIRST)
+    chosen = resource if resource in names else tree.select_resource(known) if known else "cpu"
+    return {
+        "revision": view.revision,
+        "resources": ordered(names),
+        "tree": tree.document(known),
+        "history": view.samples.document(chosen),
+        "amounts": {queue.metadata.name: _queue_amounts(tree.amounts_of(queue, chosen)) for queue in known},
+    }
+
+
+def _queue_amounts(amounts: tree.Amounts) -> Json:
+    return {
+        "allocated": amounts.allocated,
+        "fairShare": amounts.fair_share,
+        "capability": amounts.capability,
+        "waiting": amounts.pending,
+    }
+
+
+def jobs(view: ClusterView, query: Mapping[str, str], now: datetime) -> Json:
+    """Return one page of the table of jobs: the columns of ``job list -o wide``, filtered and sorted.
+
+    ``query`` has ``text`` (in namespace or name), ``queue``, ``phase``, ``sort`` (a heading, with ``-`` before it for
+    descending order) and ``page``, from 1.
+    """
+    form = VIEW.table(wide=True, namespaces=True)
+    headings = [column.heading for column in form.columns]
+    chosen = [job for job in view.jobs.values() if _matches(job, query)]
+    sort = query.get("sort", "")
+    column = next((each for each in form.columns if each.heading == sort.removeprefix("-")), None)
+    chosen.sort(key=lambda job: job.metadata.key)
+    if column is not None:
+        key = _age_key if column.heading == "AGE" else lambda job: _natural(column.cell(job, now))
+        chosen.sort(key=key, reverse=sort.startswith("-"))
+    page = max(int(query["page"]), 1) if query.get("page", "").isdecimal() else 1
+    shown = chosen[(page - 1) * PAGE : page * PAGE]
+    return {
+        "revision": view.revision,
+        "headings": headings,
+        "rows": form.cells(shown, now),
+        "keys": [job.metadata.key for job in shown],
+        "total": len(chosen),
+        "all": len(view.jobs),
+        "page": page,
+        "pages": max(-(-len(chosen) // PAGE), 1),
+        "queues": sorted({job_status.queue(job) for job in view.jobs.values()}),
+        "phases": sorted({job_status.shown_phase(job) for job in view.jobs.values()}),
+    }
+
+
+def _matches(job: BatchJob, query: Mapping[str, str]) -> bool:
+    text, queue, phase = query.get("text", ""), query.get("queue", ""), query.get("phase", "")
+    return (
+        text.lower() in job.metadata.key.lower()
+        and (not queue or job_status.queue(job) == queue)
+        and (not phase or job_status.shown_phase(job) == phase)
+    )
+
+
+def _age_key(job: BatchJob) -> float:
+    created = job.metadata.creation_timestamp
+    return -created.timestamp() if created is not None else 0.0
+
+
+def _natural(text: str) -> tuple[int, float, str]:
+    """Return a key that sorts numbers by value, before texts."""
+    try:
+        return 0, float(text), ""
+    except ValueError:
+        return 1, 0.0, text
+
+
+def cluster_map(view: ClusterView) -> Json:
+    """Return the nodes with what each job uses of them, in the order of racks and names; amounts in base units.
+
+    A node is ``[name, rack, state, allocatable, uses]``; a use ``[job, reserved, amounts]``, with amounts in the order of
+    ``resources`` and ``job`` an index of ``jobs``.
+    """
+    nodes = view.nodes
+    allocatable = [_allocatable(node) for node in nodes]
+    resources = ordered({name for amounts in allocatable for name in amounts})
+    table = forest(view.hyper_nodes, nodes)
+    racks = [table.names[row] if view.hyper_nodes else "" for row in table.of_node.tolist()]
+    numbers: dict[str, int] = {}
+    entries: list[list[Any]] = []
+    for node, amounts, rack in zip(nodes, allocatable, racks, strict=True):
+        uses = [
+            [
+                numbers.setdefault(use.job, len(numbers)),
+                int(use.reserved),
+                [use.amounts.get(name, 0) for name in resources],
+            ]
+            for use in view.usage.of(node.metadata.name)
+        ]
+        node_state = "not ready" if not is_ready(node) else "cordoned" if node.spec.unschedulable else ""
+        entries.append([node.metadata.name, rack, node_state, [amounts.get(name, 0) for name in resources], uses])
+    entries.sort(key=lambda entry: (entry[1], entry[0]))
+    return {
+        "revision": view.revision,
+        "resources": resources,
+        "gpus": [name for name in resources if name.endswith(_GPU)],
+        "jobs": list(numbers),
+        "nodes": entries,
+    }
+
+
+def decisions(view: ClusterView, now: datetime) -> Json:
+    """Return the newest decisions, and how many there were in each of the last minutes."""
+    return {
+        "revision": view.revision,
+        "perMinute": view.decisions.per_minute(now, MINUTES),
+        "decisions": view.decisions.documents(300),
+    }

@@ -1,0 +1,71 @@
+"""Changes that the page may request of a job, each allowed by the API server for this user and sent to it as this user."""
+
+import asyncio
+from typing import Literal, get_args
+
+from volcanopy.api.batch_read import BatchJob
+from volcanopy.api.model import Json
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.changes import Request, command_for
+from volcanopy.cli.framework.kinds import read
+from volcanopy.cli.framework.objects import find_object
+from volcanopy.cli.jobs.commands import COMMANDS as JOB_COMMANDS
+from volcanopy.cli.jobs.status import phase
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import KubeError
+from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS
+
+Verb = Literal["suspend", "resume", "delete"]
+VERBS: tuple[Verb, ...] = get_args(Verb)
+_REVIEWS: Kind[Json] = Kind(
+    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False, dict
+)
+_NEEDED: dict[Verb, tuple[str, Kind[Json]]] = {
+    "suspend": ("create", COMMANDS),
+    "resume": ("create", COMMANDS),
+    "delete": ("delete", JOBS),
+}
+
+
+async def allowed(client: Client, namespace: str) -> list[Verb]:
+    """Return the changes that this user may make to jobs of the namespace."""
+    answers = await asyncio.gather(*(_is_allowed(client, namespace, verb) for verb in VERBS))
+    return [verb for verb, answer in zip(VERBS, answers, strict=True) if answer]
+
+
+async def _is_allowed(client: Client, namespace: str, verb: Verb) -> bool:
+    action, kind = _NEEDED[verb]
+    attributes = {"namespace": namespace, "verb": action, "group": kind.group, "resource": kind.plural}
+    body = {
+        "apiVersion": _REVIEWS.api_version,
+        "kind": _REVIEWS.kind,
+        "metadata": {},
+        "spec": {"resourceAttributes": attributes},
+    }
+    try:
+        answer = await client.create(_REVIEWS, None, body)
+    except KubeError:
+        return False
+    return bool((answer.get("status") or {}).get("allowed"))
+
+
+def possible(job: BatchJob) -> list[Verb]:
+    """Return the changes that a job in this phase accepts."""
+    current = phase(job)
+    return [verb for verb in VERBS if verb not in JOB_COMMANDS or JOB_COMMANDS[verb].is_allowed(current)]
+
+
+async def change(client: Client, namespace: str, name: str, verb: Verb) -> str:
+    """Make a change; return what was done. Raises CommandError and KubeError."""
+    body = await find_object(client, JOBS, namespace, name)
+    if verb == "delete":
+        await client.delete(JOBS, namespace, name, uid=body["metadata"]["uid"], propagation="Background")
+        return f'job "{name}" deleted'
+    command = JOB_COMMANDS[verb]
+    current = phase(read(BatchJob, body))
+    if not command.is_allowed(current):
+        raise CommandError(f'job "{name}" is {current}: it cannot be {command.result}')
+    request = Request(verb, "requested by a user on the web page", None)
+    await client.create(COMMANDS, namespace, command_for(JOBS, body, namespace, request, str(command.action)))
+    return f'job "{name}" {command.result}'

@@ -1,0 +1,119 @@
+"""The page of one job: its report, pods over time, events and manifest, read when the page is opened."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from volcanopy.api.batch_read import BatchJob
+from volcanopy.api.model import Json
+from volcanopy.cli.explain.cluster_reads import job_facts
+from volcanopy.cli.explain.job import job_report
+from volcanopy.cli.framework.description import events_of
+from volcanopy.cli.framework.documents import text as document_text
+from volcanopy.cli.framework.documents import whole
+from volcanopy.cli.framework.kinds import read
+from volcanopy.cli.framework.objects import find_object
+from volcanopy.cli.framework.options import Format
+from volcanopy.cli.jobs import status as job_status
+from volcanopy.cli.jobs.pods import Pod, pods_in_order, readiness, selector_of, state, task_of
+from volcanopy.cli.snapshot import LAST_APPLIED
+from volcanopy.cli.ui.job_changes import possible
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import Forbidden
+from volcanopy.kube.client.raw_kinds import JOBS, PODS
+
+SYSTEM_NAMESPACE = "volcanopy-system"
+_PODS = 500
+"""Most pods on a page."""
+
+
+async def job_document(client: Client, namespace: str, name: str, seconds: float) -> Json:
+    """Return all about a job; remedies are searched for ``seconds``. Raises CommandError if there is no such job."""
+    body = await find_object(client, JOBS, namespace, name)
+    job = read(BatchJob, body)
+    facts, pods = await asyncio.gather(
+        job_facts(client, namespace, name, SYSTEM_NAMESPACE, seconds), _pods(client, job)
+    )
+    events = await events_of(client, job.metadata, *([facts.group.metadata] if facts.group is not None else []))
+    return {
+        "report": job_report(facts).document(),
+        "phase": job_status.shown_phase(job),
+        "queue": job_status.queue(job),
+        "times": _job_times(job),
+        "actions": possible(job),
+        "tasks": [
+            {
+                "name": task.name,
+                "replicas": task.replicas,
+                "minimum": job_status.task_minimum(task),
+                "phases": dict(counts.phase) if (counts := job.status.task_status_count.get(task.name)) else {},
+            }
+            for task in job.spec.tasks
+        ],
+        "pods": pods,
+        "events": None
+        if events is None
+        else [
+            {
+                "time": event.time.isoformat() if event.time else "",
+                "type": event.type or "",
+                "reason": event.reason or "",
+                "object": f"{event.involved_object.kind.lower()}/{event.involved_object.name}",
+                "message": " ".join((event.message or "").split()),
+                "count": event.occurrences,
+            }
+            for event in reversed(events)
+        ],
+        "manifest": document_text(whole(JOBS, _without_noise(body)), Format.yaml),
+    }
+
+
+def _without_noise(body: Json) -> Json:
+    metadata = {key: value for key, value in body["metadata"].items() if key != "managedFields"}
+    if notes := metadata.get("annotations"):
+        metadata["annotations"] = {key: value for key, value in notes.items() if key != LAST_APPLIED}
+    return body | {"metadata": metadata}
+
+
+def _job_times(job: BatchJob) -> Json:
+    times = {
+        "created": job.metadata.creation_timestamp,
+        "admitted": job.status.admitted_time,
+        "started": job.status.start_time,
+        "ended": job.status.state.last_transition_time if job_status.phase(job) in job_status.FINISHED else None,
+    }
+    return {name: time.isoformat() for name, time in times.items() if time is not None}
+
+
+async def _pods(client: Client, job: BatchJob) -> Json:
+    """Return the pods with their times; those that may not be read are left out, with the reason."""
+    metadata = job.metadata
+    try:
+        listing = await client.list(PODS, metadata.namespace, label_selector=selector_of(metadata.name))
+    except Forbidden:
+        return {"note": f'you may not read the pods of namespace "{metadata.namespace}"', "items": [], "total": 0}
+    raw = {body["metadata"]["uid"]: body for body in listing.items}
+    pods = pods_in_order(listing.items, job)
+    return {"items": [_pod(pod, raw[pod.metadata.uid]) for pod in pods[:_PODS]], "total": len(pods)}
+
+
+def _pod(pod: Pod, body: Mapping[str, Any]) -> Json:
+    status = body.get("status") or {}
+    conditions = {each.get("type"): each for each in status.get("conditions") or ()}
+    scheduled = conditions.get("PodScheduled") or {}
+    states = [each.get("state") or {} for each in status.get("containerStatuses") or ()]
+    running = [(each.get("running") or each.get("terminated") or {}).get("startedAt") for each in states]
+    ended = [(each.get("terminated") or {}).get("finishedAt") for each in states]
+    return {
+        "name": pod.metadata.name,
+        "task": task_of(pod),
+        "state": state(pod),
+        "phase": pod.status.phase,
+        "ready": readiness(pod),
+        "node": pod.spec.node_name,
+        "containers": [container.name for container in (*pod.spec.init_containers, *pod.spec.containers)],
+        "created": body["metadata"].get("creationTimestamp") or "",
+        "scheduled": scheduled.get("lastTransitionTime", "") if scheduled.get("status") == "True" else "",
+        "started": min(filter(None, running), default="") or status.get("startTime") or "",
+        "ended": max(filter(None, ended), default="") if ended and all(ended) else "",
+    }

@@ -1,0 +1,206 @@
+"""What-if questions of the page: nodes added or removed, queues and jobs changed; nothing is written.
+
+The scheduler itself answers, on a copy of the cluster: once as it is, and once with the changes.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import yaml
+
+from volcanopy.api.model import InvalidObjectError, Json
+from volcanopy.api.quantity import QuantityError
+from volcanopy.cli import whatif
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.explain.confirmed import ClusterState
+from volcanopy.scheduler.model.plan import Bind, Evict
+from volcanopy.whatif.answer import Answer, answer
+from volcanopy.whatif.cluster import Cluster
+from volcanopy.whatif.kinds import WORKLOADS, ManifestError, group_of, key_of, with_namespace
+from volcanopy.whatif.load import Loaded
+
+SECONDS = 10.0
+"""Time for an answer."""
+MOST_NODES = 1000
+_MOST_DOCUMENTS = 200
+
+
+class QuestionError(Exception):
+    """The question cannot be asked; the message names the field, the value and the fix."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """Changes: nodes like an existing one, nodes removed, fields of queues by name, and new manifests."""
+
+    like: str = ""
+    count: int = 0
+    remove: tuple[str, ...] = ()
+    queues: Mapping[str, Json] = field(default_factory=dict)
+    manifests: tuple[Json, ...] = ()
+
+
+def question_of(body: Any, namespace: str) -> Question:
+    """Return the question in a request; ``namespace`` is that of jobs without one. Raises QuestionError."""
+    if not isinstance(body, dict):
+        raise QuestionError("the question must be a JSON object")
+    count = body.get("count", 0)
+    if not isinstance(count, int) or not 0 <= count <= MOST_NODES:
+        raise QuestionError(f"count: {count!r} is not a number from 0 to {MOST_NODES}")
+    queues = body.get("queues") or {}
+    if not isinstance(queues, dict) or not all(isinstance(fields, dict) for fields in queues.values()):
+        raise QuestionError("queues: must be an object of queue names, each with the fields of its spec to change")
+    remove = body.get("remove") or []
+    if not isinstance(remove, list):
+        raise QuestionError("remove: must be a list of node names")
+    return Question(
+        str(body.get("like") or ""),
+        count,
+        tuple(map(str, remove)),
+        queues,
+        tuple(_placed(each, namespace) for each in _documents(body.get("manifest"))),
+    )
+
+
+def _documents(text: Any) -> Iterator[Json]:
+    if not text:
+        return
+    try:
+        documents = [each for each in yaml.safe_load_all(str(text)) if each is not None]
+    except yaml.YAMLError as error:
+        raise QuestionError(f"manifest: not valid YAML: {' '.join(str(error).split())}") from None
+    items = [item for each in documents for item in _items(each)]
+    if len(items) > _MOST_DOCUMENTS:
+        raise QuestionError(f"manifest: {len(items)} objects, at most {_MOST_DOCUMENTS} are accepted")
+    for item in items:
+        if not isinstance(item, dict) or not isinstance(item.get("metadata"), dict) or not item.get("kind"):
+            raise QuestionError("manifest: every document needs apiVersion, kind and metadata.name")
+        yield item
+
+
+def _placed(manifest: Json, namespace: str) -> Json:
+    """Return a manifest of a controller's kind with a namespace; another one unchanged."""
+    if (group_of(manifest), str(manifest.get("kind"))) not in WORKLOADS:
+        return manifest
+    return manifest | {"metadata": {"namespace": namespace, **manifest["metadata"]}}
+
+
+def _items(document: Any) -> list[Any]:
+    if isinstance(document, dict) and document.get("kind") == "List":
+        return list(document.get("items") or ())
+    return [document]
+
+
+def ask(state: ClusterState, question: Question, now: datetime) -> Json:
+    """Return what changes for which job, and where pods are placed with the changes. Raises QuestionError.
+
+    It may take twice ``SECONDS``; it runs in a thread of its own.
+    """
+    cluster = state.cluster
+    try:
+        with cluster.trial():
+            before = _answer(state, Loaded(cluster), now)
+        with cluster.trial():
+            _change(cluster, question)
+            loaded = Loaded(cluster, new=_workloads(question))
+            whatif.submitted(loaded, now)
+            after = _answer(state, loaded, now)
+    except (ManifestError, QuantityError, InvalidObjectError, CommandError) as error:
+        raise QuestionError(str(error)) from None
+    rejected = [
+        {"job": key, "kind": kind, "message": "; ".join(problems)} for (kind, key), problems in loaded.rejected.items()
+    ]
+    return {
+        "jobs": _differences(before, after),
+        "placements": _placements(after),
+        "evictions": _evictions(after),
+        "rejected": rejected,
+        "ended": before.ended or after.ended,
+        "configured": state.configured,
+    }
+
+
+def _answer(state: ClusterState, loaded: Loaded, now: datetime) -> Answer:
+    engine = whatif.engine(loaded, state.config, now, state.registry)
+    return answer(engine, whatif.limits(SECONDS, remedies=False))
+
+
+def _change(cluster: Cluster, question: Question) -> None:
+    nodes = cluster.of_kind("Node")
+    if question.count:
+        if question.like not in nodes:
+            raise QuestionError(f'like: node "{question.like}" not found')
+        body = cluster.body("Node", question.like)
+        for number in range(1, question.count + 1):
+            cluster.put_manifest(_node_like(body, f"{question.like}-whatif-{number}"))
+    for name in question.remove:
+        if name not in nodes:
+            raise QuestionError(f'remove: node "{name}" not found')
+        cluster.remove("Node", name)
+    for name, fields in question.queues.items():
+        if name not in cluster.of_kind("Queue"):
+            raise QuestionError(f'queues: queue "{name}" not found')
+        body = cluster.body("Queue", name)
+        cluster.put_manifest(body | {"spec": (body.get("spec") or {}) | dict(fields)})
+    for manifest in question.manifests:
+        if _workload(manifest) is None and not cluster.put_manifest(manifest):
+            raise QuestionError(f"manifest: {manifest['kind']} is not read by the scheduler: leave it out")
+    cluster.commit()
+
+
+def _node_like(body: Json, name: str) -> Json:
+    metadata = body["metadata"]
+    labels = {**(metadata.get("labels") or {})}
+    if "kubernetes.io/hostname" in labels:
+        labels["kubernetes.io/hostname"] = name
+    return body | {"metadata": {"name": name, "labels": labels, "annotations": metadata.get("annotations") or {}}}
+
+
+def _workload(manifest: Json) -> Json | None:
+    """Return the manifest with its namespace if it is one of the kinds that controllers handle."""
+    identity = (group_of(manifest), str(manifest.get("kind")))
+    return with_namespace(manifest, WORKLOADS[identity]) if identity in WORKLOADS else None
+
+
+def _workloads(question: Question) -> dict[tuple[str, str], Json]:
+    whole = (_workload(manifest) for manifest in question.manifests)
+    return {(str(body["kind"]), key_of(body)): body for body in whole if body is not None}
+
+
+def _differences(before: Answer, after: Answer) -> list[Json]:
+    """Return the jobs whose start changes, or that are new, with both answers; unchanged ones are counted last."""
+    known = {job.target.group: job for job in before.jobs}
+    result: list[Json] = []
+    for job in after.jobs:
+        old = known.get(job.target.group)
+        entry: Json = {
+            "job": f"{job.target.namespace}/{job.target.name}",
+            "queue": job.queue,
+            "before": old.start.value if old is not None else "new",
+            "after": job.start.value,
+            "nodes": list(job.nodes),
+            "evictions": list(job.evictions),
+            "message": job.message,
+        }
+        entry["changed"] = entry["before"] != entry["after"]
+        result.append(entry)
+    return sorted(result, key=lambda entry: (not entry["changed"], entry["job"]))
+
+
+def _placements(result: Answer) -> dict[str, list[str]]:
+    """Return the pods that are placed on each node."""
+    places: dict[str, list[str]] = {}
+    for plan in result.plans:
+        for effect in plan.of(Bind):
+            places.setdefault(effect.node, []).append(effect.pod)
+    return places
+
+
+def _evictions(result: Answer) -> list[Json]:
+    return [
+        {"pod": effect.pod, "for": effect.preemptor, "reason": effect.reason}
+        for plan in result.plans
+        for effect in plan.of(Evict)
+    ]
