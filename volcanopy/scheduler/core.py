@@ -6,10 +6,7 @@ from volcanopy.scheduler.actions.allocate.allocate import Allocate
 from volcanopy.scheduler.actions.allocate.backfill import Backfill
 from volcanopy.scheduler.actions.consolidate import Consolidate
 from volcanopy.scheduler.actions.enqueue import Enqueue
-from volcanopy.scheduler.actions.evict.gangpreempt import GangPreempt
-from volcanopy.scheduler.actions.evict.gangreclaim import GangReclaim
-from volcanopy.scheduler.actions.evict.preempt import Preempt
-from volcanopy.scheduler.actions.evict.reclaim import Reclaim
+from volcanopy.scheduler.actions.evict.evicting_actions import GangPreempt, GangReclaim, Preempt, Reclaim
 from volcanopy.scheduler.actions.shuffle import Shuffle
 from volcanopy.scheduler.actions.stale_gangs import StaleGangEviction
 from volcanopy.scheduler.actions.stop_policy import StopPolicy

@@ -1,12 +1,14 @@
 """The cost of an eviction: queue and priority of the victim, lost work, and whether its gang breaks."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volcanopy.scheduler.actions.evict.victim_order import VictimKeys, VictimOrder
 from volcanopy.scheduler.ledger.views import QueueView
+from volcanopy.scheduler.model.eviction_record import protected_since
 from volcanopy.scheduler.model.resources import Floats, Ints, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE, READY, Status
 from volcanopy.scheduler.session.session import Session
@@ -43,6 +45,17 @@ class EvictionCosts:
         if known is None:
             known = self._by_queue[queue] = self.rows[self.queue[self.rows] == queue]
         return known
+
+    @cached_property
+    def protected_since(self) -> Floats:
+        """(J,): since when tasks of each job must have started so as not to be reclaimed; infinite where none need to."""
+        snapshot = self._session.snapshot
+        result: Floats = np.full(len(snapshot.jobs), np.inf)
+        for row in np.unique(snapshot.tasks.job[self.rows]).tolist():
+            since = protected_since(snapshot.jobs.groups[row].status, snapshot.now)
+            if since is not None:
+                result[row] = since.timestamp()
+        return result
 
     def queue_ranks(self, reclaimer: QueueView) -> Ints:
         """(Q,): the order of queues as victims of a reclaiming queue, from 0."""

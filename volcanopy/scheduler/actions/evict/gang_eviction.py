@@ -34,9 +34,6 @@ class GangArguments(Arguments):
     cache: bool = Field(True, alias="predicateErrorCacheEnable")
 
 
-ARGUMENTS = tuple(field.alias or name for name, field in GangArguments.model_fields.items())
-
-
 @dataclass
 class _Failures:
     """The jobs, by what distinguishes them, for which no victims were found, with the reason; valid until an eviction."""

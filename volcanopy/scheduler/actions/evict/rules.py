@@ -6,7 +6,7 @@ fair share of its queue is reclaimed first, and jobs of its own queue are evicte
 where its queue could reclaim would reclaim in the next cycle: two evictions where one does.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -19,8 +19,7 @@ from volcanopy.scheduler.framework.plugin import GangPreemptor
 from volcanopy.scheduler.ledger.cross_queue_priority import Outlook, outlook
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model import pod_fields
-from volcanopy.scheduler.model.eviction_record import protected_since
-from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE, Status
 from volcanopy.scheduler.session.session import Session
 
@@ -101,7 +100,6 @@ def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> 
     seen = cache(lambda row: _SeenPriorities.by(session, session.cluster.queue(row)))
     own_view = seen(queue.row)
     ranks: Callable[[], Ints] = cache(lambda: costs.queue_ranks(queue))
-    protected: Callable[[], Floats] = cache(lambda: _protected_since(session))
 
     def is_eligible(own: QueueView, tasks: Sequence[TaskView]) -> bool:
         return hooks.overused(own) is None and hooks.preemptive(own, tasks)
@@ -110,7 +108,7 @@ def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> 
         rows = costs.rows[status[costs.rows] == Status.RUNNING]
         owners = costs.queue[rows]
         others = _comparable(session, task, rows[(owners != queue.row) & queues.reclaimable[owners]])
-        others = others[costs.began[others] < protected()[session.snapshot.tasks.job[others]]]
+        others = others[costs.began[others] < costs.protected_since[session.snapshot.tasks.job[others]]]
         return others if own_view is None else others[own_view.not_higher(task, others)]
 
     def is_candidate(task: TaskView, other: TaskView) -> bool:
@@ -185,7 +183,7 @@ def _made(
     costs: EvictionCosts,
     queue: QueueView,
     family: Mapping[str, tuple[MakeRule, ...]],
-    also: Sequence[str] | set[str],
+    also: Collection[str],
 ) -> tuple[Rule, ...]:
     configured = {*session.config.actions, *also}
     return tuple(
@@ -214,16 +212,6 @@ def _for_gangs(session: Session, rule: Rule, *, across_queues: bool) -> Rule:
         return session.hooks.unified_evictable(GangPreemptor(task, across_queues=across_queues), victims)
 
     return replace(rule, candidates=candidates, is_candidate=is_candidate, evictable=evictable)
-
-
-def _protected_since(session: Session) -> Floats:
-    """(J,): since when pods of each job must have started so as not to be reclaimed, in seconds; infinite without a cooldown."""
-    result: Floats = np.full(len(session.snapshot.jobs), np.inf)
-    for row, group in enumerate(session.snapshot.jobs.groups):
-        since = None if group is None else protected_since(group.status, session.snapshot.now)
-        if since is not None:
-            result[row] = since.timestamp()
-    return result
 
 
 def _has_pending(job: JobView) -> bool:

@@ -81,6 +81,8 @@ class VictimSearch:
         self._eligible: list[bool] = []
         self.placed: list[tuple[int, int]] = []
         """The placed tasks, each with its node."""
+        self.recorded: tuple[tuple[int, str], ...] = ()
+        """The evictions that :meth:`record` has recorded."""
         trace.is_tried = True
 
     @property
@@ -115,17 +117,14 @@ class VictimSearch:
     def repeat(self, other: "VictimSearch") -> None:
         """Apply the outcome of another search in the same hypernode, after it was rolled back."""
         self._bundle_of.update(other._bundle_of)
-        for row, reason in other.outcome_evicted:
+        for row, reason in other.recorded:
             self._statement.evict(row, reason)
         for row, node in other.placed:
             self._pipeline(TaskView(self._session.ledger, row), node)
 
-    outcome_evicted: tuple[tuple[int, str], ...] = ()
-    """The evictions of a search since a checkpoint, as recorded by :meth:`record`."""
-
     def record(self, evictions_before: int) -> None:
         """Record the evictions after these first ones, for :meth:`repeat`."""
-        self.outcome_evicted = tuple(self._statement.evicted[evictions_before:])
+        self.recorded = tuple(self._statement.evicted[evictions_before:])
 
     def place(self, task: TaskView) -> bool:
         """Place a task without evictions if possible, else where these are cheapest; return whether it is placed."""

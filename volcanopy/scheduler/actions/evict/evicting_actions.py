@@ -1,0 +1,134 @@
+"""preempt, reclaim, gangpreempt and gangreclaim: evictions for jobs that lack tasks. They differ in their rules (:mod:`.rules`).
+
+- ``preempt``: for jobs that plugins call starving, by default those that lack members of their minimum. Candidates are tasks
+  of other jobs of the queue, then tasks of lower priority of the job itself, as far as the plugins allow. The lowest
+  priority comes first, single tasks before whole gangs, then those that lose the least work.
+- ``reclaim``: for jobs with pending tasks, also above their minimum, as long as their queue stays within its fair share.
+  Candidates are running tasks of other queues that are reclaimable. The queues come by their rank as victims, then as above.
+- ``gangpreempt``, ``gangreclaim``: the same, of equal cost in the closest hypernode. Candidates of gangpreempt are tasks of
+  jobs of lower priority; the pod group of a victim may forbid both.
+
+An action evicts queue by queue:
+
+1. Place nominated tasks.
+2. For each job that cannot start, in order, evict for its minimum, whole or not at all.
+3. For each job whose minimum runs, in order, evict for its other tasks, as many as a rule allows. What was evicted for the
+   minimum may suffice for them: they are for a later cycle.
+4. Restore the victims that evictions for later jobs make needless.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from volcanopy.api.gates import Gate
+from volcanopy.scheduler.actions.evict.gang_eviction import GangArguments, GangEviction
+from volcanopy.scheduler.actions.evict.needless_evictions import restore_needless
+from volcanopy.scheduler.actions.evict.rules import rules_for
+from volcanopy.scheduler.actions.nominated_nodes import place_nominated
+from volcanopy.scheduler.framework.plugin import Arguments
+from volcanopy.scheduler.ledger.views import JobView, QueueView
+from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.session.session import Session
+
+_GANG_ARGUMENTS = tuple(field.alias or name for name, field in GangArguments.model_fields.items())
+
+
+class Preempt:
+    """For jobs that lack tasks, evict tasks of other jobs of their queue, then of the job itself, as the plugins allow.
+
+    All nodes are considered and every eviction is tried on the ledger first, so the arguments about dry runs and about the
+    number of candidate nodes have no effect.
+    """
+
+    name: ClassVar[str] = "preempt"
+    arguments: ClassVar[tuple[str, ...]] = (
+        "predicateErrorCacheEnable",
+        "enableTopologyAwarePreemption",
+        "topologyAwarePreemptWorkerNum",
+        "minCandidateNodesPercentage",
+        "minCandidateNodesAbsolute",
+        "maxCandidateNodesAbsolute",
+    )
+
+    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+        """Evict for the jobs that lack tasks, queue by queue."""
+        _evict_for_waiting_jobs(session, self.name, GangArguments())
+
+
+class Reclaim:
+    """For jobs that lack tasks, evict running tasks of other queues, as far as the plugins allow."""
+
+    name: ClassVar[str] = "reclaim"
+    arguments: ClassVar[tuple[str, ...]] = ("predicateErrorCacheEnable",)
+
+    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+        """Evict for the jobs that lack tasks, queue by queue."""
+        _evict_for_waiting_jobs(session, self.name, GangArguments())
+
+
+class GangPreempt:
+    """For gangs that lack members, evict bundles of lower-priority jobs of their queue, in one hypernode."""
+
+    name: ClassVar[str] = "gangpreempt"
+    arguments: ClassVar[tuple[str, ...]] = _GANG_ARGUMENTS
+    model: ClassVar[type[Arguments]] = GangArguments
+
+    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+        """Evict for the jobs that lack tasks, queue by queue."""
+        _evict_for_waiting_jobs(session, self.name, GangArguments.model_validate(arguments))
+
+
+class GangReclaim:
+    """For gangs that lack members, evict bundles of running tasks of other queues, in one hypernode."""
+
+    name: ClassVar[str] = "gangreclaim"
+    arguments: ClassVar[tuple[str, ...]] = _GANG_ARGUMENTS
+    model: ClassVar[type[Arguments]] = GangArguments
+
+    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+        """Evict for the jobs that lack tasks, queue by queue."""
+        _evict_for_waiting_jobs(session, self.name, GangArguments.model_validate(arguments))
+
+
+def _evict_for_waiting_jobs(session: Session, action: str, arguments: GangArguments) -> None:
+    place_nominated(session)
+    waiting = _waiting_jobs(session)
+    if not waiting:
+        return
+    eviction = GangEviction(session, action, arguments, waiting[0][0])
+    will_start, is_ready = session.hooks.will_start, session.hooks.job_ready
+    for for_minima in (True, False):
+        for queue, jobs in waiting:
+            rules = rules_for(session, eviction.costs, queue, action)
+            for job, tasks in jobs:
+                asking = [rule for rule in rules if rule.may_ask(job)]
+                if asking and (not will_start(job) if for_minima else is_ready(job)):
+                    eviction.evict_for(job, tasks, asking)
+    restore_needless(session)
+
+
+def _waiting_jobs(session: Session) -> list[tuple[QueueView, list[tuple[JobView, Rows]]]]:
+    """Return the admitted, valid jobs that lack tasks, by queue in order, each with its pending tasks.
+
+    Jobs rejected at the gate of their queue are left out, such as those behind the head of a FIFO queue.
+    """
+    table = session.snapshot.tasks
+    tasks = session.by_job(np.flatnonzero((session.ledger.status == Status.PENDING) & ~table.gated))
+    queues: dict[int, list[JobView]] = {}
+    waiting = [job for job in session.waiting_jobs() if not _waits_at_queue(session, job)]
+    invalid = session.hooks.job_valid(np.array([job.row for job in waiting], dtype=np.intp))
+    for job in waiting:
+        if job.row in tasks and job.phase != "Pending" and job.row not in invalid:
+            queues.setdefault(job.queue.row, []).append(job)
+    for jobs in queues.values():
+        jobs.sort(key=session.job_key)
+    ordered = sorted((session.cluster.queue(row) for row in queues), key=session.queue_key)
+    return [(queue, [(job, tasks[job.row]) for job in queues[queue.row]]) for queue in ordered]
+
+
+def _waits_at_queue(session: Session, job: JobView) -> bool:
+    rejection = session.rejections.by_job.get(job.row)
+    return rejection is not None and rejection.gate == Gate.QUEUE
