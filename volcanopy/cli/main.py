@@ -102,6 +102,7 @@ def local_up(
     kubeconfig: Annotated[Path, typer.Option(help="Kubeconfig file to write.")] = Path("volcanopy.kubeconfig"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the API server; 0: a free one.")] = 0,
     scheduler_config: SchedulerFile = None,
+    api: Annotated[Api, typer.Option("--api", help="API groups that are served.")] = Api.volcanopy,
     persist: Annotated[Path | None, typer.Option(help="File that keeps the cluster's objects between starts.")] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Keep what precedes a damaged record of the file.")] = False,
     fsync: Annotated[
@@ -123,6 +124,7 @@ def local_up(
         persist=Persistence(persist, repair, fsync),
         config=scheduler_config,
         rbac=rbac,
+        api=api.value,
     )
 
 

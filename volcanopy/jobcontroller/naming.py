@@ -42,8 +42,8 @@ def job_manifest(
 ) -> Json:
     """Return a job of a flow or cron job, whose submitter it inherits."""
     return {
-        "apiVersion": names.BATCH_V1ALPHA1,
-        "kind": "BatchJob",
+        "apiVersion": owner.binding.api_version(names.BATCH_V1ALPHA1),
+        "kind": owner.binding.kind("BatchJob"),
         "metadata": {
             "name": name,
             "namespace": owner.metadata.namespace,

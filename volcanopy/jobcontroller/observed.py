@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, Restart
+from volcanopy.api.bindings import Binding, binding_of
 from volcanopy.api.core import Meta, Pod, PodGroup
 from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import ObjectMeta
@@ -20,19 +21,16 @@ class Member:
     its end, well or not. They are read once, because large jobs use them very often.
     """
 
-    __slots__ = ("ended", "index", "leaving", "name", "phase", "pod", "retry", "task", "version")
+    __slots__ = ("ended", "index", "leaving", "name", "partition", "phase", "pod", "retry", "task", "version")
 
-    def __init__(self, pod: Pod, task: str, index: int, version: int, retry: int) -> None:
+    def __init__(self, pod: Pod, task: str, index: int, version: int, retry: int, partition: str) -> None:
+        self.partition = partition
+        """The partition that the pod is in; empty where its task has none."""
         self.pod, self.task, self.index, self.version, self.retry = pod, task, index, version, retry
         self.name = pod.metadata.name
         self.phase = pod.status.phase or "Pending"
         self.leaving = pod.metadata.deletion_timestamp is not None
         self.ended = self.phase in _ENDED
-
-    @property
-    def partition(self) -> str:
-        """The partition that the pod is in; empty where its task has none."""
-        return self.pod.metadata.labels.get(names.PARTITION_ID, "")
 
     @property
     def ready(self) -> bool:
@@ -120,7 +118,9 @@ class Observed:
         """The pods that the job controls, by task and index."""
         order = {task.name: number for number, task in enumerate(job.spec.tasks)}
         uid = job.metadata.uid
-        members = [member for pod in self.pods if _controls(uid, pod) and (member := _member(pod)) is not None]
+        members = [
+            member for pod in self.pods if _controls(uid, pod) and (member := _member(pod, job.binding)) is not None
+        ]
         return tuple(sorted(members, key=lambda pod: (order.get(pod.task, len(order)), pod.task, pod.index, pod.name)))
 
 
@@ -129,15 +129,16 @@ def _controls(uid: str, pod: Pod) -> bool:
     return owner is not None and owner.uid == uid
 
 
-def _member(pod: Pod) -> Member | None:
-    notes = pod.metadata.annotations
+def _member(pod: Pod, binding: Binding) -> Member | None:
+    notes, key_of = pod.metadata.annotations, binding.key
     try:
         return Member(
             pod,
-            notes[names.TASK_SPEC],
-            int(notes[names.TASK_INDEX]),
-            int(notes[names.JOB_VERSION]),
-            int(notes.get(names.JOB_RETRY_COUNT, "0")),
+            notes[key_of(names.TASK_SPEC)],
+            int(notes[key_of(names.TASK_INDEX)]),
+            int(notes[key_of(names.JOB_VERSION)]),
+            int(notes.get(key_of(names.JOB_RETRY_COUNT), "0")),
+            pod.metadata.labels.get(key_of(names.PARTITION_ID), ""),
         )
     except (KeyError, ValueError):
         return None
@@ -145,7 +146,8 @@ def _member(pod: Pod) -> Member | None:
 
 def pod_group_version(group: PodGroup) -> int:
     """The job's version that a PodGroup was made for."""
-    version = group.metadata.annotations.get(names.JOB_VERSION, "")
+    key = binding_of(group.api_version).key(names.JOB_VERSION)
+    version = group.metadata.annotations.get(key, "")
     return int(version) if version.isdecimal() else 0
 
 

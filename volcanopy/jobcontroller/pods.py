@@ -16,6 +16,7 @@ from volcanopy.jobcontroller.observed import Member
 from volcanopy.jobcontroller.plugins.plugin import JobPlugin
 
 _FROM_JOB_ANNOTATIONS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE)
+_BUDGETS = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)
 _FROM_JOB_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
 _LABEL_VALUE_LENGTH = 63
 
@@ -80,41 +81,43 @@ def pod(job: BatchJob, status: BatchJobStatus, task: TaskSpec, index: int, plugi
 
 
 def _labels(job: BatchJob, task: TaskSpec, index: int) -> dict[str, str]:
+    key_of = job.binding.key
     labels = {
-        names.TASK_SPEC: task.name,
-        names.TASK_INDEX: str(index),
-        names.JOB_NAME: job.metadata.name,
-        names.JOB_NAMESPACE: job.metadata.namespace,
+        key_of(names.TASK_SPEC): task.name,
+        key_of(names.TASK_INDEX): str(index),
+        key_of(names.JOB_NAME): job.metadata.name,
+        key_of(names.JOB_NAMESPACE): job.metadata.namespace,
     }
     if len(job.spec.queue) <= _LABEL_VALUE_LENGTH:
-        labels[names.QUEUE_NAME] = job.spec.queue
+        labels[key_of(names.QUEUE_NAME)] = job.spec.queue
     if task.partition_policy:
-        labels[names.PARTITION_ID] = str(index // task.partition_policy.partition_size)
+        labels[key_of(names.PARTITION_ID)] = str(index // task.partition_policy.partition_size)
     given = job.metadata.labels or {}
-    return labels | {key: given[key] for key in _FROM_JOB_LABELS if key in given}
+    return labels | {key: given[key] for key in map(key_of, _FROM_JOB_LABELS) if key in given}
 
 
 def _annotations(job: BatchJob, status: BatchJobStatus, task: TaskSpec, index: int) -> dict[str, str]:
+    key_of = job.binding.key
     notes = {
-        names.TASK_SPEC: task.name,
-        names.TASK_INDEX: str(index),
-        names.JOB_NAME: job.metadata.name,
-        names.QUEUE_NAME: job.spec.queue,
-        names.JOB_VERSION: str(status.version),
-        names.JOB_RETRY_COUNT: str(status.retry_count),
-        names.TEMPLATE_UID: f"{job.metadata.name}-{task.name}",
+        key_of(names.TASK_SPEC): task.name,
+        key_of(names.TASK_INDEX): str(index),
+        key_of(names.JOB_NAME): job.metadata.name,
+        key_of(names.QUEUE_NAME): job.spec.queue,
+        key_of(names.JOB_VERSION): str(status.version),
+        key_of(names.JOB_RETRY_COUNT): str(status.retry_count),
+        key_of(names.TEMPLATE_UID): f"{job.metadata.name}-{task.name}",
         names.GROUP_NAME: pod_group_name(job),
     }
     if task.topology_policy:
-        notes[names.NUMA_TOPOLOGY_POLICY] = task.topology_policy
+        notes[key_of(names.NUMA_TOPOLOGY_POLICY)] = task.topology_policy
     given = job.metadata.annotations or {}
-    copied = [key for key in _FROM_JOB_ANNOTATIONS if key in given]
-    copied += [key for key in (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE) if key in given][:1]
+    copied = [key for key in map(key_of, _FROM_JOB_ANNOTATIONS) if key in given]
+    copied += [key for key in map(key_of, _BUDGETS) if key in given][:1]
     return notes | {key: given[key] for key in copied}
 
 
 def _spec(job: BatchJob, spec: Json) -> Json:
-    spec["schedulerName"] = spec.get("schedulerName") or job.spec.scheduler_name or names.SCHEDULER
+    spec["schedulerName"] = spec.get("schedulerName") or job.spec.scheduler_name or job.binding.scheduler_name
     if priority := spec.get("priorityClassName") or job.spec.priority_class_name:
         spec["priorityClassName"] = priority
     # Kubernetes would restart a container that has ended well, for ever: no job would come to its end.
@@ -140,7 +143,7 @@ def claims(job: BatchJob) -> Iterator[Json]:
                 "metadata": {
                     "name": claim_name(job, number, volume),
                     "namespace": job.metadata.namespace,
-                    "labels": {names.JOB_NAME: job.metadata.name},
+                    "labels": {job.binding.key(names.JOB_NAME): job.metadata.name},
                     "ownerReferences": [owner_reference(job)],
                 },
                 "spec": deepcopy(volume.volume_claim),

@@ -15,7 +15,7 @@ from typing import Self
 
 import structlog
 
-from volcanopy.api import names
+from volcanopy.api.bindings import VOLCANOPY
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.kinds import Json
@@ -65,6 +65,8 @@ class ClusterError(Exception):
 class Parts:
     """Components to run with their settings; None disables a component."""
 
+    api: str = VOLCANOPY.name
+    """The API groups that are served: one of :data:`volcanopy.api.bindings.APIS`."""
     scheduler: SchedulerSettings | None = field(default_factory=SchedulerSettings)
     controller: JobControllerSettings | None = field(default_factory=JobControllerSettings)
     admission: AdmissionSettings | None = field(default_factory=AdmissionSettings)
@@ -104,12 +106,27 @@ def _informed(parts: Parts) -> Parts:
     return replace(parts, admission=replace(admission_part, policy=policy))
 
 
+def _served(parts: Parts) -> Parts:
+    """Return the parts whose services serve the API of the cluster."""
+    return replace(
+        parts,
+        scheduler=parts.scheduler and replace(parts.scheduler, api=parts.api),
+        controller=parts.controller and replace(parts.controller, api=parts.api),
+    )
+
+
+def _default_scheduler(parts: Parts) -> str:
+    """Return the scheduler of pods that name none; empty without a scheduler."""
+    scheduler = _served(parts).scheduler
+    return "" if scheduler is None else scheduler.scheduler_names[0]
+
+
 class Components:
     """The kubelet and the services of a cluster whose API server has our CRDs (``async with``)."""
 
     def __init__(self, connection: Connection, parts: Parts | None = None) -> None:
         self.connection = connection
-        self.parts = parts or Parts()
+        self.parts = _served(parts or Parts())
         self.client = Client(connection)
         self.kubelet = Kubelet(self.client, stages=self.parts.stages, adopt_all=self.parts.adopt_all)
         self.process_kubelet = (
@@ -244,14 +261,14 @@ class LocalCluster:
                 fsync=self._fsync,
                 rbac=self._rbac,
                 log_source=containers.log,
-                default_scheduler=names.SCHEDULER if self._parts.scheduler is not None else "",
+                default_scheduler=_default_scheduler(self._parts),
             )
             self.server.context.container_access = containers
             self._stack.push_async_callback(self.server.stop)
             connection = connection_to(self.server)
             async with Client(connection) as client:
                 creator = Creator(client)
-                await creator.install_definitions()
+                await creator.install_definitions(self._parts.api)
                 await creator.create([DEFAULT_STORAGE_CLASS, *self._objects, *self._nodes, *self._configuration()])
             self.components = await self._stack.enter_async_context(Components(connection, self._parts))
         except BaseException:

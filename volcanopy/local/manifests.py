@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from volcanopy.api.crd import crds
+from volcanopy.api.bindings import APIS, VOLCANOPY
+from volcanopy.api.volcano_crds import crds_of
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.errors import AlreadyExists, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
@@ -37,9 +38,9 @@ class Creator:
         self._kinds: dict[tuple[str, str], Kind[Json]] = {}
         self._present: set[str] = set()
 
-    async def install_definitions(self) -> None:
-        """Create or update our CRDs."""
-        for body in crds():
+    async def install_definitions(self, api: str = VOLCANOPY.name) -> None:
+        """Create or update the CRDs of an API."""
+        for body in crds_of(APIS[api]):
             await self._client.patch(DEFINITIONS, None, body["metadata"]["name"], body, Patch.APPLY, force=True)
 
     async def create(self, bodies: Iterable[Json]) -> list[Json]:

@@ -89,7 +89,7 @@ SchedulerName = Annotated[
 ]
 
 ServedApi = Annotated[
-    Api, typer.Option("--api", help="API groups whose objects are scheduled: those of volcanopy, of Volcano, or both.")
+    Api, typer.Option("--api", help="API groups that are served: those of volcanopy, of Volcano, or both.")
 ]
 
 
@@ -133,12 +133,15 @@ def controller_command(
     process: ProcessOptions,
     election: ElectionOptions,
     scheduler_name: SchedulerName = names.SCHEDULER,
+    api: ServedApi = Api.volcanopy,
 ) -> None:
     """Run the controllers of jobs, flows, cron jobs and queues."""
     from volcanopy.cli.service_process import serve
     from volcanopy.services.controllers.controller_service import JobControllerSettings, run
 
-    settings = JobControllerSettings(scheduler_name=scheduler_name, election=election.election("volcanopy-controller"))
+    settings = JobControllerSettings(
+        api=api.value, scheduler_name=scheduler_name, election=election.election("volcanopy-controller")
+    )
     serve(cluster, process, lambda connection, stop, health: run(connection, settings, stop, health=health))
 
 

@@ -19,6 +19,7 @@ import uvloop
 import yaml
 from rich.console import Console
 
+from volcanopy.api.bindings import VOLCANOPY
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.apply import validate
 from volcanopy.cli.framework.options import print_warning
@@ -88,10 +89,14 @@ class Persistence:
 
 @dataclass(frozen=True)
 class _Serving:
-    """The port of the API server, and whether it enforces rights: then it uses HTTPS, without which kubectl sends no token."""
+    """The port of the API server, whether it enforces rights, and the API groups that the services serve.
+
+    With rights it uses HTTPS, without which kubectl sends no token.
+    """
 
     port: int = 0
     rbac: bool = False
+    api: str = VOLCANOPY.name
 
 
 def up(
@@ -103,6 +108,7 @@ def up(
     persist: "Persistence",
     config: Path | None = None,
     rbac: bool = False,
+    api: str = VOLCANOPY.name,
 ) -> None:
     """Run a cluster until Ctrl-C; write its kubeconfig to a file."""
     objects = read([str(cluster)]) if cluster is not None else []
@@ -110,7 +116,7 @@ def up(
     _check_kubeconfig(kubeconfig)
     if persist.file is not None:
         _check_persist(persist.file)
-    _until_done(_up(size, objects, kubeconfig, _Serving(port, rbac), persist, config))
+    _until_done(_up(size, objects, kubeconfig, _Serving(port, rbac, api), persist, config))
 
 
 def run(
@@ -213,7 +219,7 @@ async def _cluster(
             persist=persist.file,
             repair=persist.repair,
             fsync=persist.fsync,
-            parts=Parts(scheduler=SchedulerSettings(config=config), process=process),
+            parts=Parts(api=serving.api, scheduler=SchedulerSettings(config=config), process=process),
         )
         try:
             await cluster.__aenter__()

@@ -116,7 +116,7 @@ class JobPlugin(Generic[ArgumentsT]):
         return {
             "name": name,
             "namespace": self.job.metadata.namespace,
-            "labels": {names.JOB_NAME: self.job.metadata.name},
+            "labels": {self.job.binding.key(names.JOB_NAME): self.job.metadata.name},
             "ownerReferences": [owner_reference(self.job)],
         }
 

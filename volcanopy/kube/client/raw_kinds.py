@@ -26,6 +26,11 @@ def of_object(kind: Kind[T], api_version: str) -> Kind[T]:
     return bound(kind, binding_of(api_version))
 
 
+def is_of(kind: Kind[Any], manifest: Json) -> bool:
+    """Whether an object is of a kind; that it has no group is no difference."""
+    return manifest.get("kind") == kind.kind and manifest.get("apiVersion", kind.api_version) == kind.api_version
+
+
 @functools.lru_cache(256)
 def _bound(kind: Kind[Any], binding: Binding) -> Kind[Any]:
     return dataclasses.replace(

@@ -5,11 +5,13 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
+from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import bound, is_of
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_objects import OutdatedError
 from volcanopy.services.controllers.worker import Worker
@@ -18,10 +20,16 @@ from volcanopy.services.controllers.worker import Worker
 class Controller(Worker):
     """Reconciles the objects of one kind."""
 
-    kind: ClassVar[Kind[Json]]
+    of_kind: ClassVar[Kind[Json]]
+    """The kind, in volcanopy's API."""
 
-    def __init__(self, client: Client, recorder: EventRecorder, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, client: Client, recorder: EventRecorder, now: Callable[[], datetime], binding: Binding = VOLCANOPY
+    ) -> None:
+        """``binding``: the API whose objects are reconciled."""
         super().__init__(client, recorder, now)
+        self.binding = binding
+        self.kind = bound(self.of_kind, binding)
         self.noun = self.queue.name = self.kind.kind
         self.objects: dict[str, Json] = {}
         """The cached objects by ``namespace/name`` (or ``name``)."""
@@ -39,7 +47,7 @@ class Controller(Worker):
 
     def event(self, event: str | None, manifest: Json) -> None:
         """Take an object of any of these kinds that was listed, added, changed or deleted."""
-        if manifest.get("kind") == self.kind.kind:
+        if is_of(self.kind, manifest):
             self.object_event(event, manifest)
 
     def object_event(self, event: str | None, manifest: Json) -> None:

@@ -4,10 +4,11 @@ from datetime import datetime
 
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.model import InvalidObjectError
+from volcanopy.api.volcano import bound as model_of
 from volcanopy.jobcontroller.cron import UpdateCronStatus, reconcile_cron
 from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, RecordEvent
 from volcanopy.kube.client.kinds import Json
-from volcanopy.kube.client.raw_kinds import CRON_JOBS, JOBS
+from volcanopy.kube.client.raw_kinds import CRON_JOBS
 from volcanopy.services.controllers.job_cache import uid_of
 from volcanopy.services.controllers.owned_jobs import JobOwnerController
 from volcanopy.services.controllers.owned_objects import delete_same
@@ -16,12 +17,12 @@ from volcanopy.services.controllers.owned_objects import delete_same
 class CronController(JobOwnerController):
     """Creates jobs on schedule."""
 
-    kind = CRON_JOBS
+    of_kind = CRON_JOBS
 
     async def reconcile_object(self, manifest: Json) -> datetime | None:
         """Reconcile a cron job."""
         try:
-            cron = CronBatchJob.read(manifest)
+            cron = model_of(CronBatchJob, self.binding).read(manifest)
         except InvalidObjectError as error:
             self.record(manifest, "Warning", "Unreadable", str(error))
             return None
@@ -35,7 +36,7 @@ class CronController(JobOwnerController):
                     await self.create_job(uid, effect.manifest)
                     self.record(manifest, "Normal", "SuccessfulCreate", str(effect))
                 case DeleteJob():
-                    await delete_same(self.client, JOBS, namespace, effect.name, effect.uid)
+                    await delete_same(self.client, self.job_kind, namespace, effect.name, effect.uid)
                 case RecordEvent():
                     self.record(manifest, effect.type, effect.reason, effect.message)
         return plan.again

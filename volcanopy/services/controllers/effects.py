@@ -17,9 +17,10 @@ import structlog
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from volcanopy.api import names
 from volcanopy.api.batch import BatchJob
+from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.core import Pod, PodGroup
+from volcanopy.api.volcano import bound as model_of
 from volcanopy.jobcontroller import plan as effects
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
@@ -34,6 +35,7 @@ from volcanopy.kube.client.raw_kinds import (
     SECRETS,
     SERVICES,
     VOLUME_CLAIMS,
+    bound,
 )
 from volcanopy.services.controllers.job_cache import JobCache, key_of, uid_of
 from volcanopy.services.controllers.job_history import JobHistoryWriter, is_final
@@ -60,7 +62,7 @@ _OBJECTS = {kind.kind: kind for kind in (CONFIG_MAPS, SECRETS, SERVICES, VOLUME_
 class Ending:
     """What is done with a job that ends: it is recorded before, and its run time is learnt after."""
 
-    history: JobHistoryWriter
+    history: JobHistoryWriter | None
     run_times: RunTimes
 
 
@@ -75,8 +77,11 @@ class JobEffects:
         now: Callable[[], datetime],
         pods_at_once: int = 48,
         ending: Ending | None = None,
+        binding: Binding = VOLCANOPY,
     ) -> None:
-        self._ending = ending
+        self._ending, self._model = ending, model_of(BatchJob, binding)
+        self._jobs, self._commands = bound(JOBS, binding), bound(COMMANDS, binding)
+        self._pod_groups = bound(POD_GROUPS, binding)
         self._client, self._cache, self._recorder, self._now = client, cache, recorder, now
         self._slots = asyncio.Semaphore(pods_at_once)
 
@@ -103,18 +108,19 @@ class JobEffects:
         meta = job["metadata"]
         ended = None
         if self._ending is not None and is_final(effect.status) and not is_final(job.get("status") or {}):
-            ended = BatchJob.read({**job, "status": effect.status})
-            await self._ending.history.ended(ended)
+            ended = self._model.read({**job, "status": effect.status})
+            if self._ending.history is not None:
+                await self._ending.history.ended(ended)
         try:
             written = await self._client.update_status(
-                JOBS, meta["namespace"], meta["name"], {**job, "status": effect.status}
+                self._jobs, meta["namespace"], meta["name"], {**job, "status": effect.status}
             )
         except NotFound as gone:
             self._cache.drop(key_of(job))
             raise OutdatedError from gone
         except Conflict as conflict:
             try:
-                self._cache.written(await self._client.get(JOBS, meta["namespace"], meta["name"]))
+                self._cache.written(await self._client.get(self._jobs, meta["namespace"], meta["name"]))
             except NotFound:
                 self._cache.drop(key_of(job))
             raise OutdatedError from conflict
@@ -128,12 +134,14 @@ class JobEffects:
         namespace, owner = job["metadata"]["namespace"], uid_of(job)
         match effect:
             case effects.CreatePodGroup():
-                self._cache.pod_group_made(owner, await self._create(POD_GROUPS, namespace, effect.manifest, owner))
+                self._cache.pod_group_made(
+                    owner, await self._create(self._pod_groups, namespace, effect.manifest, owner)
+                )
             case effects.UpdatePodGroup():
-                changed = await self._client.patch(POD_GROUPS, namespace, effect.name, effect.patch)
+                changed = await self._client.patch(self._pod_groups, namespace, effect.name, effect.patch)
                 self._cache.pod_group_changed(owner, changed)
             case effects.DeletePodGroup():
-                await delete_same(self._client, POD_GROUPS, namespace, effect.name, effect.uid)
+                await delete_same(self._client, self._pod_groups, namespace, effect.name, effect.uid)
                 self._cache.pod_group_going(owner, effect.uid, self._now())
             case effects.CreatePod():
                 self._cache.pod_made(owner, await self._create(PODS, namespace, effect.manifest, owner))
@@ -148,10 +156,10 @@ class JobEffects:
                 await self._delete_object(namespace, owner, effect)
                 self._cache.applied.get(owner, {}).pop(effect.key, None)
             case effects.DeleteCommand():
-                await delete_same(self._client, COMMANDS, namespace, effect.name, effect.uid)
+                await delete_same(self._client, self._commands, namespace, effect.name, effect.uid)
                 self._cache.command_done(key_of(job), effect.uid)
             case effects.DeleteJob():
-                await delete_same(self._client, JOBS, namespace, effect.name, effect.uid)
+                await delete_same(self._client, self._jobs, namespace, effect.name, effect.uid)
             case effects.RecordEvent():
                 self._recorder.record(reference(job), effect.type, effect.reason, effect.message)
             case effects.UpdateStatus():
@@ -208,8 +216,8 @@ def reference(job: Json) -> ObjectReference:
     """Return the job as the subject of Events."""
     meta = job["metadata"]
     return ObjectReference(
-        api_version=names.BATCH_V1ALPHA1,
-        kind="BatchJob",
+        api_version=job.get("apiVersion", JOBS.api_version),
+        kind=job.get("kind", JOBS.kind),
         name=meta["name"],
         namespace=meta["namespace"],
         uid=meta["uid"],

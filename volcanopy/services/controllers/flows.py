@@ -9,9 +9,11 @@ import aiohttp
 import structlog
 
 from volcanopy.api import names
+from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.core import Pod
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import InvalidObjectError
+from volcanopy.api.volcano import bound as model_of
 from volcanopy.jobcontroller.flow_jobs import CommandJob, FlowObserved, PodProbe
 from volcanopy.jobcontroller.flows import dependents, reconcile_flow
 from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, RecordEvent, UpdateStatus
@@ -20,7 +22,7 @@ from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.raw_kinds import COMMANDS, FLOWS, JOBS, TEMPLATES
+from volcanopy.kube.client.raw_kinds import COMMANDS, FLOWS, TEMPLATES, bound, is_of
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_jobs import JobOwnerController
 from volcanopy.services.controllers.owned_objects import delete_same
@@ -39,22 +41,28 @@ PodsOf = Callable[[str], Iterable[Pod]]
 class FlowController(JobOwnerController):
     """Creates the jobs of flows in the order of their dependencies. ``now`` is injected by tests."""
 
-    kind = FLOWS
+    of_kind = FLOWS
 
     def __init__(
-        self, client: Client, recorder: EventRecorder, pods_of: PodsOf, now: Callable[[], datetime] = machine.utc_now
+        self,
+        client: Client,
+        recorder: EventRecorder,
+        pods_of: PodsOf,
+        now: Callable[[], datetime] = machine.utc_now,
+        binding: Binding = VOLCANOPY,
     ) -> None:
-        super().__init__(client, recorder, now)
+        super().__init__(client, recorder, now, binding)
         self._pods_of = pods_of
+        self._template_kind, self._command_kind = bound(TEMPLATES, binding), bound(COMMANDS, binding)
         self._templates: dict[str, JobTemplate] = {}
 
     def kinds(self) -> Sequence[Kind[Any]]:
         """Return the kinds of flows, templates and jobs."""
-        return (*super().kinds(), TEMPLATES)
+        return (*super().kinds(), self._template_kind)
 
     def event(self, event: str | None, manifest: Json) -> None:
         """Take a flow, a template or a job that was listed, added, changed or deleted."""
-        if manifest.get("kind") == TEMPLATES.kind:
+        if is_of(self._template_kind, manifest):
             self._template(event, manifest)
         else:
             super().event(event, manifest)
@@ -65,7 +73,7 @@ class FlowController(JobOwnerController):
             self._templates.pop(key, None)
         else:
             try:
-                self._templates[key] = JobTemplate.read(manifest)
+                self._templates[key] = model_of(JobTemplate, self.binding).read(manifest)
             except InvalidObjectError as error:
                 log.warning("invalid JobTemplate ignored", key=key, error=str(error))
                 return
@@ -77,7 +85,7 @@ class FlowController(JobOwnerController):
     async def reconcile_object(self, manifest: Json) -> datetime | None:
         """Reconcile a flow."""
         try:
-            flow = JobFlow.read(manifest)
+            flow = model_of(JobFlow, self.binding).read(manifest)
         except InvalidObjectError as error:
             self.record(manifest, "Warning", "Unreadable", str(error))
             return None
@@ -96,7 +104,7 @@ class FlowController(JobOwnerController):
                     await self.create_job(uid, effect.manifest)
                     self.record(manifest, "Normal", "Created", str(effect))
                 case DeleteJob():
-                    await delete_same(self.client, JOBS, namespace, effect.name, effect.uid)
+                    await delete_same(self.client, self.job_kind, namespace, effect.name, effect.uid)
                 case CommandJob():
                     await self._command(namespace, effect)
                 case RecordEvent():
@@ -119,17 +127,18 @@ class FlowController(JobOwnerController):
         )
 
     async def _command(self, namespace: str, effect: CommandJob) -> None:
+        job = self.job_kind
         manifest = {
-            "apiVersion": COMMANDS.api_version,
+            "apiVersion": self._command_kind.api_version,
             "kind": "Command",
             "metadata": {"name": f"{effect.name}-{effect.uid}-end", "namespace": namespace},
             "action": effect.action,
-            "target": {"apiVersion": JOBS.api_version, "kind": "BatchJob", "name": effect.name, "uid": effect.uid},
+            "target": {"apiVersion": job.api_version, "kind": job.kind, "name": effect.name, "uid": effect.uid},
             "reason": "FlowFailed",
             "message": effect.message,
         }
         try:
-            await self.client.create(COMMANDS, namespace, manifest)
+            await self.client.create(self._command_kind, namespace, manifest)
         except AlreadyExists:
             log.debug("Command exists already", job=f"{namespace}/{effect.name}")
 
@@ -142,8 +151,8 @@ class FlowController(JobOwnerController):
             if template is None or (jobs := dependents(template, made)) is None:
                 continue
             status = {"status": {"jobDependsOnList": jobs}}
-            written = await self.client.patch_status(TEMPLATES, namespace, name, status)
-            self._templates[f"{namespace}/{name}"] = JobTemplate.read(written)
+            written = await self.client.patch_status(self._template_kind, namespace, name, status)
+            self._templates[f"{namespace}/{name}"] = model_of(JobTemplate, self.binding).read(written)
 
     def _made(self, namespace: str) -> dict[str, str]:
         """Return the template of each job of the namespace's flows."""
@@ -152,7 +161,7 @@ class FlowController(JobOwnerController):
             if key.partition("/")[0] != namespace:
                 continue
             for name, job in self.jobs.of(uid).items():
-                source = (job.metadata.annotations or {}).get(names.CREATED_BY_TEMPLATE, "")
+                source = (job.metadata.annotations or {}).get(job.binding.key(names.CREATED_BY_TEMPLATE), "")
                 made[name] = source.removeprefix(f"{namespace}.")
         return made
 

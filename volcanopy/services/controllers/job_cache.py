@@ -9,9 +9,11 @@ from datetime import datetime
 
 import msgspec
 
-from volcanopy.api.core import Meta, Pod, PodGroup, PriorityClass
+from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of, is_job
+from volcanopy.api.core import Meta, OwnerReference, Pod, PodGroup, PriorityClass
 from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import InvalidObjectError
+from volcanopy.api.volcano import bound
 from volcanopy.jobcontroller.observed import Disruption, Observed, disruption
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
@@ -27,7 +29,8 @@ _DISRUPTIONS = 32
 class JobCache:
     """Jobs by key, and their objects by the job's uid."""
 
-    def __init__(self, wake: Wake) -> None:
+    def __init__(self, wake: Wake, binding: Binding = VOLCANOPY) -> None:
+        self._binding = binding
         self.jobs: dict[str, Json] = {}
         self.priorities: dict[str, int] = {}
         self.applied: dict[str, dict[str, str]] = {}
@@ -41,6 +44,10 @@ class JobCache:
         self._commands: dict[str, dict[str, Command]] = {}
         self._disruptions: dict[str, dict[tuple[datetime, str], set[str]]] = {}
         """By uid of the job: the uids of the pods of each eviction."""
+
+    def manifests(self) -> list[Json]:
+        """Return all jobs."""
+        return list(self.jobs.values())
 
     def observed(self, key: str) -> Observed:
         """Return the objects of a job."""
@@ -114,10 +121,10 @@ class JobCache:
     def command_event(self, event: str | None, manifest: Json) -> None:
         """Take a Command that was listed, added, changed or deleted."""
         try:
-            command = Command.read(manifest)
+            command = bound(Command, self._binding).read(manifest)
         except InvalidObjectError:
             return
-        if command.target.kind != "BatchJob":
+        if command.target.kind != self._binding.kind("BatchJob"):
             return
         key = f"{command.metadata.namespace}/{command.target.name}"
         if event == "DELETED" or self.writes.is_deleted(command.metadata.uid):
@@ -137,6 +144,10 @@ class JobCache:
         if not commands:
             self._commands.pop(key, None)
 
+    def _is_job(self, owner: OwnerReference) -> bool:
+        """Whether an owner is a job of this API."""
+        return is_job(owner.api_version, owner.kind) and binding_of(owner.api_version) is self._binding
+
     # Pods, PodGroups and PriorityClasses, from watches
 
     def pod_changes(self, changes: Sequence[Change[Pod]]) -> None:
@@ -144,7 +155,7 @@ class JobCache:
         for change in changes:
             pod = change.object
             owner = pod.metadata.controller
-            if owner is None or owner.kind != "BatchJob":
+            if owner is None or not self._is_job(owner):
                 continue
             self._note_disruption(owner.uid, pod)
             identity = (owner.uid, pod.metadata.name, pod.metadata.uid)
@@ -170,7 +181,7 @@ class JobCache:
         for change in changes:
             group = change.object
             owner = group.metadata.controller
-            if owner is None or owner.kind != "BatchJob":
+            if owner is None or not self._is_job(owner):
                 continue
             identity = (owner.uid, "", group.metadata.uid)
             if change.type is ChangeType.DELETED:

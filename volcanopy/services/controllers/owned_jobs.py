@@ -5,13 +5,15 @@ from datetime import datetime
 from typing import Any
 
 from volcanopy.api.batch import BatchJob
+from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.model import InvalidObjectError
+from volcanopy.api.volcano import bound as model_of
 from volcanopy.kube import machine
 from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.raw_kinds import JOBS
+from volcanopy.kube.client.raw_kinds import JOBS, bound, is_of
 from volcanopy.services.controllers.controller import Controller
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_objects import create_owned, is_controlled
@@ -21,11 +23,11 @@ Wake = Callable[[str], None]
 
 
 class OwnedJobs:
-    """Jobs by owner; ``owners`` are the kinds of owners."""
+    """Jobs of an API by owner; ``owners`` are the kinds of owners."""
 
-    def __init__(self, owners: Iterable[str], wake: Wake) -> None:
+    def __init__(self, owners: Iterable[str], wake: Wake, binding: Binding = VOLCANOPY) -> None:
         self._owners = frozenset(owners)
-        self._wake = wake
+        self._wake, self._model = wake, model_of(BatchJob, binding)
         self._by_owner: dict[str, dict[str, BatchJob]] = {}
         self._versions: dict[str, int] = {}
         self._writes = WriteTracker()
@@ -55,7 +57,7 @@ class OwnedJobs:
 
     def _take(self, manifest: Json) -> bool:
         try:
-            job = BatchJob.read(manifest)
+            job = self._model.read(manifest)
         except InvalidObjectError:
             # Its own controller reports it; for its owner it is a job without progress.
             return False
@@ -82,19 +84,26 @@ class OwnedJobs:
 class JobOwnerController(Controller):
     """A controller of objects that own jobs: it reconciles an object when one of its jobs changes."""
 
-    def __init__(self, client: Client, recorder: EventRecorder, now: Callable[[], datetime] = machine.utc_now) -> None:
-        super().__init__(client, recorder, now)
-        self.jobs = OwnedJobs((self.kind.kind,), self._wake)
+    def __init__(
+        self,
+        client: Client,
+        recorder: EventRecorder,
+        now: Callable[[], datetime] = machine.utc_now,
+        binding: Binding = VOLCANOPY,
+    ) -> None:
+        super().__init__(client, recorder, now, binding)
+        self.job_kind = bound(JOBS, binding)
+        self.jobs = OwnedJobs((self.kind.kind,), self._wake, binding)
         self.keys: dict[str, str] = {}
         """The keys of the objects by uid."""
 
     def kinds(self) -> Sequence[Kind[Any]]:
         """Return the own kind and that of jobs."""
-        return (self.kind, JOBS)
+        return (self.kind, self.job_kind)
 
     def event(self, event: str | None, manifest: Json) -> None:
         """Take an object or a job that was listed, added, changed or deleted."""
-        if manifest.get("kind") == JOBS.kind:
+        if is_of(self.job_kind, manifest):
             self.jobs.event(event, manifest)
         else:
             super().event(event, manifest)
@@ -111,7 +120,7 @@ class JobOwnerController(Controller):
         """Create a job of the owner with this uid, unless it exists. Raises NameTakenError."""
         job, _ = await create_owned(
             self.client,
-            JOBS,
+            self.job_kind,
             manifest["metadata"]["namespace"],
             manifest,
             lambda existing: is_controlled(existing, owner),

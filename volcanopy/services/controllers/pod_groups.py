@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from volcanopy.api import names
+from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.core import OwnerReference, PodGroup
 from volcanopy.jobcontroller.plan import CreatePodGroup, DeletePodGroup, RecordEvent, UpdatePodGroup
 from volcanopy.jobcontroller.workload_podgroups import (
@@ -29,11 +30,13 @@ from volcanopy.jobcontroller.workload_podgroups import (
 )
 from volcanopy.kube import machine
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
-from volcanopy.kube.cache.followed_kinds import POD_GROUPS
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS, with_own_names
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector, each_alone
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
+from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import bound
 from volcanopy.services.controllers import workload_owners
 from volcanopy.services.controllers.owned_objects import OutdatedError, all_of, create_owned
 from volcanopy.services.controllers.worker import Worker
@@ -56,9 +59,12 @@ class GroupController(Worker):
         scheduler_name: str = names.SCHEDULER,
         now: Callable[[], datetime] = machine.utc_now,
         at_once: int = 48,
+        binding: Binding = VOLCANOPY,
     ) -> None:
+        """``binding``: the API of the PodGroups."""
         super().__init__(client, recorder, now)
-        self._owners = workload_owners.WorkloadOwners(client, self._owner_changed)
+        self._binding, self._kind = binding, bound(POD_GROUPS, binding)
+        self._owners = workload_owners.WorkloadOwners(client, self._owner_changed, (binding,))
         self._pods: defaultdict[str, dict[str, WorkloadPod]] = defaultdict(dict)
         """By key of the group, by name: the pods that have, or will get, a group of this controller."""
         self._groups: dict[str, PodGroup] = {}
@@ -67,12 +73,16 @@ class GroupController(Worker):
         self._slots = asyncio.Semaphore(at_once)
         ours = f"spec.schedulerName={scheduler_name}"
         pods = Reflector(
-            client, WORKLOAD_PODS, transform=slim, label_selector=f"!{names.JOB_NAME}", field_selector=ours
+            client,
+            WORKLOAD_PODS,
+            transform=self._slim,
+            label_selector=f"!{binding.key(names.JOB_NAME)}",
+            field_selector=ours,
         )
         self._reflectors: tuple[tuple[Reflector[Any], Callable[[Any], None]], ...] = (
             (pods, self.pod_changes),
-            (Reflector(client, workload_owners.REPLICA_SETS, transform=workload_owners.slim), self._owners.changes),
-            (Reflector(client, workload_owners.STATEFUL_SETS, transform=workload_owners.slim), self._owners.changes),
+            (Reflector(client, workload_owners.REPLICA_SETS, transform=self._owners.slim), self._owners.changes),
+            (Reflector(client, workload_owners.STATEFUL_SETS, transform=self._owners.slim), self._owners.changes),
         )
 
     @property
@@ -128,6 +138,7 @@ class GroupController(Worker):
                 self.queue.add(key)
 
     def _group_seen(self, group: PodGroup) -> None:
+        group = with_own_names(group, (self._binding,))
         key = group.metadata.key
         known = self._groups.get(key)
         if known is None or int(known.metadata.resource_version) < int(group.metadata.resource_version):
@@ -198,13 +209,14 @@ class GroupController(Worker):
                 self._group_seen(await self._make(namespace, effect))
             case UpdatePodGroup():
                 try:
-                    self._group_seen(await self.client.patch(POD_GROUPS, namespace, effect.name, effect.patch))
+                    patch = self._patch(effect.patch)
+                    self._group_seen(await self.client.patch(self._kind, namespace, effect.name, patch))
                 except NotFound:
                     self._groups.pop(key, None)
                     raise OutdatedError from None
             case DeletePodGroup():
                 try:
-                    await self.client.delete(POD_GROUPS, namespace, effect.name, uid=effect.uid)
+                    await self.client.delete(self._kind, namespace, effect.name, uid=effect.uid)
                 except (NotFound, Conflict):
                     return
             case JoinGroup():
@@ -220,7 +232,8 @@ class GroupController(Worker):
         def owned(group: PodGroup) -> bool:
             return bool({reference.uid for reference in group.metadata.owner_references} & owners)
 
-        group, _ = await create_owned(self.client, POD_GROUPS, namespace, effect.manifest, owned, "owner of the pod")
+        manifest = self._patch(effect.manifest) | {"apiVersion": self._kind.api_version}
+        group, _ = await create_owned(self.client, self._kind, namespace, manifest, owned, "owner of the pod")
         return group
 
     async def _join(self, key: str, effect: JoinGroup) -> None:
@@ -232,7 +245,20 @@ class GroupController(Worker):
             return
         known = self._pods.get(key, {}).get(effect.pod)
         if known is not None and known.metadata.uid == joined.metadata.uid:
-            self._pods[key][effect.pod] = slim(joined)
+            self._pods[key][effect.pod] = self._slim(joined)
+
+    def _slim(self, pod: WorkloadPod) -> WorkloadPod:
+        return slim(with_own_names(pod, (self._binding,)))
+
+    def _patch(self, patch: Json) -> Json:
+        """Return a patch or manifest with the names that labels and annotations have in the API."""
+        metadata = {
+            part: {self._binding.key(key): value for key, value in content.items()}
+            if part in {"labels", "annotations"}
+            else content
+            for part, content in patch.get("metadata", {}).items()
+        }
+        return {**patch, "metadata": metadata} if metadata else patch
 
 
 def _key(pod: WorkloadPod) -> str:

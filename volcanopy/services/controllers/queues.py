@@ -10,21 +10,24 @@ from datetime import datetime
 from typing import Any
 
 import structlog
+from msgspec.structs import replace
 
 from volcanopy.api import core, names
+from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding, binding_of
 from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import InvalidObjectError, Json
 from volcanopy.api.scheduling import PodGroupPhase, Queue, QueueState
+from volcanopy.api.volcano import bound as model_of
 from volcanopy.jobcontroller.phases import STOPPED
 from volcanopy.jobcontroller.plan import DeleteCommand, RecordEvent
 from volcanopy.jobcontroller.queues import PatchQueue, PatchQueueStatus, QueueObserved, reconcile_queue
 from volcanopy.kube import machine
-from volcanopy.kube.apply.event_writer import EventRecorder
+from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Kind
-from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS, QUEUES
+from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS, QUEUES, bound
 from volcanopy.services.controllers.controller import Controller
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_objects import OutdatedError, delete_same
@@ -103,7 +106,7 @@ class QueueController(Controller):
     ``opened`` is called with the name of a queue that became open. ``now`` is injected by tests.
     """
 
-    kind = QUEUES
+    of_kind = QUEUES
 
     def __init__(
         self,
@@ -111,8 +114,13 @@ class QueueController(Controller):
         recorder: EventRecorder,
         opened: Callable[[str], None] = lambda _: None,
         now: Callable[[], datetime] = machine.utc_now,
+        bindings: Sequence[Binding] = (VOLCANOPY,),
     ) -> None:
-        super().__init__(client, recorder, now)
+        """``bindings``: the APIs whose queues form one tree."""
+        super().__init__(client, recorder, now, bindings[0])
+        self._bindings = tuple(bindings)
+        self._hidden: dict[str, Json] = {}
+        """By name: queues that are ignored, because a queue of another API has the name."""
         self._opened = opened
         self.contents = QueueContents(self._contents_changed)
         self._commands: defaultdict[str, dict[str, Command]] = defaultdict(dict)
@@ -120,17 +128,37 @@ class QueueController(Controller):
 
     def kinds(self) -> Sequence[Kind[Any]]:
         """Return the kinds of queues, Commands and jobs."""
-        return (QUEUES, COMMANDS, JOBS)
+        return tuple(bound(kind, binding) for binding in self._bindings for kind in (QUEUES, COMMANDS, JOBS))
+
+    def reference(self, manifest: Json) -> ObjectReference:
+        """Return a queue, in the API that it is of, as the subject of Events."""
+        return replace(super().reference(manifest), api_version=bound(QUEUES, _binding(manifest)).api_version)
 
     def event(self, event: str | None, manifest: Json) -> None:
         """Take a queue, a Command or a job that was listed, added, changed or deleted."""
-        match manifest.get("kind"):
-            case "BatchJob":
-                self.contents.job_event(event, manifest)
-            case "Command":
-                self._command(event, manifest)
-            case _:
-                super().event(event, manifest)
+        if manifest.get("kind") == QUEUES.kind:
+            self._queue_event(event, manifest)
+        elif manifest.get("kind") == COMMANDS.kind:
+            self._command(event, manifest)
+        else:
+            self.contents.job_event(event, manifest)
+
+    def _queue_event(self, event: str | None, manifest: Json) -> None:
+        """Take a queue, unless a queue of another API with its name is older."""
+        name, version = key_of(manifest), manifest.get("apiVersion")
+        known = self.objects.get(name)
+        if known is None or known.get("apiVersion") == version:
+            self.object_event(event, manifest)
+            if event == "DELETED" and (hidden := self._hidden.pop(name, None)) is not None:
+                self.object_event(None, hidden)
+        elif event == "DELETED":
+            self._hidden.pop(name, None)
+        elif _precedence(manifest) < _precedence(known):
+            self._hidden[name] = known
+            self.objects[name] = manifest
+            self.queue.add(name)
+        else:
+            self._hidden[name] = manifest
 
     def object_event(self, event: str | None, manifest: Json) -> None:
         """Take a queue that was listed, added, changed or deleted; its children follow its state."""
@@ -159,7 +187,7 @@ class QueueController(Controller):
 
     def _command(self, event: str | None, manifest: Json) -> None:
         try:
-            command = Command.read(manifest)
+            command = model_of(Command, _binding(manifest)).read(manifest)
         except InvalidObjectError as error:
             log.warning("invalid Command ignored", key=key_of(manifest), error=str(error))
             return
@@ -182,7 +210,7 @@ class QueueController(Controller):
         """Reconcile a queue."""
         name = manifest["metadata"]["name"]
         try:
-            queue = Queue.read(manifest)
+            queue = model_of(Queue, _binding(manifest)).read(manifest)
         except InvalidObjectError as error:
             self.record(manifest, "Warning", "Unreadable", str(error))
             return None
@@ -213,19 +241,19 @@ class QueueController(Controller):
 
     async def _write(self, manifest: Json, patch: Json) -> Json:
         """Patch a queue. A new state has the version read as precondition. Raises OutdatedError."""
-        meta = manifest["metadata"]
+        meta, kind = manifest["metadata"], bound(QUEUES, _binding(manifest))
         status = patch.get("status")
         precondition = {"resourceVersion": meta["resourceVersion"]} if "state" in (status or {}) else {}
         body = {**patch, "metadata": {**patch.get("metadata", {}), "uid": meta["uid"], **precondition}}
         write = self.client.patch if status is None else self.client.patch_status
         try:
-            written = await write(QUEUES, None, meta["name"], body)
+            written = await write(kind, None, meta["name"], body)
         except NotFound as gone:
             self.objects.pop(meta["name"], None)
             raise OutdatedError from gone
         except Conflict as conflict:
             try:
-                self.object_event(None, await self.client.get(QUEUES, None, meta["name"]))
+                self.object_event(None, await self.client.get(kind, None, meta["name"]))
             except NotFound:
                 self.objects.pop(meta["name"], None)
             raise OutdatedError from conflict
@@ -236,7 +264,9 @@ class QueueController(Controller):
         command = self._commands.get(name, {}).get(effect.uid)
         if command is None:
             return
-        await delete_same(self.client, COMMANDS, command.metadata.namespace, effect.name, effect.uid)
+        await delete_same(
+            self.client, bound(COMMANDS, command.binding), command.metadata.namespace, effect.name, effect.uid
+        )
         self.writes.deleted(effect.uid)
         self._forget_command(name, effect.uid)
         self._wake_below(name)
@@ -246,6 +276,15 @@ def _phase(group: core.PodGroup) -> PodGroupPhase:
     """Return the phase of a group; an unknown phase counts as not finished."""
     phase = group.status.phase or PodGroupPhase.PENDING
     return PodGroupPhase(phase) if phase in set(PodGroupPhase) else PodGroupPhase.UNKNOWN
+
+
+def _binding(manifest: Json) -> Binding:
+    return binding_of(manifest.get("apiVersion", ""))
+
+
+def _precedence(queue: Json) -> tuple[str, int]:
+    """Return the sort key of queues with the same name: the scheduler takes the first."""
+    return str(queue["metadata"].get("creationTimestamp", "")), BINDINGS.index(_binding(queue))
 
 
 def _state(queue: Json | None) -> str:
@@ -262,6 +301,6 @@ def _parent(queue: Json) -> str:
 def _readable(queue: Json) -> Queue | None:
     """Return a queue, None if it is invalid, which its own reconcile reports."""
     try:
-        return Queue.read(queue)
+        return model_of(Queue, _binding(queue)).read(queue)
     except InvalidObjectError:
         return None

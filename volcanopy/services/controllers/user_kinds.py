@@ -32,7 +32,10 @@ class UserKinds:
 
     def following(self) -> list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
         """Return the name and the work of each watch."""
-        return [(watch.kind.plural, partial(watch.run, each_alone(self._take))) for watch in self.watches]
+        return [
+            (f"{watch.kind.plural}.{watch.kind.group}", partial(watch.run, each_alone(self._take)))
+            for watch in self.watches
+        ]
 
     def _take(self, changes: Sequence[Change[Json]]) -> None:
         for change in changes:

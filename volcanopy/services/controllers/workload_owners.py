@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
+from volcanopy.api.bindings import VOLCANOPY, Binding, with_own_keys
 from volcanopy.api.core import Meta, OwnerReference, ReadModel
 from volcanopy.jobcontroller.workload_podgroups import Owner, group_annotations
 from volcanopy.kube.cache.watch import Change, ChangeType
@@ -58,21 +59,23 @@ REPLICA_SETS = Kind("apps", "v1", "ReplicaSet", "replicasets", True, Workload)
 STATEFUL_SETS = Kind("apps", "v1", "StatefulSet", "statefulsets", True, Workload)
 
 
-def slim(workload: Workload) -> Workload:
-    """Return a workload with only the fields that determine its PodGroup."""
-    meta = workload.metadata
-    lean = msgspec.structs.replace(meta, annotations=group_annotations(meta.annotations), labels={})
-    return msgspec.structs.replace(workload, metadata=lean)
-
-
 class WorkloadOwners:
     """The owners of pods. ``changed`` is called with the namespace and the uid of a workload whose settings changed."""
 
-    def __init__(self, client: Client, changed: Callable[[str, str], None]) -> None:
-        self._client, self._changed = client, changed
+    def __init__(
+        self, client: Client, changed: Callable[[str, str], None], bindings: Sequence[Binding] = (VOLCANOPY,)
+    ) -> None:
+        """``bindings``: the APIs whose names of annotations are read."""
+        self._client, self._changed, self._bindings = client, changed, bindings
         self._watched: dict[str, Workload] = {}
         self._read: OrderedDict[str, _Read] = OrderedDict()
         self._kinds: dict[tuple[str, str], Kind[Workload] | None] = {}
+
+    def slim(self, workload: Workload) -> Workload:
+        """Return a workload with only the fields that determine its PodGroup."""
+        meta = workload.metadata
+        notes = group_annotations(with_own_keys(meta.annotations, self._bindings))
+        return msgspec.structs.replace(workload, metadata=msgspec.structs.replace(meta, annotations=notes, labels={}))
 
     def changes(self, changes: Sequence[Change[Workload]]) -> None:
         """Take changes of ReplicaSets or StatefulSets."""
@@ -121,7 +124,7 @@ class WorkloadOwners:
                 error=str(fault),
             )
             return Owner()
-        return _owner(workload) if workload.metadata.uid == reference.uid else None
+        return _owner(self.slim(workload)) if workload.metadata.uid == reference.uid else None
 
     async def _kind(self, reference: OwnerReference) -> Kind[Workload] | None:
         """Return the served kind of an owner, None if it is not served."""

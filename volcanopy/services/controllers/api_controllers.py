@@ -1,0 +1,100 @@
+"""The controllers of one API, and the watches that they share."""
+
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from volcanopy.api import names
+from volcanopy.api.bindings import Binding
+from volcanopy.api.core import PodGroup
+from volcanopy.jobcontroller.plugins.registry import Registry
+from volcanopy.kube.apply.event_writer import EventRecorder
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
+from volcanopy.kube.cache.watch import Change, Reflector, each_alone
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import bound, is_of
+from volcanopy.services.controllers.controller import Controller
+from volcanopy.services.controllers.cron_jobs import CronController
+from volcanopy.services.controllers.flows import FlowController
+from volcanopy.services.controllers.jobs import JobController, JobControllerSettings
+from volcanopy.services.controllers.pod_groups import GroupController
+from volcanopy.services.controllers.queues import QueueContents
+from volcanopy.services.controllers.run_times import RunTimes
+from volcanopy.services.controllers.worker import Worker
+from volcanopy.services.process.settings import scheduler_names
+
+Following = Callable[[], Coroutine[Any, Any, None]]
+"""The work of a watch."""
+
+
+@dataclass(frozen=True)
+class ApiControllers:
+    """The controllers of the objects of one API, and the watches that they need before they start."""
+
+    jobs: JobController
+    others: tuple[Controller, ...]
+    loose: GroupController
+    pods: Reflector[Any]
+    groups: Reflector[Any]
+
+    @property
+    def workers(self) -> tuple[Worker, ...]:
+        """All but the controller of jobs."""
+        return (*self.others, self.loose)
+
+    @property
+    def watches(self) -> tuple[Reflector[Any], ...]:
+        """The watches that must be synced before reconciles start."""
+        return (self.pods, self.groups, *self.loose.watches)
+
+    def dispatch(self, event: str, manifest: Json) -> None:
+        """Pass on an object that a user wrote to the controllers of its kind."""
+        if any(is_of(kind, manifest) for kind in self.jobs.kinds):
+            self.jobs.event(event, manifest)
+        for other in self.others:
+            if any(is_of(kind, manifest) for kind in other.kinds()):
+                other.event(event, manifest)
+
+    def following(self, contents: QueueContents) -> list[tuple[str, Following]]:
+        """Return the name and the work of each watch; ``contents`` counts the PodGroups of queues."""
+        cache = self.jobs.cache
+
+        def group_changes(changes: Sequence[Change[PodGroup]]) -> None:
+            for sink in (cache.pod_group_changes, contents.pod_group_changes, self.loose.group_changes):
+                sink(changes)
+
+        followed: tuple[tuple[Reflector[Any], Callable[[Any], None]], ...] = (
+            (self.pods, cache.pod_changes),
+            (self.groups, group_changes),
+        )
+        own = [(watch.kind.plural, partial(watch.run, each_alone(sink))) for watch, sink in followed]
+        return [*own, *self.loose.following()]
+
+
+def api_controllers(
+    client: Client,
+    recorder: EventRecorder,
+    settings: JobControllerSettings,
+    binding: Binding,
+    plugins: Registry,
+    run_times: RunTimes,
+) -> ApiControllers:
+    """Return the controllers of one API."""
+    jobs = JobController(client, recorder, settings, plugins=plugins, binding=binding, run_times=run_times)
+    pods = Reflector(client, PODS, label_selector=binding.key(names.JOB_NAME))
+    groups = Reflector(client, bound(POD_GROUPS, binding))
+    pods.on_listed = lambda: jobs.cache.listed("pods", int(pods.resource_version))
+    groups.on_listed = lambda: jobs.cache.listed("podgroups", int(groups.resource_version))
+    [scheduler_name] = scheduler_names(settings.scheduler_name, (binding,))[:1]
+    return ApiControllers(
+        jobs,
+        (
+            FlowController(client, recorder, jobs.cache.pods_of, binding=binding),
+            CronController(client, recorder, binding=binding),
+        ),
+        GroupController(client, recorder, scheduler_name, at_once=settings.pods_at_once, binding=binding),
+        pods,
+        groups,
+    )

@@ -1,0 +1,164 @@
+"""The controller of jobs: it reads a job and what exists of it, and applies the plan of the reconcile."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import structlog
+
+from volcanopy.api import names
+from volcanopy.api.batch import BatchJob
+from volcanopy.api.bindings import VOLCANOPY, Binding
+from volcanopy.api.model import InvalidObjectError
+from volcanopy.api.volcano import bound as model_of
+from volcanopy.jobcontroller.accounting import accounted
+from volcanopy.jobcontroller.history import has_ended
+from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
+from volcanopy.jobcontroller.reconcile import reconcile
+from volcanopy.kube import machine
+from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import COMMANDS, JOB_HISTORIES, JOBS, bound
+from volcanopy.kube.metrics import registry
+from volcanopy.services.controllers.effects import Ending, JobEffects, reference
+from volcanopy.services.controllers.job_cache import JobCache, uid_of
+from volcanopy.services.controllers.job_history import JobHistoryWriter
+from volcanopy.services.controllers.reconcile_metrics import jobs_by_phase
+from volcanopy.services.controllers.run_times import RunTimes
+from volcanopy.services.controllers.worker import Worker
+from volcanopy.services.process.settings import Election
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class JobControllerSettings:
+    """Settings of the controller. Times are in seconds."""
+
+    workers: int = 16
+    """Concurrent reconciles of jobs."""
+    workers_for_others: int = 4
+    """Concurrent reconciles of flows; likewise of cron jobs, queues, and PodGroups of pods without a job."""
+    pods_at_once: int = 48
+    """Concurrent pod requests."""
+    api: str = VOLCANOPY.name
+    """The API groups whose objects are reconciled: one of :data:`volcanopy.api.bindings.APIS`."""
+    scheduler_name: str = names.SCHEDULER
+    """Pods with this ``spec.schedulerName`` that belong to no job get a PodGroup, as do those with the names of other
+    served APIs."""
+    settle: float = 0.02
+    """Delay of a reconcile after a pod's change, to merge it with others of the job."""
+    pace: float = 0.2
+    """Least time between two reconciles of a job because of its pods."""
+    election: Election | None = None
+    """The leader election; None: this is the only controller."""
+    shutdown: float = 20.0
+    """For finishing running reconciles at shutdown."""
+    stuck_after: float = 600.0
+    """The process is unhealthy when a reconcile takes this long."""
+    stale_watch_after: float = 300.0
+    """The process is unhealthy when a watch has failed for this long."""
+
+
+class JobController(Worker):
+    """The controller of the jobs of an API. ``now`` is injected by tests."""
+
+    noun = "BatchJob"
+
+    def __init__(
+        self,
+        client: Client,
+        recorder: EventRecorder,
+        settings: JobControllerSettings,
+        now: Callable[[], datetime] = machine.utc_now,
+        plugins: Registry = JOB_PLUGINS,
+        home: str = "kube-system",
+        binding: Binding = VOLCANOPY,
+        run_times: RunTimes | None = None,
+    ) -> None:
+        """``home``: the namespace of the ConfigMap with learnt run times, unless ``run_times`` are shared."""
+        super().__init__(client, recorder, now)
+        self.kinds = (bound(JOBS, binding), bound(COMMANDS, binding))
+        self._model = model_of(BatchJob, binding)
+        self.noun = self.queue.name = self.kinds[0].kind
+        self._settings, self._plugins = settings, plugins
+        self._last: dict[str, tuple[float, float]] = {}
+        """By key: when a job was last reconciled, and how long its plan took."""
+        self.reconciles = 0
+        self.cache = JobCache(self.wake, binding)
+        registry.JOBS.follow(self.cache, jobs_by_phase)
+        self.history = JobHistoryWriter(client, now) if binding.serves(JOB_HISTORIES.kind) else None
+        self.run_times = run_times or RunTimes(client, home)
+        ending = Ending(self.history, self.run_times)
+        self._effects = JobEffects(client, self.cache, recorder, now, settings.pods_at_once, ending, binding)
+
+    def wake(self, key: str, burst: bool = False) -> None:
+        """Reconcile a job; a little later if more changes are likely to follow."""
+        if not burst:
+            self.queue.add(key)
+            return
+        last, took = self._last.get(key, (0.0, 0.0))
+        # A large job takes longer to plan and is reconciled less often: at most a tenth of the time.
+        pace = max(self._settings.pace, took * 10)
+        self.queue.add(key, max(self._settings.settle, last + pace - asyncio.get_running_loop().time()))
+
+    def event(self, event: str | None, manifest: Json) -> None:
+        """Take a job or a Command."""
+        if manifest.get("kind") == COMMANDS.kind:
+            self.cache.command_event(event, manifest)
+            return
+        if event == "DELETED" and self.history is not None:
+            self._record_deleted(manifest, self.history)
+        self.cache.job_event(event, manifest)
+
+    def _record_deleted(self, manifest: Json, history: JobHistoryWriter) -> None:
+        try:
+            job = self._model.read(manifest)
+        except InvalidObjectError:
+            return
+        observed, now = self.cache.remains(manifest), self.now()
+        if not has_ended(job):
+            status = accounted(job, job.status, observed.members(job), None, observed.disruptions, now)
+            job = job.model_copy(update={"status": status})
+        history.deleted(job)
+
+    def exists(self, key: str) -> bool:
+        """Whether there is a job of this key."""
+        if key in self.cache.jobs:
+            return True
+        self._last.pop(key, None)
+        return False
+
+    def subject(self, key: str) -> ObjectReference | None:
+        """Return the job."""
+        manifest = self.cache.jobs.get(key)
+        return None if manifest is None else reference(manifest)
+
+    async def reconcile(self, key: str) -> datetime | None:
+        """Reconcile a job."""
+        manifest = self.cache.jobs[key]
+        try:
+            job = self._model.read(manifest)
+        except InvalidObjectError as error:
+            self.recorder.record(reference(manifest), "Warning", "Unreadable", str(error))
+            log.warning("invalid job ignored", kind=self.noun, key=key, error=str(error))
+            return None
+        self.reconciles += 1
+        started = asyncio.get_running_loop().time()
+        observed = replace(self.cache.observed(key), learnt=self.run_times.estimate(manifest))
+        plan = reconcile(job, observed, self.now(), self._plugins)
+        self._last[key] = (started, asyncio.get_running_loop().time() - started)
+        await self._effects.carry_out(manifest, plan)
+        return plan.again
+
+    def rejected(self, key: str, error: Exception) -> None:
+        """Keep the server's message for the job's status."""
+        if manifest := self.cache.jobs.get(key):
+            self.cache.errors[uid_of(manifest)] = str(error)
+
+    def succeeded(self, key: str) -> None:
+        """Reconcile once more after an error, so that it leaves the status."""
+        if (manifest := self.cache.jobs.get(key)) and self.cache.errors.pop(uid_of(manifest), None):
+            self.queue.add(key)
