@@ -21,7 +21,6 @@ from tests.services.service_cluster import CRDS, NAMESPACES
 from tests.services.test_admission_rules import BINDINGS, RBAC, ROLES, Acting
 from volcanopy.api import names
 from volcanopy.api.crd import crds
-from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists, Invalid, NotFound
@@ -61,13 +60,13 @@ class NotifyingCache(ClusterCache):
         super().__init__(*given, **more)
         NotifyingCache.last = self
         self.more = asyncio.Event()
-        self.copies: dict[str, Reflector[Any]] = {
-            "Queue": self.queues,
-            "PodGroup": self._groups,
+        self.copies: dict[str, Any] = {
+            "Queue": self.queues[0],
+            "PodGroup": self._groups[0],
             "Namespace": self._namespaces,
             "Node": self._nodes,
             "PriorityClass": self._classes,
-            "HyperNode": self._hyper_nodes,
+            "HyperNode": self._hyper_nodes[0],
         }
         for reflector in self.copies.values():
             self._listen(reflector)

@@ -54,8 +54,8 @@ async def test_a_gang_of_volcanos_api_is_placed_in_a_queue_tree_of_both_apis(clu
     await cluster.client.create(VOLCANO_QUEUES, None, body(VOLCANO_QUEUES, "team", spec=spec))
     async with scheduling(cluster, SchedulerSettings(api="both")):
         await gang(cluster, "spark", 2, "team")
-        await gang(cluster, "large", 2, "team")
         await running(cluster, "spark")
+        await gang(cluster, "large", 2, "team")
 
         async def counted() -> bool:
             status = (await cluster.client.get(VOLCANO_QUEUES, None, "team")).get("status") or {}

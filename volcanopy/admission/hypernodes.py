@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from volcanopy.admission.context import Context
-from volcanopy.admission.request import Request
+from volcanopy.admission.request import Request, name_problems
 from volcanopy.admission.response import AdmissionWarning
 from volcanopy.api.model import (
     LabelSelector,
@@ -22,6 +22,7 @@ from volcanopy.api.topology_read import HyperNode as KnownHyperNode
 def validate_hyper_node(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
     """Yield the problems of a HyperNode that is created or updated."""
     hyper_node = request.read(HyperNode)
+    yield from name_problems(request, (context.hyper_nodes or {}).get(hyper_node.metadata.name))
     known = context.hyper_nodes
     seen: set[str] = set()
     for number, member in enumerate(hyper_node.spec.members):

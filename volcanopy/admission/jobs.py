@@ -22,6 +22,7 @@ from volcanopy.api.model import (
     too_long,
 )
 from volcanopy.api.quantity import amount
+from volcanopy.api.volcano import read_as
 
 _MAX_POD_NAME = 63
 _BUDGET_KEYS = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)
@@ -42,6 +43,44 @@ def with_task_names(manifest: Json) -> Json:
     return manifest | {"spec": spec | {"tasks": [_named(task, number) for number, task in enumerate(tasks)]}}
 
 
+_IMPLIED = {"svc": {"tensorflow", "mpi", "pytorch", "ray"}, "ssh": {"mpi"}}
+"""Job plugins that others need."""
+
+
+def with_defaults(manifest: Json) -> Json:
+    """Return a job with the defaults that Volcano's clients read in it: minima, restarts, and plugins that others need."""
+    spec = manifest.get("spec")
+    tasks = spec.get("tasks") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(tasks, list):
+        return manifest
+    changed = [_with_minimum(task) if isinstance(task, dict) else task for task in tasks]
+    defaults: Json = {"tasks": changed, "queue": spec.get("queue") or names.DEFAULT_QUEUE}
+    minima = [task.get("minAvailable") for task in changed if isinstance(task, dict)]
+    if not spec.get("minAvailable") and all(isinstance(minimum, int) for minimum in minima):
+        defaults["minAvailable"] = sum(minima)
+    if not spec.get("maxRetry"):
+        defaults["maxRetry"] = _MAX_RETRY
+    plugins = spec.get("plugins")
+    if isinstance(plugins, dict):
+        implied: Json = {name: [] for name, others in _IMPLIED.items() if others & plugins.keys()}
+        defaults["plugins"] = {**implied, **plugins}
+    return manifest | {"spec": spec | defaults}
+
+
+_MAX_RETRY = 3
+
+
+def _with_minimum(task: Json) -> Json:
+    """Return a task with the number of pods that it needs, and the number of its restarts."""
+    made = {**task, "maxRetry": task.get("maxRetry") or _MAX_RETRY}
+    if task.get("minAvailable") is None:
+        replicas = task.get("replicas", 1)
+        partitions, size = at(task, "partitionPolicy", "minPartitions"), at(task, "partitionPolicy", "partitionSize")
+        whole = isinstance(partitions, int) and isinstance(size, int) and partitions > 0
+        made["minAvailable"] = partitions * size if whole else replicas
+    return made
+
+
 def _named(task: Any, number: int) -> Any:
     if not isinstance(task, dict) or task.get("name"):
         return task
@@ -51,7 +90,7 @@ def _named(task: Any, number: int) -> Any:
 def job_problems(manifest: Json, plugins: PluginCheck) -> Iterator[Problem]:
     """Yield every problem of a job that does not depend on the cluster."""
     try:
-        job = BatchJob.read(manifest, unknown="forbid")
+        job = read_as(BatchJob, manifest)
     except InvalidObjectError as error:
         yield from error.problems
         return

@@ -13,6 +13,7 @@ from volcanopy.admission.context import Context
 from volcanopy.admission.request import Request, User, annotations, at
 from volcanopy.admission.submitter import is_kubernetes, recorded
 from volcanopy.api import names
+from volcanopy.api.bindings import is_job
 from volcanopy.api.model import Json, Problem, forbidden
 
 _GROUP_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
@@ -50,13 +51,17 @@ def controlled_by(manifest: Json | None) -> str:
 
 
 def _is_job(owner: Any) -> bool:
-    return at(owner, "kind") == "BatchJob" and str(at(owner, "apiVersion")).startswith(f"{names.BATCH}/")
+    return is_job(str(at(owner, "apiVersion")), str(at(owner, "kind")))
 
 
 def job_owner_problems(request: Request, context: Context) -> Iterator[Problem]:
     """Yield a problem if a user other than the controllers makes an object part of a job."""
-    if is_checked(request.user, context) and controlled_by(request.object) == "BatchJob":
-        detail = f"only the controllers create a {request.kind} of a BatchJob: remove the owner"
+    kind = controlled_by(request.object)
+    owners = at(request.object, "metadata", "ownerReferences")
+    if is_checked(request.user, context) and any(
+        _is_job(owner) and at(owner, "kind") == kind for owner in owners or ()
+    ):
+        detail = f"only the controllers create a {request.kind} of a {kind}: remove the owner"
         yield forbidden("metadata.ownerReferences", detail)
 
 

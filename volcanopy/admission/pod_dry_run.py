@@ -18,9 +18,11 @@ from volcanopy.admission.request import Request, at, size_problems
 from volcanopy.admission.response import AdmissionWarning, Findings, with_severity
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec
+from volcanopy.api.bindings import Binding
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobTemplate
 from volcanopy.api.model import InvalidObjectError, Json, ObjectMeta, Problem
+from volcanopy.api.volcano import bound, read_as
 
 _NAME = "dry-run"
 _MAX_REPLICAS = 2
@@ -28,12 +30,12 @@ MAX_BYTES = 256 * 1024
 """Maximum size of the dry-run pods of one object as JSON; further pods are not checked."""
 _TOO_LARGE = f"the pods of the tasks exceed {MAX_BYTES} bytes in total"
 _TEMPLATES: dict[tuple[str, str], tuple[str, Callable[[Json], BatchJobSpec]]] = {
-    (names.BATCH, "BatchJob"): ("", lambda manifest: BatchJob.read(manifest, unknown="forbid").spec),
+    (names.BATCH, "BatchJob"): ("", lambda manifest: read_as(BatchJob, manifest).spec),
     (names.BATCH, "CronBatchJob"): (
         "spec.jobTemplate.",
-        lambda manifest: CronBatchJob.read(manifest, unknown="forbid").spec.job_template.spec,
+        lambda manifest: read_as(CronBatchJob, manifest).spec.job_template.spec,
     ),
-    (names.FLOW, "JobTemplate"): ("", lambda manifest: JobTemplate.read(manifest, unknown="forbid").spec),
+    (names.FLOW, "JobTemplate"): ("", lambda manifest: read_as(JobTemplate, manifest).spec),
 }
 
 
@@ -63,7 +65,7 @@ def _of_job(request: Request, spec: BatchJobSpec, prefix: str, context: Context)
     given = ObjectMeta.model_validate(at(request.object, "metadata"))
     metadata = ObjectMeta(name=_NAME, namespace=request.namespace, labels=given.labels, annotations=given.annotations)
     tasks = [task.model_copy(update={"replicas": min(task.replicas, _MAX_REPLICAS)}) for task in spec.tasks]
-    job = BatchJob(metadata=metadata, spec=spec.model_copy(update={"tasks": tasks}))
+    job = bound(BatchJob, request.binding)(metadata=metadata, spec=spec.model_copy(update={"tasks": tasks}))
     make_pod, left = context.make_pod(job), MAX_BYTES
     for number, task in enumerate(tasks):
         path = f"{prefix}spec.tasks[{number}].template"
@@ -74,7 +76,7 @@ def _of_job(request: Request, spec: BatchJobSpec, prefix: str, context: Context)
             continue
         if isinstance(pod, dict):
             left -= _size(pod)
-            pod = _plain(pod, context)
+            pod = _plain(pod, context, request.binding)
         if pod:
             yield DryRun(path, task.template, pod, immediate=request.kind == "BatchJob")
 
@@ -83,11 +85,11 @@ def _size(value: Json) -> int:
     return len(msgspec.json.encode(value))
 
 
-def _plain(pod: Json, context: Context) -> Json:
+def _plain(pod: Json, context: Context, binding: Binding) -> Json:
     """Return the pod without what differs from job to job, and without a missing PriorityClass, which is reported already."""
     own, spec = pod["metadata"], dict(pod["spec"])
-    notes = {key: value for key, value in own["annotations"].items() if key not in _OWN_NOTES}
-    labels = {key: value for key, value in own["labels"].items() if key not in _OWN_LABELS}
+    notes = {key: value for key, value in own["annotations"].items() if key not in set(map(binding.key, _OWN_NOTES))}
+    labels = {key: value for key, value in own["labels"].items() if key not in set(map(binding.key, _OWN_LABELS))}
     metadata = {
         "name": _NAME,
         "namespace": own["namespace"],

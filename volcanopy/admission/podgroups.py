@@ -17,10 +17,11 @@ from volcanopy.admission.ownership import (
     protection_problems,
 )
 from volcanopy.admission.queue_tree import Amounts, amounts_of
-from volcanopy.admission.request import Request, annotations, at
+from volcanopy.admission.request import Request, annotations, at, name_problems
 from volcanopy.admission.response import AdmissionWarning
 from volcanopy.admission.submitter import belongs_to_job, recorded, submitter, submitter_in
 from volcanopy.api import names
+from volcanopy.api.bindings import is_job
 from volcanopy.api.core import PodGroup as PodGroupRead
 from volcanopy.api.model import Problem, duplicate, forbidden, invalid, not_found, too_many
 from volcanopy.api.quantity import GROUP_LIMIT
@@ -34,6 +35,7 @@ def validate_pod_group(request: Request, context: Context) -> Iterator[Problem |
         yield too_many("spec.minResources", len(resources), MAX_RESOURCES)
         return
     group = request.read(PodGroup)
+    yield from name_problems(request, (context.pod_groups or {}).get(f"{request.namespace}/{request.name}"))
     spec = group.spec
     needs = amounts_of(spec.min_resources or {})
     yield from quantity_problems("spec.minResources", spec.min_resources or {})
@@ -220,7 +222,7 @@ def _group_problems(
         return
     if group is None:
         yield not_found(path, "PodGroup", name, "create it before its pods")
-    elif any(owner.controller or owner.kind == "BatchJob" for owner in group.metadata.owner_references):
+    elif any(owner.controller or is_job(owner.api_version, owner.kind) for owner in group.metadata.owner_references):
         yield forbidden(path, f'PodGroup "{name}" belongs to a workload: create one of your own')
     elif is_checked(request.user, context):  # Kubernetes' controllers create the pods of workloads
         owner = submitter_in(group.metadata.annotations).name

@@ -18,7 +18,7 @@ from volcanopy.admission.limits import (
     same_limits,
 )
 from volcanopy.admission.queue_tree import PATHS, Tree, amounts_of
-from volcanopy.admission.request import Request, annotations, at
+from volcanopy.admission.request import Request, annotations, at, name_problems
 from volcanopy.admission.response import AdmissionWarning
 from volcanopy.api import names
 from volcanopy.api.core import Queue as KnownQueue
@@ -35,6 +35,7 @@ def validate_queue(request: Request, context: Context) -> Iterator[Problem | Adm
         yield from long_lists
         return
     queue = request.read(Queue)
+    yield from name_problems(request, (context.queues or {}).get(queue.metadata.name))
     invalid_amounts = list(_amounts(queue.spec))
     yield from invalid_amounts
     if not invalid_amounts:

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from volcanopy.api.model import Json, Model, Problem, too_many
+from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of, binding_of_scheduler, with_own_keys
+from volcanopy.api.model import Json, Model, Problem, shown, too_many
+from volcanopy.api.volcano import bound
 
 M = TypeVar("M", bound=Model)
 _ACCOUNT = "system:serviceaccount:"
@@ -46,6 +48,8 @@ class Request:
     object: Json | None = None
     old: Json | None = None
     dry_run: bool = False
+    binding: Binding = VOLCANOPY
+    """The API of the object. Group and kind, and the keys of labels and annotations, are those of volcanopy."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -54,7 +58,7 @@ class Request:
 
     def read(self, model: type[M]) -> M:
         """Return the object as its full model. Raises InvalidObjectError, whose problems the review reports."""
-        return model.read(self.object or {}, unknown="forbid")
+        return bound(model, self.binding).read(self.object or {}, unknown="forbid")
 
     def with_object(self, manifest: Json) -> "Request":
         """Return the request with another object."""
@@ -69,11 +73,18 @@ class Request:
         kind, user = _mapping(request.get("kind")), _mapping(request.get("userInfo"))
         groups = user.get("groups")
         manifest, old = request.get("object"), request.get("oldObject")
-        metadata = _mapping(_mapping(manifest if isinstance(manifest, dict) else old).get("metadata"))
+        content = _mapping(manifest if isinstance(manifest, dict) else old)
+        metadata = _mapping(content.get("metadata"))
+        group, name = _text(kind.get("group")), _text(kind.get("kind"))
+        binding = binding_of(group)
+        if binding is not VOLCANOPY:
+            group, name = binding.own(group, name)
+        keys = binding_of_scheduler(_text(at(content, "spec", "schedulerName"))) if name == "Pod" else binding
         return cls(
             uid=_text(request.get("uid")),
-            group=_text(kind.get("group")),
-            kind=_text(kind.get("kind")),
+            group=group,
+            kind=name,
+            binding=binding,
             operation=_text(request.get("operation")),
             name=_text(request.get("name")) or _text(metadata.get("name")),
             namespace=_text(request.get("namespace")) or _text(metadata.get("namespace")),
@@ -81,10 +92,21 @@ class Request:
                 _text(user.get("username")),
                 tuple(group for group in groups if isinstance(group, str)) if isinstance(groups, list) else (),
             ),
-            object=manifest if isinstance(manifest, dict) else None,
-            old=old if isinstance(old, dict) else None,
+            object=_with_own_names(manifest, keys) if isinstance(manifest, dict) else None,
+            old=_with_own_names(old, keys) if isinstance(old, dict) else None,
             dry_run=request.get("dryRun") is True,
         )
+
+
+def _with_own_names(manifest: Json, binding: Binding) -> Json:
+    """Return an object whose labels and annotations of an API have volcanopy's names as well."""
+    metadata = manifest.get("metadata")
+    if not binding.aliases or not isinstance(metadata, dict):
+        return manifest
+    parts = {part: metadata[part] for part in ("labels", "annotations") if isinstance(metadata.get(part), dict)}
+    return manifest | {
+        "metadata": metadata | {part: dict(with_own_keys(content, (binding,))) for part, content in parts.items()}
+    }
 
 
 def at(value: Any, *steps: str) -> Any:
@@ -110,6 +132,23 @@ def _text(value: Any) -> str:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+class Known(Protocol):
+    """An object that exists."""
+
+    @property
+    def api_version(self) -> str:
+        """Its API group and version."""
+        ...
+
+
+def name_problems(request: Request, known: Known | None) -> Iterator[Problem]:
+    """Yield a problem if an object of another API has the name: the scheduler sees only one object of a name."""
+    if request.operation == "CREATE" and known is not None and binding_of(known.api_version) is not request.binding:
+        group = known.api_version.partition("/")[0]
+        detail = f"{request.kind} of {group} has this name: choose another name"
+        yield Problem("metadata.name", f"Invalid value: {shown(request.name)}: {detail}")
 
 
 MAX_VALUES = 10_000

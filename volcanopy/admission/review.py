@@ -10,7 +10,7 @@ from types import MappingProxyType
 from volcanopy.admission.access import pod_with_queue, with_queue
 from volcanopy.admission.context import Context
 from volcanopy.admission.hypernodes import validate_hyper_node, validate_hyper_node_deletion
-from volcanopy.admission.jobs import with_task_names
+from volcanopy.admission.jobs import with_defaults, with_task_names
 from volcanopy.admission.pod_dry_run import dry_run_findings
 from volcanopy.admission.podgroups import (
     is_scheduled_here,
@@ -112,7 +112,8 @@ def _queued(request: Request, context: Context) -> Json:
 
 
 def _job(request: Request, context: Context) -> Json:
-    return with_task_names(_queued(request, context))
+    job = with_task_names(_queued(request, context))
+    return with_defaults(job) if request.binding.writes_defaults else job
 
 
 def _pod(request: Request, context: Context) -> Json:

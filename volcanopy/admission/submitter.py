@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.admission.request import Request, User, account_user, annotations, at
 from volcanopy.api import names
+from volcanopy.api.bindings import is_job
 from volcanopy.api.model import Json, Problem, forbidden
 
 KEYS = (names.SUBMITTED_BY, names.SUBMITTER_GROUPS)
@@ -37,8 +38,7 @@ def belongs_to_job(request: Request) -> bool:
     """Return whether the object is owned by a BatchJob."""
     owners = at(request.object, "metadata", "ownerReferences")
     return isinstance(owners, list) and any(
-        at(owner, "kind") == "BatchJob" and str(at(owner, "apiVersion")).startswith(f"{names.BATCH}/")
-        for owner in owners
+        is_job(str(at(owner, "apiVersion")), str(at(owner, "kind"))) for owner in owners
     )
 
 

@@ -35,6 +35,7 @@ from volcanopy.api.model import (
     quoted,
     too_long,
 )
+from volcanopy.api.volcano import read_as
 
 _MAX_JOB_NAME = 60
 _MAX_CRON_NAME = 52
@@ -141,7 +142,7 @@ def validate_flow(request: Request, context: Context) -> Iterator[Problem | Admi
 def flow_problems(manifest: Json) -> Iterator[Problem]:
     """Yield every problem of a flow. Its templates may be created later and are not checked."""
     try:
-        flow = JobFlow.read(manifest, unknown="forbid")
+        flow = read_as(JobFlow, manifest)
     except InvalidObjectError as error:
         yield from error.problems
         return

@@ -52,6 +52,8 @@ class Binding:
     """volcanopy's kinds that it lacks."""
     status_in_object: frozenset[str] = frozenset()
     """The kinds whose status is no subresource but part of the object."""
+    writes_defaults: bool = False
+    """Whether admission writes defaults that depend on other fields into its jobs, because its clients read them."""
     keys: frozenset[str] = frozenset()
     """volcanopy's labels and annotations that it has under its own domain."""
 
@@ -78,6 +80,11 @@ class Binding:
     def key(self, key: str) -> str:
         """Return its name of a label or annotation of volcanopy."""
         return self._own_keys.get(key, key)
+
+    def own(self, group: str, kind: str) -> tuple[str, str]:
+        """Return volcanopy's names of a group and kind of this API."""
+        kinds = {own: name for name, own in self.kinds.items()}
+        return f"{group.removesuffix(self.domain)}{_DOMAIN}", kinds.get(kind, kind)
 
     def serves(self, kind: str) -> bool:
         """Whether it has a kind of volcanopy."""
@@ -106,10 +113,10 @@ VOLCANO = Binding(
     kinds={"BatchJob": "Job", "CronBatchJob": "CronJob", "NumaTopology": "Numatopology"},
     absent=frozenset({"JobHistory"}),
     status_in_object=frozenset({"PodGroup"}),
+    writes_defaults=True,
     keys=_VOLCANO_KEYS,
 )
 BINDINGS = (VOLCANOPY, VOLCANO)
-_VOLCANO_BATCH = VOLCANO.group(names.BATCH) + "/"
 
 APIS: Mapping[str, tuple[Binding, ...]] = {
     VOLCANOPY.name: (VOLCANOPY,),
@@ -125,9 +132,15 @@ def binding_of(api_version: str) -> Binding:
     return next((binding for binding in BINDINGS if group.endswith(f".{binding.domain}")), VOLCANOPY)
 
 
+def binding_of_scheduler(scheduler_name: str) -> Binding:
+    """Return the API whose names the pods of a scheduler have; that of volcanopy for any other."""
+    return next((binding for binding in BINDINGS if binding.scheduler_name == scheduler_name), VOLCANOPY)
+
+
 def is_job(api_version: str, kind: str) -> bool:
     """Whether this is the kind of jobs of one of the APIs."""
-    return kind == "BatchJob" or (kind == VOLCANO.kind("BatchJob") and api_version.startswith(_VOLCANO_BATCH))
+    binding = binding_of(api_version)
+    return kind == binding.kind("BatchJob") and api_version.startswith(f"{binding.group(names.BATCH)}/")
 
 
 def with_own_keys(labels: Mapping[str, str], bindings: Iterable[Binding]) -> Mapping[str, str]:

@@ -112,6 +112,7 @@ def _served(parts: Parts) -> Parts:
         parts,
         scheduler=parts.scheduler and replace(parts.scheduler, api=parts.api),
         controller=parts.controller and replace(parts.controller, api=parts.api),
+        admission=parts.admission and replace(parts.admission, api=parts.api),
     )
 
 

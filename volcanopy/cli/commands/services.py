@@ -172,6 +172,7 @@ def admission_command(
         FailurePolicy,
         typer.Option("--failure-policy", help="Of the webhooks: what happens while this does not answer."),
     ] = FailurePolicy.fail,
+    api: ServedApi = Api.volcanopy,
 ) -> None:
     """Run the admission webhook and register it with the cluster."""
     from volcanopy.cli.service_process import serve
@@ -180,6 +181,7 @@ def admission_command(
     if service and service.count("/") != 1:
         raise CommandError(f"--service: {service!r} must be NAMESPACE/NAME, such as volcanopy-system/admission", 2)
     settings = AdmissionSettings(
+        api=api.value,
         host=process.address,
         port=port,
         url=url,

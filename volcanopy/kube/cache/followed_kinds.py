@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from volcanopy.api import core, topology_read
-from volcanopy.api.bindings import VOLCANOPY, Binding, with_own_keys
+from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of, binding_of_scheduler, with_own_keys
 from volcanopy.api.builtin import devices, policy, storage
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.kinds import Kind
@@ -81,6 +81,15 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 T = TypeVar("T", bound=Any)
 
 
+def _api_of(item: Any) -> Binding | None:
+    """Return the API whose names an object has; None for objects of administrators, such as nodes, that may have those of all."""
+    if (api_version := getattr(item, "api_version", None)) is not None:
+        return binding_of(api_version)
+    spec = getattr(item, "spec", None)
+    scheduler = getattr(spec, "scheduler_name", None)
+    return None if scheduler is None else binding_of_scheduler(scheduler)
+
+
 def slim(item: T) -> T:
     """Return an object without kubectl's last-applied-configuration."""
     meta = _slim_meta(item.metadata)
@@ -117,7 +126,9 @@ def slimming(kind: Kind[Any], bindings: Sequence[Binding] = (VOLCANOPY,)) -> Cal
 
 def with_own_names(item: T, bindings: Sequence[Binding]) -> T:
     """Return an object whose labels and annotations of these APIs have volcanopy's names as well."""
-    meta = item.metadata
+    meta, api = item.metadata, _api_of(item)
+    if api is not None:
+        bindings = (api,)
     labels, annotations = with_own_keys(meta.labels, bindings), with_own_keys(meta.annotations, bindings)
     if labels is meta.labels and annotations is meta.annotations:
         return item

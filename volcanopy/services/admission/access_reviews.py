@@ -9,7 +9,7 @@ from volcanopy.admission.request import Request, at
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.raw_kinds import JOBS, QUEUES
+from volcanopy.kube.client.raw_kinds import JOBS, QUEUES, bound
 
 log = structlog.get_logger(__name__)
 
@@ -17,7 +17,6 @@ ACCESS_REVIEWS: Kind[Json] = Kind(
     "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", False, dict
 )
 DEADLINE = 3.0
-_TARGETS = {kind.kind: kind for kind in (QUEUES, JOBS)}
 
 
 async def may_change_target(client: Client, request: Request) -> bool | None:
@@ -25,7 +24,8 @@ async def may_change_target(client: Client, request: Request) -> bool | None:
 
     False also if the API server does not answer: a Command can be repeated.
     """
-    kind = _TARGETS.get(str(at(request.object, "target", "kind")))
+    named = str(at(request.object, "target", "kind"))
+    kind = next((kind for known in (QUEUES, JOBS) if (kind := bound(known, request.binding)).kind == named), None)
     name = at(request.object, "target", "name")
     if request.kind != "Command" or request.operation != "CREATE" or kind is None or not isinstance(name, str):
         return None

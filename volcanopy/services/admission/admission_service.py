@@ -6,11 +6,11 @@ It follows the cluster with own watches; everything else in a verdict depends on
 import asyncio
 import contextlib
 import gc
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 import structlog
@@ -22,15 +22,17 @@ from volcanopy.admission.pod_dry_run import dry_runs
 from volcanopy.admission.request import Request, at
 from volcanopy.admission.response import AdmissionResponse
 from volcanopy.admission.review import Context, mutate, validate
+from volcanopy.api.bindings import APIS, VOLCANOPY, Binding
 from volcanopy.api.model import Problem
 from volcanopy.jobcontroller.plugins.registry import plugin_problems
 from volcanopy.kube import machine
-from volcanopy.kube.cache.followed_kinds import POD_GROUPS
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS, with_own_names
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import answered
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError, NotFound
-from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import bound
 from volcanopy.services.admission import cert_manager, request_limits
 from volcanopy.services.admission.access_reviews import may_change_target
 from volcanopy.services.admission.certificate_rotation import ForeignKeyring, Keyring, SharedKeyring, Terms
@@ -58,6 +60,7 @@ __all__ = ["CONFIGURATION", "MUTATING", "QUEUES", "VALIDATING", "AdmissionSettin
 log = structlog.get_logger(__name__)
 
 LARGEST_BODY = 3 * 1024 * 1024
+T = TypeVar("T")
 LOOKUP_DEADLINE = 3.0
 
 
@@ -73,6 +76,8 @@ class AdmissionSettings:
 
     host: str = "127.0.0.1"
     port: int = 0
+    api: str = VOLCANOPY.name
+    """The API groups whose objects are reviewed: one of :data:`volcanopy.api.bindings.APIS`."""
     service: str = ""
     url: str = ""
     fail_closed: bool = True
@@ -92,6 +97,11 @@ class AdmissionSettings:
     """Seconds between two checks of certificates, configurations and the file."""
     stale_watch_after: float = 300.0
     """The process is unhealthy when a watch has failed for this many seconds."""
+
+    @property
+    def bindings(self) -> tuple[Binding, ...]:
+        """The served APIs."""
+        return APIS[self.api]
 
     @property
     def home(self) -> str:
@@ -153,8 +163,16 @@ class ReviewHandlers:
     """The handlers of the two webhooks, with the cluster cache and, for queues, the changes in progress."""
 
     def __init__(
-        self, client: Client, cluster: ClusterCache, edits: QueueEdits, tried: PodDryRuns, *, fail_closed: bool
+        self,
+        client: Client,
+        cluster: ClusterCache,
+        edits: QueueEdits,
+        tried: PodDryRuns,
+        *,
+        fail_closed: bool,
+        bindings: Sequence[Binding] = (VOLCANOPY,),
     ) -> None:
+        self._bindings = tuple(bindings)
         self._client, self._cluster, self._edits, self._closed = client, cluster, edits, fail_closed
         self._trials = tried
 
@@ -199,14 +217,21 @@ class ReviewHandlers:
         name = at(request.object, "spec", "queue")
         if not isinstance(name, str) or not name or name in context.queues or "/" in name or len(name) > 253:
             return context
-        try:
-            queue = await self._client.get(QUEUES, None, name, deadline=LOOKUP_DEADLINE)
-        except NotFound:
-            return context
-        except KubeError as fault:
-            log.warning("queue not readable", queue=name, error=str(fault))
-            return context
-        return replace(context, queues={**context.queues, name: queue})
+        queue = await self._read(QUEUES, None, name)
+        return context if queue is None else replace(context, queues={**context.queues, name: queue})
+
+    async def _read(self, kind: Kind[T], namespace: str | None, name: str) -> T | None:
+        """Return an object of any served API from the API server, if it is there and readable."""
+        for binding in self._bindings:
+            try:
+                item = await self._client.get(bound(kind, binding), namespace, name, deadline=LOOKUP_DEADLINE)
+            except NotFound:
+                continue
+            except KubeError as fault:
+                log.warning("object not readable", kind=kind.kind, name=name, error=str(fault))
+                return None
+            return with_own_names(item, self._bindings)
+        return None
 
     async def _with_new_group(self, body: Json, context: Context) -> Context:
         """Return the context with the PodGroup that a new pod names, read from the API server if the cache lacks it."""
@@ -217,13 +242,8 @@ class ReviewHandlers:
         key = f"{request.namespace}/{name}"
         if not name or key in groups or "/" in name or len(name) > 253:
             return context
-        try:
-            group = await self._client.get(POD_GROUPS, request.namespace, name, deadline=LOOKUP_DEADLINE)
-        except KubeError as fault:
-            if not isinstance(fault, NotFound):
-                log.warning("PodGroup not readable", podgroup=key, error=str(fault))
-            return context
-        return replace(context, pod_groups={**groups, key: group})
+        group = await self._read(POD_GROUPS, request.namespace, name)
+        return context if group is None else replace(context, pod_groups={**groups, key: group})
 
 
 async def run(
@@ -246,9 +266,14 @@ async def run(
     async with Client(connection) as client, PodDryRuns(client) as tried:
         keyring = await _keyring(client, settings)
         await keyring.renew()
-        cluster = ClusterCache(client, check_plugins, lambda: policy.current, pod_maker(registry))
-        edits = QueueEdits(client, settings.home, machine.utc_now)
-        answers = ReviewHandlers(client, cluster, edits, tried, fail_closed=settings.fail_closed)
+        bindings = settings.bindings
+
+        def current() -> AdmissionPolicy:
+            return with_schedulers(policy.current, bindings)
+
+        cluster = ClusterCache(client, check_plugins, current, pod_maker(registry), bindings)
+        edits = QueueEdits(client, settings.home, machine.utc_now, bindings)
+        answers = ReviewHandlers(client, cluster, edits, tried, fail_closed=settings.fail_closed, bindings=bindings)
         health = health or Health()
         health.live["watches"] = stale_watches(lambda: cluster.watches, settings.stale_watch_after)
         health.ready["cluster"] = lambda: "" if is_ready.is_set() else "caches not synced"
@@ -271,6 +296,13 @@ async def run(
             supervising.cancel()
         if settings.register and settings.unregister:
             await unregister(client)
+
+
+def with_schedulers(policy: AdmissionPolicy, bindings: Sequence[Binding]) -> AdmissionPolicy:
+    """Return the policy for the schedulers of all served APIs."""
+    others = [binding.scheduler_name for binding in bindings if binding is not VOLCANOPY]
+    known = [*policy.scheduler_names, *(name for name in others if name not in policy.scheduler_names)]
+    return policy if known == policy.scheduler_names else policy.model_copy(update={"scheduler_names": known})
 
 
 def _freeze_garbage_collector() -> None:
@@ -308,7 +340,8 @@ async def _publish(
         authority=keyring.trusted,
         inject_from=f"{settings.home}/{cert_manager.NAME}",
         fail_closed=settings.fail_closed,
-        policy=policy.current,
+        policy=with_schedulers(policy.current, settings.bindings),
+        bindings=settings.bindings,
         path_part=part(),
     )
     await register(client, registration)

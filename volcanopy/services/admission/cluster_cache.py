@@ -1,26 +1,36 @@
 """The cluster cache of admission: queues, PodGroups, jobs, namespaces, nodes, priority classes, from own watches."""
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import ChainMap, Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from volcanopy.admission.context import AdmissionPolicy, Context, MakePod, PluginCheck
 from volcanopy.admission.feasibility import maximal
 from volcanopy.admission.queue_tree import Amounts, amounts_of
 from volcanopy.api import names
-from volcanopy.api.batch_read import QueuedJob
+from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.core import Meta, Node, NodeStatus, PodGroup, Queue
 from volcanopy.api.scheduling import PodGroupPhase
-from volcanopy.kube.cache.followed_kinds import HYPER_NODES, NAMESPACES, NODES, POD_GROUPS, PRIORITY_CLASSES
+from volcanopy.kube.cache.followed_kinds import (
+    HYPER_NODES,
+    NAMESPACES,
+    NODES,
+    POD_GROUPS,
+    PRIORITY_CLASSES,
+    with_own_names,
+)
+from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector, each_alone
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.client.raw_kinds import bound
 from volcanopy.services.admission.waiting_jobs import JOBS, WaitingJobs, slim_job, slim_meta
 from volcanopy.services.process.supervisor import Supervisor
 
 QUEUES = Kind(names.SCHEDULING, "v1beta1", "Queue", "queues", False, Queue)
 
+T = TypeVar("T")
 _Shape = tuple[tuple[str, str | int | float], ...]
 
 
@@ -33,37 +43,59 @@ class ClusterCache:
         check_plugins: PluginCheck,
         policy: Callable[[], AdmissionPolicy] = AdmissionPolicy,
         make_pod: MakePod | None = None,
+        bindings: Sequence[Binding] = (VOLCANOPY,),
     ) -> None:
+        """``bindings``: the served APIs, of which only the first must be installed."""
+        self._bindings = tuple(bindings)
         self._check_plugins, self._policy, self._make_pod = check_plugins, policy, make_pod
-        self.queues: Reflector[Queue] = Reflector(client, QUEUES)
-        self._groups: Reflector[PodGroup] = Reflector(client, POD_GROUPS, transform=_slim_group)
-        self._namespaces = Reflector(client, NAMESPACES)
+        self.queues = self._followed(client, QUEUES)
+        self._groups = self._followed(client, POD_GROUPS, _slim_group)
+        self._namespaces = Reflector(client, NAMESPACES, transform=self._named)
         self._nodes: Reflector[Node] = Reflector(client, NODES, transform=_slim_node)
         self._classes = Reflector(client, PRIORITY_CLASSES)
-        self._hyper_nodes = Reflector(client, HYPER_NODES)
+        self._hyper_nodes = self._followed(client, HYPER_NODES)
         self._sizes = NodeSizes()
-        self._jobs: Reflector[QueuedJob] = Reflector(client, JOBS, transform=slim_job)
+        self._jobs = self._followed(client, JOBS, slim_job)
         self._unfinished = UnfinishedPodGroups()
         self._waiting = WaitingJobs()
 
+    def _followed(
+        self, client: Client, kind: Kind[T], transform: Callable[[T], T] | None = None
+    ) -> tuple[Reflector[T] | OptionalReflector[T], ...]:
+        """Return the watches of a kind in all served APIs."""
+
+        def named(item: T) -> T:
+            item = self._named(item)
+            return item if transform is None else transform(item)
+
+        return (
+            Reflector(client, bound(kind, self._bindings[0]), transform=named),
+            *(OptionalReflector(client, bound(kind, other), transform=named) for other in self._bindings[1:]),
+        )
+
+    def _named(self, item: T) -> T:
+        return with_own_names(item, self._bindings)
+
     def watch(self, supervisor: Supervisor) -> None:
         """Start the watches."""
-        followed: list[tuple[Reflector[Any], Callable[[list[Change[Any]]], object]]] = [
+        followed: list[tuple[Sequence[Any], Callable[[list[Change[Any]]], object]]] = [
             (self.queues, _nothing),
             (self._groups, self._take_groups),
             (self._jobs, self._waiting.take_jobs),
-            (self._namespaces, _nothing),
-            (self._nodes, self._sizes.take),
-            (self._classes, _nothing),
+            ((self._namespaces,), _nothing),
+            ((self._nodes,), self._sizes.take),
+            ((self._classes,), _nothing),
             (self._hyper_nodes, _nothing),
         ]
-        for reflector, sink in followed:
-            supervisor.add(f"watch {reflector.kind.plural}", partial(reflector.run, each_alone(sink)))
+        for reflectors, sink in followed:
+            for number, reflector in enumerate(reflectors):
+                name = f"watch {reflector.kind.plural}{'' if not number else f'.{reflector.kind.group}'}"
+                supervisor.add(name, partial(reflector.run, each_alone(sink)))
 
     @property
-    def watches(self) -> tuple[Reflector[Any], ...]:
+    def watches(self) -> tuple[Reflector[Any] | OptionalReflector[Any], ...]:
         """The watches of required kinds."""
-        return (self.queues, self._groups, self._jobs, self._namespaces, self._nodes, self._classes)
+        return (*self.queues, *self._groups, *self._jobs, self._namespaces, self._nodes, self._classes)
 
     def _take_groups(self, changes: list[Change[PodGroup]]) -> None:
         self._unfinished.take(changes)
@@ -77,19 +109,31 @@ class ClusterCache:
     def context(self) -> Context:
         """Return the current content."""
         return Context(
-            queues=self.queues.objects if self.queues.synced.is_set() else None,
+            queues=_objects(self.queues),
             check_plugins=self._check_plugins,
             policy=self._policy(),
             namespaces=self._namespaces.objects if self._namespaces.synced.is_set() else None,
             largest_nodes=self._sizes.largest() if self._nodes.synced.is_set() else (),
             cluster=self._sizes.total() if self._nodes.synced.is_set() else {},
             priority_classes=self._classes.objects if self._classes.synced.is_set() else None,
-            pod_groups=self._groups.objects if self._groups.synced.is_set() else None,
+            pod_groups=_objects(self._groups),
             unfinished=self._unfinished.by_queue,
-            hyper_nodes=self._hyper_nodes.objects if self._hyper_nodes.synced.is_set() else None,
-            queued_jobs=self._waiting.count if self._groups.synced.is_set() and self._jobs.synced.is_set() else None,
+            hyper_nodes=_objects(self._hyper_nodes),
+            queued_jobs=self._waiting.count if _synced(self._groups) and _synced(self._jobs) else None,
             make_pod=self._make_pod,
         )
+
+
+def _synced(watches: Sequence[Reflector[Any] | OptionalReflector[Any]]) -> bool:
+    return all(watch.synced.is_set() for watch in watches)
+
+
+def _objects(watches: Sequence[Reflector[T] | OptionalReflector[T]]) -> Mapping[str, T] | None:
+    """Return the objects of all APIs by key, None if they are not synced. An object of the first API hides others."""
+    if not _synced(watches):
+        return None
+    views = [watch.objects for watch in watches]
+    return views[0] if len(views) == 1 else ChainMap(*cast("list[dict[str, T]]", views))
 
 
 class NodeSizes:
@@ -172,4 +216,5 @@ def _slim_node(node: Node) -> Node:
 
 def _slim_group(group: PodGroup) -> PodGroup:
     spec = type(group.spec)(queue=group.spec.queue)
-    return PodGroup(metadata=slim_meta(group.metadata), spec=spec, status=type(group.status)(phase=group.status.phase))
+    status = type(group.status)(phase=group.status.phase)
+    return PodGroup(api_version=group.api_version, metadata=slim_meta(group.metadata), spec=spec, status=status)

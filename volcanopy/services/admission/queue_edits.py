@@ -8,10 +8,10 @@ seen in the queues, or until the API server must have abandoned the request.
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
@@ -20,13 +20,16 @@ from volcanopy.admission.context import Context, Edit
 from volcanopy.admission.queues import changes_tree, known_queue, same_claims
 from volcanopy.admission.request import Request
 from volcanopy.api import names
+from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.core import Queue
 from volcanopy.api.model import Json
 from volcanopy.api.scheduling import PodGroupPhase
-from volcanopy.kube.cache.followed_kinds import POD_GROUPS
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS, with_own_names
+from volcanopy.kube.client.api_client import PAGE as PAGE_SIZE
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, KubeError, NotFound
-from volcanopy.kube.client.raw_kinds import CONFIG_MAPS
+from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.client.raw_kinds import CONFIG_MAPS, bound
 from volcanopy.services.admission.cluster_cache import QUEUES
 
 log = structlog.get_logger(__name__)
@@ -39,14 +42,18 @@ DEADLINE = 8.0
 """Seconds, less than the webhook timeout."""
 _TRIES = 12
 
+T = TypeVar("T")
 Judge = Callable[[Json, Context], Json]
 
 
 class QueueEdits:
     """Validates changes of queues together with those in progress, and records allowed ones."""
 
-    def __init__(self, client: Client, namespace: str, now: Callable[[], datetime]) -> None:
-        self._client, self._namespace, self._now = client, namespace, now
+    def __init__(
+        self, client: Client, namespace: str, now: Callable[[], datetime], bindings: Sequence[Binding] = (VOLCANOPY,)
+    ) -> None:
+        """``bindings``: the APIs whose queues form one tree."""
+        self._client, self._namespace, self._now, self._bindings = client, namespace, now, tuple(bindings)
 
     def concerns(self, body: Json) -> Request | None:
         """Return the request if it changes the queue tree."""
@@ -59,8 +66,7 @@ class QueueEdits:
         """Return the response and record the change if it is allowed. Raises KubeError if the ConfigMap is not usable."""
         for _ in range(_TRIES):
             page = await self._page(make=not request.dry_run)
-            listed = await self._client.list(QUEUES, page=0, deadline=DEADLINE)
-            queues = {queue.metadata.name: queue for queue in listed.items}
+            queues = {queue.metadata.name: queue for queue in await self._listed(QUEUES, page=0)}
             rows = [row for row in _rows(page) if self._is_open(row, queues)]
             edits = tuple(map(_edit, rows))
             context = replace(context, queues=queues, edits=edits)
@@ -96,9 +102,23 @@ class QueueEdits:
 
     async def _unfinished(self) -> Counter[str]:
         """Return the unfinished PodGroups by queue, read from the API server."""
-        groups = await self._client.list(POD_GROUPS, deadline=DEADLINE)
-        living = (group for group in groups.items if group.status.phase != PodGroupPhase.COMPLETED)
+        groups = await self._listed(POD_GROUPS)
+        living = (group for group in groups if group.status.phase != PodGroupPhase.COMPLETED)
         return Counter(group.spec.queue or names.DEFAULT_QUEUE for group in living)
+
+    async def _listed(self, kind: Kind[T], page: int = PAGE_SIZE) -> list[T]:
+        """Return the objects of a kind of all served APIs, with volcanopy's names of labels and annotations."""
+        items: list[T] = []
+        for binding in self._bindings:
+            served = bound(kind, binding)
+            try:
+                listed = await self._client.list(served, deadline=DEADLINE, page=page)
+            except NotFound:
+                if binding is self._bindings[0]:
+                    raise
+                continue  # its definitions are not installed
+            items += [with_own_names(item, self._bindings) for item in listed.items]
+        return items
 
     def _is_open(self, row: Json, queues: dict[str, Queue]) -> bool:
         """Whether a change may still be stored: neither visible nor too old."""

@@ -2,10 +2,12 @@
 
 import base64
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.api import names
+from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
@@ -37,41 +39,44 @@ class Registration:
     inject_from: str = ""
     fail_closed: bool = True
     policy: AdmissionPolicy = field(default_factory=AdmissionPolicy)
+    bindings: tuple[Binding, ...] = (VOLCANOPY,)
+    """The served APIs."""
     path_part: str = ""
     """The secret part of the paths (:class:`ReviewPaths`); empty if the server expects none."""
 
     def configurations(self) -> tuple[tuple[Kind[Json], Json], ...]:
         """Return the webhook configurations."""
-        pods = self._pod_conditions()
-        foreign, groups = self._foreign("not-by-us"), self._foreign("not-by-us-for-a-job", f" && {_OF_A_JOB}")
+        pods, rules = self._pod_conditions(), self._rules
+        of_a_job, changed = _of_a_job(self.bindings), _changed(self.bindings)
+        foreign, groups = self._foreign("not-by-us"), self._foreign("not-by-us-for-a-job", f" && {of_a_job}")
         return (
             self._configuration(
                 MUTATING,
                 [
-                    self._webhook("jobs.mutate", [_rule(names.BATCH, _CHANGE, "batchjobs", "cronbatchjobs")]),
-                    self._webhook("flows.mutate", [_rule(names.FLOW, _CHANGE, "jobflows", "jobtemplates")]),
-                    self._webhook("podgroups.mutate", [_rule(names.SCHEDULING, _CHANGE, "podgroups")], foreign),
-                    self._webhook("queues.mutate", [_rule(names.SCHEDULING, _CREATE, "queues")]),
+                    self._webhook("jobs.mutate", rules(names.BATCH, _CHANGE, "batchjobs", "cronbatchjobs")),
+                    self._webhook("flows.mutate", rules(names.FLOW, _CHANGE, "jobflows", "jobtemplates")),
+                    self._webhook("podgroups.mutate", rules(names.SCHEDULING, _CHANGE, "podgroups"), foreign),
+                    self._webhook("queues.mutate", rules(names.SCHEDULING, _CREATE, "queues")),
                     self._webhook("pods.mutate", [_rule("", _CREATE, "pods")], pods, elsewhere=True),
                 ],
             ),
             self._configuration(
                 VALIDATING,
                 [
-                    self._webhook("jobs.validate", [_rule(names.BATCH, _CHANGE, "batchjobs", "cronbatchjobs")]),
-                    self._webhook("flows.validate", [_rule(names.FLOW, _CHANGE, "jobflows", "jobtemplates")]),
-                    self._webhook("podgroups.validate", [_rule(names.SCHEDULING, _CHANGE, "podgroups")], groups),
+                    self._webhook("jobs.validate", rules(names.BATCH, _CHANGE, "batchjobs", "cronbatchjobs")),
+                    self._webhook("flows.validate", rules(names.FLOW, _CHANGE, "jobflows", "jobtemplates")),
+                    self._webhook("podgroups.validate", rules(names.SCHEDULING, _CHANGE, "podgroups"), groups),
                     self._webhook(
                         "podgroupdeletions.validate",
-                        [_rule(names.SCHEDULING, ["DELETE"], "podgroups")],
+                        rules(names.SCHEDULING, ["DELETE"], "podgroups"),
                         [*foreign, _NOT_BY_KUBERNETES],
                     ),
-                    self._webhook("queues.validate", [_rule(names.SCHEDULING, _ALL, "queues")], writes=True),
-                    self._webhook("hypernodes.validate", [_rule(names.TOPOLOGY, _ALL, "hypernodes")]),
-                    self._webhook("commands.validate", [_rule(names.BUS, _CREATE, "commands")]),
+                    self._webhook("queues.validate", rules(names.SCHEDULING, _ALL, "queues"), writes=True),
+                    self._webhook("hypernodes.validate", rules(names.TOPOLOGY, _ALL, "hypernodes")),
+                    self._webhook("commands.validate", rules(names.BUS, _CREATE, "commands")),
                     self._webhook("pods.validate", [_rule("", _CREATE, "pods")], pods, elsewhere=True),
                     self._webhook(
-                        "podorigins.validate", [_rule("", ["UPDATE"], "pods")], [_CHANGED, *foreign], elsewhere=True
+                        "podorigins.validate", [_rule("", ["UPDATE"], "pods")], [changed, *foreign], elsewhere=True
                     ),
                     self._webhook(
                         "podsizes.validate", [_rule("", ["UPDATE"], "pods/resize")], pods[:1], elsewhere=True
@@ -80,6 +85,10 @@ class Registration:
             ),
         )
 
+    def _rules(self, group: str, operations: list[str], *resources: str) -> list[Json]:
+        """Return the rules of these resources in all served APIs."""
+        return [_rule(binding.group(group), operations, *map(binding.plural, resources)) for binding in self.bindings]
+
     def _pod_conditions(self) -> list[Json]:
         """Return the match conditions of created pods: those of our scheduler that our controllers do not create."""
         ours = _condition(
@@ -87,7 +96,7 @@ class Registration:
             f"has(object.spec.schedulerName) && object.spec.schedulerName in {_list(self.policy.scheduler_names)}",
         )
         # Without controllers all users have the same name (a local cluster): an owner reference to a job is trusted.
-        foreign = self._foreign("not-by-us") or [_condition("not-of-a-job", f"!({_OF_A_JOB})")]
+        foreign = self._foreign("not-by-us") or [_condition("not-of-a-job", f"!({_of_a_job(self.bindings)})")]
         return [ours, *foreign, _NO_TRIAL]
 
     def _foreign(self, name: str, further: str = "") -> list[Json]:
@@ -144,7 +153,19 @@ class Registration:
         return kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "webhooks": webhooks}
 
 
-_OF_A_JOB = "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, o.kind == 'BatchJob')"
+def _of_a_job(bindings: Sequence[Binding]) -> str:
+    """Return the expression that an object is owned by a job of one of the APIs."""
+    kinds = [
+        f"o.kind == '{kind}'"
+        if binding is VOLCANOPY
+        else f"(o.kind == '{kind}' && o.apiVersion.startsWith('{binding.group(names.BATCH)}/'))"
+        for binding in bindings
+        for kind in (binding.kind("BatchJob"),)
+    ]
+    owners = "object.metadata.ownerReferences"
+    return f"has({owners}) && {owners}.exists(o, {' || '.join(kinds)})"
+
+
 _ENTRY = "(has({0}.metadata.{1}) && '{2}' in {0}.metadata.{1} ? {0}.metadata.{1}['{2}'] : '')"
 _CHOSEN_AT_CREATION = (
     *(("annotations", key) for key in (names.SUBMITTED_BY, names.SUBMITTER_GROUPS, names.POD_QUEUE_NAME)),
@@ -167,13 +188,19 @@ def _condition(name: str, expression: str) -> Json:
     return {"name": name, "expression": expression}
 
 
-_CHANGED = _condition(
-    "changed-after-creation",
-    " || ".join(
-        f"{_ENTRY.format('object', part, key)} != {_ENTRY.format('oldObject', part, key)}"
-        for part, key in _CHOSEN_AT_CREATION
-    ),
-)
+def _changed(bindings: Sequence[Binding]) -> Json:
+    """Return the condition that a pod's labels and annotations are changed that are chosen when it is created."""
+    chosen = dict.fromkeys((part, binding.key(key)) for binding in bindings for part, key in _CHOSEN_AT_CREATION)
+    # A pod has volcanopy's names in every API.
+    chosen = dict.fromkeys((*_CHOSEN_AT_CREATION, *chosen))
+    return _condition(
+        "changed-after-creation",
+        " || ".join(
+            f"{_ENTRY.format('object', part, key)} != {_ENTRY.format('oldObject', part, key)}" for part, key in chosen
+        ),
+    )
+
+
 _NOT_BY_KUBERNETES = _condition(
     "not-by-kubernetes",
     "!(request.userInfo.username.startsWith('system:serviceaccount:kube-system:')"

@@ -1,0 +1,167 @@
+"""Admission of Volcano's API: its rules are those of volcanopy, and jobs get the defaults that Volcano's clients read in them."""
+
+from typing import Any
+
+import pytest
+
+from volcanopy.admission.context import AdmissionPolicy, Context
+from volcanopy.admission.review import mutate, review, validate
+from volcanopy.api import core, names
+from volcanopy.api.bindings import BINDINGS, VOLCANO, VOLCANOPY
+from volcanopy.services.admission.admission_service import with_schedulers
+from volcanopy.services.admission.webhook_configuration import Registration
+
+Json = dict[str, Any]
+POLICY = AdmissionPolicy(scheduler_names=["volcanopy", "volcano"])
+
+
+def queue(name: str, **spec: Any) -> core.Queue:
+    """An open queue of volcanopy's API."""
+    return core.Queue(metadata=core.Meta(name=name), spec=core.QueueSpec(**spec), status=core.QueueStatus(state="Open"))
+
+
+QUEUES = {"root": queue("root"), "default": queue("default"), "team": queue("team")}
+
+
+def context(**fields: Any) -> Context:
+    return Context(queues=QUEUES, policy=POLICY, **fields)
+
+
+def asked(group: str, kind: str, manifest: Json, operation: str = "CREATE", old: Json | None = None) -> Json:
+    """A review of an object of Volcano's API."""
+    request: Json = {
+        "uid": "1",
+        "kind": {"group": group, "kind": kind},
+        "operation": operation,
+        "namespace": "default",
+        "name": manifest["metadata"]["name"],
+        "object": manifest,
+        "userInfo": {"username": "ana", "groups": []},
+    }
+    return {"request": request | ({"oldObject": old} if old else {})}
+
+
+def job(*tasks: Json, **spec: Any) -> Json:
+    template = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
+    listed = [{"template": template, **task} for task in tasks]
+    body = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "train"}}
+    return {**body, "spec": {"tasks": listed, **spec}}
+
+
+def patched(answer: Json) -> Json:
+    """The values of a patch by path."""
+    import base64
+    import json
+
+    patch = json.loads(base64.b64decode(answer["response"]["patch"]))
+    return {operation["path"]: operation["value"] for operation in patch}
+
+
+def refusal(answer: Json) -> str:
+    response = answer["response"]
+    return "" if response["allowed"] else str(response["status"]["message"])
+
+
+def test_a_job_gets_the_defaults_of_volcano() -> None:
+    made = job({"replicas": 3}, {"name": "ps", "replicas": 2, "minAvailable": 1}, plugins={"mpi": []})
+    values = patched(mutate(asked("batch.volcano.sh", "Job", made), context()))
+    assert [(task["name"], task["minAvailable"], task["maxRetry"]) for task in values["/spec/tasks"]] == [
+        ("default0", 3, 3),
+        ("ps", 1, 3),
+    ]
+    assert (values["/spec/minAvailable"], values["/spec/maxRetry"], values["/spec/queue"]) == (4, 3, "default")
+    assert values["/spec/plugins"] == {"mpi": [], "svc": [], "ssh": []}
+
+
+def test_given_values_are_kept() -> None:
+    made = job({"name": "a", "replicas": 3, "minAvailable": 2, "maxRetry": 1}, minAvailable=1, maxRetry=5, queue="team")
+    values = patched(mutate(asked("batch.volcano.sh", "Job", made), context()))
+    assert {path: value for path, value in values.items() if path.startswith("/spec")} == {}
+
+
+def test_a_partition_policy_gives_the_minimum_of_a_task() -> None:
+    policy = {"totalPartitions": 4, "partitionSize": 2, "minPartitions": 3}
+    made = job({"name": "a", "replicas": 8, "partitionPolicy": policy})
+    values = patched(mutate(asked("batch.volcano.sh", "Job", made), context()))
+    assert values["/spec/minAvailable"] == 6
+
+
+def test_a_job_of_volcanopy_gets_no_such_defaults() -> None:
+    made = job({"name": "a", "replicas": 3}, queue="team") | {"apiVersion": names.BATCH_V1ALPHA1, "kind": "BatchJob"}
+    values = patched(mutate(asked(names.BATCH, "BatchJob", made), context()))
+    assert {path for path in values if path.startswith("/spec")} == set()
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (job({"name": "a", "replicas": 1}, minAvailable=2), "spec.minAvailable: Invalid value: 2: must not be greater"),
+        (job({"name": "a", "replicas": 1}, {"name": "a", "replicas": 1}), 'spec.tasks[1].name: Duplicate value: "a"'),
+        (job({"name": "a", "replicas": 1}, queue="none"), 'spec.queue: Not found: queue "none"'),
+        (job({"name": "a", "replicas": 1}, colour="red"), "spec.colour: Unknown field"),
+    ],
+)
+def test_a_job_that_is_not_valid_is_rejected(made: Json, message: str) -> None:
+    assert message in refusal(review(asked("batch.volcano.sh", "Job", made), context()))
+
+
+def test_a_valid_job_is_allowed_without_a_warning_about_its_scheduler() -> None:
+    made = job({"name": "a", "replicas": 1}, queue="team", schedulerName="volcano")
+    answer = review(asked("batch.volcano.sh", "Job", made), context())
+    assert refusal(answer) == ""
+    assert not answer["response"].get("warnings")
+
+
+def test_a_queue_with_the_name_of_one_of_the_other_api_is_rejected() -> None:
+    made = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "team"}, "spec": {}}
+    answer = validate(asked("scheduling.volcano.sh", "Queue", made), context())
+    assert "Queue of scheduling.volcanopy.io has this name: choose another name" in refusal(answer)
+
+
+def test_fields_that_only_volcano_has_are_accepted() -> None:
+    spec = {"extendClusters": [{"name": "a", "weight": 1}]}
+    made = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "new"}, "spec": spec}
+    assert refusal(validate(asked("scheduling.volcano.sh", "Queue", made), context())) == ""
+
+
+def test_limits_on_submitters_hold_for_pods_with_names_of_volcano() -> None:
+    guarded = queue("guarded", submitters=core.Subjects(users=("ben",)))
+    notes = {"scheduling.volcano.sh/queue-name": "guarded"}
+    spec = {"schedulerName": "volcano", "containers": [{"name": "main", "image": "busybox"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": notes}, "spec": spec}
+    seen = Context(queues=QUEUES | {"guarded": guarded}, policy=POLICY)
+    assert "guarded" in refusal(validate(asked("", "Pod", pod), seen))
+
+
+def test_the_queue_of_a_pod_group_is_that_of_its_namespace() -> None:
+    namespace = core.Namespace(metadata=core.Meta(name="default", annotations={names.POD_QUEUE_NAME: "team"}))
+    made = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"}, "spec": {}}
+    values = patched(
+        mutate(asked("scheduling.volcano.sh", "PodGroup", made), context(namespaces={"default": namespace}))
+    )
+    assert values["/spec/queue"] == "team"
+
+
+def test_a_status_in_the_form_of_volcano_does_not_disturb_an_update() -> None:
+    before = job({"name": "a", "replicas": 1}, queue="team")
+    status = {"state": {"phase": "Running"}, "conditions": [{"status": "Running"}]}
+    answer = review(asked("batch.volcano.sh", "Job", before | {"status": status}, "UPDATE", before), context())
+    assert refusal(answer) == ""
+
+
+def test_webhooks_are_registered_for_the_served_apis() -> None:
+    def rules(*bindings: Any) -> set[tuple[str, str]]:
+        configurations = Registration("https://x:1", bindings=bindings, policy=with_schedulers(POLICY, bindings))
+        return {
+            (rule["apiGroups"][0], resource)
+            for _, configuration in configurations.configurations()
+            for webhook in configuration["webhooks"]
+            for rule in webhook["rules"]
+            for resource in rule["resources"]
+        }
+
+    ours, theirs = rules(VOLCANOPY), rules(VOLCANO)
+    assert (names.BATCH, "batchjobs") in ours
+    assert ("batch.volcano.sh", "jobs") in theirs
+    assert {(VOLCANO.group(group), VOLCANO.plural(resource)) for group, resource in ours} == theirs
+    assert rules(*BINDINGS) == ours | theirs
