@@ -343,7 +343,7 @@ class KillServer(_ServerFault):
             if alone:
                 with site.server.down():
                     await site.pause(0, 3)
-                await site.pause(1, 2)
+                await surely(lambda: site.client.get_raw("/readyz"))
         return alone
 
 
