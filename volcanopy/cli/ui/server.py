@@ -55,6 +55,8 @@ _SILENCE = 15.0
 _LOG_SILENCE = 3600.0
 _REMEDY_SECONDS = 3.0
 _BODY = 1024 * 1024
+_KEPT = 32
+"""Most documents in the cache."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -76,6 +78,7 @@ class Page:
         self._client, self._view, self._settings = client, view, settings
         self._token = machine.token()
         self._asking = asyncio.Lock()
+        self._documents: dict[str, tuple[str, Json]] = {}
         self.app = web.Application(middlewares=[self._guard], client_max_size=_BODY)
         self.app.add_routes(
             [
@@ -163,13 +166,22 @@ class Page:
             # Ages in a document are renewed even when nothing changes.
             tag = f'"{self._view.revision}-{int(machine.monotonic() // _AGES)}"'
             fresh = request.headers.get("If-None-Match") == tag
-            response = web.Response(status=304) if fresh else _json(make(request.query))
+            response = web.Response(status=304) if fresh else _json(self._made(request, tag, make))
             response.headers["ETag"] = tag
             if not fresh:
                 response.enable_compression()
             return response
 
         return handle
+
+    def _made(self, request: web.Request, tag: str, make: Callable[[Any], Json]) -> Json:
+        """Return a document, made once for all pages that show it."""
+        known = self._documents.get(request.path_qs)
+        if known is None or known[0] != tag:
+            if len(self._documents) >= _KEPT:
+                self._documents.clear()
+            known = self._documents[request.path_qs] = (tag, make(request.query))
+        return known[1]
 
     async def _changes(self, request: web.Request) -> web.StreamResponse:
         """Send an event with the revision for each change of the cluster, at most one in a second."""
