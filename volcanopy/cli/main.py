@@ -34,6 +34,8 @@ GROUPS = {
     "podgroup": (f"{_RESOURCES}:pod_group", "List and describe pod groups, the gangs of the scheduler."),
     "jobflow": (f"{_RESOURCES}:job_flow", "Run and list job flows: jobs that depend on each other."),
     "jobtemplate": (f"{_RESOURCES}:job_template", "Create and list job templates, used by job flows."),
+    "node": ("volcanopy.cli.commands.node:node", "List and describe nodes, with what their pods request."),
+    "cluster": ("volcanopy.cli.commands.node:cluster_group", "Print the resources of the whole cluster."),
 }
 """Groups of commands: their module, with the name of the application if it is not ``app``, and their help."""
 _HELP = "Batch system for Kubernetes: gang scheduling, queues and fair sharing; also without a cluster."

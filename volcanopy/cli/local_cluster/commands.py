@@ -34,6 +34,7 @@ from volcanopy.local.apiserver.store.journal import JournalError
 from volcanopy.local.cluster import ClusterError, LocalCluster, Parts
 from volcanopy.local.manifests import CreateError, Creator
 from volcanopy.local.process import machine
+from volcanopy.local.process.gpus import gpus_of_machine
 from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.kubelet import ProcessSettings
 from volcanopy.local.simulated import nodes as simulated
@@ -209,7 +210,7 @@ async def _cluster(
     persist, serving = persist or Persistence(), serving or _Serving()
     with _process_settings(persist.file, size) as process:
         if size.process:
-            bodies += machine.manifests(size.process, *machine.machine_size())
+            bodies += machine.manifests(size.process, *machine.machine_size(), gpus_of_machine())
         cluster = LocalCluster(
             0 if own else size.simulated,
             objects=bodies,

@@ -24,6 +24,7 @@ from volcanopy.local.log_queries import NoLogError
 from volcanopy.local.process import container_logs, exec_commands, hosts, pod_status
 from volcanopy.local.process.container_run import ContainerRun
 from volcanopy.local.process.container_spec import Sources, containers_of, referenced
+from volcanopy.local.process.gpus import Gpus
 from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Isolation, strongest
 from volcanopy.local.process.machine import description, is_process_node
@@ -80,6 +81,7 @@ class ProcessKubelet:
         self._runners: dict[str, PodRunner] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._hosts = hosts.HostsFiles(settings.folder / "hosts")
+        self._gpus = Gpus()
         self._last_address = 0
         self.lost: list[str] = []
         """Pods that ran when the cluster was killed: their programs have ended, and restart by their policy."""
@@ -177,6 +179,7 @@ class ProcessKubelet:
         finally:
             self._runners.pop(runner.uid, None)
             self._tasks.pop(runner.uid, None)
+            self._gpus.release(runner.uid)
         if "deletionTimestamp" in runner.pod["metadata"]:
             with contextlib.suppress(NotFound, Conflict):
                 await answered(
@@ -201,7 +204,11 @@ class ProcessKubelet:
             sources=self._sources,
             back_off=self._settings.back_off,
             guardian=self._settings.guardian,
+            gpus=self._take_gpus,
         )
+
+    async def _take_gpus(self, pod: Json) -> dict[str, str]:
+        return await self._gpus.take(pod, self.nodes.nodes[pod["spec"]["nodeName"]].metadata.annotations)
 
     def _free_address(self) -> str:
         self._last_address += 1

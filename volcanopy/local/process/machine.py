@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from volcanopy.api import core
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.process import hosts
+from volcanopy.local.process.gpus import ANNOTATION, RESOURCE
 from volcanopy.local.simulated import nodes
 from volcanopy.local.simulated.nodes import RUNTIME_LABEL
 
@@ -19,32 +21,38 @@ def machine_size() -> tuple[int, int]:
     return len(os.sched_getaffinity(0)), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def manifests(count: int, cpus: int, memory: int) -> list[Json]:
-    """Nodes `local-1`, `local-2`, ... that share cpus (whole milli-cpus) and memory (whole MiB) of the machine."""
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {
-                "name": f"local-{number + 1}",
-                "labels": {
-                    "kubernetes.io/hostname": f"local-{number + 1}",
-                    "kubernetes.io/os": "linux",
-                    "kubernetes.io/arch": "amd64",
-                    "node.kubernetes.io/instance-type": PROCESS,
-                    RUNTIME_LABEL: PROCESS,
-                },
+def manifests(count: int, cpus: int, memory: int, gpus: Sequence[str] = ()) -> list[Json]:
+    """Nodes `local-1`, `local-2`, ... that share cpus (whole milli-cpus), memory (whole MiB) and GPUs of the machine."""
+    nodes = [_manifest(number, count, cpus, memory) for number in range(count)]
+    for number, node in enumerate(nodes):
+        if own := gpus[number::count]:
+            node["metadata"]["annotations"] = {ANNOTATION: ",".join(own)}
+            node["status"]["capacity"][RESOURCE] = str(len(own))
+    return nodes
+
+
+def _manifest(number: int, count: int, cpus: int, memory: int) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": f"local-{number + 1}",
+            "labels": {
+                "kubernetes.io/hostname": f"local-{number + 1}",
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64",
+                "node.kubernetes.io/instance-type": PROCESS,
+                RUNTIME_LABEL: PROCESS,
             },
-            "status": {
-                "capacity": {
-                    "cpu": f"{cpus * 1000 // count}m",
-                    "memory": f"{memory // 2**20 // count}Mi",
-                    "pods": str(MAXIMUM_PODS),
-                }
-            },
-        }
-        for number in range(count)
-    ]
+        },
+        "status": {
+            "capacity": {
+                "cpu": f"{cpus * 1000 // count}m",
+                "memory": f"{memory // 2**20 // count}Mi",
+                "pods": str(MAXIMUM_PODS),
+            }
+        },
+    }
 
 
 def is_process_node(node: core.Node) -> bool:

@@ -35,6 +35,7 @@ from volcanopy.local.process.container_spec import (
     is_sidecar,
     resolve,
 )
+from volcanopy.local.process.gpus import VARIABLE
 from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Isolation, Placement
 from volcanopy.local.process.pod_status import ContainerState
@@ -62,6 +63,8 @@ class Surroundings:
     sources: Callable[[Json], Awaitable[Sources]]
     back_off: float = FIRST_BACK_OFF
     guardian: Guardian | None = None
+    gpus: Callable[[Json], Awaitable[dict[str, str]]] | None = None
+    """Waits for the GPUs of a pod; returns the visible devices of its containers on a node with GPUs."""
 
 
 class PodRunner:
@@ -82,6 +85,7 @@ class PodRunner:
         self._stopping = asyncio.Event()
         self._reason = self._message = ""
         self._published: Json = {}
+        self._devices: dict[str, str] = {}
         self._conditions: list[Json] = (pod.get("status") or {}).get("conditions") or []
 
     # Life of the pod
@@ -144,6 +148,8 @@ class PodRunner:
                 state.end(self.uid, End(137, now, now), "ContainerStatusUnknown", _LOST)
 
     async def _run_all(self) -> None:
+        if self._around.gpus is not None:
+            self._devices = await self._around.gpus(self.pod)
         await self._prepare()
         sidecars: list[asyncio.Task[None]] = []
         try:
@@ -252,7 +258,10 @@ class PodRunner:
                 raise StartError(
                     f"no command: images are not run on process nodes, and {image!r} has its command inside", 127
                 )
-            return spec
+            devices = self._devices.get(state.name)
+            if devices is None:
+                return spec
+            return replace(spec, environment={VARIABLE: devices, **spec.environment})
 
     def _placement(self, spec: ContainerSpec) -> Placement:
         mounts = {

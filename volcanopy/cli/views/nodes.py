@@ -1,0 +1,171 @@
+"""Nodes, the pods on them, and what these request of the allocatable resources."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from volcanopy.api import quantity
+from volcanopy.api.core import Node, Pod
+from volcanopy.cli.framework.description import Description
+from volcanopy.cli.framework.durations import current_time, since
+from volcanopy.cli.framework.kinds import read, readable
+from volcanopy.cli.framework.objects import find_object
+from volcanopy.cli.framework.options import Cluster
+from volcanopy.cli.framework.tables import plain_table
+from volcanopy.cli.jobs.options import ReportFormat
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import NODES, PODS
+from volcanopy.local.simulated.nodes import RUNTIME_LABEL
+from volcanopy.scheduler.cache.shapes import request_of
+
+_ENDED = {"Succeeded", "Failed"}
+_MAIN = ("cpu", "memory")
+
+
+@dataclass(frozen=True)
+class NodeUse:
+    """A node with the pods on it that have not ended."""
+
+    node: Node
+    pods: Sequence[Pod]
+
+    @property
+    def state(self) -> str:
+        """The state as kubectl prints it."""
+        ready = any(each.type == "Ready" and each.status == "True" for each in self.node.status.conditions)
+        return ("Ready" if ready else "NotReady") + (",SchedulingDisabled" if self.node.spec.unschedulable else "")
+
+    @property
+    def allocatable(self) -> dict[str, int]:
+        """Base units by resource."""
+        return quantity.amounts(self.node.status.allocatable)
+
+    @property
+    def requested(self) -> dict[str, int]:
+        """Base units by resource."""
+        return summed(request_of(pod.spec) for pod in self.pods)
+
+    def resources(self) -> list[tuple[str, str, str]]:
+        """Name, requested and allocatable amount of each resource."""
+        requested, allocatable = self.requested, self.allocatable
+        return [
+            (name, quantity.text(name, requested.get(name, 0)), quantity.text(name, allocatable[name]))
+            for name in ordered(allocatable)
+        ]
+
+
+def summed(lists: Iterable[dict[str, int]]) -> dict[str, int]:
+    """Return the sums by resource."""
+    sums: dict[str, int] = {}
+    for amounts in lists:
+        for name, units in amounts.items():
+            sums[name] = sums.get(name, 0) + units
+    return sums
+
+
+def ordered(names: Iterable[str]) -> list[str]:
+    """Return resources in the order of tables: cpu, memory, the others by name."""
+    return sorted(names, key=lambda name: (_MAIN.index(name) if name in _MAIN else len(_MAIN), name))
+
+
+async def node_uses(client: Client) -> list[NodeUse]:
+    """Return all nodes by name."""
+    pods: dict[str, list[Pod]] = {}
+    for pod in readable(Pod, (await client.list(PODS, None, field_selector="spec.nodeName!=")).items):
+        if pod.status.phase not in _ENDED:
+            pods.setdefault(pod.spec.node_name, []).append(pod)
+    nodes = readable(Node, (await client.list(NODES)).items)
+    return [
+        NodeUse(node, pods.get(node.metadata.name, ())) for node in sorted(nodes, key=lambda node: node.metadata.name)
+    ]
+
+
+async def print_nodes(cluster: Cluster, output: ReportFormat) -> None:
+    """Print a line for each node."""
+    async with cluster.client() as client:
+        uses = await node_uses(client)
+    if output is ReportFormat.json:
+        print(json.dumps({"kind": "NodeUses", "items": [_document(use) for use in uses]}, indent=2))
+        return
+    extended = ordered({name for use in uses for name in use.allocatable if "/" in name})
+    headings = ("NAME", "STATUS", "RUNTIME", "PODS", "CPU", "MEMORY", *extended, "AGE")
+    print(plain_table(headings, [_row(use, extended) for use in uses]))
+
+
+def _row(use: NodeUse, extended: Sequence[str]) -> list[str]:
+    amounts = {name: f"{requested}/{allocatable}" for name, requested, allocatable in use.resources()}
+    metadata = use.node.metadata
+    return [
+        metadata.name,
+        use.state,
+        metadata.labels.get(RUNTIME_LABEL, "-"),
+        amounts.get("pods", str(len(use.pods))),
+        *(amounts.get(name, "-") for name in (*_MAIN, *extended)),
+        since(metadata.creation_timestamp, current_time()),
+    ]
+
+
+def _document(use: NodeUse) -> Json:
+    resources = {
+        name: {"requested": requested, "allocatable": allocatable} for name, requested, allocatable in use.resources()
+    }
+    return {"name": use.node.metadata.name, "status": use.state, "resources": resources}
+
+
+async def describe_nodes(cluster: Cluster, names: Sequence[str]) -> None:
+    """Print the description of each node."""
+    async with cluster.client() as client:
+        uses = {use.node.metadata.name: use for use in await node_uses(client)}
+        for number, given in enumerate(names):
+            name = read(Node, await find_object(client, NODES, None, given)).metadata.name
+            text = await _description(client, uses[name])
+            print(f"\n\n{text}" if number else text)
+
+
+async def _description(client: Client, use: NodeUse) -> str:
+    lines = Description(use.node.metadata)
+    lines.line("Status", use.state)
+    lines.line("Taints", ", ".join(f"{taint.key}:{taint.effect}" for taint in use.node.spec.taints))
+    lines.table("Resources", ("NAME", "REQUESTED", "ALLOCATABLE"), use.resources())
+    rows = [
+        (pod.metadata.namespace, pod.metadata.name, pod.status.phase, *_requests(pod))
+        for pod in sorted(use.pods, key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
+    ]
+    lines.table("Pods", ("NAMESPACE", "NAME", "STATUS", "CPU", "MEMORY"), rows)
+    lines.conditions(use.node.status.conditions)
+    await lines.events(client, use.node.metadata)
+    return lines.text()
+
+
+def _requests(pod: Pod) -> list[str]:
+    request = request_of(pod.spec)
+    return [quantity.text(name, request.get(name, 0)) for name in _MAIN]
+
+
+async def print_top(cluster: Cluster, output: ReportFormat) -> None:
+    """Print the sums of all nodes that are ready."""
+    async with cluster.client() as client:
+        uses = await node_uses(client)
+    ready = [use for use in uses if use.state == "Ready"]
+    requested, allocatable = summed(use.requested for use in ready), summed(use.allocatable for use in ready)
+    rows = [(name, requested.get(name, 0), allocatable[name]) for name in ordered(allocatable)]
+    if output is ReportFormat.json:
+        resources = {
+            name: {"requested": quantity.text(name, used), "allocatable": quantity.text(name, total)}
+            for name, used, total in rows
+        }
+        print(
+            json.dumps(
+                {"kind": "ClusterUse", "nodes": len(uses), "ready": len(ready), "resources": resources}, indent=2
+            )
+        )
+        return
+    print(f"Nodes: {len(uses)}, of which {len(ready)} are ready and schedulable\n")
+    headings = ("RESOURCE", "REQUESTED", "ALLOCATABLE", "FREE", "SHARE")
+    print(plain_table(headings, [_top_row(*row) for row in rows]))
+
+
+def _top_row(name: str, used: int, total: int) -> list[str]:
+    texts = [quantity.text(name, units) for units in (used, total, total - used)]
+    return [name, *texts, f"{100 * used / total:.0f}%" if total else "-"]
