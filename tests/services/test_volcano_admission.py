@@ -133,6 +133,30 @@ def test_limits_on_submitters_hold_for_pods_with_names_of_volcano() -> None:
     assert "guarded" in refusal(validate(asked("", "Pod", pod), seen))
 
 
+def test_a_pod_cannot_be_moved_to_another_queue_under_a_name_of_volcano() -> None:
+    guarded = queue("guarded", submitters=core.Subjects(users=("ben",)))
+    spec = {"schedulerName": "volcano", "containers": [{"name": "main", "image": "busybox"}]}
+
+    def pod(name: str) -> Json:
+        metadata = {"name": "p", "annotations": {"scheduling.volcano.sh/queue-name": name}}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+    policy = POLICY.model_copy(update={"controllers": ["controller"]})
+    seen = Context(queues=QUEUES | {"guarded": guarded}, policy=policy)
+    assert refusal(validate(asked("", "Pod", pod("guarded"), "UPDATE", pod("team")), seen))
+    registered = Registration("https://x:1", bindings=BINDINGS, policy=policy)
+    [changed] = [
+        condition["expression"]
+        for _, configuration in registered.configurations()
+        for webhook in configuration["webhooks"]
+        if webhook["name"].startswith("podorigins")
+        for condition in webhook["matchConditions"]
+        if condition["name"] == "changed-after-creation"
+    ]
+    assert "'scheduling.volcano.sh/queue-name'" in changed
+    assert f"'{names.POD_QUEUE_NAME}'" in changed
+
+
 def test_the_queue_of_a_pod_group_is_that_of_its_namespace() -> None:
     namespace = core.Namespace(metadata=core.Meta(name="default", annotations={names.POD_QUEUE_NAME: "team"}))
     made = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"}, "spec": {}}

@@ -7,7 +7,7 @@ everything by :mod:`volcanopy.api.names`, and asks the binding of an object for 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from volcanopy.api import names
 
@@ -126,17 +126,20 @@ APIS: Mapping[str, tuple[Binding, ...]] = {
 """The bindings that are served, by the value of ``--api``."""
 
 
+@lru_cache(256)
 def binding_of(api_version: str) -> Binding:
     """Return the binding that a group and version belongs to; that of volcanopy for any other."""
     group = api_version.partition("/")[0]
     return next((binding for binding in BINDINGS if group.endswith(f".{binding.domain}")), VOLCANOPY)
 
 
+@lru_cache(256)
 def binding_of_scheduler(scheduler_name: str) -> Binding:
     """Return the API whose names the pods of a scheduler have; that of volcanopy for any other."""
     return next((binding for binding in BINDINGS if binding.scheduler_name == scheduler_name), VOLCANOPY)
 
 
+@lru_cache(256)
 def is_job(api_version: str, kind: str) -> bool:
     """Whether this is the kind of jobs of one of the APIs."""
     binding = binding_of(api_version)
