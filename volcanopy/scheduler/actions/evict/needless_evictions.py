@@ -20,8 +20,10 @@ from volcanopy.scheduler.session.session import Session
 class CommittedEvictions:
     """The evictions of the searches of one session, and the jobs that they were for."""
 
-    searches: list[list[tuple[int, ...]]] = field(default_factory=list)
-    """The victims of each search, in units that are restored together."""
+    units: list[tuple[int, ...]] = field(default_factory=list)
+    """The victims, those together that are restored together."""
+    before_last: int = 0
+    """How many of these are of searches before the last one."""
     preemptors: list[int] = field(default_factory=list)
 
     def add(self, session: Session, preemptor: JobView, statement: Statement) -> None:
@@ -29,22 +31,26 @@ class CommittedEvictions:
         of_job: dict[int, list[int]] = {}
         for row, _ in statement.evicted:
             of_job.setdefault(int(session.snapshot.tasks.job[row]), []).append(row)
-        units: list[tuple[int, ...]] = []
+        self.before_last = len(self.units)
         for job, rows in of_job.items():
             is_whole = session.hooks.job_ready(JobView(session.ledger, job))
-            units += [(row,) for row in rows] if is_whole else [tuple(rows)]
-        self.searches.append(units)
+            self.units += [(row,) for row in rows] if is_whole else [tuple(rows)]
         if preemptor.row not in self.preemptors:
             self.preemptors.append(preemptor.row)
 
 
 def restore_needless(session: Session) -> None:
     """Restore the victims of earlier searches that no placed task needs."""
-    committed = session.state(CommittedEvictions)
-    for units in committed.searches[:-1]:
-        for unit in list(units):
-            if _fits(session, unit) and _restored(session, unit, committed.preemptors):
-                units.remove(unit)
+    committed, ledger = session.state(CommittedEvictions), session.ledger
+    units = committed.units[: committed.before_last]
+    rows = np.array([row for unit in units for row in unit], dtype=np.intp)
+    requests = session.snapshot.shapes.request.values[:, session.snapshot.tasks.shape[rows]]
+    fits_alone = (ledger.future[:, ledger.node[rows]] >= requests).all(axis=0)
+    perhaps = set(rows[fits_alone].tolist())
+    for unit in units:
+        if perhaps.issuperset(unit) and _fits(session, unit) and _restored(session, unit, committed.preemptors):
+            committed.units.remove(unit)
+            committed.before_last -= 1
 
 
 def _fits(session: Session, unit: Sequence[int]) -> bool:
