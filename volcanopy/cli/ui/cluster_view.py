@@ -8,10 +8,12 @@ from typing import Any
 
 from volcanopy.api import core, topology_read
 from volcanopy.api.batch_read import BatchJob
+from volcanopy.api.bindings import BINDINGS
 from volcanopy.cli.ui.decisions import Decisions
 from volcanopy.cli.ui.node_usage import NodeUsage
 from volcanopy.cli.ui.samples import PERIOD, Samples
-from volcanopy.kube.cache.followed_kinds import HYPER_NODES, NODES, POD_GROUPS, PODS, QUEUES, slim, slim_pod
+from volcanopy.kube.cache import statuses
+from volcanopy.kube.cache.followed_kinds import HYPER_NODES, NODES, POD_GROUPS, PODS, QUEUES, slim, slimming
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.raw_kinds import JOBS
@@ -41,7 +43,7 @@ class ClusterView:
         self._groups = Reflector(client, POD_GROUPS, namespace, transform=slim)
         self._jobs = Reflector(client, JOBS.of(BatchJob), namespace, transform=slim)
         self._nodes = Reflector(client, NODES, transform=slim)
-        self._pods = Reflector(client, PODS, namespace, transform=slim_pod)
+        self._pods = Reflector(client, PODS, namespace, transform=slimming(PODS, BINDINGS))
         self._hyper_nodes = Reflector(client, HYPER_NODES, transform=slim)
 
     @property
@@ -138,6 +140,4 @@ class ClusterView:
 
 def job_name(group: core.PodGroup) -> str:
     """Return ``namespace/name`` of the job of a pod group; of the pod group itself if it belongs to none."""
-    owner = group.metadata.controller
-    name = owner.name if owner is not None and owner.kind == "BatchJob" else group.metadata.name
-    return f"{group.metadata.namespace}/{name}"
+    return f"{group.metadata.namespace}/{statuses.job_name(group)}"
