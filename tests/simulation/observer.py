@@ -54,11 +54,11 @@ class Observer:
             self._job(body, gone)
 
     def _node(self, body: dict[str, Any], gone: bool) -> None:
-        name = body["metadata"]["name"]
-        if gone:
+        name, allocatable = body["metadata"]["name"], (body.get("status") or {}).get("allocatable")
+        if gone or not allocatable:
             self.nodes.pop(name, None)
         else:
-            self.nodes[name] = int((body.get("status") or {}).get("allocatable", {}).get("cpu", 0))
+            self.nodes[name] = int(allocatable["cpu"])
 
     def _pod(self, body: dict[str, Any], gone: bool) -> None:
         metadata = body["metadata"]

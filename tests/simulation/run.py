@@ -42,8 +42,8 @@ HORIZON = 600.0
 """Seconds after the last fault in which every job must end."""
 CLEANED = 300.0
 """Seconds in which nothing is left of deleted jobs."""
-FORGOTTEN = 60.0
-"""Seconds in which all processes have forgotten what was deleted."""
+FORGOTTEN = 130.0
+"""Seconds in which all processes have forgotten what was deleted: the job history repeats failed writes each minute."""
 LEFT = ("pods", "podgroups.scheduling.volcanopy.io", "services", "configmaps", "secrets")
 WRITES = 60
 """Most requests of services and kubelet that write, per process that is started and per pod that is created.

@@ -74,7 +74,9 @@ class WriterContext:
         try:
             answer = await self.client.patch_status(PODS, namespace, name, patch, form)
         except (NotFound, Conflict, Invalid) as error:
-            if isinstance(error, Invalid) and "uid" not in str(error):
+            if (isinstance(error, Invalid) and "uid" not in str(error)) or (
+                isinstance(error, Conflict) and not error.of_uid
+            ):
                 raise
             return False  # it is gone, or another pod has its name now
         self.store.apply_response(answer)
@@ -189,9 +191,11 @@ class PodWriter:
                 if patch is not None and not await context.patch_pod(effect.pod, patch):
                     return True
                 await context.client.delete(PODS, namespace, name, uid=uid)
-            except (NotFound, Conflict):
-                return True  # it is gone, or another pod has its name now
+            except NotFound:
+                return True
             except KubeError as fault:
+                if isinstance(fault, Conflict) and fault.of_uid:
+                    return True  # another pod has its name now
                 current = await self._reread(effect.pod, uid) if _in_doubt(fault) else pod
                 if current is None or current.metadata.deletion_timestamp is not None:
                     return True

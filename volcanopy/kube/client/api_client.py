@@ -428,7 +428,7 @@ class Client:
 
 def _is_own_deletion(error: NotFound | Conflict, uid: str) -> bool:
     """Whether an earlier attempt of the same call has deleted the object, so that it is absent or replaced now."""
-    return error.in_doubt and (isinstance(error, NotFound) or bool(uid))
+    return error.in_doubt and (isinstance(error, NotFound) or (bool(uid) and error.of_uid))
 
 
 _PODS = Kind("", "v1", "Pod", "pods", True, _Placed)

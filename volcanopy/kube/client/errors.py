@@ -128,6 +128,12 @@ class Conflict(ApiError):
     reasons = ("Conflict",)
     codes = (409,)
 
+    @property
+    def of_uid(self) -> bool:
+        """Whether another object has the name now: any other conflict may end, and the request is repeated later."""
+        text = str(self)
+        return "UID" in text and "precondition" in text
+
 
 class Gone(ApiError):
     """The resource version or continue token is too old: list again."""

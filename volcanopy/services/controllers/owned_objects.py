@@ -58,7 +58,9 @@ async def delete_same(client: Client, kind: Kind[Any], namespace: str, name: str
     """Delete an object and its dependents, if it is the one with this uid."""
     try:
         await client.delete(kind, namespace, name, uid=uid, propagation="Background")
-    except (NotFound, Conflict):
+    except (NotFound, Conflict) as error:
+        if isinstance(error, Conflict) and not error.of_uid:
+            raise
         log.debug("object already deleted", kind=kind.kind, key=f"{namespace}/{name}")
 
 

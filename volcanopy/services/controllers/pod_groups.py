@@ -217,8 +217,11 @@ class GroupController(Worker):
             case DeletePodGroup():
                 try:
                     await self.client.delete(self._kind, namespace, effect.name, uid=effect.uid)
-                except (NotFound, Conflict):
+                except NotFound:
                     return
+                except Conflict as error:
+                    if not error.of_uid:
+                        raise
             case JoinGroup():
                 await self._join(key, effect)
             case RecordEvent():
