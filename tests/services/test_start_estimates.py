@@ -1,7 +1,9 @@
 """Estimated starts in the scheduler process: what is computed, which groups are written, and how often."""
 
 import asyncio
+from collections.abc import Iterable
 from datetime import timedelta
+from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,6 +16,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.scheduler.core import builtin
 from volcanopy.services.scheduler.start_estimates import (
+    ClusterCopy,
     Question,
     StartEstimates,
     by_age_from_both_ends,
@@ -41,9 +44,20 @@ def objects(text: str) -> list[Any]:
     return result
 
 
-def question(items: list[Any]) -> Question:
-    """The question about these objects."""
-    return Question(items, RULES, builtin(), NOW)
+QUESTION = Question(RULES, builtin(), NOW)
+
+
+def tables(items: Iterable[Any]) -> list[dict[str, Any]]:
+    """These objects by kind and key."""
+    result: dict[type[Any], dict[str, Any]] = {core.Pod: {}, core.PodGroup: {}, core.Queue: {}, core.Node: {}}
+    for item in items:
+        result[type(item)][item.metadata.key] = item
+    return list(result.values())
+
+
+def starts_of(items: Iterable[Any], copy: ClusterCopy | None = None) -> dict[str, EstimatedStart]:
+    """The estimates for these objects."""
+    return estimated(copy or ClusterCopy(), tables(items), QUESTION)[0]
 
 
 WORLD = f"""
@@ -56,19 +70,40 @@ job last phase=Inqueue: 1 x cpu=4
 
 
 def test_the_objects_of_the_scheduler_give_the_estimates() -> None:
-    starts, seconds = estimated(question(objects(WORLD)))
+    starts, seconds = estimated(ClusterCopy(), tables(objects(WORLD)), QUESTION)
     times = {key: ((start.time or NOW) - NOW, start.basis) for key, start in starts.items()}
     half, later = timedelta(minutes=30), timedelta(minutes=40)
     assert times == {"default/next": (half, "estimate"), "default/last": (later, "estimate")}
     assert seconds > 0
 
 
+def test_a_copy_that_follows_changes_gives_the_estimates_of_a_new_one() -> None:
+    """Pods, groups and nodes come and go between the rounds."""
+    items, rng, copy = objects(WORLD), Random(1), ClusterCopy()
+    more = objects("node n2 cpu=4\njob wide phase=Inqueue: 2 x cpu=3\njob small phase=Inqueue: 1 x cpu=1")
+    seen = set()
+    for _ in range(12):
+        present = [item for item in (*items, *more) if rng.randint(0, 3)]
+        changed = [replace(item) if rng.randint(0, 1) else item for item in present]
+        starts = starts_of(changed, copy)
+        assert starts == starts_of(changed)
+        seen.add(str(starts))
+    assert len(seen) > 6
+
+
+def test_a_copy_is_loaded_again_after_an_error() -> None:
+    copy, items = ClusterCopy(), objects(WORLD)
+    expected = starts_of(items, copy)
+    with pytest.raises(AttributeError):
+        copy.update([{"x": object()}, {}, {}, {}], (names.SCHEDULER,), "default")
+    assert starts_of(items, copy) == expected
+
+
 def test_a_job_without_pods_is_estimated_by_its_minimum() -> None:
     text = f"node n1 cpu=4\nqueue default\njob run {ESTIMATE}=30m phase=Running: 1 x cpu=4 on=n1\n"
     items = objects(text + "job big phase=Pending minres.cpu=4 min=2: 2 x cpu=2")
     items = [item for item in items if not isinstance(item, core.Pod) or item.metadata.name.startswith("run")]
-    starts, _ = estimated(question(items))
-    assert starts["default/big"].time == NOW + timedelta(minutes=30)
+    assert starts_of(items)["default/big"].time == NOW + timedelta(minutes=30)
     (group,) = (item for item in items if isinstance(item, core.PodGroup) and item.metadata.name == "big")
     pods = list(expected_pods(group, names.SCHEDULER))
     assert [pod.spec.containers[0].resources.requests["cpu"] for pod in pods] == ["2", "2"]
@@ -107,11 +142,9 @@ async def test_a_group_is_written_once_until_its_estimate_changes() -> None:
         written.append({name: body["status"]["estimatedStart"]})
 
     items = objects(WORLD)
-    watch = SimpleNamespace(objects={str(number): item for number, item in enumerate(items)})
-    store = cast("Store", SimpleNamespace(reflectors=[watch]))
-    estimates = StartEstimates(
-        store, cast("Client", SimpleNamespace(patch_status=patch_status)), lambda items: question(list(items))
-    )
+    store = cast("Store", SimpleNamespace(reflectors=[SimpleNamespace(objects=table) for table in tables(items)]))
+    client = cast("Client", SimpleNamespace(patch_status=patch_status))
+    estimates = StartEstimates(store, client, lambda: QUESTION)
     waiting = [item for item in items if isinstance(item, core.PodGroup) and waits(item)]
     await estimates.round(waiting)
     assert written == [

@@ -142,6 +142,7 @@ class _Running:
 
     def run(self) -> Run:
         """Run, and return the result."""
+        self.engine.cluster.state.forget_cycles()
         if self.engine.previous is not None:
             self.engine.cluster.snapshot(self.engine.previous, "before")
         rounds = 0

@@ -189,6 +189,10 @@ class State:
             self._last_session = (session, now)
         return freeze.snapshot(self, now, session or f"cycle-{self.version}")
 
+    def forget_cycles(self) -> None:
+        """Let the next snapshot be that of a first cycle."""
+        self.previous, self._last_session = None, None
+
     # Pods
 
     def _pod(self, key: str) -> core.Pod | None:
@@ -375,7 +379,10 @@ class State:
         row = self.jobs.rows.get(key)
         if row is None:
             return
-        known, self.jobs.plain["groups"][row] = self.jobs.plain["groups"][row], None
+        known = self.jobs.plain["groups"][row]
+        self.jobs.reset(row, freeze.GROUP_COLUMNS)
+        self.jobs.counts["reported"][:, row] = 0
+        self.jobs.amounts["min_resources"][:, row] = 0
         self.moving.discard(row)
         self.marks.renew(self.tasks.plain, row, known, None)
         for number in self.job_roles.get(row, {}).values():

@@ -74,6 +74,8 @@ JOB_COLUMNS: dict[str, tuple[Any, Any]] = {
     "submitter": (np.int32, 0),
     "roles": (object, None),
 }
+GROUP_COLUMNS = tuple(name for name in JOB_COLUMNS if name not in {"tasks", "best_effort", "roles"})
+"""The columns of jobs that follow from their pod groups."""
 ROLE_COLUMNS: dict[str, tuple[Any, Any]] = {
     "names": (object, ""),
     "job": (np.int32, NONE),

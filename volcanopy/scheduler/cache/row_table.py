@@ -4,7 +4,7 @@ A key keeps its row until it is removed; the row is then reused. Columns are num
 those of resources have the resource axis first.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -67,6 +67,11 @@ class RowTable(Generic[K]):
         for table in (*self.amounts.values(), *self.counts.values()):
             table[:, row] = 0
         self._free.append(row)
+
+    def reset(self, row: int, names: Iterable[str]) -> None:
+        """Make some plain columns of a row blank."""
+        for name in names:
+            self.plain[name][row] = self._blank[name]
 
     def extend_axis(self, axis: Axis) -> None:
         """Move the amounts to an axis with more names."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from typing import Any, NamedTuple
 
 import structlog
@@ -116,9 +116,9 @@ async def run(
             cycles = Cycles(store, applier, configuration, registry, settings, heartbeat)
             _freeze_garbage_collector()
 
-            def question(objects: Sequence[Any]) -> Question:
+            def question() -> Question:
                 served, queue = settings.scheduler_names, settings.default_queue
-                return Question(objects, configuration.current, registry, machine.utc_now(), served, queue)
+                return Question(configuration.current, registry, machine.utc_now(), served, queue)
 
             supervisor.add("estimated starts", StartEstimates(store, client, question).run)
             if ready is not None:

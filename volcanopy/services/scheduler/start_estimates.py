@@ -1,14 +1,14 @@
 """Estimated starts of waiting jobs, in the statuses of their PodGroups.
 
-A round runs the what-if engine under virtual time on a copy of the cluster state, in a thread. Rounds are a minute apart, or less
-for jobs without an estimate, and take a fiftieth of a core at most. A group is written once a minute at most, and only if
-its estimate changed; the newest and the oldest waiting jobs come first.
+A round runs the what-if engine under virtual time on a copy of the cluster state, in a thread; the copy takes what changed
+since the round before. Rounds are a minute apart, or less for jobs without an estimate, and take a fiftieth of a core at most.
+A group is written once a minute at most, and only if its estimate changed; the newest and the oldest waiting jobs come first.
 
 A job that is not admitted has no pods yet: it is estimated with pods of equal size that request its ``minResources``.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import chain, zip_longest
@@ -49,11 +49,14 @@ _MOST_PODS = 1000
 """Pods of a job that is not admitted."""
 
 
+Tables = Sequence[Mapping[str, Any]]
+"""The objects of each kind by key."""
+
+
 @dataclass(frozen=True)
 class Question:
-    """What a round asks about: the objects of the cluster, and how they are scheduled."""
+    """What a round asks about: how the jobs of the cluster are scheduled."""
 
-    objects: Sequence[Any]
     config: SchedulerConfig
     registry: Registry
     now: datetime
@@ -70,12 +73,39 @@ class _Written:
     at: float = field(default_factory=machine.monotonic)
 
 
+class ClusterCopy:
+    """A copy of the cluster for what-if questions; an update costs what changed since the one before."""
+
+    def __init__(self) -> None:
+        self._tables: Tables = ()
+        self._cluster: Cluster | None = None
+
+    def update(self, tables: Tables, scheduler_names: tuple[str, ...], default_queue: str) -> Cluster:
+        """Return the cluster with these objects; they are compared by identity. It is loaded again after an error."""
+        cluster, before = self._cluster, self._tables
+        self._cluster, self._tables = None, tables
+        if cluster is None or len(before) != len(tables):
+            objects = (item for table in tables for item in table.values())
+            cluster = Cluster(objects, scheduler_names, default_queue)
+        else:
+            for old, new in zip(before, tables, strict=True):
+                for key in old.keys() - new.keys():
+                    cluster.remove(type(old[key]).__name__, old[key].metadata.key)
+                for key, item in new.items():
+                    if old.get(key) is not item:
+                        cluster.put(item)
+            cluster.commit()
+        self._cluster = cluster
+        return cluster
+
+
 class StartEstimates:
     """Estimates and writes, one round after the other."""
 
-    def __init__(self, store: Store, client: Client, question: Callable[[Sequence[Any]], Question]) -> None:
-        """``question``: returns the question about objects under the present configuration."""
+    def __init__(self, store: Store, client: Client, question: Callable[[], Question]) -> None:
+        """``question``: returns the question under the present configuration."""
         self._store, self._client, self._question = store, client, question
+        self._copy = ClusterCopy()
         self._written: dict[str, _Written] = {}
 
     async def run(self) -> None:
@@ -84,9 +114,11 @@ class StartEstimates:
         while True:
             await asyncio.sleep(FIRST)
             since = machine.monotonic() - last
+            if since < cost * _SHARE:
+                continue
             waiting = [group for group in self._store.groups.values() if waits(group)]
             fresh = any(group.metadata.key not in self._written for group in waiting)
-            if not waiting or since < cost * _SHARE or (since < PERIOD and not fresh):
+            if not waiting or (since < PERIOD and not fresh):
                 continue
             last = machine.monotonic()
             try:
@@ -97,8 +129,8 @@ class StartEstimates:
 
     async def round(self, waiting: Sequence[core.PodGroup]) -> float:
         """Estimate once and write; returns the seconds of processor time that it took."""
-        objects = [item for watch in self._store.reflectors for item in watch.objects.values()]
-        estimates, seconds = await in_thread(estimated, self._question(objects))
+        tables = [dict(watch.objects) for watch in self._store.reflectors]
+        estimates, seconds = await in_thread(estimated, self._copy, tables, self._question())
         metrics.START_ESTIMATE_SECONDS.inc(seconds)
         alive = {group.metadata.key for group in waiting}
         self._written = {key: known for key, known in self._written.items() if key in alive}
@@ -153,18 +185,18 @@ def differs(before: EstimatedStart, after: EstimatedStart, now: datetime) -> boo
     return abs(after.time - before.time) > max(timedelta(seconds=30), (after.time - now) / 20)
 
 
-def estimated(question: Question) -> tuple[dict[str, EstimatedStart], float]:
+def estimated(copy: ClusterCopy, tables: Tables, question: Question) -> tuple[dict[str, EstimatedStart], float]:
     """Return the estimated starts by pod group, and the processor time. Runs in a thread."""
     begin = machine.thread_time()
-    cluster = Cluster(question.objects, question.scheduler_names, question.default_queue)
-    for group in list(cluster.of_kind("PodGroup").values()):
-        if not cluster.members.get(group.metadata.key) and waits(group):
-            for pod in expected_pods(group, question.scheduler_names[0]):
-                cluster.put(pod)
-    cluster.commit()
-    loaded = machine.thread_time()
-    budget = Budget(_CYCLES, lambda: machine.thread_time() - loaded > _SECONDS)
-    starts = estimated_starts(Engine(cluster, question.config, question.now, question.registry), budget)
+    cluster = copy.update(tables, question.scheduler_names, question.default_queue)
+    with cluster.trial():
+        for group in list(cluster.of_kind("PodGroup").values()):
+            if not cluster.members.get(group.metadata.key) and waits(group):
+                for pod in expected_pods(group, question.scheduler_names[0]):
+                    cluster.put(pod)
+        loaded = machine.thread_time()
+        budget = Budget(_CYCLES, lambda: machine.thread_time() - loaded > _SECONDS)
+        starts = estimated_starts(Engine(cluster, question.config, question.now, question.registry), budget)
     return starts, machine.thread_time() - begin
 
 
