@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.whatif.asking import job
 from volcanopy.api import names
@@ -212,3 +213,26 @@ def test_a_job_that_starts_after_others_has_an_estimated_start(note: str, expect
     lines = list(whatif.job_lines(answer))
     assert lines[0].startswith('job next starts after job "now" (cpu 4) [nodes]: ')
     assert lines[1] == f"  estimated start {expected}"
+
+
+def test_pods_that_are_left_out_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pods = "".join(
+        f"---\n{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{{scheduler} containers: [{{name: m}}]}}}}\n"
+        for name, scheduler in (("bare", "schedulerName: volcanopy,"), ("a", ""), ("b", ""), ("c", ""), ("d", ""))
+    )
+    plan_with(files(tmp_path, world=WORLD, pods=pods), PlanOptions())
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        'volcanopy: ignored 4 pods with schedulerName "default-scheduler": a, b, c and 1 more',
+        "volcanopy: ignored 1 pod without a PodGroup: bare",
+    ]
+
+
+def test_the_next_job_of_a_cron_job_is_planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = yaml.safe_load(NEW_JOB)
+    spec = {"schedule": "0 3 * * *", "jobTemplate": {"spec": body["spec"]}}
+    cron = json.dumps(body | {"kind": "CronBatchJob", "metadata": {"name": "nightly"}, "spec": spec})
+    plan_with(files(tmp_path, world=WORLD, cron=cron), PlanOptions(now="2030-01-02T00:00:00Z", as_json=True))
+    output = capsys.readouterr()
+    planned = "CronBatchJob default/nightly: the job that is due at 2030-01-02T03:00:00Z is planned as of now"
+    assert output.err.splitlines()[-1] == f"volcanopy: {planned}"
+    assert any(job["name"].startswith("nightly-") for job in json.loads(output.out)["jobs"])

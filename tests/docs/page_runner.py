@@ -98,7 +98,8 @@ class Reader:
         name = command.split()[3]
         snapshot = json.loads(self.run("volcanopy snapshot 2>/dev/null", place))["items"]
         remedies = json.loads(self.run(f"{command} -o json", place))["remedies"]
-        listed = [line.strip() for line in shown.partition("\nStarts with\n")[2].partition("\n\n")[0].splitlines()]
+        section = shown.partition("\nStarts with\n")[2].partition("\n\n")[0]
+        listed = [line.strip() for line in section.splitlines() if line != "..."]
         assert [remedy["text"] for remedy in remedies] == listed, place
         for remedy in remedies:
             replaced = {*remedy["delete"], *map(identity, remedy["apply"])}

@@ -10,9 +10,11 @@ from volcanopy.api.model import Json
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli.conversion import converted
 from volcanopy.cli.errors import CommandError
+from volcanopy.cli.explain.report import counted, listed
 from volcanopy.cli.manifests import Manifest
 from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.messages import short
 from volcanopy.services.process.entry_points import job_registry
 from volcanopy.whatif import load
@@ -26,6 +28,8 @@ SECONDS = 10.0
 _CYCLES = 1_000_000
 _RUN_CYCLES = 64
 _VOLCANO = "volcano.sh"
+_DEFAULT_SCHEDULER = "default-scheduler"
+"""The schedulerName that an API server gives pods without one."""
 
 
 def loaded(manifests: Sequence[Manifest], scheduler_names: Sequence[str], default_queue: str) -> load.Loaded:
@@ -50,9 +54,23 @@ def loaded(manifests: Sequence[Manifest], scheduler_names: Sequence[str], defaul
     except (ManifestError, QuantityError) as error:
         raise CommandError(f"{places[-1].place}: {error}") from None
     if result.unknown:
-        listed = ", ".join(f"{count} {kind}" for kind, count in sorted(Counter(result.unknown).items()))
-        note_line(f"ignored {listed}: not read by the scheduler")
+        unknown = ", ".join(f"{count} {kind}" for kind, count in sorted(Counter(result.unknown).items()))
+        note_line(f"ignored {unknown}: not read by the scheduler")
+    for reason, pods in _left_out(result).items():
+        note_line(f"ignored {counted(len(pods), 'pod')} {reason}: {listed(pods)}")
     return result
+
+
+def _left_out(result: load.Loaded) -> dict[str, list[str]]:
+    """Return the pods without a node that the scheduler does not place and no job names, by reason."""
+    left_out: dict[str, list[str]] = {}
+    for key, pod in result.cluster.of_kind("Pod").items():
+        if pod.spec.node_name or pod_fields.is_over(pod) or pod_fields.job_key(pod):
+            continue
+        known = pod.spec.scheduler_name in result.cluster.state.scheduler_names
+        reason = "without a PodGroup" if known else f'with schedulerName "{pod.spec.scheduler_name or _DEFAULT_SCHEDULER}"'
+        left_out.setdefault(reason, []).append(short(key))
+    return left_out
 
 
 def submitted(result: load.Loaded, now: datetime) -> None:
@@ -63,6 +81,8 @@ def submitted(result: load.Loaded, now: datetime) -> None:
         raise CommandError(str(error)) from None
     for warning in result.warnings:
         note_line(f"warning: {warning}")
+    for note in result.notes:
+        note_line(note)
 
 
 def engine(

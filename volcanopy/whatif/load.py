@@ -28,13 +28,14 @@ _MOST_WAIT = timedelta(days=366 * 5)
 class Loaded:
     """A cluster, and the manifests that are new: not seen by any controller.
 
-    ``rejected`` has the problems of new manifests by kind and key, ``warnings`` the warnings of admission, ``unknown``
-    the kinds that were left out.
+    ``rejected`` has the problems of new manifests by kind and key, ``warnings`` the warnings of admission, ``notes`` what
+    was assumed, ``unknown`` the kinds that were left out.
     """
 
     cluster: Cluster
     rejected: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     new: dict[tuple[str, str], Json] = field(default_factory=dict)
 
@@ -92,7 +93,7 @@ def _submit(loaded: Loaded, key: tuple[str, str], body: Json, context: tuple[dat
     stored = created(result.body, now)
     cluster.put_workload(stored)
     try:
-        jobs = _jobs_of(cluster, stored, now)
+        jobs = _jobs_of(loaded, stored, now)
     except InvalidObjectError as error:
         raise ManifestError("; ".join(map(str, error.problems))) from None
     for job in jobs:
@@ -106,14 +107,17 @@ def created(body: Json, now: datetime) -> Json:
     return body | {"metadata": {"uid": uid, "creationTimestamp": now.isoformat()} | metadata}
 
 
-def _jobs_of(cluster: Cluster, body: Json, now: datetime) -> list[Json]:
+def _jobs_of(loaded: Loaded, body: Json, now: datetime) -> list[Json]:
     """Return the jobs that a cron job creates next, or a flow at once."""
-    namespace = body["metadata"]["namespace"]
+    cluster, namespace = loaded.cluster, body["metadata"]["namespace"]
     if body["kind"] == "CronBatchJob":
         cron = CronBatchJob.read(body, unknown="ignore")
         due = reconcile_cron(cron, {}, now).again
+        name = f"CronBatchJob {kinds.key_of(body)}"
         if due is None or due - now > _MOST_WAIT:
+            loaded.notes.append(f"{name}: no job is due")
             return []
+        loaded.notes.append(f"{name}: the job that is due at {due:%Y-%m-%dT%H:%M:%SZ} is planned as of now")
         plan = reconcile_cron(cron, {}, due)
         return [effect.manifest for effect in plan.effects if isinstance(effect, CreateJob)]
     if body["kind"] == "JobFlow":
