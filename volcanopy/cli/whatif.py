@@ -68,7 +68,9 @@ def _left_out(result: load.Loaded) -> dict[str, list[str]]:
         if pod.spec.node_name or pod_fields.is_over(pod) or pod_fields.job_key(pod):
             continue
         known = pod.spec.scheduler_name in result.cluster.state.scheduler_names
-        reason = "without a PodGroup" if known else f'with schedulerName "{pod.spec.scheduler_name or _DEFAULT_SCHEDULER}"'
+        reason = (
+            "without a PodGroup" if known else f'with schedulerName "{pod.spec.scheduler_name or _DEFAULT_SCHEDULER}"'
+        )
         left_out.setdefault(reason, []).append(short(key))
     return left_out
 
