@@ -10,7 +10,6 @@ from volcanopy.api.model import Json
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli.conversion import converted
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.explain.report import counted, listed
 from volcanopy.cli.manifests import Manifest
 from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.registry import Registry
@@ -27,6 +26,8 @@ SECONDS = 10.0
 """Default time for the search for remedies."""
 _CYCLES = 1_000_000
 _RUN_CYCLES = 64
+_NAMED = 3
+"""The most pods of which a note has the names."""
 _VOLCANO = "volcano.sh"
 _DEFAULT_SCHEDULER = "default-scheduler"
 """The schedulerName that an API server gives pods without one."""
@@ -57,7 +58,8 @@ def loaded(manifests: Sequence[Manifest], scheduler_names: Sequence[str], defaul
         unknown = ", ".join(f"{count} {kind}" for kind, count in sorted(Counter(result.unknown).items()))
         note_line(f"ignored {unknown}: not read by the scheduler")
     for reason, pods in _left_out(result).items():
-        note_line(f"ignored {counted(len(pods), 'pod')} {reason}: {listed(pods)}")
+        listed = ", ".join(pods[:_NAMED]) + (f" and {len(pods) - _NAMED} more" if len(pods) > _NAMED else "")
+        note_line(f"ignored {len(pods)} pod{'s' if len(pods) > 1 else ''} {reason}: {listed}")
     return result
 
 
