@@ -98,3 +98,25 @@ async def test_only_who_may_impersonate_speaks_for_others(server: ApiServer) -> 
     code, status = await ana.ask("GET", PODS)
     assert (code, 'User "ana" cannot impersonate resource "users"' in status["message"]) == (403, True)
     await ana.close()
+
+
+async def test_a_service_account_gets_a_token_with_its_rights_until_it_is_deleted(server: ApiServer) -> None:
+    admin = speaking(server)
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    await admin.create(accounts, {"metadata": {"name": "robot"}})
+    made = await admin.create(f"{accounts}/robot/token", {"spec": {"expirationSeconds": 600}})
+    assert made["spec"]["expirationSeconds"] == 600
+    token = made["status"]["token"]
+    review = await admin.create("/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": token}})
+    assert review["status"]["user"]["username"] == "system:serviceaccount:default:robot"
+    robot = speaking(server, token)
+    assert (await robot.ask("GET", PODS))[0] == 403
+    await bind(server, "view", {"kind": "Group", "name": "system:serviceaccounts:default"})
+    await robot.get(PODS)
+    await admin.delete(f"{accounts}/robot")
+    assert (await robot.ask("GET", PODS))[0] == 401
+    await robot.close()
+    assert (await admin.ask("POST", f"{accounts}/robot/token", {}))[0] == 404
+    code, status = await admin.ask("POST", f"{accounts}/default/token", {"spec": {"expirationSeconds": 5}})
+    assert (code, "less than 10 minutes" in status["message"]) == (400, True)
+    await admin.close()

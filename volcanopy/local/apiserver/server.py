@@ -35,6 +35,7 @@ from volcanopy.local.apiserver.http.access_reviews import review
 from volcanopy.local.apiserver.http.authorization import Authorizer, furnish_roles
 from volcanopy.local.apiserver.http.discovery import Discovery, version_info
 from volcanopy.local.apiserver.http.identity import Identities
+from volcanopy.local.apiserver.http.token_requests import IssuedTokens
 from volcanopy.local.apiserver.kinds.builtin import builtin_kinds
 from volcanopy.local.apiserver.kinds.registry import Registry, Target
 from volcanopy.local.apiserver.schema.metadata_validation import unsupported
@@ -150,7 +151,9 @@ class ApiServer:
         token = secrets.token_urlsafe(24)
         if rbac:
             furnish_roles(ctx)
-        identities = Identities(token, users or {}, Authorizer(store, enforced=rbac), required=tls is not None or rbac)
+        identities = Identities(
+            token, users or {}, Authorizer(store, enforced=rbac), IssuedTokens(ctx), required=tls is not None or rbac
+        )
         server = cls(ctx, identities, tls, webhooks, collector)
         server._journal = journal
         await server._listen(host, port)
@@ -284,6 +287,10 @@ class ApiServer:
             if handler is None:
                 raise method_not_allowed()
             return await handler(ctx, call)
+        if name == "token":
+            if call.method != "POST":
+                raise method_not_allowed()
+            return self._identities.issued.issue(call)
         handle, methods = _SUBRESOURCES[name]
         if call.method not in methods:
             raise method_not_allowed()

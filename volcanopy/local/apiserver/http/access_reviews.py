@@ -19,7 +19,7 @@ def review(ctx: Context, call: Call, identities: Identities) -> Response:
     elif kind == "SelfSubjectReview":
         body["status"] = {"userInfo": call.user.info()}
     elif kind == "TokenReview":
-        user = identities.tokens.get((body.get("spec") or {}).get("token", ""))
+        user = identities.owner_of((body.get("spec") or {}).get("token", ""))
         body["status"] = {"authenticated": True, "user": user.info()} if user is not None else {"user": {}}
     else:
         body["status"] = _verdict(call, identities, body.get("spec") or {})

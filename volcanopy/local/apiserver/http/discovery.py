@@ -19,6 +19,7 @@ _SUBRESOURCES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "binding": ("", "v1", "Binding", ("create",)),
     "eviction": ("policy", "v1", "Eviction", ("create",)),
     "log": ("", "", "", ("get",)),
+    "token": ("authentication.k8s.io", "v1", "TokenRequest", ("create",)),
     "exec": ("", "v1", "PodExecOptions", ("create", "get")),
     "attach": ("", "v1", "PodAttachOptions", ("create", "get")),
     "portforward": ("", "v1", "PodPortForwardOptions", ("create", "get")),

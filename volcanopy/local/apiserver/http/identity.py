@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from volcanopy.local.apiserver.connections import Request
 from volcanopy.local.apiserver.context import ADMIN, User
 from volcanopy.local.apiserver.http.authorization import Authorizer
+from volcanopy.local.apiserver.http.token_requests import IssuedTokens
 from volcanopy.local.apiserver.status_errors import ApiError
 
 _EXTRA = "impersonate-extra-"
@@ -16,11 +17,23 @@ _EXTRA = "impersonate-extra-"
 class Identities:
     """The known tokens. Where none is required (plain HTTP on loopback), a request without one is the administrator's."""
 
-    def __init__(self, admin_token: str, users: Mapping[str, User], authorizer: Authorizer, *, required: bool) -> None:
-        self.authorizer = authorizer
+    def __init__(
+        self,
+        admin_token: str,
+        users: Mapping[str, User],
+        authorizer: Authorizer,
+        issued: IssuedTokens,
+        *,
+        required: bool,
+    ) -> None:
+        self.authorizer, self.issued = authorizer, issued
         self.admin_token = admin_token
-        self.tokens: dict[str, User] = {admin_token: ADMIN, **users}
+        self._tokens: dict[str, User] = {admin_token: ADMIN, **users}
         self._required = required
+
+    def owner_of(self, token: str) -> User | None:
+        """The user of a token; None for one that is unknown or has expired."""
+        return self._tokens.get(token) or self.issued.user_of(token)
 
     def user_of(self, request: Request) -> User:
         """The user that the request speaks for; 401 for an unknown token, or for none where one is required."""
@@ -30,7 +43,7 @@ class Identities:
         user: User | None = ADMIN
         if given is not None:
             scheme, _, token = given.partition(" ")
-            user = self.tokens.get(token.strip()) if scheme.lower() == "bearer" else None
+            user = self.owner_of(token.strip()) if scheme.lower() == "bearer" else None
             if user is None and not self._required:
                 user = ADMIN
         elif self._required:
