@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from tests.scheduler.long_run.cases import BUSY, DEFAULT, THREE, config
+from tests.scheduler.long_run.cases import ADMIT, BUSY, DEFAULT, RECLAIM, THREE, config
 from tests.scheduler.long_run.measures import EIGHT_NODES
 from tests.scheduler.long_run.simulation import LongRun
 from tests.scheduler.long_run.workload import Stream
@@ -14,7 +14,7 @@ from volcanopy.kube.cache.statuses import queue_status
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.fairshare.credit import HALF_LIFE, queue_credit
-from volcanopy.scheduler.model.plan import SetQueue
+from volcanopy.scheduler.model.plan import Bind, Evict, SetQueue
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.testing.notation import NOW, world
 
@@ -115,6 +115,41 @@ def test_the_credit_of_a_queue_that_comes_late_is_written_with_its_status() -> N
     assert float(status.credit["cpu"]) > 0
     assert float(run.queue("b").status.credit["cpu"]) < 0
     assert status.credit_time == run.now
+
+
+@pytest.mark.parametrize(("credit", "evicted"), [(0, 1), (15, 1), (60, 0)])
+@pytest.mark.parametrize("share", ["proportion", "capacity"])
+def test_what_credit_covers_is_not_reclaimed(share: str, credit: int, evicted: int) -> None:
+    """Queue a is two cpus above its share of five; 60 seconds of the cluster cover them for five minutes, 15 one of them."""
+    running = "job ra queue=a min=0: 7 x cpu=1 on=n1\njob rb queue=b min=0: 3 x cpu=1 on=n1\n"
+    queues = [
+        observed("a", 7, 5, 0, str(credit), 0, "root"),
+        observed("b", 3, 5, 1, str(-credit), 0, "root"),
+    ]
+    state = State()
+    for item in world(f"node n1 cpu=10\nqueue root\n{running}job wb queue=b: 1 x cpu=1"):
+        state.upsert(item)
+    for queue in queues:
+        state.upsert(replace(queue, spec=replace(queue.spec, deserved={"cpu": "5"})))
+    plan = schedule(state.snapshot(NOW), config(RECLAIM, {"name": share}))
+    assert len(plan.of(Evict)) == evicted
+
+
+@pytest.mark.parametrize("share", ["proportion", "capacity"])
+def test_a_queue_is_allocated_above_its_share_what_it_is_paid_back(share: str) -> None:
+    """Both queues wait for a job of three cpus; a is at its share, b below, and 270 seconds of the cluster pay back three cpus."""
+    running = "job ra queue=a min=0: 5 x cpu=1 on=n1\njob rb queue=b min=0: 2 x cpu=1 on=n1\n"
+    waiting = "job wa queue=a: 3 x cpu=1\njob wb queue=b: 3 x cpu=1"
+    bound = {}
+    for credit in (0, 270):
+        state = State()
+        for item in world(f"node n1 cpu=10\nqueue root\n{running}{waiting}"):
+            state.upsert(item)
+        for queue in (observed("a", 5, 5, 3, str(credit), 0, "root"), observed("b", 2, 5, 3, str(-credit), 0, "root")):
+            state.upsert(replace(queue, spec=replace(queue.spec, deserved={"cpu": "5"})))
+        plan = schedule(state.snapshot(NOW), config(ADMIT, {"name": share}))
+        bound[credit] = {bind.group for bind in plan.of(Bind)}
+    assert bound == {0: {"default/wb"}, 270: {"default/wa"}}
 
 
 def test_credit_grows_without_a_write() -> None:

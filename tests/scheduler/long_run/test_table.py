@@ -29,14 +29,11 @@ WAITS = {
 SLOWEST = 4.0
 """How many times as long as without losses a job waits at most."""
 
-MISSED = {
-    "shares": {
-        LATE_RECLAIM: "a gang that exceeds the rest of its share is not paid back where pods are reclaimed",
-        "hierarchical drf": "credit is paid back too slowly for large gangs",
+MISSED: dict[str, dict[str, str]] = {
+    "utilisation": {
+        "tree of three levels, reclaim": "a queue with a share of 8 cpus keeps the rest of it for its next job of up to 8: "
+        "88.5 percent are used. Lending the rest: 90.4 percent; at another seed 51 instead of 8 evictions for 1,000 starts"
     },
-    "thrash": {},
-    "evictions": {},
-    "utilisation": {"tree of three levels, reclaim": "admitted jobs that do not fit keep others out"},
 }
 """By check: the cases that miss their bound, and why. A case that meets it must be removed here."""
 

@@ -27,6 +27,12 @@ HALF_LIFE = 86_400.0
 """Seconds after which half of a credit is left."""
 PAYBACK = 900.0
 """Seconds over which a queue with credit is paid back, as far as the order of queues can."""
+PROTECTION = PAYBACK / 3
+"""Seconds over which a queue with credit would use it up by what it keeps above its share although others reclaim.
+
+A job that starts for credit uses it up while it runs. It would be evicted after a minute if no more were protected than is
+paid back; so it runs two thirds of ``PAYBACK`` first.
+"""
 
 
 def queue_credit(snapshot: Snapshot) -> Floats:
@@ -51,13 +57,25 @@ def user_credits(snapshot: Snapshot, queue: int) -> dict[str, float]:
     }
 
 
-def due(snapshot: Snapshot, fair_share: Ints) -> Floats:
-    """(R, Q): what queues get beside their fair shares (negative: what they give), paid back over ``PAYBACK``.
+class Due:
+    """(R, Q): what queues get beside their fair shares for their credit; at most the shares themselves.
 
-    It is at most the fair share itself, so that no queue gets everything or nothing for its past.
+    So no queue gets everything or nothing for its past. Fair shares are those of queues with their descendants.
     """
-    amounts: Floats = queue_credit(snapshot) * (snapshot.total[:, None] / PAYBACK)
-    return np.clip(amounts, -fair_share, fair_share)
+
+    def __init__(self, snapshot: Snapshot, fair_share: Ints) -> None:
+        credit = queue_credit(snapshot) * snapshot.total[:, None]
+        self.order: Floats = np.clip(credit / PAYBACK, -fair_share, fair_share)
+        """Counted in the order of queues; negative for what queues give."""
+        self.paid_back: Ints = _raised(self.order)
+        """What queues may be allocated above their fair shares."""
+        self.protected: Ints = _raised(np.clip(credit / PROTECTION, 0.0, fair_share))
+        """What queues keep above their fair shares although others reclaim."""
+
+
+def _raised(amounts: Floats) -> Ints:
+    raised: Ints = np.ceil(np.maximum(amounts, 0.0)).astype(np.int64)
+    return raised
 
 
 def _rates(snapshot: Snapshot) -> Floats:

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.fairshare import queue_demand
-from volcanopy.scheduler.fairshare.credit import due
+from volcanopy.scheduler.fairshare.credit import Due
 from volcanopy.scheduler.fairshare.device_quota import DeviceQuota
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
 from volcanopy.scheduler.fairshare.lending import Lending
@@ -68,8 +68,9 @@ class Capacity(Plugin[CapacityArguments]):
             bounded = np.where((snapshot.total > 0)[:, None] | queues.capability_set, self._limit, UNLIMITED)
             fair_share = np.minimum(queues.deserved.values, bounded)
         self._fair_share: Ints = np.maximum(fair_share, self._reserved)
-        self._due = due(snapshot, self._fair_share)
-        self._lending = Lending(self.cluster, self._fair_share)
+        self._due = Due(snapshot, self._fair_share)
+        self._most: Ints = self._fair_share + self._due.paid_back
+        self._lending = Lending(self.cluster, self._most)
         self._has_fair_share: Mask = queues.deserved_set | (self._reserved > 0)
         reserved = np.where(queues.rooted, self._reserved, 0) if self.hierarchy else self._reserved
         self._quota = QueueQuota(
@@ -94,11 +95,11 @@ class Capacity(Plugin[CapacityArguments]):
         A priority seen from outside goes before the ratio at each level. A queue without a fair share comes after one
         with an equal ratio.
         """
-        return self._key(queue, self._allocated(), -self._due)
+        return self._key(queue, self._allocated(), -self._due.order)
 
     def admission_order(self, queue: QueueView) -> tuple[int, bool, tuple[tuple[float, ...], ...]]:
         """As :meth:`queue_order`, with what admitted jobs still lack of their minimum counted as allocated."""
-        return self._key(queue, self._allocated(), -self._due, self._lacking, self._inqueue())
+        return self._key(queue, self._allocated(), -self._due.order, self._lacking, self._inqueue())
 
     def _key(self, queue: QueueView, *amounts: Ints | Floats) -> tuple[int, bool, tuple[tuple[float, ...], ...]]:
         """Return the sort key of a queue by the sum of these (R, Q) amounts."""
@@ -136,14 +137,15 @@ class Capacity(Plugin[CapacityArguments]):
         return self._device_rejection(queue, task, count)
 
     def within_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-        """The fair shares of the queue and its ancestors, as far as they have any."""
+        """The fair shares of the queue and its ancestors, as far as they have any, and what they are paid back."""
         request, allocated = task.request.values * count, self._allocated()
         for row in self._line(queue):
             named = self._has_fair_share[:, row]
             if not named.any() and row != queue.row:
                 continue
-            fair_share = np.where(named, self._fair_share[:, row], UNLIMITED if named.any() else 0)
-            if exceeds(allocated[:, row] + request, fair_share, request, self._pods):
+            other = UNLIMITED if named.any() else 0
+            if exceeds(allocated[:, row] + request, np.where(named, self._most[:, row], other), request, self._pods):
+                fair_share = np.where(named, self._fair_share[:, row], other)
                 message = self._quota.message(
                     "share", row, allocated[:, row], request.tolist(), fair_share, parts=count
                 )
@@ -375,13 +377,14 @@ class Capacity(Plugin[CapacityArguments]):
         return share
 
     def _is_above(self, row: int, allocated: Ints, request: Ints, relative: bool) -> bool:
-        """Return whether a queue has no fair share of what is requested, or is above it."""
+        """Return whether a queue has no fair share of what is requested, or is above it and what its credit protects."""
         if not self._deserves(row, request):
             return not relative
         has_fair_share = np.where(
             np.arange(len(request)) < 2, self._fair_share[:, row] > 0, self._has_fair_share[:, row]
         )
-        return bool(((request > 0) & has_fair_share & (allocated > self._fair_share[:, row])).any())
+        kept = self._fair_share[:, row] + self._due.protected[:, row]
+        return bool(((request > 0) & has_fair_share & (allocated > kept)).any())
 
     def _are_relatives(self, own: QueueView, other: QueueView) -> bool:
         """Return whether both have a common ancestor within ``ancestorReclaimLevel``."""

@@ -19,7 +19,7 @@ from volcanopy.scheduler.model.queue_shares import Levels, QueueShares, bounds
 from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 
-_PAYBACK = 2 * PAYBACK
+_PAYBACK = PAYBACK * 4 / 3
 """Seconds over which credit is paid back: no share limits how much a queue is allocated for it meanwhile."""
 _EQUAL = 1e-6
 """Shares that differ by less are equal in the choice of victims (Volcano's value)."""

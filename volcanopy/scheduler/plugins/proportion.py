@@ -9,7 +9,7 @@ import numpy as np
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.fairshare import queue_demand
-from volcanopy.scheduler.fairshare.credit import due
+from volcanopy.scheduler.fairshare.credit import Due
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
 from volcanopy.scheduler.fairshare.lending import Lending
 from volcanopy.scheduler.fairshare.queue_quota import QueueQuota, exceeds
@@ -53,7 +53,7 @@ class Proportion(Plugin[NoArguments]):
         waiting = queue_demand.requested_by_waiting(self.cluster, self._limit)
         self._requested: Ints = ledger.queue_allocated + pending + waiting
         self.fair_share, self._own = self._fill(self._requested)
-        self._due = due(snapshot, self.fair_share)
+        self._due = Due(snapshot, self.fair_share)
         self._shares: list[list[int]] = self._own.T.tolist()
 
     @cached_property
@@ -69,15 +69,14 @@ class Proportion(Plugin[NoArguments]):
         return reserved if self._levels is None else self._levels.rolled_up(reserved)
 
     @cached_property
-    def _paid_back(self) -> Ints:
-        """(R, Q): what queues may be allocated above their fair shares for their credit, unless it would be reclaimed."""
-        amounts: Ints = np.ceil(np.maximum(self._due, 0.0)).astype(np.int64)
-        return np.zeros_like(amounts) if amounts.any() and self.cluster.queries.reclaims else amounts
-
-    @cached_property
     def _own_most(self) -> Ints:
         """(R, Q): the fair shares of the own jobs of queues, with what they are paid back."""
-        return np.where(self._parents, self._own, self._own + self._paid_back)
+        return np.where(self._parents, self._own, self._own + self._due.paid_back)
+
+    @cached_property
+    def _tree_most(self) -> Ints:
+        """(R, Q): the fair shares of queues with their descendants, with what they are paid back."""
+        return self.fair_share + self._due.paid_back
 
     @cached_property
     def _most(self) -> list[list[int]]:
@@ -131,7 +130,7 @@ class Proportion(Plugin[NoArguments]):
         if self._levels is None:
             return None
         line = [row for row in self._line(queue) if self._parents[row]]
-        above = ((row, self._tree_allocated[:, row], self.fair_share[:, row] + self._paid_back[:, row]) for row in line)
+        above = ((row, self._tree_allocated[:, row], self._tree_most[:, row]) for row in line)
         exceeded = next((part for part in above if exceeds(part[1] + request, part[2], request, self._pods)), None)
         if exceeded is None:
             return None
@@ -177,7 +176,7 @@ class Proportion(Plugin[NoArguments]):
         return queue.is_open and not exceeds(claim.values, self._own[:, queue.row], claim.values, self._pods)
 
     def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Tasks of queues that are above their fair share, down to that share.
+        """Tasks of queues that are above their fair share and what their credit protects, down to that.
 
         In a tree so must be all ancestors that are not also ancestors of the reclaimer's queue. A gang that a victim
         breaks is a victim as a whole, if that makes the shares fairer.
@@ -190,7 +189,7 @@ class Proportion(Plugin[NoArguments]):
             above = self._line(job.queue)[1:]
             losers = [(job.queue.row, True), *((row, False) for row in above if row not in shared)]
             now = {loser: left[loser] if loser in left else self._of(*loser)[0] for loser in losers}
-            if all((amounts > self._of(*loser)[1]).any() for loser, amounts in now.items()):
+            if all((amounts > self._kept(*loser)).any() for loser, amounts in now.items()):
                 victims.append(candidate)
                 left |= {loser: amounts - candidate.request.values for loser, amounts in now.items()}
 
@@ -258,10 +257,15 @@ class Proportion(Plugin[NoArguments]):
             return self._allocated[:, row], self._own[:, row]
         return self._tree_allocated[:, row], self.fair_share[:, row]
 
+    def _kept(self, row: int, own: bool) -> Ints:
+        """Return what a queue keeps although others reclaim: its fair share, and what its credit protects."""
+        fair_share = self._of(row, own)[1]
+        return fair_share if own and self._parents[row] else fair_share + self._due.protected[:, row]
+
     def _rank(self, row: int, lacking: Ints | int = 0) -> tuple[float, ...]:
         """Return the sort key of a queue among its siblings; ``lacking`` counts as allocated."""
         allocated, fair_share = self._of(row, own=False)
-        corrected: Floats = allocated + lacking - self._due[:, row]
+        corrected: Floats = allocated + lacking - self._due.order[:, row]
         share = dominant_share(np.where(fair_share > 0, corrected, 0.0), fair_share)
         priority, seen = -int(self.cluster.snapshot.queues.priority[row]), self.cluster.precedence
         return (priority, -seen.of(row), share) if seen.matters else (priority, share)
