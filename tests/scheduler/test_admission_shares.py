@@ -5,6 +5,8 @@ from collections import Counter
 
 import pytest
 
+from tests.scheduler.long_run.cases import RECLAIM
+from tests.scheduler.long_run.cases import config as long_run_config
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
 from volcanopy.scheduler.model.plan import Bind, SetPodGroup
@@ -75,6 +77,7 @@ def test_without_nodes_admitted_jobs_keep_their_reservation() -> None:
 
 
 DEFAULT = default(builtin())
+RECLAIMING = long_run_config(RECLAIM)
 GANGS = "".join(f"job j{name} queue={name}: 13 x cpu=1\n" for name in "ab")
 
 
@@ -91,8 +94,10 @@ GANGS = "".join(f"job j{name} queue={name}: 13 x cpu=1\n" for name in "ab")
     ],
     ids=["jobs larger than the shares", "gangs larger than the shares", "the guarantee of an idle sibling"],
 )
-def test_an_idle_cluster_starts_something(text: str, count: int) -> None:
-    assert len(schedule(snapshot(text), DEFAULT).of(Bind)) == count
+@pytest.mark.parametrize("policies", [DEFAULT, RECLAIMING], ids=["default", "reclaim"])
+def test_an_idle_cluster_starts_something(text: str, count: int, policies: SchedulerConfig) -> None:
+    """Where pods can be reclaimed, too: jobs that no share covers do not keep the cluster idle for each other."""
+    assert len(schedule(snapshot(text), policies).of(Bind)) == count
 
 
 def test_nothing_is_lent_that_a_queue_below_its_share_can_use() -> None:
@@ -126,6 +131,18 @@ def test_jobs_whose_pods_fit_on_no_set_of_empty_nodes_reserve_nothing(
     text = f"{LABELLED}queue q\n{waiting_jobs}job next queue=q phase=Pending minres.cpu=30:"
     plan = str(schedule(snapshot(text), policies))
     assert ("podgroup next Inqueue" in plan) is is_admitted
+
+
+@pytest.mark.parametrize(("pods", "is_admitted"), [("", True), ("1 x cpu=8", True), ("2 x cpu=8", False)])
+@pytest.mark.parametrize("policies", [DEFAULT, config("capacity"), config("proportion")])
+def test_jobs_whose_pods_the_server_rejects_reserve_nothing(
+    pods: str, is_admitted: bool, policies: SchedulerConfig
+) -> None:
+    """Three admitted jobs of two pods each, of which some or none exist."""
+    marked = "min=2 phase=Inqueue minres.cpu=16 note.volcanopy.io/pods-rejected=true"
+    others = "".join(f"job j{number} queue=q {marked}: {pods}\n" for number in range(3))
+    text = f"{LABELLED}queue q\n{others}job next queue=q phase=Pending minres.cpu=30:"
+    assert ("podgroup next Inqueue" in str(schedule(snapshot(text), policies))) is is_admitted
 
 
 def test_a_job_that_is_too_large_keeps_no_other_out_in_the_cycle_of_its_admission() -> None:

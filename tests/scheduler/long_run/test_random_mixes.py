@@ -9,7 +9,6 @@ from tests.scheduler.long_run.random_mixes import granularity, random_case
 
 
 @pytest.mark.slow("checks every plan of six long runs")
-@pytest.mark.xfail(strict=True, reason="nothing is kept for a gang that is not admitted")
 @settings(
     max_examples=6,
     deadline=None,

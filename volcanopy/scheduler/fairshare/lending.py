@@ -1,8 +1,9 @@
 """Lending: what queues may be allocated beyond their fair shares.
 
 1. A queue below its share claims the rest of it for its waiting jobs, admitted or not: for those that fit into the rest, and
-   at most what is free on nodes that their pods may use. If pods can be reclaimed, it claims the rest for larger jobs as well:
-   otherwise what is lent would be reclaimed as soon as its share covers the job.
+   at most what is free on nodes that their pods may use. If pods can be reclaimed, it claims the rest for each job that its
+   whole share covers as well: otherwise what is lent would be reclaimed as soon as its other jobs end. Of the queues with
+   larger jobs only the first claims for them: several would keep the cluster idle for one another.
 2. Other queues may be allocated the free resources that no claim covers.
 """
 
@@ -55,7 +56,7 @@ class Lending:
         rows = cluster.job_rows()
         has_pending = ledger.job_counts[Status.PENDING, rows] > 0
         unmade = (jobs.phase[rows] == "Pending") | (jobs.phase[rows] == "Inqueue")  # it may have no pods yet
-        waits = (has_pending | unmade) & ~cluster.snapshot.too_large[rows]
+        waits = (has_pending | unmade) & ~cluster.queries.unplaceable[rows]
         rows = rows[waits & (queues.is_open & ~held_queues(queues))[jobs.queue[rows]]]
         room = np.maximum(self._fair_share - ledger.queue_allocated, 0)
         allocated = ledger.job_allocated[:, rows]
@@ -64,11 +65,14 @@ class Lending:
         ready = ledger.job_counts[np.flatnonzero(READY)][:, rows].sum(axis=0) >= jobs.min_available[rows]
         minimum = np.maximum(jobs.min_resources.values[:, rows] - allocated, 0)
         lacking = np.where(minimum.any(axis=0), minimum, pending)
-        fits = lacking <= room[:, jobs.queue[rows]]
+        # Where pods can be reclaimed, what is lent would be taken back for any job that the whole share covers.
+        usable = self._fair_share if cluster.queries.reclaims else room
+        fits = lacking <= usable[:, jobs.queue[rows]]
         fits[self._pods] = True
         can_use = fits.all(axis=0) | ready  # a job above its minimum grows pod by pod
-        if cluster.queries.reclaims:  # what is lent would be reclaimed at once
-            can_use[:] = True
+        if cluster.queries.reclaims and not can_use.all():
+            larger = map(cluster.queue, np.unique(jobs.queue[rows[~can_use]]).tolist())
+            can_use |= jobs.queue[rows] == min(larger, key=cluster.queries.queue_key).row
         rows, lacking = rows[can_use], lacking[:, can_use]
         amounts = np.zeros_like(jobs.min_resources.values)
         amounts[:, rows] = lacking
