@@ -37,29 +37,47 @@ class Enqueue:
         for job in session.waiting_jobs():
             if job.phase == "Pending":
                 waiting.setdefault(job.queue.row, []).append((session.job_key(job), job))
-        queues: list[tuple[Any, QueueView]] = []
-        for row, jobs in waiting.items():
+        keys = _Keys(session)
+        for jobs in waiting.values():
             heapq.heapify(jobs)
-            queue = session.cluster.queue(row)
-            queues.append((session.admission_key(queue), queue))
+        queues = [(keys.of(queue), queue) for queue in map(session.cluster.queue, waiting)]
         heapq.heapify(queues)
         precedence = _Precedence(session)
         while queues:
             _, queue = heapq.heappop(queues)
-            key = session.admission_key(queue)
+            key = keys.of(queue)
             if queues and key > queues[0][0]:
                 heapq.heappush(queues, (key, queue))  # jobs admitted to other queues of the tree changed its key
                 continue
             jobs = waiting[queue.row]
             _, job = heapq.heappop(jobs)
-            blocks = not _admit(session, job, precedence) and not session.has_submitter_limit(job)
+            is_admitted = _admit(session, job, precedence)
+            keys.admitted += is_admitted
+            blocks = not is_admitted and not session.has_submitter_limit(job)
             if blocks and queue.in_turn and queue.is_open:
                 reason = blocked_by_head(queue.name, job.key)
                 for _, other in sorted(jobs, key=operator.itemgetter(0)):
                     session.reject(other, Rejection(Gate.QUEUE, reason))
                 continue
             if jobs:
-                heapq.heappush(queues, (session.admission_key(queue), queue))
+                heapq.heappush(queues, (keys.of(queue), queue))
+
+
+class _Keys:
+    """The sort keys of queues, which change only when a job is admitted."""
+
+    def __init__(self, session: Session) -> None:
+        self.admitted = 0
+        self._session = session
+        self._known: dict[int, tuple[int, Any]] = {}
+
+    def of(self, queue: QueueView) -> Any:
+        """Return the current key of a queue."""
+        admitted, key = self._known.get(queue.row, (-1, None))
+        if admitted != self.admitted:
+            key = self._session.admission_key(queue)
+            self._known[queue.row] = (self.admitted, key)
+        return key
 
 
 def _admit(session: Session, job: JobView, precedence: "_Precedence") -> bool:
