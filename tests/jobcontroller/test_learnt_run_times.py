@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.jobcontroller.world import World, job, task
 from volcanopy.api import names
-from volcanopy.jobcontroller.job_podgroup import run_time_changes, run_times
+from volcanopy.jobcontroller.job_podgroup import annotation_changes, run_times
 from volcanopy.jobcontroller.learnt_run_times import JOBS, SIZE, LearntRunTimes, key_of, quantile, run_of
 
 KEY = key_of("q", "ana", "train-1")
@@ -110,5 +110,5 @@ def test_a_learnt_estimate_is_written_again_when_it_changed_by_more_than_a_fifth
     if known is not None:
         group.metadata.annotations[names.LEARNT_ESTIMATE] = f"{known}s"
     new = timedelta(seconds=100)
-    patch = run_time_changes(seen, new, group)
+    patch = annotation_changes(seen, new, group, rejected=False)
     assert patch == ({"metadata": {"annotations": run_times(seen, new)}} if changes else {})

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tests.jobcontroller.world import World, job, task
+from volcanopy.api import names
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.core import PodGroup
 from volcanopy.jobcontroller.job_podgroup import changes, min_resources, pod_group_spec, pod_usage
@@ -116,6 +117,17 @@ def test_partitions_are_sub_groups() -> None:
 )
 def test_a_pod_counts_with_its_peak_requests(spec: dict[str, Any], cpu: int) -> None:
     assert pod_usage(spec)["cpu"] == cpu
+
+
+def test_the_group_is_marked_while_the_server_rejects_pods() -> None:
+    world = World(job(task(replicas=2))).settle().admit()
+    world.trouble = 'pods "job-a-0" is forbidden: exceeded quota: compute'
+    world.step()
+    assert world.pod_group is not None
+    assert world.pod_group["metadata"]["annotations"][names.PODS_REJECTED] == "true"
+    world.trouble = ""
+    world.settle()
+    assert names.PODS_REJECTED not in world.pod_group["metadata"]["annotations"]
 
 
 def test_an_equal_group_is_not_updated_for_another_quantity_format() -> None:

@@ -85,6 +85,8 @@ class World:
         self.created: list[str] = []
         self.status_writes = 0
         self.grace = True
+        self.trouble = ""
+        """The last rejection of a write by the server."""
         self._uid = 100
 
     # What the controller sees and does.
@@ -102,6 +104,7 @@ class World:
             commands=tuple(map(Command.read, self.commands.values())),
             applied=dict(self.applied),
             disruptions=self.disruptions(),
+            trouble=self.trouble,
         )
 
     def disruptions(self) -> tuple[Disruption, ...]:

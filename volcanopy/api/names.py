@@ -119,6 +119,8 @@ RUNNING_ESTIMATE = "volcanopy.io/running-estimate"
 """How long the user expects the job to run."""
 LEARNT_ESTIMATE = "volcanopy.io/learnt-estimate"
 """How long earlier jobs of the same name ran."""
+PODS_REJECTED = "volcanopy.io/pods-rejected"
+"""``true`` on a PodGroup while the API server rejects the pods of its job; the job controller sets it."""
 
 # On queues.
 HIERARCHY = "volcanopy.io/hierarchy"

@@ -23,6 +23,8 @@ Amounts = dict[str, int]
 
 RUN_TIMES = (names.WALLTIME, names.RUNNING_ESTIMATE, names.LEARNT_ESTIMATE)
 """The annotations with expected run times."""
+_CONTROLLED = (*RUN_TIMES, names.PODS_REJECTED)
+"""The annotations that the job controller sets and removes."""
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
@@ -43,7 +45,7 @@ def pod_group(
             "namespace": job.metadata.namespace,
             "labels": {key_of(names.JOB_NAME): job.metadata.name} | (job.metadata.labels or {}),
             "annotations": {
-                key: value for key, value in inherited_annotations(job.metadata).items() if key not in RUN_TIMES
+                key: value for key, value in inherited_annotations(job.metadata).items() if key not in _CONTROLLED
             }
             | run_times(job, learnt)
             | {key_of(names.JOB_VERSION): str(status.version)},
@@ -80,10 +82,13 @@ def run_times(job: BatchJob, learnt: timedelta | None) -> dict[str, str]:
     return {key: format_duration(time) for key, time in given if time}
 
 
-def run_time_changes(job: BatchJob, learnt: timedelta | None, existing: PodGroup) -> Json:
-    """The merge patch of these annotations; empty if none changed, a learnt one by a fifth or less."""
-    new = run_times(job, learnt)
-    old = {key: value for key, value in existing.metadata.annotations.items() if key in RUN_TIMES}
+def annotation_changes(job: BatchJob, learnt: timedelta | None, existing: PodGroup, *, rejected: bool) -> Json:
+    """The merge patch of these annotations; empty if none changed, a learnt run time by a fifth or less.
+
+    ``rejected``: the API server rejects pods that the job needs to start.
+    """
+    new = run_times(job, learnt) | ({names.PODS_REJECTED: "true"} if rejected else {})
+    old = {key: value for key, value in existing.metadata.annotations.items() if key in _CONTROLLED}
     before = old.get(names.LEARNT_ESTIMATE)
     if learnt is None or (before is not None and _is_close(before, learnt)):
         new.pop(names.LEARNT_ESTIMATE, None)

@@ -22,7 +22,7 @@ from volcanopy.api.scheduling import EstimatedStart
 from volcanopy.jobcontroller import deadline
 from volcanopy.jobcontroller.accounting import accounted
 from volcanopy.jobcontroller.decision import Decision
-from volcanopy.jobcontroller.job_podgroup import changes, pod_group, pod_group_spec, run_time_changes
+from volcanopy.jobcontroller.job_podgroup import annotation_changes, changes, pod_group, pod_group_spec
 from volcanopy.jobcontroller.naming import pod_group_name
 from volcanopy.jobcontroller.observed import Member, Observed, oldest_first, pod_group_version
 from volcanopy.jobcontroller.phases import FINISHED, LIVE, STOPPED
@@ -261,7 +261,8 @@ def _missing_objects(
             yield DeletePodGroup(existing.metadata.name, existing.metadata.uid)
         return
     patch = changes(pod_group_spec(job, started, observed.priorities), group)
-    patch |= run_time_changes(job, observed.learnt, group)
+    rejected = bool(observed.trouble) and status.state.phase is Phase.PENDING and group.status.phase in ADMITTED
+    patch |= annotation_changes(job, observed.learnt, group, rejected=rejected)
     if patch:
         yield UpdatePodGroup(pod_group_name(job), patch)
     if group.status.phase in ADMITTED and not pausing:

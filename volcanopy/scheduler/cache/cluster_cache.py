@@ -362,6 +362,7 @@ class State:
         columns["walltime"][row], columns["estimate"][row] = run_time.walltime, run_time.estimate
         columns["learnt"][row] = run_time.learnt
         columns["unschedulable"][row] = pod_fields.condition(group, "Unschedulable") is not None
+        columns["pods_rejected"][row] = pod_fields.flag(group.metadata, names.PODS_REJECTED, absent=False)
         status = group.status
         self.jobs.counts["reported"][:, row] = (status.running, status.succeeded, status.failed)
         min_resources = pod_fields.countable(group.spec.min_resources)

@@ -67,6 +67,7 @@ JOB_COLUMNS: dict[str, tuple[Any, Any]] = {
     "has_min_resources": (np.bool_, False),
     "preemptable": (np.bool_, False),
     "unschedulable": (np.bool_, False),
+    "pods_rejected": (np.bool_, False),
     "structured": (np.bool_, False),
     "walltime": (np.float64, 0.0),
     "estimate": (np.float64, 0.0),

@@ -52,31 +52,35 @@ def lacking_of_jobs(cluster: Cluster) -> Ints:
 
 
 def unplaceable(cluster: Cluster) -> Mask:
-    """(J,): the jobs that reserve nothing: too large for the cluster, or their minimum fits on no set of empty nodes.
+    """(J,): the jobs that reserve nothing: too large for the cluster, or admitted and not able to start.
 
-    Nodes are judged for admitted jobs that have no pods on nodes.
+    Those cannot whose minimum fits on no set of empty nodes, or of whose pods the API server rejects some that they need.
+    They are judged while they have no pods on nodes.
     """
     snapshot = cluster.snapshot
     jobs, tasks = snapshot.jobs, snapshot.tasks
-    starting = (jobs.phase == "Inqueue") & ~jobs.counts[HOLDING].any(axis=0) & ~snapshot.too_large
+    starting = (jobs.phase == "Inqueue") & ~jobs.counts[HOLDING].any(axis=0)
+    rejected = starting & jobs.pods_rejected & (jobs.counts.sum(axis=0) < jobs.min_available)
+    impossible: Mask = snapshot.too_large | rejected
+    starting &= ~impossible
     pending = np.flatnonzero((tasks.status == Status.PENDING) & (tasks.job != NONE))
     pending = pending[starting[tasks.job[pending]]]
     if not len(pending) or not len(snapshot.nodes):
-        return snapshot.too_large
+        return impossible
     first = np.full(snapshot.shapes.request.values.shape[1], NONE, dtype=np.intp)
     first[tasks.shape[pending]] = pending
     slots = np.full(len(first), len(pending), dtype=np.int64)
     for shape in np.flatnonzero(first != NONE)[:_SHAPES].tolist():
         slots[shape] = _slots(cluster, int(first[shape]), len(pending))
     if slots.min() >= jobs.min_available[starting].max():
-        return snapshot.too_large
+        return impossible
     pairs = tasks.job[pending].astype(np.int64) * len(first) + tasks.shape[pending]
     pairs, counts = np.unique(pairs, return_counts=True)
     fitting = np.zeros(len(jobs), dtype=np.int64)
     np.add.at(fitting, pairs // len(first), np.minimum(counts, slots[pairs % len(first)]))
     created = np.bincount(tasks.job[pending], minlength=len(jobs))
     never: Mask = starting & (created >= jobs.min_available) & (fitting < jobs.min_available)
-    return never | snapshot.too_large
+    return never | impossible
 
 
 def _slots(cluster: Cluster, task: int, most: int) -> int:
@@ -118,6 +122,7 @@ def outstanding(cluster: Cluster) -> Ints:
     rows = cluster.job_rows()
     rows = rows[~held_queues(snapshot.queues)[jobs.queue[rows]]]
     rows = rows[(jobs.phase[rows] == "Inqueue") & (nominated[rows] | ~jobs.unschedulable[rows])]
+    rows = rows[~cluster.queries.unplaceable[rows]]
     return by_queue(cluster, np.maximum(jobs.min_resources.values - jobs.allocated.values, 0), rows)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from volcanopy.api import core, quantity
+from volcanopy.api import core, names, quantity
 from volcanopy.scheduler.invariants.plan_outcome import IsEnforced
 from volcanopy.scheduler.model.plan import Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
@@ -28,7 +28,9 @@ def over_quota(snapshot: Snapshot, plan: Plan, is_enforced: IsEnforced) -> list[
         before = [
             row
             for row in np.flatnonzero(jobs.phase == "Inqueue").tolist()
-            if jobs.groups[row] is not None and str(jobs.keys[row]).startswith(f"{namespace}/")
+            if jobs.groups[row] is not None
+            and jobs.groups[row].metadata.annotations.get(names.PODS_REJECTED) != "true"
+            and str(jobs.keys[row]).startswith(f"{namespace}/")
         ]
         hard, used = _amounts(quota.status.hard), _amounts(quota.status.used)
         requested = {name for row in newcomers for name, units in _outstanding(snapshot, row).items() if units}
@@ -51,5 +53,7 @@ def _outstanding(snapshot: Snapshot, job: int) -> dict[str, int]:
 
 def _amounts(resources: core.Quantities) -> dict[str, int]:
     """Base units by resource; ``requests.cpu`` is ``cpu``, ``count/pods`` is ``pods``."""
-    names = {name: "pods" if name == "count/pods" else name.removeprefix("requests.") for name in resources}
-    return {names[name]: quantity.amount(names[name].removeprefix("limits."), text) for name, text in resources.items()}
+    counted = {name: "pods" if name == "count/pods" else name.removeprefix("requests.") for name in resources}
+    return {
+        counted[name]: quantity.amount(counted[name].removeprefix("limits."), text) for name, text in resources.items()
+    }

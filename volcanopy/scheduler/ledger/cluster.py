@@ -153,7 +153,7 @@ class PluginQueries(Protocol):
 
     @property
     def unplaceable(self) -> Mask:
-        """(J,): the admitted jobs whose minimum fits on no set of nodes, even if these are empty."""
+        """(J,): the jobs that cannot start and reserve nothing: too large, on no set of nodes, or with rejected pods."""
         ...
 
     def infeasible_nodes(self, task: TaskView) -> Mask:

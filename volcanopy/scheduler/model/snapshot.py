@@ -193,6 +193,8 @@ class JobTable:
     """(3, J): the running, succeeded and failed pods in the pod group's status."""
     unschedulable: Mask
     """(J,): whether the pod group has the condition Unschedulable."""
+    pods_rejected: Mask
+    """(J,): whether the API server rejects pods of the job, by the annotation of the pod group."""
     structured: Mask
     """(J,): whether the pod group has a network topology, or divides into sub-groups."""
     walltime: NDArray[np.float64]
