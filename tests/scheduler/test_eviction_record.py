@@ -4,7 +4,10 @@ from datetime import datetime, timedelta
 from random import Random
 
 from volcanopy.api import core
+from volcanopy.api.scheduling import PodGroupStatus
+from volcanopy.kube.cache.statuses import group_status, status_patch
 from volcanopy.scheduler.model.eviction_record import COOLDOWN, protected_since, with_eviction
+from volcanopy.scheduler.model.plan import GroupCondition, SetPodGroup
 from volcanopy.testing.notation import NOW
 
 MINUTE = timedelta(minutes=1)
@@ -39,6 +42,17 @@ def test_a_record_without_its_beginning_counts_from_the_last_eviction() -> None:
     )
     assert protected_since(status, NOW) == NOW - MINUTE
     assert evicted(status, NOW).evicted_since == NOW - MINUTE
+
+
+def test_the_record_is_written_with_the_status_of_the_pod_group_and_kept() -> None:
+    before = core.PodGroupStatus(phase="Running")
+    condition = GroupCondition("Evicted", "PodsEvicted", 'pods were evicted for a job in queue "a"')
+    after = group_status(before, SetPodGroup("default/g", "Running", evicted=condition), "s", NOW)
+    patch = status_patch(before, after)
+    written = PodGroupStatus.model_validate({"evictedSince": patch["evictedSince"], "conditions": patch["conditions"]})
+    assert (written.evicted_since, written.conditions[0].last_transition_time) == (NOW, NOW)
+    kept = group_status(after, SetPodGroup("default/g", "Inqueue"), "s", NOW + MINUTE)
+    assert protected_since(kept, NOW + 2 * MINUTE) == NOW
 
 
 def test_no_pod_is_evicted_twice_within_the_cooldown_and_those_that_never_stopped_are_not_protected() -> None:
