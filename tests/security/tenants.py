@@ -108,11 +108,13 @@ def install_roles(plane: ControlPlane, namespace: str, *editors: str) -> None:
             time.sleep(0.05)
 
 
-def grant(plane: ControlPlane, namespace: str, user: str, *resources: str) -> None:
-    """Let a user patch these core resources of the namespace."""
+def grant(
+    plane: ControlPlane, namespace: str, user: str, *resources: str, group: str = "", verb: str = "patch"
+) -> None:
+    """Let a user do this with resources of the namespace, by default patch core resources."""
     role = {
         "metadata": {"name": f"more-{user}"},
-        "rules": [{"apiGroups": [""], "resources": resources, "verbs": ["patch"]}],
+        "rules": [{"apiGroups": [group], "resources": resources, "verbs": [verb]}],
     }
     plane.request("POST", f"{RBAC}/namespaces/{namespace}/roles", role)
     api = "rbac.authorization.k8s.io"
