@@ -236,3 +236,11 @@ def test_the_next_job_of_a_cron_job_is_planned(tmp_path: Path, capsys: pytest.Ca
     planned = "CronBatchJob default/nightly: the job that is due at 2030-01-02T03:00:00Z is planned as of now"
     assert output.err.splitlines()[-1] == f"volcanopy: {planned}"
     assert any(job["name"].startswith("nightly-") for job in json.loads(output.out)["jobs"])
+
+
+def test_a_malformed_quantity_of_a_new_job_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan_with(files(tmp_path, world=WORLD, job=NEW_JOB.replace("cpu: 3", "cpu: 50x")), PlanOptions())
+    assert (
+        "BatchJob wide rejected by admission: spec.tasks[0].template.spec: '50x' is not a quantity: "
+        "must be a number with an optional suffix, such as 500m, 2 or 1.5Gi"
+    ) in capsys.readouterr().out.splitlines()

@@ -1,6 +1,6 @@
 """Loading of a cluster from manifests, and the submission of new ones to admission and controllers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,9 +11,11 @@ from volcanopy.api import names
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import InvalidObjectError, Json
+from volcanopy.api.quantity import QuantityError
 from volcanopy.jobcontroller.cron import reconcile_cron
 from volcanopy.jobcontroller.flow_jobs import FlowObserved
 from volcanopy.jobcontroller.flows import reconcile_flow
+from volcanopy.jobcontroller.job_podgroup import pod_usage
 from volcanopy.jobcontroller.plan import CreateJob
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.whatif import kinds
@@ -87,8 +89,8 @@ def _submit(loaded: Loaded, key: tuple[str, str], body: Json, context: tuple[dat
     cluster = loaded.cluster
     result = admit(cluster, body, user, registry)
     loaded.warnings += [f"{key[0]} {key[1]}: {warning}" for warning in result.warnings]
-    if result.problems:
-        loaded.rejected[key] = result.problems
+    if problems := result.problems or tuple(_malformed(result.body)):
+        loaded.rejected[key] = problems
         return
     stored = created(result.body, now)
     cluster.put_workload(stored)
@@ -98,6 +100,17 @@ def _submit(loaded: Loaded, key: tuple[str, str], body: Json, context: tuple[dat
         raise ManifestError("; ".join(map(str, error.problems))) from None
     for job in jobs:
         _submit(loaded, ("BatchJob", kinds.key_of(job)), job, context)
+
+
+def _malformed(body: Json) -> Iterator[str]:
+    """Yield the quantities in the templates of a job that the API server would reject."""
+    if body["kind"] != "BatchJob":
+        return
+    for number, task in enumerate(body["spec"].get("tasks") or ()):
+        try:
+            pod_usage((task.get("template") or {}).get("spec") or {})
+        except QuantityError as error:
+            yield f"spec.tasks[{number}].template.spec: {error}"
 
 
 def created(body: Json, now: datetime) -> Json:
