@@ -144,11 +144,13 @@ def _member(pod: Pod, binding: Binding) -> Member | None:
         return None
 
 
-def pod_group_version(group: PodGroup) -> int:
-    """The job's version that a PodGroup was made for."""
-    key = binding_of(group.api_version).key(names.JOB_VERSION)
-    version = group.metadata.annotations.get(key, "")
-    return int(version) if version.isdecimal() else 0
+def is_of_version(group: PodGroup, version: int) -> bool:
+    """Whether a PodGroup was made for this version of its job, or a later one.
+
+    That of a job which another controller has created, and which is taken over, notes no version: it is the current one.
+    """
+    noted = group.metadata.annotations.get(binding_of(group.api_version).key(names.JOB_VERSION), "")
+    return not noted.isdecimal() or int(noted) >= version
 
 
 def age(metadata: ObjectMeta | Meta) -> tuple[float, str]:

@@ -24,7 +24,7 @@ from volcanopy.jobcontroller.accounting import accounted
 from volcanopy.jobcontroller.decision import Decision
 from volcanopy.jobcontroller.job_podgroup import annotation_changes, changes, pod_group, pod_group_spec
 from volcanopy.jobcontroller.naming import pod_group_name
-from volcanopy.jobcontroller.observed import Member, Observed, oldest_first, pod_group_version
+from volcanopy.jobcontroller.observed import Member, Observed, is_of_version, oldest_first
 from volcanopy.jobcontroller.phases import FINISHED, LIVE, STOPPED
 from volcanopy.jobcontroller.plan import (
     ApplyObject,
@@ -129,7 +129,7 @@ def _plugins(job: BatchJob, registry: Registry) -> tuple[Plugins, str]:
 
 def _current(group: PodGroup | None, status: BatchJobStatus) -> PodGroup | None:
     """Return the PodGroup, if it is of the current version and not being deleted."""
-    if group is None or group.metadata.deletion_timestamp or pod_group_version(group) < status.version:
+    if group is None or group.metadata.deletion_timestamp or not is_of_version(group, status.version):
         return None
     return group
 
