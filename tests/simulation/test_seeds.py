@@ -35,6 +35,12 @@ def test_no_rule_is_broken(first: int) -> None:
     assert f"{AT_ONCE} seeds run, 0 failed" in ended.stdout
 
 
+@pytest.mark.parametrize("seed", [347])
+def test_a_seed_that_has_found_a_defect_breaks_no_rule(seed: int) -> None:
+    ended = simulated(str(seed))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
 def test_the_seeds_contain_each_fault_of_each_process() -> None:
     covered = coverage(range(SEEDS))
     everywhere = ("kill", "kill_at_write", "cut", "pause", "reset", "lag_watches")

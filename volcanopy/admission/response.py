@@ -37,6 +37,8 @@ class AdmissionResponse:
     problems: tuple[Problem, ...] = ()
     warnings: tuple[str, ...] = ()
     patch: tuple[Json, ...] = ()
+    temporary: bool = False
+    """Whether the problem is admission's own: the same request may be admitted soon."""
 
     @classmethod
     def of(cls, findings: Findings, patch: Iterable[Json] = ()) -> "AdmissionResponse":
@@ -60,7 +62,8 @@ class AdmissionResponse:
         if self.problems:
             messages = [str(problem) for problem in self.problems[:MAX_PROBLEMS]]
             messages += ["and more"] * (len(self.problems) > MAX_PROBLEMS)
-            response["status"] = {"code": 422, "reason": "Invalid", "message": "; ".join(messages)}
+            code, reason = (503, "ServiceUnavailable") if self.temporary else (422, "Invalid")
+            response["status"] = {"code": code, "reason": reason, "message": "; ".join(messages)}
         elif self.patch:
             response["patchType"] = "JSONPatch"
             response["patch"] = base64.b64encode(json.dumps(list(self.patch)).encode()).decode()

@@ -195,7 +195,7 @@ class ReviewHandlers:
             if not self._closed:
                 return validate(body, context)
             problem = Problem("", f"changes of queues cannot be validated now, try again: {fault}")
-            return AdmissionResponse((problem,)).review(request.uid)
+            return AdmissionResponse((problem,), temporary=True).review(request.uid)
 
     async def _with_rights(self, body: Json, context: Context) -> Context:
         """Return the context with the right of a Command's user to change its target."""
