@@ -98,7 +98,7 @@ def _large(name: str, config: SchedulerConfig = DEFAULT, pods: int = 8, declared
     """Return a case with a gang of pods that each need a node, among small jobs that keep coming."""
     stream = Stream("default", cpu=("1", "2", "4"), backlog=0.5, declared=declared)
     gang = Single("gang", more.pop("queue", "default"), 50, pods, "8", declared=declared, **more)
-    return Case(name, config, "queue default", (stream,), singles=(gang,), cycles=200, settle=20)
+    return Case(name, config, "queue default", (stream,), singles=(gang,), cycles=150, settle=20)
 
 
 DESERVED_SHARES = {"a": 11, "b": 21, "c": 32}
