@@ -210,7 +210,8 @@ class PodRunner:
         return policy == "Always" or (policy == "OnFailure" and state.exit_code != 0)
 
     async def _run_once(self, state: ContainerState, started: asyncio.Event | None) -> End | None:
-        """Run a container once; None if it could not be started."""
+        """Run a container once, with an empty /tmp; None if it could not be started."""
+        shutil.rmtree(self._temporary(state.name), ignore_errors=True)
         try:
             spec = await self._resolve(state)
             tty = bool(state.container.get("tty"))
@@ -268,10 +269,13 @@ class PodRunner:
             mount.path.rstrip("/"): (self._mounted(mount.volume, mount.sub_path), mount.read_only)
             for mount in spec.mounts
         }
-        temporary = self._around.folder / "tmp"
+        temporary = self._temporary(spec.name)
         temporary.mkdir(parents=True, exist_ok=True)
         hostname = self.pod["spec"].get("hostname") or self.pod["metadata"]["name"]
         return Placement(mounts, temporary, self._around.hosts, hostname[:63])
+
+    def _temporary(self, container: str) -> Path:
+        return self._around.folder / "tmp" / container
 
     def _mounted(self, volume: str, sub_path: str) -> Path:
         path = self._volumes.paths[volume]
