@@ -46,8 +46,8 @@ class Reader:
         }
         self._background: list[subprocess.Popen[str]] = []
 
-    def follow(self, block: Block) -> None:
-        """Run a block."""
+    def follow(self, block: Block, *, remedies: bool = False) -> None:
+        """Run a block; ``remedies``: apply those that it shows, too."""
         match block.language:
             case "sh" if "background" in block.words:
                 self.start(block.text)
@@ -59,7 +59,7 @@ class Reader:
                     assert not shown.strip() or like(shown, printed), (
                         f"{block}: {command}\n--- the page shows\n{shown}--- printed\n{printed}"
                     )
-                    if command.startswith("volcanopy explain job") and "\nStarts with\n" in shown:
+                    if remedies and command.startswith("volcanopy explain job") and "\nStarts with\n" in shown:
                         self.follow_remedies(command, shown, str(block))
             case "python":
                 self.run_python(block.text, str(block))
