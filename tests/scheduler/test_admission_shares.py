@@ -145,6 +145,15 @@ def test_jobs_whose_pods_the_server_rejects_reserve_nothing(
     assert ("podgroup next Inqueue" in str(schedule(snapshot(text), policies))) is is_admitted
 
 
+@pytest.mark.parametrize("shares", ["proportion", "capacity"])
+def test_a_message_states_no_negative_reservation(shares: str) -> None:
+    """The running job has one cpu more than its minimum, which counts as available for others."""
+    running = "job first queue=q min=1 minres.cpu=2 phase=Running: 1 x cpu=3 on=n1"
+    text = f"node n1 cpu=20\nqueue q capability.cpu=8\n{running}\njob next queue=q phase=Pending minres.cpu=7:"
+    plan = str(schedule(snapshot(text), config(shares)))
+    assert "cpu requested 7, allocated 3, capability 8" in plan
+
+
 def test_a_job_that_is_too_large_keeps_no_other_out_in_the_cycle_of_its_admission() -> None:
     large = "".join(f"job large{number} queue=q phase=Pending minres.cpu=20: 1 x cpu=20\n" for number in range(2))
     text = f"{LABELLED}queue q\n{large}job next queue=q phase=Pending minres.cpu=9:"

@@ -229,7 +229,8 @@ class Capacity(Plugin[CapacityArguments]):
             reserved = self._admitted[:, row] + inqueue[:, row]
             now, limit = allocated[:, row], self._admission_limit[:, row]
             if exceeds(request + now + reserved, limit, request, self._pods):
-                message = self._quota.message("capability", row, now, request.tolist(), limit, reserved.tolist())
+                shown = np.maximum(reserved, 0).tolist()  # negative where elastic jobs have more than their minimum
+                message = self._quota.message("capability", row, now, request.tolist(), limit, shown)
                 fits = not exceeds(request, limit, request, self._pods)
                 return reject(Gate.CAPABILITY, message, yields=fits)
         return PERMIT

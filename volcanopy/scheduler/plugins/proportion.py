@@ -227,7 +227,8 @@ class Proportion(Plugin[NoArguments]):
             reserved = self._admitted[:, row] + inqueue[:, row]
             if self._quota.exceeds_limit(row, allocated + reserved, request):
                 limit = self._limit[:, row]
-                message = self._quota.message("capability", row, allocated, request.tolist(), limit, reserved.tolist())
+                shown = np.maximum(reserved, 0).tolist()  # negative where elastic jobs have more than their minimum
+                message = self._quota.message("capability", row, allocated, request.tolist(), limit, shown)
                 fits = not self._quota.exceeds_limit(row, np.zeros_like(allocated), request)
                 return reject(Gate.CAPABILITY, message, yields=fits)
         return PERMIT
