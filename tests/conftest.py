@@ -9,6 +9,7 @@ import signal
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler.loadfile import LoadFileScheduling
 
 LIMIT = 20.0
@@ -24,6 +25,9 @@ PROCESSES = (
 
 SPLIT = ("tests/docs/test_pages.py", "tests/services/test_admission_golden.py")
 """Files whose tests are distributed one by one."""
+
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")  # how long an example takes depends on how busy the machine is
 
 _durations: dict[str, float] = {}
 _reasons: dict[str, str] = {}
