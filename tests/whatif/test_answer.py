@@ -10,6 +10,7 @@ from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.testing.notation import NOW, config
 from volcanopy.whatif.answer import Limits, Start, answer
 from volcanopy.whatif.engine import Budget
+from volcanopy.whatif.kinds import KINDS, read
 from volcanopy.whatif.rejected import rejected_remedies
 
 NODES = """
@@ -150,6 +151,24 @@ def test_pods_above_a_quota_are_the_headline() -> None:
     answer = job(text, "a", None, batch_job("a", 2))
     assert answer.message.startswith('pods "a-w-1" is forbidden: exceeded quota: z, requested: pods=1, used: pods=1')
     assert 'raise pods of ResourceQuota "z" from 1 to 2' in [remedy.text for remedy in answer.remedies]
+
+
+def test_a_raised_quota_keeps_its_other_limits_in_the_remedy() -> None:
+    limits = {"pods": "1", "requests.cpu": "8"}
+    body = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "z", "namespace": "default"},
+        "spec": {"hard": limits},
+        "status": {"hard": limits, "used": {"pods": "0", "requests.cpu": "0"}},
+    }
+    cluster = loaded([*bodies(NODES), batch_job("a", 2)]).cluster
+    cluster.put(read(body, KINDS["", "ResourceQuota"]))  # as from a watch, without its manifest
+    result = answer(engine(cluster), Limits(Budget(200), Budget(5000))).job("a")
+    assert result is not None
+    raised = next(each for each in result.remedies if "ResourceQuota" in each.text)
+    (quota,) = raised.document()["apply"]
+    assert quota["spec"]["hard"] == quota["status"]["hard"] == {"pods": "2", "requests.cpu": "8"}
 
 
 def test_a_foreign_scheduler_is_the_headline() -> None:

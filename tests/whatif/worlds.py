@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -124,6 +125,9 @@ def check(manifests: list[Json], document: str, cycles: int = 3000) -> tuple[Cou
             untrue.append(f"{job.target.name} starts alone")
         if job.start is Start.AFTER and not _starts(_alone(stored, job), config, job):
             untrue.append(f"{job.target.name} does not start alone")
+        blocking = (*job.after, *(job.explanation.blocked_by if job.explanation is not None else ()))
+        if any(re.match(rf'job "?(default/)?{re.escape(job.target.name)}\b', entry) for entry in blocking):
+            untrue.append(f"{job.target.name} is blocked by itself: {', '.join(blocking)}")
         if job.start is not Start.NOW:
             counts["with remedy" if job.remedies else "without remedy"] += 1
             if not job.gate or not job.message:

@@ -8,8 +8,9 @@ from volcanopy.api.core import LabelSelector, Meta, Quantities, ReadModel
 
 
 class ResourceQuotaSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Scopes of a quota."""
+    """Limits of a quota and the pods that they are for. The limits in force are those of the status."""
 
+    hard: Quantities = field(default_factory=dict)
     scopes: tuple[str, ...] = ()
     scope_selector: dict[str, Any] | None = None
 
