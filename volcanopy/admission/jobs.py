@@ -192,6 +192,9 @@ _MAX_CONTAINERS = 64
 
 def job_warnings(spec: BatchJobSpec, context: Context, prefix: str = "") -> Iterator[Problem]:
     """Yield the warnings of a job; ``prefix`` is prepended to each path."""
+    if spec.min_available == 0 and "min_available" in spec.model_fields_set:
+        detail = f"the same as no value: the minimum is {spec.needed} pods, the sum of the tasks' minAvailable"
+        yield invalid(f"{prefix}spec.minAvailable", 0, detail)
     for number, task in enumerate(spec.tasks):
         path = f"{prefix}spec.tasks[{number}]"
         if task.min_available == 0 and task.replicas:

@@ -200,7 +200,7 @@ class BatchJobSpec(Model):
     """Tasks of the job."""
     min_available: Int32 = Field(default=0, ge=0, json_schema_extra=NO_DEFAULT)
     """Minimum number of pods that must be placed together for the job to start. Defaults to the sum of minAvailable of the
-    tasks."""
+    tasks; 0 is the same as no value."""
     min_success: Int32 | None = Field(default=None, ge=1)
     """Number of pods that must succeed for the job to complete. The remaining pods are then stopped."""
     suspend: Bool = Field(default=False, json_schema_extra=NO_DEFAULT)
