@@ -108,10 +108,9 @@ async def chaos_command(
     ] = None,
     output: Annotated[OutcomeFormat, typer.Option("-o", "--output", help="Output format.")] = OutcomeFormat.text,
 ) -> None:
-    """Inject faults into a test cluster while gangs run, and check that nothing is lost or doubled.
+    """Inject faults into a test cluster and check the outcome.
 
-    A watcher of its own checks that no pod is bound twice, no job has more pods than replicas, no node is overcommitted,
-    no gang runs in part for long, every job ends, and nothing is left after jobs are deleted. The exit code is 1 if not.
+    Gangs run meanwhile. A watcher of its own checks that no pod is bound twice, no job has more pods than replicas, no node is overcommitted, no gang runs in part for long, every job ends, and nothing is left after jobs are deleted. The exit code is 1 if not.
     """
     from volcanopy.chaos.run import RunSettings
     from volcanopy.chaos.stage import StageError, StageSettings

@@ -28,7 +28,9 @@ async def ui_command(
         bool, typer.Option("--allow-changes", help="Allow to suspend, resume and delete jobs with your rights.")
     ] = False,
 ) -> None:
-    """Show queues, jobs, nodes and decisions of a cluster as a web page.
+    """Show a cluster as a web page.
+
+    It has pages for queues, jobs, nodes, decisions and what-if questions.
 
     The page shows what your credentials may read, of all namespaces or of one (`-n`). There is no login: everybody who can connect to the address sees the same. It changes nothing unless `--allow-changes` is given.
     """
