@@ -75,7 +75,8 @@ async def test_the_tree_of_queues_equals_the_command(gangs: Run, kubeconfig: Pat
         document = await get(session, f"{url}api/queues?resource=cpu")
     tree = json.loads((await told(gangs, "queue", "tree", "-o", "json")).out)
     assert [queue["name"] for queue in document["tree"]["queues"]] == [queue["name"] for queue in tree["queues"]]
-    assert document["amounts"]["default"]["allocated"] % 1000 == 0
+    assert document["history"]["resource"] == "cpu"
+    assert document["amounts"].keys() >= {"root", "default"}
 
 
 async def test_the_page_of_a_job_equals_explain_with_its_remedies(gangs: Run, kubeconfig: Path) -> None:

@@ -107,7 +107,7 @@ def _raw_terminal() -> Iterator[None]:
         return
     before = termios.tcgetattr(0)
     try:
-        tty.setraw(0)
+        tty.setraw(0, termios.TCSADRAIN)  # keeps what was typed before
         yield
     finally:
         termios.tcsetattr(0, termios.TCSADRAIN, before)
