@@ -32,7 +32,7 @@ demo: $(VENV)/.run  ## Run three examples as programs of this machine; as root o
 	$(BIN)/volcanopy local run examples/16-processes examples/17-array examples/19-pipeline --tail 2 $(if $(ALLOW_ROOT),--allow-root)
 	@echo
 	@echo "Next: start a cluster with '$(BIN)/volcanopy local up', and in a second terminal:"
-	@echo "  export KUBECONFIG=$$PWD/volcanopy.kubeconfig PATH=$$PWD/$(BIN):$$PATH"
+	@echo "  export KUBECONFIG=$$PWD/volcanopy.kubeconfig PATH=$$PWD/$(BIN):\$$PATH"
 	@echo "  volcanopy job run --name hello --image none --follow -- echo hello"
 	@echo "The tutorial continues from there: docs/tutorial.md"
 
