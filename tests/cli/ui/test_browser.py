@@ -5,7 +5,7 @@ Needs the package ``playwright`` and a Chromium of the system (``apt-get install
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,23 +13,14 @@ from typing import Any
 import pytest
 
 from tests.cli.run_commands import Outcome, Run
-from tests.cli.ui.test_server import GANG, page
+from tests.cli.ui.conftest import GANG
+from tests.cli.ui.test_server import page
 
 playwright = pytest.importorskip("playwright.async_api", reason="playwright is not installed: see CONTRIBUTING.md")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: see CONTRIBUTING.md")
 WIDTHS = (390, 1280, 2560)
 PAGES = ("", "queues", "jobs", "nodes", "whatif", "decisions", "jobs/test-browser/waits")
-
-
-@pytest.fixture(scope="module")
-def gangs(volcanopy: Run) -> Iterator[Run]:
-    """A running gang, and one that waits."""
-    volcanopy("job", "submit", "-f", "-", stdin=GANG.format(name="runs", pods=2, cpu=1))
-    volcanopy("job", "submit", "-f", "-", stdin=GANG.format(name="waits", pods=9, cpu=8))
-    assert volcanopy("job", "wait", "runs", "--for", "phase=Running", "--timeout", "60s").status == 0
-    yield volcanopy
-    volcanopy("job", "delete", "--all")
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,25 +12,10 @@ import aiohttp
 import pytest
 
 from tests.cli.run_commands import Outcome, Run
+from tests.cli.ui.conftest import GANG
 from volcanopy.cli.ui.server import ASSETS, TOKEN_HEADER, UiSettings, page_served
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
-
-HOSTILE = '<img src=x onerror="alert(1)">'
-GANG = """
-apiVersion: batch.volcanopy.io/v1alpha1
-kind: BatchJob
-metadata: {{name: {name}, annotations: {{note: '<img src=x onerror="alert(1)">'}}}}
-spec:
-  minAvailable: {pods}
-  tasks:
-  - name: worker
-    replicas: {pods}
-    template:
-      metadata: {{annotations: {{sim.volcanopy.io/duration: forever}}}}
-      spec:
-        containers: [{{name: main, image: busybox, resources: {{requests: {{cpu: {cpu}}}}}}}]
-"""
 
 
 @asynccontextmanager
@@ -45,16 +30,6 @@ async def get(session: aiohttp.ClientSession, url: str) -> Any:
     async with session.get(url) as response:
         assert response.status == 200, await response.text()
         return await response.json()
-
-
-@pytest.fixture(scope="module")
-def gangs(volcanopy: Run) -> Iterator[Run]:
-    """A running gang of two pods, and one that is larger than the cluster."""
-    volcanopy("job", "submit", "-f", "-", stdin=GANG.format(name="runs", pods=2, cpu=1))
-    volcanopy("job", "submit", "-f", "-", stdin=GANG.format(name="waits", pods=9, cpu=8))
-    assert volcanopy("job", "wait", "runs", "--for", "phase=Running", "--timeout", "60s").status == 0
-    yield volcanopy
-    volcanopy("job", "delete", "--all")
 
 
 async def told(command: Run, *words: str) -> Outcome:
@@ -201,10 +176,14 @@ async def test_a_change_is_announced_within_two_seconds(gangs: Run, kubeconfig: 
     await told(gangs, "queue", "delete", "announced")
 
 
-async def test_a_document_is_not_sent_twice_without_a_change(kubeconfig: Path) -> None:
-    async with page(kubeconfig) as (url, session), session.get(f"{url}api/nodes") as response:
-        tag = response.headers["ETag"]
-        assert re.fullmatch(r'"\d+-\d+"', tag)
+async def test_a_document_is_not_sent_again_while_nothing_changes(kubeconfig: Path) -> None:
+    async with page(kubeconfig) as (url, session):
+        status, tag = 0, ""
+        while status != 304:  # the cluster of all tests may change meanwhile
+            async with session.get(f"{url}api/nodes", headers={"If-None-Match": tag}) as response:
+                status, tag = response.status, response.headers["ETag"]
+                body = await response.read()
+        assert body == b""
 
 
 async def test_a_missing_job_and_a_missing_pod_are_404(kubeconfig: Path) -> None:
