@@ -8,6 +8,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from random import Random
 from typing import Any
 
@@ -141,7 +142,12 @@ def check(manifests: list[Json], document: str, cycles: int = 3000) -> tuple[Cou
                     untrue.append(f"{job.target.name} is not behind a head: {job.message}")
                     continue
                 lifted = [_without_node(body, head) for body in lifted]
-            if _starts(lifted, config, job):
+            # A changed limit may change which job is first: then this job starts in the place of another that starts now.
+            first = {other.target.group: other.nodes for other in result.jobs if other.start is Start.NOW}
+            placed = _placed(lifted, config, {job.target.group, *first})
+            if job.target.group in placed and any(len(placed.get(name, ())) < len(first[name]) for name in first):
+                counts["started in another's place"] += 1
+            elif job.target.group in placed:
                 untrue.append(f"{job.target.name} is not held back by {job.gate}: {job.message}")
         for remedy in job.remedies:
             counts["remedies"] += 1
@@ -152,13 +158,14 @@ def check(manifests: list[Json], document: str, cycles: int = 3000) -> tuple[Cou
 
 
 def _without_node(body: Json, job: JobAnswer) -> Json:
-    """A manifest; if it is of a job or of its pods, with a selector that no node has."""
+    """A manifest; if it is of a job or of its pods, with a selector that no node has, and without what refuses its pods."""
     name, spec = _name(body), body.get("spec") or {}
     never = {"nodeSelector": {"never": "true"}}
     if name == f"BatchJob {job.target.job}":
-        tasks = [
-            task | {"template": task["template"] | {"spec": task["template"]["spec"] | never}} for task in spec["tasks"]
-        ]
+        tasks = []
+        for task in spec["tasks"]:
+            pod = {key: value for key, value in task["template"]["spec"].items() if key != "priorityClassName"}
+            tasks.append(task | {"template": task["template"] | {"spec": pod | never}})
         return body | {"spec": spec | {"tasks": tasks}}
     group = (body["metadata"].get("annotations") or {}).get("scheduling.k8s.io/group-name")
     if body["kind"] == "Pod" and f"{body['metadata']['namespace']}/{group}" == job.target.group:
@@ -174,10 +181,13 @@ def _stored(manifests: list[Json]) -> list[Json]:
 
 def _starts(manifests: Iterable[Json], config: SchedulerConfig, job: JobAnswer) -> bool:
     """Whether a job starts in a cluster of these manifests, or is there at all."""
-    cluster = loaded(manifests).cluster
-    made = engine(cluster, config)
-    group = job.target.group
-    return group in made.run(Budget(100), frozenset({group})).started
+    return job.target.group in _placed(manifests, config, {job.target.group})
+
+
+def _placed(manifests: Iterable[Json], config: SchedulerConfig, groups: AbstractSet[str]) -> dict[str, tuple[str, ...]]:
+    """The nodes of those of the PodGroups that start in a cluster of these manifests."""
+    run = engine(loaded(manifests).cluster, config).run(Budget(100), frozenset(groups))
+    return {name: run.nodes.get(name, ()) for name in run.started}
 
 
 def _with(manifests: list[Json], remedy: Remedy) -> list[Json]:
