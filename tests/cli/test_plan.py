@@ -160,6 +160,16 @@ def test_a_new_job_is_planned_with_remedies(tmp_path: Path, capsys: pytest.Captu
     assert [body["kind"] for body in remedy["apply"]] == ["Node"]
 
 
+def test_a_world_of_nodes_alone_has_the_default_queue(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = json.dumps(NODE) + "\n---\n" + json.dumps(NODE | {"metadata": {"name": "n1"}})
+    plan_with(files(tmp_path, nodes=nodes, job=NEW_JOB), PlanOptions())
+    output = capsys.readouterr()
+    assert "job wide starts now on n1, n2" in output.out.splitlines()
+    assert (
+        output.err == 'volcanopy: queue "default" is in no manifest: planned with the one that the scheduler creates\n'
+    )
+
+
 def test_a_remedy_is_applied_and_planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = files(tmp_path, world=WORLD, job=NEW_JOB)
     plan_with(paths, PlanOptions(remedy="wide"))

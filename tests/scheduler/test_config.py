@@ -137,3 +137,8 @@ def test_every_switch_of_volcano_is_known(switch: str) -> None:
     text = f"actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    {switch}: "
     assert parse(text + "true", builtin()).tiers[0][0].off == frozenset()
     assert parse(text + "false", builtin()).tiers[0][0].off <= {switch}
+
+
+def test_a_switch_without_effect_is_named_in_a_warning() -> None:
+    text = "actions: allocate\ntiers:\n- plugins:\n  - name: drf\n  - name: gang\n    enableBestNode: false\n    enableJobReady: false"
+    assert parse(text, builtin()).warnings == ("tiers[0].plugins[1].enableBestNode (gang): has no effect",)

@@ -275,9 +275,12 @@ def _configuration(config: Path | None, cycle: replay.SchedulingCycle | None, kn
     else:
         return default(known)
     try:
-        return parse(text, known)
+        parsed = parse(text, known)
     except ConfigError as error:
         raise CommandError(f"{source}: {error}") from None
+    for warning in parsed.warnings:
+        whatif.note_line(f"warning: {source}: {warning}")
+    return parsed
 
 
 def _moment(now: str | None) -> datetime:

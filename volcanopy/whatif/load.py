@@ -80,8 +80,23 @@ def load(
 
 def submit(loaded: Loaded, now: datetime, user: User = SUPERUSER, registry: Registry = JOB_PLUGINS) -> None:
     """Submit the new workloads: review them, and create the jobs of cron jobs and flows. Raises ManifestError."""
+    if loaded.new:
+        _add_default_queue(loaded)
     for key, body in loaded.new.items():
         _submit(loaded, key, body, (now, user, registry))
+
+
+def _add_default_queue(loaded: Loaded) -> None:
+    """Add the default queue if the manifests lack it: the scheduler creates it when it starts."""
+    cluster = loaded.cluster
+    name = cluster.state.default_queue
+    if name in cluster.of_kind("Queue"):
+        return
+    metadata = {"name": name, "uid": name}
+    spec = {"weight": 1, "reclaimable": True}
+    cluster.put_manifest({"apiVersion": names.SCHEDULING_V1BETA1, "kind": "Queue", "metadata": metadata, "spec": spec})
+    cluster.commit()
+    loaded.notes.append(f'queue "{name}" is in no manifest: planned with the one that the scheduler creates')
 
 
 def _submit(loaded: Loaded, key: tuple[str, str], body: Json, context: tuple[datetime, User, Registry]) -> None:

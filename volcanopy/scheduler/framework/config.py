@@ -1,11 +1,11 @@
 """The scheduler's configuration: Volcano's file format, read strictly.
 
 Everything in the file is checked when it is read: an unknown action, plugin, switch or argument is an error with one
-sentence that names it and what was probably meant. Nothing is ignored, nothing fails later.
+sentence that names it and what was probably meant. Nothing is ignored unsaid, nothing fails later.
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from volcanopy.scheduler.framework import metrics_source
-from volcanopy.scheduler.framework.plugin import SWITCHES, Arguments, Plugin
+from volcanopy.scheduler.framework.plugin import SWITCHES, SWITCHES_WITHOUT_EFFECT, Arguments, Plugin
 from volcanopy.scheduler.framework.registry import Registry
 
 DEFAULT = """\
@@ -67,6 +67,8 @@ class SchedulerConfig:
     action_arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     metrics: metrics_source.Metrics | None = None
     """Where the nodes' real load comes from, if it is measured."""
+    warnings: tuple[str, ...] = ()
+    """Keys of the file that have no effect, one sentence each."""
 
     @property
     def plugins(self) -> frozenset[str]:
@@ -96,9 +98,17 @@ def parse(text: str, registry: Registry) -> SchedulerConfig:
         tiers=_with_reservations_of_sla(configured, registry),
         action_arguments=_action_arguments(document.get("configurations") or [], registry),
         metrics=_metrics(document.get("metrics")),
+        warnings=tuple(_without_effect(tiers)),
     )
     _reject_conflicts(config)
     return config
+
+
+def _without_effect(tiers: list[Any]) -> Iterator[str]:
+    for number, tier in enumerate(tiers):
+        for place, entry in enumerate(tier.get("plugins") or []):
+            for key in sorted(entry.keys() & SWITCHES_WITHOUT_EFFECT):
+                yield f"tiers[{number}].plugins[{place}].{key} ({entry['name']}): has no effect"
 
 
 def default(registry: Registry) -> SchedulerConfig:

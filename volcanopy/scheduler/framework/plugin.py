@@ -416,17 +416,15 @@ HOOKS: dict[str, Hook] = {
 }
 """All hooks by name."""
 
-SWITCHES: frozenset[str] = frozenset(
-    {specification.switch for specification in HOOKS.values() if specification.switch}
-    | {
-        "enableHierarchy",
-        "enabledClusterOrder",
-        "enableBestNode",
-        "enableTargetJob",
-        "enabledVictim",
-    }
+SWITCHES_WITHOUT_EFFECT = frozenset({"enabledClusterOrder", "enableBestNode", "enableTargetJob"})
+"""Volcano's ``enable*`` keys that belong to no hook here: accepted, with a warning."""
+
+SWITCHES: frozenset[str] = (
+    frozenset({specification.switch for specification in HOOKS.values() if specification.switch})
+    | SWITCHES_WITHOUT_EFFECT
+    | {"enableHierarchy"}
 )
-"""Every ``enable*`` key of the configuration file; those of hooks that no built-in plugin implements are accepted."""
+"""Every ``enable*`` key of the configuration file."""
 
 
 def overrides(plugin: "Plugin[Any]", name: str) -> bool:

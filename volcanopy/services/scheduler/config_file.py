@@ -22,12 +22,18 @@ class ConfigFile(RereadFile[SchedulerConfig]):
         """Set on a change; cleared by the waiting task."""
         read = partial(parse, registry=registry)
         super().__init__(path, "scheduler configuration", read, ConfigError, partial(default, registry))
+        self._warn()
 
     def taken(self) -> None:
         """Signal and log a change."""
         self.changed.set()
         actions = ", ".join(self.current.actions)
         log.info("scheduler configuration changed", actions=actions, file=str(self.path))
+        self._warn()
+
+    def _warn(self) -> None:
+        for warning in self.current.warnings:
+            log.warning("scheduler configuration", warning=warning, file=str(self.path))
 
     async def follow(self, period: float) -> None:
         """Check the file every ``period`` seconds, for ever, and update :attr:`current`."""
