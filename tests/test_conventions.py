@@ -48,6 +48,8 @@ VIOLATIONS = {
     "cli": ("volcanopy.cli.framework.tables", "volcanopy.cli.jobs.pods"),
     "embedded API server": ("volcanopy.local.apiserver.server", "volcanopy.kube.client"),
     "embedded API server, inside": ("volcanopy.local.apiserver.store.journal", "volcanopy.local.apiserver.crud.write"),
+    "simulator": ("volcanopy.simulate.workload", "time"),
+    "simulator, inside": ("volcanopy.simulate.workload", "volcanopy.simulate.engine"),
     "simulated nodes": ("volcanopy.local.simulated.timers", "volcanopy.local.simulated.nodes"),
     "kube": ("volcanopy.kube.client.connection", "volcanopy.kube.cache.store"),
     "services": ("volcanopy.services.process.health", "volcanopy.services.scheduler.scheduler_service"),

@@ -4,8 +4,9 @@ Bound pods run, evicted pods are deleted (at once, or by ``end_terminating``), t
 nominations and phases are written. Without other changes the plans of a stable scheduler become empty.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from datetime import datetime
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
@@ -14,9 +15,11 @@ from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.registry import Registry
-from volcanopy.scheduler.model.plan import Bind, Effect, Evict, Nominate, Plan, SetPodGroup
+from volcanopy.scheduler.model.plan import Bind, Effect, Evict, Nominate, Plan, SetPodGroup, SetQueue
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.whatif.cluster import Cluster
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Simulation:
@@ -42,6 +45,8 @@ class Simulation:
         self.graceful = graceful
         self.registry = registry
         self.session = "simulation"
+        self._annotations: dict[str, core.Labels] = {}
+        """The annotations of pods before they were bound with others."""
         self.phase_changes = 0
         """The number of changed phases of pod groups so far."""
 
@@ -99,7 +104,12 @@ class Simulation:
             self.cluster.put(
                 replace(
                     pod,
-                    metadata=replace(pod.metadata, uid=f"{pod.metadata.uid}'", deletion_timestamp=None),
+                    metadata=replace(
+                        pod.metadata,
+                        uid=f"{pod.metadata.uid}'",
+                        deletion_timestamp=None,
+                        annotations=self._annotations.pop(pod.metadata.key, pod.metadata.annotations),
+                    ),
                     spec=replace(pod.spec, node_name=""),
                     status=core.PodStatus(phase="Pending"),
                 )
@@ -108,7 +118,7 @@ class Simulation:
     def _apply(self, effect: Effect) -> None:
         match effect:
             case Bind(key, node):
-                self._change(key, node=node, phase="Running")
+                self._change(key, node=node, phase="Running", annotations=effect.annotations)
             case Evict(key):
                 pod = self.pod(key)
                 assert pod is not None, key
@@ -118,13 +128,21 @@ class Simulation:
                     self._end(pod)
             case Nominate(key, node):
                 self._change(key, nominated=node)
-            case SetPodGroup(name, phase):
-                if effect.moves is not None:
-                    self._move(name, effect.moves)
-                group = self.cluster.group(name)
-                if group is not None and (group.status.phase or "Pending") != phase:
-                    self.phase_changes += 1
-                    self.cluster.put(replace(group, status=replace(group.status, phase=phase)))
+            case SetPodGroup():
+                self._set_group(effect)
+            case SetQueue():
+                self._set_queue(effect)
+
+    def _set_group(self, effect: SetPodGroup) -> None:
+        if effect.moves is not None:
+            self._move(effect.pod_group, effect.moves)
+        group = self.cluster.group(effect.pod_group)
+        if group is not None and (group.status.phase or "Pending") != effect.phase:
+            self.phase_changes += 1
+            self.cluster.put(replace(group, status=replace(group.status, phase=effect.phase)))
+
+    def _set_queue(self, effect: SetQueue) -> None:
+        """Statuses of queues stay as they are: a question takes no time in which shares change."""
 
     def _move(self, name: str, moves: tuple[core.PodMove, ...]) -> None:
         """Write the moved pods of a pod group."""
@@ -133,11 +151,17 @@ class Simulation:
             since = self.now if moves and not group.status.moves else group.status.moved_at
             self.cluster.put(replace(group, status=replace(group.status, moves=moves, moved_at=since)))
 
-    def _change(self, key: str, node: str = "", phase: str = "", nominated: str = "") -> None:
+    def _change(
+        self, key: str, node: str = "", phase: str = "", nominated: str = "", annotations: Mapping[str, str] = NOTHING
+    ) -> None:
         pod = self.pod(key)
         assert pod is not None, key
-        spec = replace(pod.spec, node_name=node) if node else pod.spec
-        status = replace(pod.status, nominated_node_name="" if node else nominated, phase=phase or pod.status.phase)
-        if node:
-            status = replace(status, start_time=self.now)
-        self.cluster.put(replace(pod, spec=spec, status=status))
+        if not node:
+            self.cluster.put(replace(pod, status=replace(pod.status, nominated_node_name=nominated)))
+            return
+        metadata = pod.metadata
+        if annotations:
+            self._annotations[key] = metadata.annotations
+            metadata = replace(metadata, annotations={**metadata.annotations, **annotations})
+        status = replace(pod.status, nominated_node_name="", phase=phase, start_time=self.now)
+        self.cluster.put(replace(pod, metadata=metadata, spec=replace(pod.spec, node_name=node), status=status))

@@ -1,0 +1,139 @@
+"""The simulator: jobs start and end when they must, plans are valid, and the same seed gives the same outcome."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from volcanopy.api import names
+from volcanopy.scheduler.cache.cluster_cache import Object
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.framework.config import DEFAULT, SchedulerConfig, default, parse
+from volcanopy.simulate.cluster_description import equal_nodes, queues, with_default_queue
+from volcanopy.simulate.engine import Options, Simulator
+from volcanopy.simulate.generators import ML_QUEUES, lublin, ml_mix, poisson
+from volcanopy.simulate.measures import Measures, bounded_slowdown, interval, measure
+from volcanopy.simulate.outcome import JobOutcome, Outcome
+from volcanopy.simulate.workload import Estimates, Job, WorkloadError, load_of
+
+CHECKED = Options(checked=True)
+TWO_NODES = with_default_queue(equal_nodes(2, {"cpu": "4"}))
+EVICTING = DEFAULT.replace("enqueue, allocate, backfill", "enqueue, allocate, gangpreempt, gangreclaim, backfill")
+
+
+def simulated(
+    jobs: Sequence[Job], objects: Sequence[Object] = TWO_NODES, options: Options = CHECKED, config: str = ""
+) -> Outcome:
+    """Return the outcome of a run, of which every plan is checked."""
+    chosen: SchedulerConfig = parse(config, builtin()) if config else default(builtin())
+    return Simulator(objects, jobs, chosen, options).run()
+
+
+def times(outcome: Outcome) -> dict[str, tuple[float, float]]:
+    """Return start and end of each job."""
+    return {job.name: (job.start, job.end) for job in outcome.jobs}
+
+
+def test_a_job_starts_when_it_is_admitted_and_has_its_pods_and_ends_after_its_run_time() -> None:
+    outcome = simulated([Job("a", 10, 100, pods=8)])
+    assert times(outcome) == {"a": (11, 111)}
+
+
+def test_a_job_waits_until_another_ends() -> None:
+    """It is admitted to its queue in one cycle, and started in the next."""
+    outcome = simulated([Job("a", 0, 100, pods=8), Job("b", 5, 50)])
+    assert times(outcome) == {"a": (1, 101), "b": (102, 152)}
+    assert outcome.utilisation["cpu"] == pytest.approx((8 * 100 + 50) / (8 * 152))
+
+
+def test_a_job_is_ended_at_its_walltime() -> None:
+    assert times(simulated([Job("a", 0, 100, walltime=60)])) == {"a": (1, 61)}
+
+
+def test_a_job_without_end_runs_until_the_end_of_the_simulation() -> None:
+    outcome = simulated([Job("a", 0, math.inf, pods=4)], options=Options(until=1000))
+    assert times(outcome) == {"a": (1, -1)}
+    assert outcome.allocated["cpu"] == 0.5
+
+
+def test_admission_rejects_jobs_of_queues_that_do_not_exist() -> None:
+    outcome = simulated([Job("a", 0, 10, queue="none"), Job("b", 0, 10)])
+    assert list(outcome.rejected) == ["a"]
+    assert 'queue "none"' in outcome.rejected["a"]
+    assert [job.name for job in outcome.jobs] == ["b"]
+
+
+def test_a_job_that_loses_its_pods_to_a_higher_priority_starts_again() -> None:
+    jobs = [Job("low", 0, 100, pods=8, preemptable=True), Job("high", 50, 20, pods=4, priority=1000)]
+    outcome = simulated(jobs, config=EVICTING)
+    (eviction,) = outcome.evictions
+    assert (eviction.job, eviction.preemptor) == ("low", "high")
+    assert eviction.lost == 8 * 50
+    low = next(job for job in outcome.jobs if job.name == "low")
+    assert (low.start, low.lost) == (1, 50)
+    assert low.end - low.start == pytest.approx(100 + 50 + 22, abs=3)
+
+
+def test_a_failing_node_restarts_its_jobs() -> None:
+    options = Options(checked=True, node_mtbf=20_000, repair=600, heartbeat=3600)
+    outcome = simulated(poisson(20, cpus=8, seed=1), options=options)
+    measures = measure(outcome)
+    assert measures.interruptions > 0
+    assert measures.never_started == 0
+    assert all(job.end > 0 for job in outcome.jobs)
+
+
+def test_the_same_seed_gives_the_same_outcome_and_valid_plans() -> None:
+    nodes = equal_nodes(4, {"cpu": "32", "memory": "256Gi", "nvidia.com/gpu": "8"})
+    jobs = ml_mix(24, gpus=32, days=0.2, seed=7)
+    options = Options(checked=True, estimates="learnt", samples=20, heartbeat=3600)
+    first, again = (
+        simulated(jobs, with_default_queue([*nodes, *queues(ML_QUEUES)]), options, EVICTING) for _ in range(2)
+    )
+    assert first == again
+    measures = measure(first)
+    assert measures.never_started == 0
+    assert measures.thrash == 0
+    assert measures.starved == 0
+    assert measures.fairness_distance < 0.5
+
+
+def test_generated_workloads_have_their_load_and_follow_their_seed() -> None:
+    for jobs, again, other in (
+        (lublin(300, seed=1), lublin(300, seed=1), lublin(300, seed=2)),
+        (poisson(300, seed=1), poisson(300, seed=1), poisson(300, seed=2)),
+    ):
+        assert jobs == again
+        assert jobs != other
+        assert load_of(jobs, {"cpu": 128_000}) == pytest.approx(0.9)
+    work = sum(int(job.requests["nvidia.com/gpu"]) * job.pods * job.run_time for job in ml_mix())
+    assert work == pytest.approx(0.9 * 128 * 3 * 86400)
+
+
+def test_the_scheduler_is_given_the_estimates_of_the_option() -> None:
+    job = Job("train-1", 0, 90, walltime=200, estimate=150)
+    learning = Estimates("learnt")
+    for run in (80, 90):
+        learning.learn(replace(job, run_time=run))
+    assert Estimates("none").annotations(job) == {}
+    assert Estimates("exact").annotations(job) == {names.RUNNING_ESTIMATE: "90s"}
+    assert Estimates("users").annotations(job) == {names.RUNNING_ESTIMATE: "150s", names.WALLTIME: "200s"}
+    assert learning.annotations(job) == {names.LEARNT_ESTIMATE: "90s", names.WALLTIME: "200s"}
+    with pytest.raises(WorkloadError, match="estimates must be one of"):
+        Estimates("guessed")
+
+
+def test_names_of_jobs_are_unique() -> None:
+    with pytest.raises(WorkloadError, match="two jobs have the name 'a'"):
+        Simulator(TWO_NODES, [Job("a", 0, 1), Job("a", 1, 1)], default(builtin()))
+
+
+def test_measures_of_a_job_and_intervals_over_seeds() -> None:
+    job = JobOutcome("a", "q", "", 1, 1, 0, submit=0, start=90, end=95, run_time=5, evictions=0, lost=0, bound=1)
+    assert bounded_slowdown(job) == 9.5  # 95 s, of which 10 s count as the run
+    assert bounded_slowdown(job._replace(start=0, end=5)) == 1
+    assert interval([1.0, 3.0]).mean == 2
+    assert interval([1.0, 3.0]).half == pytest.approx(12.71 * math.sqrt(2) / math.sqrt(2))
+    empty: Measures = measure(replace(simulated([]), jobs=()))
+    assert empty.mean_wait == 0

@@ -1,0 +1,1 @@
+"""Readers of workloads in files."""

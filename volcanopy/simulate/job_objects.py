@@ -1,0 +1,152 @@
+"""The PodGroup and the pods of simulated jobs, as admission and the job controller make them.
+
+Both run once for each kind of job (equal but for names, times and annotations) on a BatchJob of its own, and the objects of
+each job of the kind are copies with its name: thousands of events a second leave no time to review each job anew.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from volcanopy.admission.request import User
+from volcanopy.api import core, names
+from volcanopy.api.model import Json
+from volcanopy.simulate.workload import Job
+from volcanopy.whatif.admission import SUPERUSER, admit
+from volcanopy.whatif.cluster import Cluster
+from volcanopy.whatif.controllers import JobControllers
+from volcanopy.whatif.load import created
+
+TASK = "main"
+_SAMPLE = "volcanopy-simulated-job"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A job that admission rejects, and why."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobObjects:
+    """The objects of a kind of job: its PodGroup in phase Pending, and its pods."""
+
+    group: core.PodGroup
+    pods: tuple[core.Pod, ...]
+
+    def podgroup(self, job: Job, now: datetime, annotations: dict[str, str]) -> core.PodGroup:
+        """Return the PodGroup of a job; ``annotations`` are added to those of its kind."""
+        metadata = self._named(self.group.metadata, job, job.name, now)
+        submitter = {names.SUBMITTED_BY: job.user, names.SUBMITTER_GROUPS: "[]"} if job.user else {}
+        return replace(
+            self.group, metadata=replace(metadata, annotations=metadata.annotations | submitter | annotations)
+        )
+
+    def pods_of(self, job: Job, now: datetime) -> list[core.Pod]:
+        """Return the pods of a job."""
+        return [
+            replace(pod, metadata=self._named(pod.metadata, job, f"{job.name}-{TASK}-{number}", now))
+            for number, pod in enumerate(self.pods)
+        ]
+
+    def _named(self, metadata: core.Meta, job: Job, name: str, now: datetime) -> core.Meta:
+        return replace(
+            metadata,
+            name=name,
+            namespace=job.namespace,
+            uid=name,
+            creation_timestamp=now,
+            labels={key: _text(text, job) for key, text in metadata.labels.items()},
+            annotations={key: _text(text, job) for key, text in metadata.annotations.items()},
+            owner_references=(),
+        )
+
+
+def _text(text: str, job: Job) -> str:
+    return job.name if text.startswith(_SAMPLE) else text
+
+
+class JobObjectCache:
+    """The objects of each kind of job, made when the first of the kind is submitted."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._by_user = any(queue.spec.submitters is not None for queue in cluster.state.queues.values())
+        self._known: dict[Hashable, JobObjects | Rejected] = {}
+
+    def of(self, job: Job, now: datetime) -> JobObjects | Rejected:
+        """Return the objects of the kind of a job, or why admission rejects it."""
+        key = (
+            job.pods,
+            job.minimum,
+            job.queue,
+            job.user if self._by_user else "",
+            job.priority,
+            job.preemptable,
+            job.namespace,
+            tuple(job.requests.items()),
+            tuple(job.node_selector.items()),
+            tuple(job.annotations.items()),
+            msgspec.json.encode(job.affinity) if job.affinity is not None else b"",
+        )
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = objects_of(self._cluster, job, now)
+        return known
+
+
+def objects_of(cluster: Cluster, job: Job, now: datetime) -> JobObjects | Rejected:
+    """Return the objects of a kind of job: what the controller creates before admission to the queue, and after it."""
+    with cluster.trial():
+        admitted = admit(cluster, manifest(job, _SAMPLE), User(job.user) if job.user else SUPERUSER)
+        if admitted.problems:
+            return Rejected("; ".join(admitted.problems))
+        cluster.changed_jobs.clear()
+        cluster.put_workload(created(admitted.body, now))
+        controllers = JobControllers(cluster, now)
+        mark = cluster.mark()
+        controllers.step()
+        if controllers.troubles:
+            return Rejected("; ".join(controllers.troubles.values()))
+        key = next(name for kind, name in cluster.changes_since(mark) if kind == "PodGroup")
+        group = cluster.objects["PodGroup", key]
+        cluster.put(replace(group, status=core.PodGroupStatus(phase="Inqueue")))
+        controllers.step()
+        if controllers.troubles:
+            return Rejected("; ".join(controllers.troubles.values()))
+        pods = sorted(cluster.pods_of_group(key), key=lambda pod: int(pod.metadata.labels[names.TASK_INDEX]))
+        return JobObjects(group, tuple(pods))
+
+
+def manifest(job: Job, name: str) -> Json:
+    """Return a job as a BatchJob."""
+    requests = dict(job.requests)
+    extended = {unit: text for unit, text in requests.items() if "/" in unit}
+    resources = {"requests": requests} | ({"limits": extended} if extended else {})
+    spec: dict[str, Any] = {"containers": [{"name": TASK, "image": "simulated", "resources": resources}]}
+    if job.node_selector:
+        spec["nodeSelector"] = dict(job.node_selector)
+    if job.affinity is not None:
+        spec["affinity"] = msgspec.to_builtins(job.affinity)
+    annotations = dict(job.annotations) | ({names.PREEMPTABLE: "true"} if job.preemptable else {})
+    return {
+        "apiVersion": names.BATCH_V1ALPHA1,
+        "kind": "BatchJob",
+        "metadata": {"name": name, "namespace": job.namespace, "annotations": annotations},
+        "spec": {
+            "queue": job.queue,
+            "minAvailable": job.least,
+            "priorityClassName": priority_class(job.priority) if job.priority else "",
+            "tasks": [{"name": TASK, "replicas": job.pods, "template": {"spec": spec}}],
+        },
+    }
+
+
+def priority_class(priority: int) -> str:
+    """Return the name of the PriorityClass of a priority."""
+    return f"priority-{priority}" if priority >= 0 else f"priority-minus-{-priority}"
