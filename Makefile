@@ -12,7 +12,7 @@ EDITABLE := --no-deps --no-build-isolation --editable .
 COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml --quiet --group build --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo packages test check docs bench golden lock wheel sbom image push chart controlplane helm image-check clean
+.PHONY: demo packages test volcano-e2e check docs bench golden lock wheel sbom image push chart controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.run: requirements.lock pyproject.toml
@@ -56,6 +56,9 @@ packages:  ## Install what the tests of process nodes use, on Debian or Ubuntu; 
 test: export PYTHONDONTWRITEBYTECODE =
 test: check controlplane helm  ## Every test, on both API servers. They start hundreds of processes, which share compiled modules.
 	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
+
+volcano-e2e: $(VENV)/.dev controlplane  ## Volcano's own end-to-end suites; needs Go and VOLCANO_SOURCE=folder. Takes an hour or more.
+	$(BIN)/python -m tests.volcano_e2e $(SUITES)
 
 bench: $(VENV)/.dev  ## Measure times and compare them with bench/limits.toml.
 	$(BIN)/python -m bench

@@ -1,0 +1,82 @@
+"""The programs of Volcano's end-to-end suites, and vcctl, built once from a copy of Volcano's source.
+
+They are kept in `${XDG_CACHE_HOME:-~/.cache}/volcanopy/volcano-e2e/<key>`, the key being a digest of the source.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from hack import gobuild
+from hack.gobuild import BuildError
+
+SOURCE = "VOLCANO_SOURCE"
+"""The environment variable with the folder of Volcano's source."""
+VARIANT = "refusals"
+"""Name of the variant of a suite that does not compare the words of a refusal."""
+_WORDS = re.compile(r"(?<!\w)gomega\.ContainSubstring\((?:\"[^\"]*\"|`[^`]*`)\)")
+_log = gobuild.logger("volcano-e2e")
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The folder of the built programs, and the source that they are built from."""
+
+    source: Path
+    folder: Path
+
+    def suite(self, name: str, *, variant: bool = False) -> Path:
+        """Return the program of a suite, which is built if it does not exist. Raises BuildError."""
+        program = self.folder / (f"{name}-{VARIANT}.test" if variant else f"{name}.test")
+        overlay = ["-overlay", str(self._overlay(name))] if variant else []
+        self._build(program, ["go", "test", "-c", *overlay, f"./test/e2e/{name}"])
+        return program
+
+    def tools(self) -> None:
+        """Build vcctl, and ginkgo, which runs the suites. Raises BuildError."""
+        self._build(self.folder / "vcctl", ["go", "build", "./cmd/cli"])
+        self._build(self.folder / "ginkgo", ["go", "build", "github.com/onsi/ginkgo/v2/ginkgo"])
+
+    def _build(self, program: Path, command: list[str]) -> None:
+        with gobuild.locked(self.folder, _log):
+            if gobuild.runs(program):
+                return
+            _log(f"building {program.name}, once: this takes minutes")
+            fresh = program.with_name(f".{program.name}.new")
+            *head, package = command
+            argv = [*head, "-p", "1", "-o", str(fresh), package]
+            done = subprocess.run(
+                argv, cwd=self.source, env=os.environ | {"GOWORK": "off"}, capture_output=True, text=True, check=False
+            )
+            if done.returncode != 0:
+                raise BuildError(f"`{' '.join(argv)}` in {self.source} failed with\n{done.stderr[-2000:]}")
+            fresh.replace(program)
+
+    def _overlay(self, name: str) -> Path:
+        """Write and return the description of a build in which a refusal may be said in any words."""
+        replaced = {}
+        for file in sorted((self.source / "test" / "e2e" / name).glob("*_validation_test.go")):
+            changed = self.folder / f"{name}-{file.name}"
+            changed.write_text(_WORDS.sub("gomega.Not(gomega.BeEmpty())", file.read_text()))
+            replaced[str(file)] = str(changed)
+        path = self.folder / f"{name}-overlay.json"
+        path.write_text(json.dumps({"Replace": replaced}))
+        return path
+
+
+def programs() -> Programs:
+    """Return where the programs belong. Raises BuildError where Volcano's source or Go is absent."""
+    given = os.environ.get(SOURCE)
+    if not given:
+        raise BuildError(f"{SOURCE} is not set: set it to a folder with Volcano's source")
+    source = Path(given).absolute()
+    if not (source / "test" / "e2e").is_dir():
+        raise BuildError(f"{SOURCE}={given} has no folder test/e2e: it is not Volcano's source")
+    if shutil.which("go") is None:
+        raise BuildError("no Go on PATH to build Volcano's suites with")
+    sources = sorted((source / "test" / "e2e").rglob("*.go"))
+    return Programs(source, gobuild.cache_folder("volcano-e2e", source, sources))

@@ -1,0 +1,87 @@
+"""The harness of Volcano's suites: how it reads reports, what it says without Volcano's source."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.volcano_e2e.__main__ import SUITES, _exactly, main
+from tests.volcano_e2e.building import _WORDS
+from tests.volcano_e2e.exceptions import EXCEPTIONS
+from tests.volcano_e2e.report import Result, specs
+
+
+def entry(text: str, state: str, message: str = "", kind: str = "It") -> dict[str, Any]:
+    """A spec as ginkgo reports it."""
+    failure = {"Failure": {"Message": message}} if message else {}
+    return {
+        "LeafNodeType": kind,
+        "ContainerHierarchyTexts": ["Suite"],
+        "LeafNodeText": text,
+        "State": state,
+        "RunTime": 2_000_000_000,
+        **failure,
+    }
+
+
+def test_a_report_has_specs_that_passed_failed_or_were_skipped_by_themselves(tmp_path: Path) -> None:
+    entries = [
+        entry("a", "passed"),
+        entry("b", "failed", "Expected\n x\nto contain substring\n y"),
+        entry("c", "timedout", "timed out"),
+        entry("d", "skipped", "needs a GPU"),
+        entry("not selected", "skipped"),
+        entry("", "passed", kind="BeforeSuite"),
+    ]
+    (tmp_path / "r.json").write_text(json.dumps([{"SpecReports": entries}]))
+    found = specs(tmp_path / "r.json")
+    assert [(spec.name, spec.state) for spec in found] == [
+        ("Suite a", "passed"),
+        ("Suite b", "failed"),
+        ("Suite c", "failed"),
+        ("Suite d", "skipped"),
+    ]
+    assert [spec.name for spec in found if spec.differs_in_words] == ["Suite b"]
+    result = Result("admission", tuple(found), frozenset({"Suite b"}))
+    assert (result.passed, [spec.name for spec in result.unexplained]) == (2, ["Suite c"])
+    assert result.lines() == [
+        "admission: 2 passed (1 refused in other words), 1 failed, 1 skipped",
+        "  refused in other words: Suite b",
+        "  failed: Suite c: NOT EXPLAINED: timed out",
+        "  skipped: Suite d: needs a GPU",
+    ]
+
+
+def test_only_comparisons_of_words_are_replaced() -> None:
+    line = 'gomega.Expect(err.Error()).To(gomega.ContainSubstring("must be >= 1"))'
+    assert _WORDS.sub("X", line) == "gomega.Expect(err.Error()).To(X)"
+    assert _WORDS.sub("X", "gomega.Expect(err).To(gomega.HaveOccurred())").endswith("HaveOccurred())")
+
+
+def test_the_name_of_a_spec_is_matched_as_it_is() -> None:
+    name = "Case 1.2: a (b) [c]"
+    assert re.search(_exactly(name), f"Suite {name}")
+    assert not re.search(_exactly(name), name.replace(".", "x"))
+
+
+def test_exceptions_are_of_known_suites_and_have_reasons() -> None:
+    assert set(EXCEPTIONS) <= set(SUITES)
+    assert all(len(reason) > 20 for reasons in EXCEPTIONS.values() for reason in reasons.values())
+
+
+@pytest.mark.parametrize("source", ["", "/nonexistent"])
+def test_without_the_source_of_volcano_it_says_why_it_is_skipped(
+    source: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("VOLCANO_SOURCE", source)
+    monkeypatch.delenv("CI", raising=False)
+    assert main([]) == 0
+    assert capsys.readouterr().out.startswith("volcano-e2e: skipped: VOLCANO_SOURCE")
+
+
+def test_a_source_that_is_given_and_missing_is_a_failure_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("VOLCANO_SOURCE", "/nonexistent")
+    assert main([]) == 1

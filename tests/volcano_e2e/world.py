@@ -1,0 +1,143 @@
+"""The cluster that Volcano's suites expect: five nodes, the configuration of its CI, and volcanopy with ``--api volcano``.
+
+The nodes are simulated. Two parts of the cluster are played here: kube-scheduler, which binds pods without a gang, and the
+kubelet's update of the mounted ConfigMap that the suites change the scheduler's configuration through.
+"""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+
+import msgspec
+
+from tests.controlplane.plane import CONTROLLERS, ControlPlane
+from volcanopy.api.bindings import VOLCANO
+from volcanopy.api.volcano_crds import crds_of
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import KubeError
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.kubeconfig import read_kubeconfig
+from volcanopy.local.cluster import Components, Parts
+from volcanopy.local.manifests import Creator
+from volcanopy.local.simulated import nodes
+from volcanopy.services.admission.admission_service import AdmissionSettings
+from volcanopy.services.process.settings import SchedulerSettings
+
+CONFIG = "volcano-scheduler-ci.conf"
+CONFIG_NAME, CONFIG_NAMESPACE = "integration-scheduler-configmap", "volcano-system"
+WORKERS = ("integration-worker", "integration-worker2", "integration-worker3", "integration-worker4")
+KWOK = tuple(f"kwok-node-{number}" for number in range(8))
+"""Nodes that only pods with a toleration use, of the suites that need many."""
+PERIOD = 0.3
+_CONFIG_MAPS: Kind[Json] = Kind("", "v1", "ConfigMap", "configmaps", True, dict)
+_UNBOUND = "/api/v1/pods?fieldSelector=spec.nodeName%3D,spec.schedulerName%3Ddefault-scheduler"
+
+
+def control_plane() -> ControlPlane:
+    """Start a control plane with Volcano's kinds. Raises StartError."""
+    controllers = (*CONTROLLERS, "replicationcontroller-controller")
+    return ControlPlane.start(crds=crds_of((VOLCANO,)), controllers=controllers)
+
+
+def objects(configuration: str) -> list[Json]:
+    """Return what exists in the cluster before a suite starts."""
+    taint = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+    workers = [_node(name, {"cpu": "4", "memory": "16Gi"}) for name in WORKERS]
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CONFIG_NAMESPACE}},
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": CONFIG_NAME, "namespace": CONFIG_NAMESPACE},
+            "data": {CONFIG: configuration},
+        },
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+            "provisioner": "rancher.io/local-path",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        },
+        _node("integration-control-plane", {"cpu": "4", "memory": "16Gi"}) | {"spec": {"taints": [taint]}},
+        *workers,
+    ]
+
+
+def kwok_nodes(names: Iterable[str]) -> list[Json]:
+    """Return nodes as Volcano's script makes them with kwok."""
+    taint = {"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}
+    capacity = {"cpu": "8", "memory": "8Gi", "pods": "110"}
+    made = []
+    for name in names:
+        node = _node(name, capacity) | {"spec": {"taints": [taint]}}
+        node["metadata"]["labels"]["type"] = "kwok"
+        made.append(node)
+    return made
+
+
+def _node(name: str, capacity: dict[str, str]) -> Json:
+    return nodes.manifest(name, 0, capacity)
+
+
+@contextlib.asynccontextmanager
+async def running(kubeconfig: Path, configuration: Path, given: Iterable[Json]) -> AsyncIterator[Components]:
+    """Run volcanopy and the nodes in a control plane; ``configuration`` is the file of the scheduler."""
+    connection = read_kubeconfig((kubeconfig,))
+    async with Client(connection) as client:
+        creator = Creator(client)
+        await creator.install_definitions(VOLCANO.name)
+        await creator.create(given)
+    parts = Parts(
+        api=VOLCANO.name,
+        scheduler=SchedulerSettings(config=configuration, config_period=PERIOD),
+        admission=AdmissionSettings(),
+        claims=True,
+    )
+    async with Components(connection, parts) as components:
+        helpers = [
+            asyncio.create_task(_mirror(components.client, configuration)),
+            asyncio.create_task(_bind(components.client)),
+        ]
+        try:
+            yield components
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
+
+
+async def _mirror(client: Client, file: Path) -> None:
+    """Write the configuration in the ConfigMap to the file whenever it changes."""
+    written = ""
+    while True:
+        with contextlib.suppress(KubeError):
+            config_map = await client.get(_CONFIG_MAPS, CONFIG_NAMESPACE, CONFIG_NAME)
+            text = config_map["data"][CONFIG]
+            if text != written:
+                await asyncio.to_thread(file.write_text, text)
+                written = text
+        await asyncio.sleep(PERIOD)
+
+
+async def _bind(client: Client) -> None:
+    """Bind pods of kube-scheduler to the workers in turn."""
+    workers = itertools.cycle(WORKERS)
+    while True:
+        with contextlib.suppress(KubeError):
+            for pod in msgspec.json.decode(await client.get_raw(_UNBOUND))["items"] or ():
+                metadata = pod["metadata"]
+                if metadata.get("deletionTimestamp") or pod["spec"].get("schedulingGates"):
+                    continue
+                path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/binding"
+                target = {"kind": "Node", "name": next(workers)}
+                binding = {
+                    "apiVersion": "v1",
+                    "kind": "Binding",
+                    "metadata": {"name": metadata["name"]},
+                    "target": target,
+                }
+                with contextlib.suppress(KubeError):
+                    await client.post_raw(path, binding)
+        await asyncio.sleep(PERIOD)
