@@ -31,6 +31,7 @@ from volcanopy.services.process.election import Candidate, candidacy, home
 from volcanopy.services.process.entry_points import job_registry
 from volcanopy.services.process.health import Health, stale_watches, unsynced
 from volcanopy.services.process.supervisor import Supervisor
+from volcanopy.services.process.volcano_processes import VolcanoProcesses
 
 __all__ = ["JobController", "JobControllerSettings", "run"]
 
@@ -51,7 +52,7 @@ async def run(
     """Run the controllers until ``stop`` is set. ``ready`` is set when the caches are synced and the workers run.
 
     With an election in the settings the caches follow the cluster from the start, the workers run from leadership on.
-    ``health`` gets the checks. Raises ThirdPartyError when an installed job plugin is invalid, LostLeadership.
+    ``health`` gets the checks. Raises ThirdPartyError when an installed job plugin is invalid, VolcanoRunsError, LostLeadership.
     """
     settings = settings or JobControllerSettings()
     plugins = job_registry()
@@ -188,7 +189,10 @@ async def _serve(
     await wait_for_kinds(client, [kind for api in apis for kind in api.jobs.kinds])
     for reflector in watches:
         await reflector.synced.wait()
+    volcano = VolcanoProcesses(client, "controller", APIS[settings.api])
+    await volcano.ensure_none()
     await _stand_by(candidate, apis)
+    volcano.watch(supervisor)
     for name, following in users.following():
         supervisor.add(f"watch {name}", following)
     await users.listed()

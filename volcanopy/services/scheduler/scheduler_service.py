@@ -41,6 +41,7 @@ from volcanopy.services.process.election import Candidate, candidacy
 from volcanopy.services.process.health import Health, Heartbeat, stale_watches, unsynced
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.process.supervisor import Supervisor
+from volcanopy.services.process.volcano_processes import VolcanoProcesses
 from volcanopy.services.scheduler.config_file import ConfigFile
 from volcanopy.services.scheduler.dump import dump
 from volcanopy.services.scheduler.isolation import isolate
@@ -81,7 +82,7 @@ async def run(
     With an election in the settings the cache follows the cluster from the start, cycles run from leadership on.
     ``registry`` replaces the built-in and installed plugins and actions, ``timing`` the delays of status writes, ``health``
     gets the checks. Raises ConfigError when the configuration is invalid at the start, ThirdPartyError when an installed
-    package is, KubeError when the queues cannot be created, LostLeadership.
+    package is, KubeError when the queues cannot be created, VolcanoRunsError, LostLeadership.
     """
     registry = registry or entry_points.registry()
     configuration = ConfigFile(settings.config, registry)
@@ -107,12 +108,14 @@ async def run(
         if settings.config is not None:
             supervisor.add("configuration", lambda: configuration.follow(settings.config_period))
         supervisor.add("load", LoadFollower(store, client, configuration).run)
+        volcano = VolcanoProcesses(client, "scheduler", settings.bindings)
         background = [
             tasks.create_task(supervisor.run(), name="supervisor"),
             tasks.create_task(_signal_at(stop, store), name="stop"),
         ]
         _watch_over(health or Health(), candidate, store, heartbeat, supervisor, settings)
-        if await _either(_lead(candidate, client, store, settings), stop):
+        if await _either(_lead(candidate, client, store, settings, volcano), stop):
+            volcano.watch(supervisor)
             cycles = Cycles(store, applier, configuration, registry, settings, heartbeat)
             _freeze_garbage_collector()
 
@@ -150,9 +153,12 @@ def _watch_over(
     health.farewell = candidate.release_now
 
 
-async def _lead(candidate: Candidate, client: Client, store: Store, settings: SchedulerSettings) -> None:
+async def _lead(
+    candidate: Candidate, client: Client, store: Store, settings: SchedulerSettings, volcano: VolcanoProcesses
+) -> None:
     """Sync the caches, wait for leadership, then for the last writes of a former leader to be seen."""
     await store.synced()
+    await volcano.ensure_none()
     await candidate.lead()
     if settings.election is not None:
         await asyncio.sleep(settings.settle_in)
