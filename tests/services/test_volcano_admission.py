@@ -1,5 +1,6 @@
 """Admission of Volcano's API: its rules are those of volcanopy, and jobs get the defaults that Volcano's clients read in them."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -189,3 +190,64 @@ def test_webhooks_are_registered_for_the_served_apis() -> None:
     assert ("batch.volcano.sh", "jobs") in theirs
     assert {(VOLCANO.group(group), VOLCANO.plural(resource)) for group, resource in ours} == theirs
     assert rules(*BINDINGS) == ours | theirs
+
+
+UNUSED = [
+    ("scheduling.volcano.sh/v1beta1", "Queue", "spec.extendClusters", [{"name": "other"}], {"weight": 1}),
+    *(
+        ("batch.volcano.sh/v1alpha1", "CronJob", f"spec.jobTemplate.metadata.{field}", value, {"schedule": "@daily"})
+        for field, value in {"name": "a", "namespace": "b", "finalizers": ["example.org/c"]}.items()
+    ),
+]
+
+
+@pytest.mark.parametrize(("version", "kind", "path", "value", "spec"), UNUSED, ids=lambda part: str(part)[:40])
+def test_a_field_without_effect_gets_a_warning(version: str, kind: str, path: str, value: object, spec: Json) -> None:
+    made: Json = {"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, "spec": dict(spec)}
+    if kind == "CronJob":
+        made["spec"]["jobTemplate"] = {"spec": job({"name": "a", "replicas": 1})["spec"]}
+    *parents, last = path.split(".")
+    at = made
+    for step in parents:
+        at = at.setdefault(step, {})
+    at[last] = value
+    response = review(asked(version.partition("/")[0], kind, made), context())["response"]
+    assert response["allowed"], refusal({"response": response})
+    assert [line for line in response["warnings"] if line.startswith(f"{path}: field has no effect: ")]
+
+
+def test_every_field_without_effect_has_a_case_above_and_stands_in_the_documentation() -> None:
+    declared = {path for paths in VOLCANO.without_effect.values() for path in paths}
+    assert {case[2] for case in UNUSED} == declared
+    page = (Path(__file__).parents[2] / "docs" / "migrating-from-volcano.md").read_text()
+    assert [path for path in declared if f"`{path}`" not in page] == []
+
+
+def flow(*jobs: Json) -> Json:
+    body = {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobFlow", "metadata": {"name": "f"}}
+    return body | {"spec": {"flows": list(jobs)}}
+
+
+def after(name: str, *targets: str) -> Json:
+    return {"name": name, "dependsOn": {"targets": list(targets)}}
+
+
+def test_a_flow_of_volcano_may_be_empty_and_repeat_a_name_with_a_warning() -> None:
+    for made in (flow(), flow({"name": "a"}, after("b", "a", "a"))):
+        assert review(asked("flow.volcano.sh", "JobFlow", made), context())["response"]["allowed"]
+    repeated = review(
+        asked("flow.volcano.sh", "JobFlow", flow({"name": "a"}, after("b", "a"), {"name": "a"})), context()
+    )
+    assert repeated["response"]["allowed"]
+    assert repeated["response"]["warnings"] == [
+        'spec.flows[2].name: Duplicate value: "a": the first entry of this name counts'
+    ]
+
+
+def test_a_change_of_a_flow_of_volcano_is_validated() -> None:
+    old = flow({"name": "a"})
+    changed = asked("flow.volcano.sh", "JobFlow", flow({"name": "a"}, after("b", "a")), "UPDATE", old)
+    cyclic = asked("flow.volcano.sh", "JobFlow", flow(after("a", "b"), after("b", "a")), "UPDATE", old)
+    assert review(changed, context())["response"]["allowed"]
+    assert "dependsOn has a cycle" in refusal(review(cyclic, context()))
+    assert review(asked("flow.volcano.sh", "JobFlow", flow(), "UPDATE", flow()), context())["response"]["allowed"]

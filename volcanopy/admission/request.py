@@ -134,6 +134,14 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def unused_fields(request: Request) -> Iterator[Problem]:
+    """Yield the fields of the object that exist in its API and that nothing reads."""
+    for path, reason in request.binding.without_effect.get(request.kind, {}).items():
+        value = at(request.object, *path.split("."))
+        if value:
+            yield Problem(path, f"field has no effect: {reason}")
+
+
 class Known(Protocol):
     """An object that exists."""
 

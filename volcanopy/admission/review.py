@@ -4,7 +4,7 @@ A response lists every problem of an object with its path. The API server valida
 depends on other objects or cannot be expressed in CEL.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from volcanopy.admission.access import pod_with_queue, with_queue
@@ -20,7 +20,7 @@ from volcanopy.admission.podgroups import (
     validate_pod_update,
 )
 from volcanopy.admission.queues import validate_queue, validate_queue_deletion, with_root
-from volcanopy.admission.request import Request, size_problems
+from volcanopy.admission.request import Request, size_problems, unused_fields
 from volcanopy.admission.response import AdmissionResponse, AdmissionWarning, Findings, patch_between
 from volcanopy.admission.submitter import submitter, submitter_problems, with_submitter
 from volcanopy.admission.workloads import (
@@ -95,6 +95,7 @@ def _findings(request: Request, context: Context) -> Iterator[Problem | Admissio
             return
         if request.key in _WITH_SUBMITTER and (request.kind != "Pod" or is_scheduled_here(request, context)):
             yield from submitter_problems(request, context.policy)
+        yield from map(AdmissionWarning, unused_fields(request))
     try:
         yield from validator(request, context)
     except InvalidObjectError as error:
@@ -127,11 +128,6 @@ def _queue(request: Request, _: Context) -> Json:
     return with_root(request.object or {})
 
 
-def _nothing(_: Request, __: Context) -> Iterable[Problem]:
-    """Return no problems: only the submitter is validated."""
-    return ()
-
-
 _VALIDATORS: Mapping[tuple[str, str, str], Validate] = MappingProxyType(
     {
         (names.BATCH, "BatchJob", "CREATE"): validate_job,
@@ -139,7 +135,7 @@ _VALIDATORS: Mapping[tuple[str, str, str], Validate] = MappingProxyType(
         (names.BATCH, "CronBatchJob", "CREATE"): validate_cron,
         (names.BATCH, "CronBatchJob", "UPDATE"): validate_cron,
         (names.FLOW, "JobFlow", "CREATE"): validate_flow,
-        (names.FLOW, "JobFlow", "UPDATE"): _nothing,
+        (names.FLOW, "JobFlow", "UPDATE"): validate_flow,
         (names.FLOW, "JobTemplate", "CREATE"): validate_template,
         (names.FLOW, "JobTemplate", "UPDATE"): validate_template,
         (names.BUS, "Command", "CREATE"): validate_command,

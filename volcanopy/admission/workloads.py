@@ -127,9 +127,11 @@ def _schedule(cron: CronBatchJob) -> Iterator[Problem]:
 
 
 def validate_flow(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
-    """Yield the problems of a flow that is created. Its jobs are validated when they are created."""
-    yield from flow_problems(request.object or {})
+    """Yield the problems of a flow that is created or changed. Its jobs are validated when they are created."""
     steps = at(request.object, "spec", "flows")
+    if request.operation == "UPDATE" and steps == at(request.old, "spec", "flows"):
+        return
+    yield from flow_problems(request.object or {})
     user = submitter(request, context.policy)
     for number, step in enumerate(steps if isinstance(steps, list) else ()):
         queue = at(step, "patch", "jobSpec", "queue")
@@ -137,6 +139,19 @@ def validate_flow(request: Request, context: Context) -> Iterator[Problem | Admi
             path = f"spec.flows[{number}].patch.jobSpec.queue"
             yield from submission_problems(path, queue, user, request.namespace, context)
             yield from map(AdmissionWarning, queue_warnings(path, queue, context))
+    for path, name in _repeated(steps):
+        yield AdmissionWarning(Problem(path, f'Duplicate value: "{name}": the first entry of this name counts'))
+
+
+def _repeated(steps: object) -> Iterator[tuple[str, str]]:
+    """Yield the path and name of each job of a flow whose name another one before it has."""
+    seen: set[str] = set()
+    for number, step in enumerate(steps if isinstance(steps, list) else ()):
+        name = at(step, "name")
+        if isinstance(name, str):
+            if name in seen:
+                yield f"spec.flows[{number}].name", name
+            seen.add(name)
 
 
 def flow_problems(manifest: Json) -> Iterator[Problem]:
@@ -150,7 +165,7 @@ def flow_problems(manifest: Json) -> Iterator[Problem]:
     dependencies = []
     for number, step in enumerate(flow.spec.flows):
         path, job_name = f"spec.flows[{number}]", f"{flow.metadata.name}-{step.name}"
-        if known.index(step.name) != number:
+        if known.index(step.name) != number and not flow.spec.may_repeat:
             yield duplicate(f"{path}.name", step.name)
         if len(job_name) > _MAX_JOB_NAME:
             yield too_long(f"{path}.name", job_name, _MAX_JOB_NAME, "shorten the name of the flow or job")

@@ -56,6 +56,8 @@ class Binding:
     """Whether admission writes defaults that depend on other fields into its jobs, because its clients read them."""
     keys: frozenset[str] = frozenset()
     """volcanopy's labels and annotations that it has under its own domain."""
+    without_effect: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Fields that its definitions have and that nothing reads, with the reason: a path in the object, by volcanopy's kind."""
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -105,6 +107,14 @@ def _plural(kind: str) -> str:
     return f"{lower[:-1]}ies" if lower.endswith("y") else f"{lower}s"
 
 
+_WITHOUT_EFFECT: Mapping[str, Mapping[str, str]] = {
+    "Queue": {"spec.extendClusters": "jobs are not forwarded to other clusters"},
+    "CronBatchJob": {
+        "spec.jobTemplate.metadata.name": "jobs are named after the cron job",
+        "spec.jobTemplate.metadata.namespace": "jobs are created in the namespace of the cron job",
+        "spec.jobTemplate.metadata.finalizers": "jobs get no finalizers from a template",
+    },
+}
 VOLCANOPY = Binding("volcanopy", _DOMAIN, names.SCHEDULER)
 VOLCANO = Binding(
     "volcano",
@@ -115,6 +125,7 @@ VOLCANO = Binding(
     status_in_object=frozenset({"PodGroup"}),
     writes_defaults=True,
     keys=_VOLCANO_KEYS,
+    without_effect=_WITHOUT_EFFECT,
 )
 BINDINGS = (VOLCANOPY, VOLCANO)
 

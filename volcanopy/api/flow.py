@@ -5,7 +5,7 @@ another job has completed, or after its pods have passed probes.
 """
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, WithJsonSchema
 
@@ -136,6 +136,9 @@ class FlowJob(Model):
 class JobFlowSpec(Model):
     """Specification of a flow."""
 
+    may_repeat: ClassVar[bool] = False
+    """Whether several entries may have the same name. The first one counts."""
+
     flows: list[FlowJob] = Field(min_length=1, max_length=256, json_schema_extra=keyed("name"))
     """The jobs of the flow."""
     job_retain_policy: Literal["retain", "delete"] = "retain"
@@ -144,7 +147,7 @@ class JobFlowSpec(Model):
     """Policy after a job has failed: stop (no further jobs are created), continue (jobs that do not depend on it are created)
     or terminate (running jobs are terminated). Defaults to stop."""
 
-    rules = (
+    rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "self.flows == oldSelf.flows",
             "field is immutable: create a new flow",
@@ -157,6 +160,14 @@ class JobFlowSpec(Model):
             ".flows",
         ),
     )
+
+    @property
+    def jobs(self) -> list[FlowJob]:
+        """The jobs of the flow: the first entry of each name. Volcano's flows may contain a name twice."""
+        first: dict[str, FlowJob] = {}
+        for job in self.flows:
+            first.setdefault(job.name, job)
+        return list(first.values())
 
 
 class FlowState(Model):
@@ -242,7 +253,7 @@ class JobFlow(Model):
 
     rules = (
         Rule(
-            "self.spec.flows.all(f, size(self.metadata.name) + 1 + size(f.name) <= 60)",
+            "!has(self.spec.flows) || self.spec.flows.all(f, size(self.metadata.name) + 1 + size(f.name) <= 60)",
             "job names (<flow>-<name>) must have at most 60 characters: shorten the name of the flow or job",
         ),
     )

@@ -6,7 +6,7 @@ its clients read. See :mod:`volcanopy.api.bindings`.
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, ClassVar, TypeVar, cast
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, create_model
 
@@ -20,9 +20,9 @@ from volcanopy.api.cron import (
     JobTemplateSpec,
     TemplateMeta,
 )
-from volcanopy.api.flow import JobFlow, JobFlowStatus, JobTemplate
+from volcanopy.api.flow import FlowJob, JobFlow, JobFlowSpec, JobFlowStatus, JobTemplate
 from volcanopy.api.lifecycle import Command
-from volcanopy.api.model import ATOMIC, Condition, Int32, Int64, Json, Model, Quantity, ResourceList, format_time
+from volcanopy.api.model import ATOMIC, Condition, Int32, Int64, Json, Model, Quantity, ResourceList, Rule, format_time
 from volcanopy.api.scheduling import PodGroup, Queue, QueueSpec, QueueStatus
 from volcanopy.api.topology import HyperNode, HyperNodeStatus, NumaTopology
 
@@ -133,6 +133,17 @@ class CronJobStatus(CronBatchJobStatus):
     """Jobs that are not finished."""
 
 
+class VolcanoFlowSpec(JobFlowSpec):
+    """Specification of a flow. As in Volcano it may be empty, be changed, and contain a name twice: the first entry counts."""
+
+    may_repeat: ClassVar[bool] = True
+
+    flows: list[FlowJob] = Field(default_factory=list, max_length=256, json_schema_extra=ATOMIC)
+    """The jobs of the flow."""
+
+    rules: ClassVar[tuple[Rule, ...]] = ()
+
+
 class FlowCondition(Model):
     """Observed status of a job of a flow. Not written: see jobStatusList."""
 
@@ -229,7 +240,7 @@ BOUND: Mapping[type[Model], type[Model]] = MappingProxyType(
     {
         BatchJob: _bound(BatchJob, spec=JobSpec, status=JobStatus),
         CronBatchJob: _bound(CronBatchJob, spec=CronJobSpec, status=CronJobStatus),
-        JobFlow: _bound(JobFlow, status=VolcanoFlowStatus),
+        JobFlow: _bound(JobFlow, spec=VolcanoFlowSpec, status=VolcanoFlowStatus),
         JobTemplate: _bound(JobTemplate, spec=cast("Any", FreshJobSpec)),
         PodGroup: _bound(PodGroup),
         Queue: _bound(Queue, spec=VolcanoQueueSpec, status=VolcanoQueueStatus),

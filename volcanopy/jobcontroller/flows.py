@@ -60,7 +60,7 @@ def reconcile_flow(flow: JobFlow, seen: FlowObserved, now: datetime) -> FlowPlan
         return FlowPlan()
     now = now.replace(microsecond=0)
     before = {entry.name: entry for entry in flow.status.job_status_list}
-    entries = {step.name: _entry(flow, step, before.get(step.name), seen, now) for step in flow.spec.flows}
+    entries = {step.name: _entry(flow, step, before.get(step.name), seen, now) for step in flow.spec.jobs}
     state = _state(flow, entries, now)
     making, pod_probes = _to_make(flow, state, entries, seen)
     if state.phase in {FlowPhase.PENDING, FlowPhase.RUNNING}:
@@ -156,10 +156,10 @@ def _goes_on(flow: JobFlow, entries: Mapping[str, FlowJobStatus]) -> bool:
 def _hopeless(flow: JobFlow, entries: Mapping[str, FlowJobStatus]) -> frozenset[str]:
     """Return failed jobs and the jobs that depend on them and do not exist yet."""
     gone = {name for name, entry in entries.items() if entry.state in _LOST}
-    for _ in flow.spec.flows:
+    for _ in flow.spec.jobs:
         more = {
             step.name
-            for step in flow.spec.flows
+            for step in flow.spec.jobs
             if step.name not in gone and not entries[step.name].state and gone.intersection(step.targets)
         }
         if not more:
@@ -185,7 +185,7 @@ def _to_make(
     if state.phase not in {FlowPhase.PENDING, FlowPhase.RUNNING}:
         return making, pod_probes
     hopeless = _hopeless(flow, entries)
-    for step in flow.spec.flows:
+    for step in flow.spec.jobs:
         entry = entries[step.name]
         if entry.state:
             continue
@@ -225,16 +225,16 @@ def _with_progress(
 
 def _status(flow: JobFlow, state: FlowState, entries: Mapping[str, FlowJobStatus]) -> JobFlowStatus:
     lists: dict[str, list[str]] = {name: [] for name in {*_LISTED.values(), "waiting_jobs"}}
-    waits = [(step.name, target) for step in flow.spec.flows for target in step.targets]
+    waits = [(step.name, target) for step in flow.spec.jobs for target in step.targets]
     if state.phase is FlowPhase.PENDING and (path := dependency_cycle(waits)):
         message = f"dependsOn has a cycle: {path}: create a new flow"
         state = state.model_copy(update={"reason": "DependencyCycle", "message": message})
-    for step in flow.spec.flows:
+    for step in flow.spec.jobs:
         entry, name = entries[step.name], job_name(flow, step)
         lists[_LISTED.get(entry.state, "pending_jobs") if entry.state else "waiting_jobs"].append(name)
     return JobFlowStatus(
         state=state,
-        job_status_list=[entries[step.name] for step in flow.spec.flows],
+        job_status_list=[entries[step.name] for step in flow.spec.jobs],
         observed_generation=flow.metadata.generation,
         **lists,
     )
@@ -244,7 +244,7 @@ def _away(
     flow: JobFlow, state: FlowState, entries: Mapping[str, FlowJobStatus], seen: FlowObserved
 ) -> Iterator[FlowEffect]:
     """Yield deletions of jobs of earlier attempts and of finished flows, and terminations in failed flows."""
-    for step in flow.spec.flows:
+    for step in flow.spec.jobs:
         job = seen.jobs.get(job_name(flow, step))
         if job is None or job.metadata.deletion_timestamp is not None:
             continue

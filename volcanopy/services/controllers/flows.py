@@ -115,9 +115,9 @@ class FlowController(JobOwnerController):
     def _observed(self, flow: JobFlow, answers: Mapping[PodProbe, bool]) -> FlowObserved:
         namespace = flow.metadata.namespace
         jobs = self.jobs.of(flow.metadata.uid)
-        used = {step.template_name for step in flow.spec.flows}
+        used = {step.template_name for step in flow.spec.jobs}
         templates = {name: self._templates.get(f"{namespace}/{name}") for name in used}
-        probed = any(step.depends_on and step.depends_on.probe for step in flow.spec.flows)
+        probed = any(step.depends_on and step.depends_on.probe for step in flow.spec.jobs)
         return FlowObserved(
             templates={name: template for name, template in templates.items() if template is not None},
             jobs=jobs,
@@ -146,7 +146,7 @@ class FlowController(JobOwnerController):
         """Write the jobs created from them into the statuses of the flow's templates."""
         namespace = flow.metadata.namespace
         made = self._made(namespace)
-        for name in sorted({step.template_name for step in flow.spec.flows}):
+        for name in sorted({step.template_name for step in flow.spec.jobs}):
             template = self._templates.get(f"{namespace}/{name}")
             if template is None or (jobs := dependents(template, made)) is None:
                 continue
