@@ -58,6 +58,30 @@ def test_a_burst_of_pod_changes_causes_one_status_write() -> None:
     assert world.status_writes == writes + 1
 
 
+def minor(world: World) -> list[bool]:
+    return [effect.minor for effect in world.step().effects if isinstance(effect, UpdateStatus)]
+
+
+def test_a_status_is_minor_if_it_has_other_counts_only_or_is_the_first_of_a_waiting_job() -> None:
+    world = World(job(task(replicas=3), minAvailable=2))
+    assert minor(world) == [True], "the first"
+    world.settle().admit()
+    assert minor(world) == [True], "the message of the admission"
+    world.settle().run("job-a-0")
+    assert minor(world) == [True], "a count"
+    world.run("job-a-1")
+    assert minor(world) == [False], "another phase"
+    world.say_unschedulable("0/2 nodes are available: 2 Insufficient cpu.")
+    assert minor(world) == [], "a running job shows its pods"
+
+
+def test_a_status_with_a_reason_to_act_or_with_objects_to_delete_later_is_not_minor() -> None:
+    assert minor(World(job(task(), plugins={"svc": []}))) == [False]
+    world = World(job(task(replicas=2))).settle().admit().settle()
+    world.say_unschedulable("0/2 nodes are available: 2 Insufficient cpu.")
+    assert minor(world) == [False]
+
+
 class TestRestartJob:
     def test_all_pods_are_replaced_and_the_group_is_admitted_again(self) -> None:
         world = World(job(task(replicas=2), policies=[FAILED_RESTARTS])).started()

@@ -61,14 +61,14 @@ class Rig:
 
 
 @asynccontextmanager
-async def applier_rig(cluster: Cluster, timing: Timing = PATIENT) -> AsyncIterator[Rig]:
+async def applier_rig(cluster: Cluster, timing: Timing = PATIENT, *, pod_events: bool = False) -> AsyncIterator[Rig]:
     client = FlakyClient(cluster.connection)
     client.script = Script()
     store = Store()
     async with (
         client,
         EventRecorder(client, "volcanopy") as recorder,
-        Applier(client, store, recorder, timing=timing) as applier,
+        Applier(client, store, recorder, timing=timing, pod_events=pod_events) as applier,
     ):
         rig = Rig(cluster, client, store, applier)
         rig.recorder = recorder

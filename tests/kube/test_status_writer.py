@@ -290,7 +290,7 @@ async def test_allocated_of_a_queue_is_written_and_removed(cluster: Cluster, rig
 
 @pytest.mark.parametrize(
     ("gate", "reason"),
-    [("nodes", "Unschedulable"), ("topology", "Unschedulable"), ("share", "QueueShare"), ("gang", "GangIncomplete")],
+    [("nodes", "Unschedulable"), ("topology", "Unschedulable"), ("share", "QueueShare")],
 )
 async def test_only_groups_that_more_nodes_would_help_are_unschedulable(
     cluster: Cluster, rig: Rig, gate: str, reason: str
@@ -303,7 +303,31 @@ async def test_only_groups_that_more_nodes_would_help_are_unschedulable(
     assert await rig.applier.finish(5)
     assert await rig.condition("a-0") == ("False", reason, "why exactly")
     assert await rig.recorder.flush()
-    assert await cluster.events() == [("a", "Unschedulable", "why"), ("a-0", "FailedScheduling", "why exactly")]
+    assert await cluster.events() == [("a", "Unschedulable", "why")], "one event for the group, none for its pods"
+
+
+async def test_pods_of_an_incomplete_gang_get_no_condition(cluster: Cluster, rig: Rig) -> None:
+    await cluster.gang("a", 1)
+    await rig.see()
+    await rig.apply(Explain("default/a", "gang", "1/2 required pods created", pods={"default/a-0": "1/2 created"}))
+    assert await rig.applier.finish(5)
+    assert await rig.recorder.flush()
+    assert await cluster.events() == [("a", "Unschedulable", "1/2 required pods created")]
+    assert rig.script.count("patch", "pods") == 0
+
+
+async def test_pods_get_events_if_that_is_switched_on(cluster: Cluster) -> None:
+    await cluster.gang("a", 2)
+    async with applier_rig(cluster, pod_events=True) as rig:
+        await rig.see()
+        await rig.apply(bind("a-0"), Explain("default/a", "nodes", "why", pods={"default/a-1": "why exactly"}))
+        assert await rig.applier.finish(5)
+        assert await rig.recorder.flush()
+    assert await cluster.events() == [
+        ("a", "Unschedulable", "why"),
+        ("a-0", "Scheduled", "Successfully assigned default/a-0 to n1"),
+        ("a-1", "FailedScheduling", "why exactly"),
+    ]
 
 
 async def test_a_recorded_condition_is_not_written_again(cluster: Cluster) -> None:
@@ -328,7 +352,7 @@ async def test_new_pods_get_the_condition_and_the_others_no_write(cluster: Clust
     await cluster.gang("a", 1)
     async with applier_rig(cluster, Timing(settle=0.02)) as rig:
         await rig.see()
-        await rig.apply(Explain("default/a", "gang", "1 of 2", pods={"default/a-0": "1 of 2"}))
+        await rig.apply(Explain("default/a", "nodes", "1 of 2", pods={"default/a-0": "1 of 2"}))
 
         async def condition_written(pod: str) -> bool:
             return await rig.condition(pod) is not None
@@ -337,9 +361,9 @@ async def test_new_pods_get_the_condition_and_the_others_no_write(cluster: Clust
         await cluster.pod("a-1", "a")
         await rig.see()
         both = {"default/a-0": "2 of 3", "default/a-1": "2 of 3"}
-        await rig.apply(Explain("default/a", "gang", "2 of 3", pods=both))
+        await rig.apply(Explain("default/a", "nodes", "2 of 3", pods=both))
         await cluster.until(lambda: condition_written("a-1"))
-        assert await rig.condition("a-0") == ("False", "GangIncomplete", "1 of 2")
+        assert await rig.condition("a-0") == ("False", "Unschedulable", "1 of 2")
         assert rig.script.count("patch", "pods") == 2
         assert await rig.applier.finish(5)
 
@@ -386,5 +410,5 @@ async def test_events_have_their_involved_objects(cluster: Cluster, rig: Rig) ->
     about = {
         event["involvedObject"]["kind"]: event["involvedObject"] for event in (await cluster.client.list(EVENTS)).items
     }
-    assert about["Pod"]["uid"] == (await cluster.get_pod("a-0")).metadata.uid
+    assert about["PodGroup"]["uid"] == (await cluster.client.get(POD_GROUPS, "default", "a")).metadata.uid
     assert about["PodGroup"]["apiVersion"] == "scheduling.volcanopy.io/v1beta1"

@@ -126,7 +126,7 @@ async def test_500_pod_changes_cause_few_reconciles_and_few_writes(cluster: Clus
         name = cluster.groups["burst"]["metadata"]["name"]
         await cluster.client.patch_status(POD_GROUPS.raw, cluster.namespace, name, {"status": {"phase": "Inqueue"}})
         await cluster.until(lambda: len(cluster.pods) == 500, 60)
-        await cluster.until(lambda: cluster.jobs["burst"]["status"].get("pending") == 500, 60)
+        await cluster.until(lambda: cluster.jobs["burst"].get("status", {}).get("pending") == 500, 60)
         looks, asked = working.reconciles, client.connection.request_counts.counts.copy()
         uid = cluster.jobs["burst"]["metadata"]["uid"]
         running = msgspec.structs.replace(working.cache.pods_of(uid)[0].status, phase="Running")

@@ -49,9 +49,14 @@ class Delete:
 
 @dataclass(frozen=True)
 class UpdateStatus:
-    """Replace the status of the object; rejected if the object has changed since it was read."""
+    """Replace the status of the object; rejected if the object has changed since it was read.
+
+    A ``minor`` one has only other counts and messages, or is the first of a job that waits: nothing is decided by it, so it
+    may be written later, with the changes that follow.
+    """
 
     status: Json
+    minor: bool = False
 
     def __str__(self) -> str:
         state = self.status.get("state", {})

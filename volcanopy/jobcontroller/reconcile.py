@@ -48,8 +48,10 @@ from volcanopy.jobcontroller.pods import claim_name, claims, missing_pods, start
 from volcanopy.jobcontroller.restart_pause import is_pausing
 from volcanopy.jobcontroller.status import (
     ADMITTED,
+    USUAL_REASONS,
     count,
     entered,
+    is_minor,
     next_phase,
     pending_reason,
     running_message,
@@ -60,7 +62,6 @@ from volcanopy.jobcontroller.status import (
 Plugins = Sequence[JobPlugin[Any]]
 
 _ALARMING = frozenset({Phase.FAILED, Phase.RESTARTING, Phase.ABORTING, Phase.TERMINATING})
-_USUAL_REASONS = frozenset({"NotAdmitted", "WaitingForPods"})
 
 
 def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Registry = JOB_PLUGINS) -> JobPlan:
@@ -86,7 +87,8 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
     if not settled:
         if job.status.state.phase not in FINISHED:
             status = accounted(job, status, members, group, observed.disruptions, now)
-        effects.append(UpdateStatus(status_json(status)))
+        minor = not decision.events and not obeyed and is_minor(job.status, status)
+        effects.append(UpdateStatus(status_json(status), minor))
         effects += _announced(job.status, status)
     effects += decision.events
     effects += [DeleteCommand(command.metadata.name, command.metadata.uid) for command in obeyed]
@@ -207,7 +209,7 @@ def _announced(before: BatchJobStatus, after: BatchJobStatus) -> Iterator[Record
     assert state.phase is not None
     if state.phase is not before.state.phase:
         yield RecordEvent("Warning" if state.phase in _ALARMING else "Normal", state.phase, state.message)
-    elif state.phase is Phase.PENDING and state.reason not in {before.state.reason, *_USUAL_REASONS}:
+    elif state.phase is Phase.PENDING and state.reason not in {before.state.reason, *USUAL_REASONS}:
         yield RecordEvent("Warning", state.reason, state.message)
     for message in deadline.announcements(before, after):
         yield RecordEvent("Warning", deadline.APPROACHING, message)

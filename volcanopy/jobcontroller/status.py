@@ -14,6 +14,14 @@ from volcanopy.jobcontroller.phases import FINISHED, RESTARTS
 
 ADMITTED = frozenset({"Inqueue", "Running", "Unknown", "Completed"})
 """Phases of a PodGroup in which its pods may be created."""
+USUAL_REASONS = frozenset({"NotAdmitted", "WaitingForPods"})
+"""Reasons of a pending job that are no trouble."""
+_COUNTS = frozenset(
+    {"pending", "running", "succeeded", "failed", "terminating", "unknown", "task_status_count"}
+    | {"resource_seconds", "usage_time", "estimated_start", "admitted_time", "state", "conditions"}
+)
+_FIRST = frozenset({"min_available", "observed_generation"})
+"""What the first status of a job states as well. Not the objects of plugins: what is not recorded is not deleted."""
 
 
 @dataclass(frozen=True)
@@ -248,6 +256,24 @@ def _condition(state: JobState) -> Condition:
         message=state.message,
         last_transition_time=state.last_transition_time,
     )
+
+
+def is_minor(before: BatchJobStatus, after: BatchJobStatus) -> bool:
+    """Whether a status differs in counts and messages only, or is the first one of a job that waits as usual."""
+    first = before.state.phase is None
+    if after.state.phase is not (Phase.PENDING if first else before.state.phase):
+        return False
+    if after.state.reason not in USUAL_REASONS and (first or after.state.reason != before.state.reason):
+        return False
+    same = type(after).model_fields.keys() - _COUNTS - (_FIRST if first else frozenset())
+    return _of_other_types(before) == _of_other_types(after) and all(
+        getattr(before, name) == getattr(after, name) for name in same
+    )
+
+
+def _of_other_types(status: BatchJobStatus) -> list[Condition]:
+    """Return the conditions other than that of the phase."""
+    return [condition for condition in status.conditions if condition.type not in {*Phase}]
 
 
 def pending_reason(job: BatchJob, group: PodGroup | None, counts: Counts) -> tuple[str, str]:

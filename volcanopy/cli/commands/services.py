@@ -110,6 +110,9 @@ def scheduler_command(
     anonymous_dumps: Annotated[
         bool, typer.Option("--anonymous-dumps", help="Write pseudonyms instead of names into dumps of invalid plans.")
     ] = False,
+    pod_events: Annotated[
+        bool, typer.Option("--pod-events", help="Write events Scheduled and FailedScheduling of each pod.")
+    ] = False,
 ) -> None:
     """Run the scheduler."""
     from volcanopy.cli.service_process import serve
@@ -123,6 +126,7 @@ def scheduler_command(
         election=election.election(f"{scheduler_name}-scheduler"),
         stuck_after=stuck_after,
         anonymous_dumps=anonymous_dumps,
+        pod_events=pod_events,
     )
     serve(cluster, process, lambda connection, stop, health: run(connection, settings, stop, health=health))
 

@@ -50,12 +50,14 @@ class Applier:
         *,
         timing: Timing | None = None,
         in_flight: int = 64,
+        pod_events: bool = False,
     ) -> None:
-        """``in_flight`` limits the concurrent binds and evictions."""
+        """``in_flight`` limits the concurrent binds and evictions; with ``pod_events`` scheduled pods get events."""
         timing = timing or Timing()
         self._tasks = asyncio.TaskGroup()
         self._later = DelayedWrites(self._spawn)
-        self._context = WriterContext(client, store, recorder, self._later, bind_slots=asyncio.Semaphore(in_flight))
+        slots = asyncio.Semaphore(in_flight)
+        self._context = WriterContext(client, store, recorder, self._later, bind_slots=slots, pod_events=pod_events)
         self._running: set[asyncio.Task[Any]] = set()
         self._placing = PodWriter(self._context)
         self._groups = PodGroupStatusWriter(self._context, timing)

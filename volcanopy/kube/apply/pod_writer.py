@@ -60,6 +60,8 @@ class WriterContext:
     write_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(16))
     rng: Random = field(default_factory=Random)
     now: Callable[[], datetime] = machine.utc_now
+    pod_events: bool = False
+    """Whether pods get kube-scheduler's events ``Scheduled`` and ``FailedScheduling``: one more request for each pod."""
 
     def record_event(self, item: core.Pod | core.PodGroup, event_type: EventType, reason: str, message: str) -> None:
         """Record an event of an object."""
@@ -152,13 +154,16 @@ class PodWriter:
                 await self._bind_failed(effect, pod, fault)
                 return False
             self._rejections.pop(uid, None)
-            self._measure(effect.pod)
+            self._bound(effect)
             return True
 
-    def _measure(self, key: str) -> None:
-        """Count a bound pod."""
+    def _bound(self, effect: Bind) -> None:
+        """Count a bound pod, and record its event if pods get events."""
         registry.PODS_BOUND.inc()
-        pod = self._context.store.pods.get(key)
+        pod = self._context.store.pods.get(effect.pod)
+        if pod is not None and self._context.pod_events:
+            message = f"Successfully assigned {effect.pod} to {effect.node}"
+            self._context.record_event(pod, "Normal", "Scheduled", message)
         if pod is not None and pod.metadata.creation_timestamp is not None:
             waited = (self._context.now() - pod.metadata.creation_timestamp).total_seconds()
             registry.TASK_LATENCY.labels("Bound").observe(max(waited, 0.0) * 1000)

@@ -8,6 +8,7 @@ unschedulable is written only after a delay, so one that is scheduled soon never
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from volcanopy.api import core
+from volcanopy.api.gates import Gate
 from volcanopy.kube.apply.pod_writer import WriterContext
 from volcanopy.kube.cache import statuses
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, QUEUES
@@ -226,7 +228,11 @@ class _Written(NamedTuple):
 
 
 class ExplanationWriter:
-    """Writes events and pod conditions that explain why pods and groups are pending."""
+    """Writes events of pod groups, and conditions of pods, that explain why they are pending.
+
+    Pods of a gang that is not complete get no condition, since only its other pods are missing: with thousands of pods that
+    are being created, it would be one more write for each, outdated within seconds.
+    """
 
     def __init__(self, context: WriterContext, timing: Timing) -> None:
         self._context, self._timing = context, timing
@@ -243,7 +249,7 @@ class ExplanationWriter:
         ):
             return
         self._explains[job] = explain
-        first = job not in self._written or any(not self._has_condition(pod) for pod in explain.pods)
+        first = job not in self._written or any(not self._has_condition(pod) for pod in _with_condition(explain))
         self._put(job, self._timing.settle if first else self._timing.repeat_delay)
         if len(self._explains) > 2 * len(self._context.store.groups) + 256:
             self._forget_deleted()
@@ -287,8 +293,8 @@ class ExplanationWriter:
             if last.message != explain.message:
                 self._put(job, last.at + self._timing.repeat_delay - now)
             waiting = [pod for pod in waiting if not self._has_condition(pod)]
-        reason = statuses.reason_of(explain)
-        await asyncio.gather(*(self._write_pod(pod, reason, explain.pods[pod]) for pod in waiting))
+        reason, texts = statuses.reason_of(explain), _with_condition(explain)
+        await asyncio.gather(*(self._write_pod(pod, reason, texts[pod]) for pod in waiting if pod in texts))
 
     async def _write_pod(self, key: str, reason: str, message: str) -> None:
         context = self._context
@@ -299,11 +305,17 @@ class ExplanationWriter:
             patch = statuses.unscheduled_patch(pod, reason, message, context.now())
             if patch is None:
                 return
-            context.record_event(pod, "Warning", "FailedScheduling", message)
+            if context.pod_events:
+                context.record_event(pod, "Warning", "FailedScheduling", message)
             try:
                 await context.patch_pod(key, patch)
             except KubeError as fault:
                 log.warning("pod condition not written", pod=key, error=describe(fault))
+
+
+def _with_condition(explain: Explain) -> Mapping[str, str]:
+    """Return the pods that get a condition, with their messages."""
+    return {} if explain.gate == Gate.GANG else explain.pods
 
 
 def _waits(status: core.PodGroupStatus) -> bool:

@@ -33,7 +33,6 @@ _REASONS = {
     "share": "QueueShare",
     "capability": "QueueCapability",
     "quota": "NamespaceQuota",
-    "gang": "GangIncomplete",
 }
 
 

@@ -14,6 +14,7 @@ from volcanopy.api.model import InvalidObjectError
 from volcanopy.api.volcano import bound as model_of
 from volcanopy.jobcontroller.accounting import accounted
 from volcanopy.jobcontroller.history import has_ended
+from volcanopy.jobcontroller.plan import JobPlan, RecordEvent, UpdateStatus
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.jobcontroller.reconcile import reconcile
 from volcanopy.kube import machine
@@ -52,6 +53,8 @@ class JobControllerSettings:
     """Delay of a reconcile after a pod's change, to merge it with others of the job."""
     pace: float = 0.2
     """Least time between two reconciles of a job because of its pods."""
+    status_settle: float = 1.0
+    """Delay of a status with other counts only, or of the first one: what changes within it is one write."""
     election: Election | None = None
     """The leader election; None: this is the only controller."""
     shutdown: float = 20.0
@@ -86,6 +89,8 @@ class JobController(Worker):
         self._settings, self._plugins = settings, plugins
         self._last: dict[str, tuple[float, float]] = {}
         """By key: when a job was last reconciled, and how long its plan took."""
+        self._unwritten: dict[str, float] = {}
+        """By key: since when a job's status has changes that may be written later."""
         self.reconciles = 0
         self.cache = JobCache(self.wake, binding)
         registry.JOBS.follow(self.cache, jobs_by_phase)
@@ -129,6 +134,7 @@ class JobController(Worker):
         if key in self.cache.jobs:
             return True
         self._last.pop(key, None)
+        self._unwritten.pop(key, None)
         return False
 
     def subject(self, key: str) -> ObjectReference | None:
@@ -150,8 +156,22 @@ class JobController(Worker):
         observed = replace(self.cache.observed(key), learnt=self.run_times.estimate(manifest))
         plan = reconcile(job, observed, self.now(), self._plugins)
         self._last[key] = (started, asyncio.get_running_loop().time() - started)
-        await self._effects.carry_out(manifest, plan)
+        await self._effects.carry_out(manifest, self._paced(key, plan))
         return plan.again
+
+    def _paced(self, key: str, plan: JobPlan) -> JobPlan:
+        """Return the plan without a minor status, and its events, that may still be written later."""
+        if not any(isinstance(effect, UpdateStatus) and effect.minor for effect in plan.effects):
+            self._unwritten.pop(key, None)
+            return plan
+        now = asyncio.get_running_loop().time()
+        wait = self._unwritten.setdefault(key, now) + self._settings.status_settle - now
+        if wait <= 0:
+            del self._unwritten[key]
+            return plan
+        self.queue.add(key, wait)
+        kept = (effect for effect in plan.effects if not isinstance(effect, UpdateStatus | RecordEvent))
+        return JobPlan(tuple(kept), plan.again)
 
     def rejected(self, key: str, error: Exception) -> None:
         """Keep the server's message for the job's status."""

@@ -48,6 +48,8 @@ class SchedulerSettings:
     """Directory of the dumps of plans that violate an invariant, with their snapshots."""
     anonymous_dumps: bool = False
     """Whether the dumps have pseudonyms instead of names."""
+    pod_events: bool = False
+    """Whether pods get the events ``Scheduled`` and ``FailedScheduling``, as kube-scheduler writes them."""
     election: Election | None = None
     """The leader election; None: this is the only scheduler."""
     settle_in: float = 0.2

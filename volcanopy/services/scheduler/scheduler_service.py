@@ -97,7 +97,9 @@ async def run(
             connection, connections=settings.in_flight + 32, field_manager=manager, fence=candidate.may_act
         ) as client,
         EventRecorder(client, settings.scheduler_name) as recorder,
-        Applier(client, store, recorder, timing=timing, in_flight=settings.in_flight) as applier,
+        Applier(
+            client, store, recorder, timing=timing, in_flight=settings.in_flight, pod_events=settings.pod_events
+        ) as applier,
         asyncio.TaskGroup() as tasks,
     ):
         reports = QuarantineReports(client, recorder)
