@@ -30,6 +30,7 @@ SETS: dict[str, Json] = {
     "without admission": {"admission": {"enabled": False}},
     "monitored": {"monitoring": {"serviceMonitor": True, "dashboard": True, "rules": True}},
     "metrics with a token": {"monitoring": {"serviceMonitor": True, "tokenSecret": "metrics"}},
+    "web page": {"ui": {"enabled": True, "hosts": ["batch.example.com"]}, "monitoring": {"tokenSecret": "metrics"}},
     "everything": {
         "image": {
             "repository": "registry.example.com/volcanopy",
@@ -104,6 +105,21 @@ def test_containers_have_minimal_privileges(values: Json) -> None:
         assert "memory" in container["resources"]["limits"]
         writable = [each["mountPath"] for each in container["volumeMounts"] if not each.get("readOnly")]
         assert writable == ["/tmp"]
+
+
+def test_the_web_page_reads_only_and_asks_about_the_configuration_of_its_release() -> None:
+    objects = render({"ui": {"enabled": True, "hosts": ["batch.example.com"]}}, release="night", namespace="batch")
+    (container,) = [found for _, found in deployments(objects) if found["name"] == "ui"]
+    assert container["args"] == ["ui", "--address=0.0.0.0", "--port=8080", "--host=batch.example.com"]
+    assert {"name": "VOLCANOPY_CONFIG_MAP", "value": "batch/night-volcanopy-scheduler"} in container["env"]
+    roles = [
+        each
+        for each in objects
+        if each["kind"] in {"Role", "ClusterRole"} and each["metadata"]["name"] == "night-volcanopy-ui"
+    ]
+    rules = [rule for role in roles for rule in role["rules"]]
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
+    assert not any("secrets" in rule["resources"] for rule in rules)
 
 
 def test_selected_and_referenced_objects_exist(values: Json) -> None:

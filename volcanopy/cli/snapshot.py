@@ -1,5 +1,6 @@
 """``volcanopy snapshot``: the objects that the scheduler reads and its configuration, as a file for ``volcanopy plan``."""
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,8 @@ from volcanopy.services.scheduler.replay import CycleContext
 
 DEFAULT_MAP = "volcanopy-system/volcanopy-scheduler"
 """ConfigMap of the scheduler's configuration in the chart."""
+MAP_VARIABLE = "VOLCANOPY_CONFIG_MAP"
+"""Environment variable with another ConfigMap of it, ``namespace/name``: of a release with another name."""
 KEY = "scheduler.yaml"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _PRIVATE = frozenset(
@@ -88,9 +91,17 @@ def _file(config: Path) -> str:
         raise CommandError(f"--config: cannot read {config}: {why}", 2) from None
 
 
+def chart_map() -> str:
+    """Return the ConfigMap of the scheduler's configuration, ``namespace/name``. Raises CommandError."""
+    result = os.environ.get(MAP_VARIABLE) or DEFAULT_MAP
+    if result.count("/") != 1 or not all(result.split("/")):
+        raise CommandError(f"{MAP_VARIABLE}: {result!r}: must be NAMESPACE/NAME of a ConfigMap")
+    return result
+
+
 async def configured(client: Client) -> str:
     """Return the configuration in the ConfigMap of the chart; empty if it does not exist or may not be read."""
-    namespace, _, name = DEFAULT_MAP.partition("/")
+    namespace, _, name = chart_map().partition("/")
     try:
         data = (await client.get(CONFIG_MAPS, namespace, name)).get("data") or {}
     except (NotFound, Forbidden):
@@ -140,7 +151,7 @@ def _bare_template(template: Json) -> Json:
 
 async def _from_map(client: Client, given: str) -> str:
     """Return the configuration in the ConfigMap, or in that of the chart; without one the default configuration."""
-    namespace, slash, name = (given or DEFAULT_MAP).partition("/")
+    namespace, slash, name = (given or chart_map()).partition("/")
     if not slash:
         namespace, name = client.connection.namespace, namespace
     try:

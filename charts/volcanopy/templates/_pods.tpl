@@ -1,12 +1,18 @@
 {{- /*
 What the Deployments have in common; takes a dict with
-  root, part   the chart, and scheduler, controller or admission
+  root, part   the chart, and scheduler, controller, admission or ui
   args         the arguments of the program
   config       the name of the configuration file, if the part has one
   webhookPort  the port of the webhook (HTTPS), if the part has one; health is on port 8080, metrics are on port 8081
+  unmeasured   whether the part has no metrics
+  env          environment variables of the part, if it has some
 */ -}}
 {{- define "volcanopy.deployment" -}}
 {{- $values := index .root.Values .part -}}
+{{- $metrics := list -}}
+{{- if not .unmeasured -}}
+{{- $metrics = include "volcanopy.metricsArgs" .root | fromJsonArray -}}
+{{- end -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -47,7 +53,7 @@ spec:
           image: {{ include "volcanopy.image" .root | quote }}
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
           args:
-            {{- range concat (list .part) .args (include "volcanopy.metricsArgs" .root | fromJsonArray) $values.extraArgs }}
+            {{- range concat (list .part) .args $metrics $values.extraArgs }}
             - {{ . | quote }}
             {{- end }}
           env:
@@ -61,14 +67,20 @@ spec:
                 fieldRef:
                   apiVersion: v1
                   fieldPath: metadata.namespace
+            {{- range $name, $value := .env }}
+            - name: {{ $name }}
+              value: {{ $value | quote }}
+            {{- end }}
             {{- with $values.extraEnv }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
           ports:
             - name: http
               containerPort: 8080
+            {{- if not .unmeasured }}
             - name: metrics
               containerPort: 8081
+            {{- end }}
             {{- with .webhookPort }}
             - name: https
               containerPort: {{ . }}
@@ -108,7 +120,7 @@ spec:
             {{- end }}
             - name: tmp
               mountPath: /tmp
-            {{- if .root.Values.monitoring.tokenSecret }}
+            {{- if and .root.Values.monitoring.tokenSecret (not .unmeasured) }}
             - name: metrics-token
               mountPath: /etc/volcanopy-metrics
               readOnly: true
@@ -125,10 +137,10 @@ spec:
         - name: tmp
           emptyDir:
             sizeLimit: 1Gi
-        {{- with .root.Values.monitoring.tokenSecret }}
+        {{- if and .root.Values.monitoring.tokenSecret (not .unmeasured) }}
         - name: metrics-token
           secret:
-            secretName: {{ . }}
+            secretName: {{ .root.Values.monitoring.tokenSecret }}
             defaultMode: 0440
         {{- end }}
         {{- with $values.extraVolumes }}

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import command
 from volcanopy.cli.framework.options import NAMESPACE, Cluster
 
@@ -27,6 +28,14 @@ async def ui_command(
     allow_changes: Annotated[
         bool, typer.Option("--allow-changes", help="Allow to suspend, resume and delete jobs with your rights.")
     ] = False,
+    scheduler_metrics: Annotated[
+        str,
+        typer.Option(
+            "--scheduler-metrics",
+            metavar="URL",
+            help="Metrics of the scheduler, for the durations of its actions and plugins.",
+        ),
+    ] = "",
 ) -> None:
     """Show a cluster as a web page.
 
@@ -35,8 +44,14 @@ async def ui_command(
     The page shows what your credentials may read, of all namespaces or of one (`-n`). There is no login: everybody who can connect to the address sees the same. It changes nothing unless `--allow-changes` is given.
     """
     from volcanopy.cli.ui.server import UiSettings, serve
+    from volcanopy.cli.ui.timings import of_url
 
-    settings = UiSettings(address, port, namespace, allow_changes, tuple(host or ()))
+    if scheduler_metrics and not scheduler_metrics.startswith(("http://", "https://")):
+        raise CommandError(
+            f"--scheduler-metrics {scheduler_metrics}: must be a URL, such as http://127.0.0.1:8080/metrics"
+        )
+    metrics = of_url(scheduler_metrics) if scheduler_metrics else None
+    settings = UiSettings(address, port, namespace, allow_changes, tuple(host or ()), metrics)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -25,6 +25,7 @@ from volcanopy.cli.framework.durations import current_time
 from volcanopy.cli.ui import documents, job_changes, questions
 from volcanopy.cli.ui.cluster_view import ClusterView
 from volcanopy.cli.ui.job_page import job_document
+from volcanopy.cli.ui.timings import Source, Timings
 from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, Forbidden, KubeError, NotFound
@@ -45,6 +46,8 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+HEALTH = ("/healthz", "/readyz")
+"""Paths that any host name may be used for: their answer is always ``ok``."""
 TOKEN_HEADER = "X-Volcanopy-Token"
 _PERIOD = 1.0
 """Least seconds between two events of a page."""
@@ -62,13 +65,17 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True)
 class UiSettings:
-    """Settings of the page. ``hosts`` are further host names that requests may use, such as that of an ingress."""
+    """Settings of the page. ``hosts`` are further host names that requests may use, such as that of an ingress.
+
+    ``metrics`` reads the metrics of the scheduler, if they can be read.
+    """
 
     address: str = "127.0.0.1"
     port: int = 8180
     namespace: str | None = None
     allow_changes: bool = False
     hosts: Sequence[str] = ()
+    metrics: Source | None = None
 
 
 class Page:
@@ -76,12 +83,14 @@ class Page:
 
     def __init__(self, client: Client, view: ClusterView, settings: UiSettings) -> None:
         self._client, self._view, self._settings = client, view, settings
-        self._token = machine.token()
+        self._token = machine.token(16)
         self._asking = asyncio.Lock()
+        self._measured = Timings(settings.metrics, machine.monotonic)
         self._documents: dict[str, tuple[str, Json]] = {}
         self.app = web.Application(middlewares=[self._guard], client_max_size=_BODY)
         self.app.add_routes(
             [
+                *(web.get(path, _ok) for path in HEALTH),
                 web.get("/", self._asset),
                 web.get("/assets/{name}", self._asset),
                 web.get("/api/session", self._session),
@@ -90,6 +99,7 @@ class Page:
                 web.get("/api/jobs", self._document(lambda query: documents.jobs(view, query, current_time()))),
                 web.get("/api/nodes", self._document(lambda _: documents.cluster_map(view))),
                 web.get("/api/decisions", self._document(lambda _: documents.decisions(view, current_time()))),
+                web.get("/api/timings", self._timings),
                 web.get("/api/jobs/{namespace}/{name}", self._job),
                 web.get("/api/jobs/{namespace}/{name}/logs/{pod}", self._logs),
                 web.post("/api/jobs/{namespace}/{name}/{verb}", self._change),
@@ -125,6 +135,8 @@ class Page:
     def _check(self, request: web.Request) -> None:
         """Raise an HTTP error for a foreign host or origin, and for a POST without the token."""
         host = _name_of(request.headers.get("Host", ""))
+        if request.path in HEALTH and request.method == "GET":  # a kubelet names the address of the pod
+            return
         if not (_is_loopback(host) or host in {*self._settings.hosts, self._settings.address}):
             raise web.HTTPMisdirectedRequest(text=f"unknown host {host!r}: allow it with --host")
         if request.method in {"GET", "HEAD"}:
@@ -201,6 +213,9 @@ class Page:
                 await asyncio.sleep(_PERIOD)
         return response
 
+    async def _timings(self, _: web.Request) -> web.Response:
+        return _json(await self._measured.document())
+
     # Jobs
 
     async def _job(self, request: web.Request) -> web.Response:
@@ -238,6 +253,10 @@ class Page:
         async with self._asking:
             state = await cluster_state(self._client)
             return _json(await in_thread(questions.ask, state, question, current_time()))
+
+
+async def _ok(_: web.Request) -> web.Response:
+    return web.Response(text="ok")
 
 
 def _json(document: Json) -> web.Response:
