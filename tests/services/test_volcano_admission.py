@@ -251,3 +251,25 @@ def test_a_change_of_a_flow_of_volcano_is_validated() -> None:
     assert review(changed, context())["response"]["allowed"]
     assert "dependsOn has a cycle" in refusal(review(cyclic, context()))
     assert review(asked("flow.volcano.sh", "JobFlow", flow(), "UPDATE", flow()), context())["response"]["allowed"]
+
+
+@pytest.mark.parametrize(
+    ("queue_name", "owner", "expected"),
+    [("default", None, "team"), ("root", None, None), ("default", "Job", None)],
+    ids=["the default queue", "another queue", "of a job"],
+)
+def test_a_pod_group_in_the_default_queue_is_in_that_of_its_namespace(
+    queue_name: str, owner: str | None, expected: str | None
+) -> None:
+    namespace = core.Namespace(metadata=core.Meta(name="default", annotations={names.POD_QUEUE_NAME: "team"}))
+    metadata: Json = {"name": "g"}
+    if owner:
+        reference = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": owner, "name": "train", "uid": "u"}
+        metadata["ownerReferences"] = [reference | {"controller": True}]
+    made: Json = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": metadata}
+    answer = mutate(
+        asked("scheduling.volcano.sh", "PodGroup", made | {"spec": {"queue": queue_name}}),
+        context(namespaces={"default": namespace}),
+    )
+    values = patched(answer) if "patch" in answer["response"] else {}
+    assert values.get("/spec/queue") == expected

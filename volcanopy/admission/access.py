@@ -146,14 +146,20 @@ def assigned_queue(user: User, namespace: str, context: Context) -> str:
     return context.policy.default_queue
 
 
-def with_queue(request: Request, user: User, context: Context) -> Json | None:
-    """Return the job or PodGroup with a queue; an update without a queue keeps the previous one."""
+def with_queue(request: Request, user: User, context: Context, unset: str = "") -> Json | None:
+    """Return the job or PodGroup with a queue; an update without a queue keeps the previous one.
+
+    The queue ``unset`` counts as no queue when the object is created.
+    """
     manifest = request.object
     spec = at(manifest, "spec")
-    if manifest is None or not isinstance(spec, dict) or spec.get("queue") not in (None, ""):
+    if manifest is None or not isinstance(spec, dict):
+        return manifest
+    queue, updates = spec.get("queue"), request.operation == "UPDATE"
+    if not (queue is None or queue == "" or (queue == unset and not updates)):
         return manifest
     before = at(request.old, "spec", "queue")
-    if request.operation == "UPDATE":
+    if updates:
         return {**manifest, "spec": {**spec, "queue": before}} if isinstance(before, str) and before else manifest
     return {**manifest, "spec": {**spec, "queue": assigned_queue(user, request.namespace, context)}}
 

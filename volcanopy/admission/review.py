@@ -22,7 +22,7 @@ from volcanopy.admission.podgroups import (
 from volcanopy.admission.queues import validate_queue, validate_queue_deletion, with_root
 from volcanopy.admission.request import Request, size_problems, unused_fields
 from volcanopy.admission.response import AdmissionResponse, AdmissionWarning, Findings, patch_between
-from volcanopy.admission.submitter import submitter, submitter_problems, with_submitter
+from volcanopy.admission.submitter import belongs_to_job, submitter, submitter_problems, with_submitter
 from volcanopy.admission.workloads import (
     validate_command,
     validate_cron,
@@ -109,7 +109,10 @@ def _submitted(request: Request, context: Context) -> Json:
 
 def _queued(request: Request, context: Context) -> Json:
     request = request.with_object(_submitted(request, context))
-    return with_queue(request, submitter(request, context.policy), context) or {}
+    # The PodGroup of a job is in the queue of the job.
+    replaced = request.kind in request.binding.default_queue_is_none and not belongs_to_job(request)
+    unset = names.DEFAULT_QUEUE if replaced else ""
+    return with_queue(request, submitter(request, context.policy), context, unset) or {}
 
 
 def _job(request: Request, context: Context) -> Json:

@@ -54,6 +54,8 @@ class Binding:
     """The kinds whose status is no subresource but part of the object."""
     writes_defaults: bool = False
     """Whether admission writes defaults that depend on other fields into its jobs, because its clients read them."""
+    default_queue_is_none: frozenset[str] = frozenset()
+    """Kinds in which the default queue counts as no queue, so that the queue of the namespace applies."""
     keys: frozenset[str] = frozenset()
     """volcanopy's labels and annotations that it has under its own domain."""
     without_effect: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -124,6 +126,7 @@ VOLCANO = Binding(
     absent=frozenset({"JobHistory"}),
     status_in_object=frozenset({"PodGroup"}),
     writes_defaults=True,
+    default_queue_is_none=frozenset({"PodGroup"}),
     keys=_VOLCANO_KEYS,
     without_effect=_WITHOUT_EFFECT,
 )
