@@ -6,6 +6,7 @@ add one.
 
 import difflib
 import os
+import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -20,6 +21,7 @@ from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
 from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api, Cluster, Document, Place
 from volcanopy.cli.jobs.options import By, Report, ReportFormat, Since
+from volcanopy.cli.vcctl import PROGRAMS, translated
 from volcanopy.kube.client.printable import printable
 
 VARIABLE = "_VOLCANOPY_COMPLETE"
@@ -380,7 +382,12 @@ def main() -> None:
     called = Path(sys.argv[0]).name
     program = "kubectl volcanopy" if called.startswith("kubectl-") else "volcanopy"
     try:
-        status = root().main(prog_name=program, complete_var=VARIABLE, standalone_mode=False)
+        arguments = sys.argv[1:]
+        if (ours := translated(called, arguments)) is not None:
+            theirs = shlex.join([*([called] if called in PROGRAMS else ["vcctl"]), *arguments])
+            print(f"{program}: `{theirs}` is now `{shlex.join([program, *ours])}`", file=sys.stderr)
+            arguments = ours
+        status = root().main(arguments, prog_name=program, complete_var=VARIABLE, standalone_mode=False)
     except typer.TyperException as fault:
         status = _usage_error(fault)
     except CommandError as error:
