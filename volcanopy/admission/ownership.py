@@ -5,7 +5,7 @@ template or a PodGroup would run on behalf of a user who does not know them. The
 written by the controllers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from volcanopy.admission.access import administers, has_administrators, is_trusted, matches
@@ -50,6 +50,29 @@ def controlled_by(manifest: Json | None) -> str:
     return ""
 
 
+def group_owner(name: str, owners: Iterable[tuple[str, str, str]]) -> str:
+    """Return the kind of the job or workload whose PodGroup volcanopy's controllers write; empty if another client writes it.
+
+    ``owners`` are the API version, kind and uid of the controllers of the PodGroup, and of its other owners that are jobs. The
+    PodGroup of a workload has a name with its uid. Operators such as KubeRay write PodGroups for objects of their own.
+    """
+    for api_version, kind, uid in owners:
+        if is_job(api_version, kind) or name == names.workload_group(uid):
+            return kind
+    return ""
+
+
+def group_owner_in(manifest: Json | None) -> str:
+    """Return the kind of the job or workload whose PodGroup this is, if volcanopy's controllers write it."""
+    owners = at(manifest, "metadata", "ownerReferences")
+    triples = (
+        (str(at(owner, "apiVersion")), str(at(owner, "kind") or ""), str(at(owner, "uid")))
+        for owner in (owners if isinstance(owners, list) else ())
+        if at(owner, "controller") is True or _is_job(owner)
+    )
+    return group_owner(str(at(manifest, "metadata", "name")), triples)
+
+
 def _is_job(owner: Any) -> bool:
     return is_job(str(at(owner, "apiVersion")), str(at(owner, "kind")))
 
@@ -69,7 +92,7 @@ def controlled_group_problems(request: Request, context: Context) -> Iterator[Pr
     """Yield a problem for each part of a job's or workload's PodGroup that a user other than the controllers changes."""
     if not is_checked(request.user, context):
         return
-    owner = controlled_by(request.old)
+    owner = group_owner_in(request.old)
     if not owner:
         yield from job_owner_problems(request, context)
         return

@@ -9,9 +9,10 @@ from volcanopy.admission.jobs import BOUND, budget_problems, pod_warnings
 from volcanopy.admission.limits import MAX_RESOURCES, LimitEntries, limit_findings, quantity_problems, queued_problems
 from volcanopy.admission.ownership import (
     change_problems,
-    controlled_by,
     controlled_group_problems,
     deletion_problems,
+    group_owner,
+    group_owner_in,
     is_checked,
     job_owner_problems,
     protection_problems,
@@ -21,7 +22,7 @@ from volcanopy.admission.request import Request, annotations, at, name_problems
 from volcanopy.admission.response import AdmissionWarning
 from volcanopy.admission.submitter import belongs_to_job, recorded, submitter, submitter_in
 from volcanopy.api import names
-from volcanopy.api.bindings import is_job
+from volcanopy.api.bindings import binding_of, is_job
 from volcanopy.api.core import PodGroup as PodGroupRead
 from volcanopy.api.model import Problem, duplicate, forbidden, invalid, not_found, too_many
 from volcanopy.api.quantity import GROUP_LIMIT
@@ -49,7 +50,7 @@ def validate_pod_group(request: Request, context: Context) -> Iterator[Problem |
         return
     yield from controlled_group_problems(request, context)
     yield from change_problems(request, context, spec.queue, "spec")
-    if not controlled_by(request.object):
+    if not group_owner_in(request.object):
         yield from protection_problems(request.object, request.old, request.user, spec.queue, context)
     if _is_controlled(request, context):
         if moved or (request.operation == "CREATE" and not _of_a_job(request)):
@@ -220,11 +221,29 @@ def _group_problems(
         return
     if is_trusted(request.user, context):
         return
+    checked = is_checked(request.user, context)
     if group is None:
-        yield not_found(path, "PodGroup", name, "create it before its pods")
-    elif any(owner.controller or is_job(owner.api_version, owner.kind) for owner in group.metadata.owner_references):
+        if checked:  # controllers of workloads create pods before their operator creates the group
+            yield not_found(path, "PodGroup", name, "create it before its pods")
+    elif _written_for_workload(group):
         yield forbidden(path, f'PodGroup "{name}" belongs to a workload: create one of your own')
-    elif is_checked(request.user, context):  # Kubernetes' controllers create the pods of workloads
+    elif checked and not _is_shared(group, request):  # Kubernetes' controllers create the pods of workloads
         owner = submitter_in(group.metadata.annotations).name
         if owner not in {"", request.user.name}:
             yield forbidden(path, f'PodGroup "{name}" belongs to user "{owner}": create one of your own')
+
+
+def _is_shared(group: PodGroupRead, request: Request) -> bool:
+    """Return whether the user is a service account of the namespace, and the API lets such accounts join."""
+    account = request.user.account
+    return binding_of(group.api_version).shared_groups and account is not None and account[0] == request.namespace
+
+
+def _written_for_workload(group: PodGroupRead) -> bool:
+    """Return whether volcanopy's controllers have created the group for a job or workload."""
+    owners = (
+        (owner.api_version, owner.kind, owner.uid)
+        for owner in group.metadata.owner_references
+        if owner.controller or is_job(owner.api_version, owner.kind)
+    )
+    return bool(group_owner(group.metadata.name, owners))

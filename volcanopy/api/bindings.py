@@ -56,6 +56,8 @@ class Binding:
     """Whether admission writes defaults that depend on other fields into its jobs, because its clients read them."""
     default_queue_is_none: frozenset[str] = frozenset()
     """Kinds in which the default queue counts as no queue, so that the queue of the namespace applies."""
+    shared_groups: bool = False
+    """Whether pods of a service account may join PodGroups of other users in its namespace, as those of a Spark driver do."""
     keys: frozenset[str] = frozenset()
     """volcanopy's labels and annotations that it has under its own domain."""
     without_effect: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -127,6 +129,7 @@ VOLCANO = Binding(
     status_in_object=frozenset({"PodGroup"}),
     writes_defaults=True,
     default_queue_is_none=frozenset({"PodGroup"}),
+    shared_groups=True,
     keys=_VOLCANO_KEYS,
     without_effect=_WITHOUT_EFFECT,
 )

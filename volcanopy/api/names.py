@@ -146,3 +146,8 @@ def with_submitter_of(annotations: Mapping[str, str], owner: Mapping[str, str] |
     keys = (SUBMITTED_BY, SUBMITTER_GROUPS)
     own = {key: value for key, value in annotations.items() if key not in keys}
     return own | {key: owner[key] for key in keys if key in owner} if owner else own
+
+
+def workload_group(uid: str) -> str:
+    """Return the name of the PodGroup of a workload, by the uid of the workload."""
+    return f"podgroup-{uid}"

@@ -125,7 +125,7 @@ def owner_of(pod: WorkloadPod) -> OwnerReference:
 
 def group_name(owner: str) -> str:
     """The name of the PodGroup of an owner, by the owner's uid."""
-    return f"podgroup-{owner}"
+    return names.workload_group(owner)
 
 
 def is_ours(pod: WorkloadPod) -> bool:

@@ -1,0 +1,1 @@
+"""Objects that clients of Volcano create, as their sources write them."""
