@@ -181,11 +181,15 @@ def reader(folder: Path) -> Iterator[Reader]:
         page_reader.end()
 
 
+OFFLINE = {"docs/simulate.md"}
+"""Pages whose commands connect to no cluster."""
+
+
 def needs_cluster(listed: list[Block]) -> bool:
     """Return whether a page needs a cluster that it does not start itself."""
     starts = any(block.language == "sh" and "background" in block.words for block in listed)
     plain: set[Any] = {"scheduler", "policy", "values", "part"}
-    uses = any(
+    uses = any(block.page not in OFFLINE for block in listed) and any(
         (block.language == "yaml" and not plain & set(block.words)) or block.language in {"console", "sh"}
         for block in listed
     )

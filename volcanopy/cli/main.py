@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import volcanopy
-from volcanopy.cli.commands import chaos, services, ui
+from volcanopy.cli.commands import chaos, services, simulate, ui
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
 from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api, Cluster, Document, Place
@@ -58,6 +58,7 @@ local = typer.Typer(
 app.add_typer(local, name="local")
 app.add_typer(services.app)
 app.add_typer(chaos.app)
+app.add_typer(simulate.app)
 app.add_typer(ui.app)
 
 

@@ -26,6 +26,7 @@ from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup, SetQueue
 from volcanopy.simulate.accounts import Accounts
+from volcanopy.simulate.existing_jobs import existing_jobs
 from volcanopy.simulate.failures import NodeFailures
 from volcanopy.simulate.job_objects import JobObjectCache, JobObjects, Rejected, priority_class
 from volcanopy.simulate.outcome import Outcome
@@ -125,6 +126,7 @@ class Simulator:
         """Cycles in a row without an event."""
         for time, name in self._failures.first():
             self._push(time, _Kind.NODE_FAILURE, name)
+        self._adopt()
 
     @property
     def now(self) -> datetime:
@@ -172,6 +174,17 @@ class Simulator:
             self._push(self.time + self.options.period, _Kind.CYCLE, "")
         return plan
 
+    def _adopt(self) -> None:
+        """Take over the jobs that the cluster has already."""
+        for job, pods, running in existing_jobs(self.cluster, self.start):
+            entry = self.records.submit(job)
+            entry.created, entry.pods = True, pods
+            if running and self.records.bind(entry, running, 0.0):
+                self._push(job.ends_after, _Kind.END, entry.key, entry.run)
+        self.cluster.commit()
+        if self.records.busy:
+            self._push(0.0, _Kind.CYCLE, "")
+
     # Events
 
     def _push(self, time: float, kind: _Kind, name: str, run: int = 0) -> None:
@@ -217,7 +230,7 @@ class Simulator:
         if isinstance(objects, Rejected):
             self.records.rejected[job.name] = objects.message
             return
-        entry = self.records.submit(job, objects)
+        entry = self.records.submit(job)
         self.cluster.put(objects.podgroup(job, self.now, self.estimates.annotations(job)))
         if objects.group.status.phase not in {"", "Pending"}:
             self._create_pods(entry, objects)

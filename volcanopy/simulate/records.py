@@ -10,7 +10,6 @@ from volcanopy.api import core
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.simulate.accounts import RESOURCES, Accounts, amounts_of
-from volcanopy.simulate.job_objects import JobObjects
 from volcanopy.simulate.outcome import Eviction, JobOutcome, Outcome, Placement, SamplePoint
 from volcanopy.simulate.workload import Job
 from volcanopy.whatif.cluster import Cluster
@@ -68,7 +67,7 @@ class Records:
         """Whether jobs wait or run."""
         return bool(self.entries)
 
-    def submit(self, job: Job, objects: JobObjects) -> Entry:
+    def submit(self, job: Job) -> Entry:
         """Add a job."""
         amounts = amounts_of(dict(job.requests), self.accounts.card)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,0 +1,165 @@
+"""``volcanopy simulate``: tables, files, the report, interruptions and wrong options."""
+
+import csv
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tests.cli.run_commands import Outcome, run_in_process
+from volcanopy.scheduler.framework.config import DEFAULT
+
+CLUSTER = """
+nodes:
+  - {count: 2, allocatable: {cpu: 8, memory: 32Gi}}
+queues:
+  <b>: {weight: 1}
+"""
+JOBS = "\n".join(
+    json.dumps(
+        {
+            "name": f"train-{number}",
+            "queue": "default",
+            "user": "ana",
+            "queued": f"2030-01-01T00:0{number}:00Z",
+            "runningDuration": f"{100 + 50 * number}s",
+            "pods": 2,
+            "resourceSeconds": {"cpu": str((100 + 50 * number) * 8)},
+        }
+    )
+    for number in range(8)
+)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A directory with the files of a comparison."""
+    (tmp_path / "cluster.yaml").write_text(CLUSTER.replace("<b>", "other"))
+    (tmp_path / "jobs.jsonl").write_text(JOBS)
+    (tmp_path / "new.yaml").write_text(DEFAULT.replace("  - name: overcommit\n", ""))
+    return tmp_path
+
+
+def simulate(files: Path, *words: str) -> Outcome:
+    """Run the command on the files of a comparison, in this process."""
+    cluster = ("--cluster", str(files / "cluster.yaml"))
+    return run_in_process("simulate", str(files / "jobs.jsonl"), *cluster, "--processes", "1", *words)
+
+
+def test_configurations_are_compared_side_by_side(files: Path) -> None:
+    outcome = simulate(files, "--config", "default", "--config", f"new={files / 'new.yaml'}", "--check")
+    assert outcome.status == 0, outcome.err
+    assert re.match(r"MEASURE +DEFAULT +NEW$", outcome.lines[0])
+    assert re.search(r"^Jobs +8 +8$", outcome.out, re.MULTILINE)
+
+
+def test_measures_as_json_and_csv_and_jobs_as_files(files: Path) -> None:
+    outcome = simulate(files, "--seeds", "2", "-o", "json", "--jobs", str(files / "out.csv"))
+    (item,) = json.loads(outcome.out)["items"]
+    assert item["configuration"] == "default"
+    assert [run["seed"] for run in item["runs"]] == [42, 43]
+    assert item["measures"]["jobs"] == {"mean": 8, "interval": 0}
+    with (files / "out.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 16
+    slowdowns = [float(row["bounded_slowdown"]) for row in rows if row["seed"] == "42"]
+    assert sum(slowdowns) / 8 == pytest.approx(item["measures"]["mean_bounded_slowdown"]["mean"])
+    (line,) = csv.DictReader(simulate(files, "-o", "csv", "--jobs", str(files / "out.json")).lines)
+    assert line["jobs"] == "8"
+    assert json.loads((files / "out.json").read_text().splitlines()[0])["name"] == "train-0"
+
+
+def test_finished_runs_are_not_repeated(files: Path) -> None:
+    kept = files / "runs.jsonl"
+    first = simulate(files, "--resume", str(kept))
+    assert kept.read_bytes().count(b"\n") == 1
+    assert simulate(files, "--resume", str(kept)).out == first.out  # its processor time would be another
+    simulate(files, "--resume", str(kept), "--seeds", "2")
+    assert kept.read_bytes().count(b"\n") == 2
+    kept.write_text("{}")
+    assert "is no finished run" in simulate(files, "--resume", str(kept)).sentence()
+
+
+class Page(HTMLParser):
+    """Elements of a page, and its visible titles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.captions: list[str] = []
+        self._caption = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        self._caption = tag == "figcaption"
+
+    def handle_data(self, data: str) -> None:
+        if self._caption:
+            self.captions.append(data)
+            self._caption = False
+
+
+def test_the_report_is_one_file_with_plots_and_nothing_from_elsewhere(files: Path) -> None:
+    report = files / "report.html"
+    (files / "jobs.jsonl").write_text(JOBS.replace("train", "<script>alert(1)</script>"))
+    outcome = simulate(files, "--report", str(report))
+    assert outcome.status == 0, outcome.err
+    text = report.read_text()
+    page = Page()
+    page.feed(text)
+    assert "script" not in page.elements
+    assert not re.search(r"https?://|src=|url\(", text)
+    titles = [
+        "Measures",
+        "CPU utilisation",
+        "Waiting jobs",
+        "Fragmentation",
+        "Mean wait by size",
+        "Runs of jobs: default",
+    ]
+    assert [title for title in titles if title in page.captions] == titles
+    assert page.elements.count("rect") == 8
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--window", "5"], "--window: give two times such as 1d-3d, not '5'"),
+        (["--window", "2d-1d"], "--window: 1d is not after 2d"),
+        (["--window", "5d-9d"], "--window: no job is submitted then"),
+        (["--config", "a=none.yaml"], "--config: cannot read none.yaml: No such file or directory"),
+        (["--config", "default", "--config", "default"], "--config: two configurations have the name 'default'"),
+        (
+            ["--jobs", "out.xls"],
+            "--jobs: the name of the file must end with .csv, .json, .jsonl, .parquet, not 'out.xls'",
+        ),
+        (["--heartbeat", "often"], "--heartbeat: 'often' is not a duration"),
+        (["--format", "swf"], "line 1: a job of an SWF trace has 18 fields"),
+    ],
+)
+def test_a_wrong_option_is_one_sentence(files: Path, words: list[str], sentence: str) -> None:
+    outcome = simulate(files, *words)
+    assert outcome.status != 0
+    assert sentence in outcome.sentence()
+
+
+@pytest.mark.parametrize(
+    ("workload", "sentence"),
+    [
+        ("ml:jobs=x", "ml: jobs must be a whole number, not 'x'"),
+        ("ml:size=3", "ml: unknown argument 'size'; known are jobs, gpus, load, recurring, days"),
+        ("lublin:load=0", "lublin: load must be greater than 0, not 0"),
+    ],
+)
+def test_a_wrong_workload_is_one_sentence(workload: str, sentence: str) -> None:
+    assert run_in_process("simulate", workload).sentence() == sentence
+
+
+def test_a_workload_that_does_not_exist_is_one_sentence(files: Path) -> None:
+    outcome = run_in_process("simulate", "none.swf", "--cluster", str(files / "cluster.yaml"))
+    assert outcome.sentence() == (
+        "workload: cannot read none.swf: No such file or directory; generators are lublin, poisson, ml"
+    )
+    assert run_in_process("simulate", "none.swf").sentence().startswith("--cluster: give the description of a cluster")

@@ -1,0 +1,251 @@
+"""``volcanopy simulate``: a workload on a cluster under virtual time."""
+
+import math
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.command import command
+from volcanopy.cli.framework.durations import seconds
+
+if TYPE_CHECKING:
+    from volcanopy.cli.simulation.runs import Task
+    from volcanopy.cli.simulation.source import Source
+    from volcanopy.simulate.engine import Options
+
+app = typer.Typer()
+
+
+class MeasureFormat(StrEnum):
+    """Output formats of measures."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+
+
+class WorkloadFormat(StrEnum):
+    """Formats of workloads in files."""
+
+    swf = "swf"
+    openb = "openb"
+    philly = "philly"
+    borg = "borg"
+    jobs = "jobs"
+
+
+class EstimateSource(StrEnum):
+    """The run times that the scheduler is given."""
+
+    none = "none"
+    exact = "exact"
+    users = "users"
+    learnt = "learnt"
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """The cluster and the workload."""
+
+    cluster: Annotated[
+        Path | None,
+        typer.Option(
+            "--cluster",
+            metavar="FILE",
+            help="Description of the cluster in YAML, a snapshot of `volcanopy snapshot`, or a node list of openb.",
+        ),
+    ] = None
+    kind: Annotated[
+        WorkloadFormat | None, typer.Option("--format", help="Format of the workload; by default what it looks like.")
+    ] = None
+    load: Annotated[
+        float,
+        typer.Option(
+            "--load", min=0, help="Scale the times between submissions to this load: work by capacity, such as 0.9."
+        ),
+    ] = 0.0
+    window: Annotated[
+        str,
+        typer.Option("--window", metavar="FROM-TO", help="Simulate the jobs that are submitted then, such as 1d-3d."),
+    ] = ""
+    pod_cpus: Annotated[int, typer.Option("--pod-cpus", min=1, help="Processors of a pod of an SWF trace.")] = 1
+
+    def source(self, workload: str) -> "Source":
+        """Return the input. Raises CommandError."""
+        from volcanopy.cli.simulation.source import Source
+
+        first, dash, last = self.window.partition("-")
+        if self.window and not (first and dash):
+            raise CommandError(f"--window: give two times such as 1d-3d, not {self.window!r}", 2)
+        begin = seconds("--window", first) if first else 0.0
+        end = seconds("--window", last) if last else math.inf
+        if end <= begin:
+            raise CommandError(f"--window: {last} is not after {first}", 2)
+        cluster = str(self.cluster) if self.cluster is not None else ""
+        kind = self.kind.value if self.kind is not None else ""
+        return Source(workload, cluster, kind, self.load, (begin, end), self.pod_cpus)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What happens in a run, and how many there are."""
+
+    config: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--config",
+            metavar="[NAME=]FILE",
+            help="Scheduler configuration; `default` is the built-in one. Repeat it to compare.",
+        ),
+    ] = None
+    seed: Annotated[int, typer.Option("--seed", help="First seed of generators and failures.")] = 42
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=1, help="Number of seeds: each configuration is run with each.")
+    ] = 1
+    estimates: Annotated[EstimateSource, typer.Option("--estimates", help="Run times that the scheduler is given.")] = (
+        EstimateSource.users
+    )
+    period: Annotated[str, typer.Option("--period", metavar="TIME", help="Time between two cycles.")] = "1s"
+    heartbeat: Annotated[
+        str,
+        typer.Option(
+            "--heartbeat", metavar="TIME", help="Longest time between two cycles while jobs wait; 0 for none."
+        ),
+    ] = "10m"
+    grace: Annotated[str, typer.Option("--grace", metavar="TIME", help="Time that evicted pods take to end.")] = "0"
+    node_mtbf: Annotated[
+        str, typer.Option("--node-mtbf", metavar="TIME", help="Mean time between failures of a node; 0 for none.")
+    ] = "0"
+    repair: Annotated[str, typer.Option("--repair", metavar="TIME", help="Time that a failed node is gone.")] = "1h"
+    check: Annotated[bool, typer.Option("--check", help="Check each plan for violations of invariants.")] = False
+
+    def tasks(self, source: "Source") -> "list[Task]":
+        """Return the runs. Raises CommandError."""
+        from dataclasses import replace
+
+        from volcanopy.cli.simulation.runs import Task
+
+        options = self._options()
+        return [
+            Task(source, text, replace(options, configuration=name, seed=seed))
+            for name, text in self._configurations(source.cluster)
+            for seed in range(self.seed, self.seed + self.seeds)
+        ]
+
+    def _options(self) -> "Options":
+        from volcanopy.simulate.engine import Options
+
+        return Options(
+            estimates=self.estimates.value,
+            period=seconds("--period", self.period),
+            heartbeat=seconds("--heartbeat", self.heartbeat),
+            grace=seconds("--grace", self.grace),
+            node_mtbf=seconds("--node-mtbf", self.node_mtbf),
+            repair=seconds("--repair", self.repair),
+            checked=self.check,
+        )
+
+    def _configurations(self, cluster: str) -> list[tuple[str, str]]:
+        from volcanopy.cli.simulation.source import configuration_of
+        from volcanopy.scheduler.framework.config import DEFAULT
+
+        if not self.config:
+            own = configuration_of(cluster) if cluster else ""
+            return [("snapshot", own)] if own else [("default", DEFAULT)]
+        result: list[tuple[str, str]] = []
+        for entry in self.config:
+            name, equals, file = entry.partition("=")
+            file = file if equals else entry
+            if entry == "default":
+                result.append(("default", DEFAULT))
+                continue
+            try:
+                result.append((name if equals else Path(file).stem, Path(file).read_text(encoding="utf-8")))
+            except (OSError, UnicodeDecodeError) as error:
+                why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+                raise CommandError(f"--config: cannot read {file}: {why}", 2) from None
+        names = [name for name, _ in result]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise CommandError(f"--config: two configurations have the name {twice!r}: give names as NAME=FILE", 2)
+        return result
+
+
+@command(
+    app,
+    "simulate",
+    examples=[
+        "volcanopy simulate ml --seeds 5 --report report.html",
+        "volcanopy simulate trace.swf --cluster cluster.yaml --load 0.9",
+        "volcanopy simulate ml:jobs=200 --config default --config new=scheduler.yaml -o json",
+    ],
+)
+def simulate_command(
+    workload: Annotated[
+        str,
+        typer.Argument(
+            metavar="WORKLOAD",
+            help="File of a workload, or a generator: lublin, poisson or ml, with arguments as in ml:jobs=500,days=2.",
+        ),
+    ],
+    inputs: InputOptions,
+    runs: RunOptions,
+    output: Annotated[
+        MeasureFormat, typer.Option("--output", "-o", help="Format of the measures.")
+    ] = MeasureFormat.table,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Write a report with plots: one HTML file.")
+    ] = None,
+    jobs: Annotated[
+        Path | None,
+        typer.Option("--jobs", metavar="FILE", help="Write all jobs to a file: .csv, .json (lines) or .parquet."),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option("--resume", metavar="FILE", help="Keep finished runs in this file, and go on from there."),
+    ] = None,
+    processes: Annotated[
+        int, typer.Option("--processes", min=0, help="Runs at the same time; 0: one for each processor.")
+    ] = 0,
+) -> None:
+    """Simulate a workload on a cluster under virtual time.
+
+    The scheduler, the job controller and admission decide as they do live. The command prints who waited for how long and how full the cluster was, for each scheduler configuration side by side.
+    """
+    from volcanopy.cli.simulation import job_files
+    from volcanopy.cli.simulation.comparison import Comparison
+    from volcanopy.cli.simulation.progress import Progress
+    from volcanopy.cli.simulation.report import write_report
+    from volcanopy.cli.simulation.runs import FinishedRuns, run_all
+
+    if jobs is not None:
+        job_files.check(jobs)
+    tasks = runs.tasks(inputs.source(workload))
+    for note in tasks[0].source.read(runs.seed).notes:
+        print(f"volcanopy: {note}", file=sys.stderr)
+    with Progress(len(tasks)) as progress:
+        outcomes = run_all(tasks, FinishedRuns(resume), processes or os.cpu_count() or 1, progress.show)
+    names = dict.fromkeys(task.options.configuration for task in tasks)
+    comparison = Comparison(
+        {name: [outcome for outcome in outcomes if outcome.configuration == name] for name in names}
+    )
+    for outcome in outcomes[: runs.seeds]:
+        for job, reason in sorted(outcome.rejected.items())[:3]:
+            print(f"volcanopy: job {job} is rejected by admission: {reason}", file=sys.stderr)
+    texts: dict[MeasureFormat, Callable[[], str]] = {
+        MeasureFormat.table: comparison.table,
+        MeasureFormat.json: comparison.document,
+        MeasureFormat.csv: comparison.csv,
+    }
+    print(texts[output]())
+    if jobs is not None:
+        job_files.write(jobs, outcomes)
+    if report is not None:
+        write_report(report, comparison, workload)

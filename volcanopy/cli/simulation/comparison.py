@@ -1,0 +1,109 @@
+"""Measures of several configurations side by side: as a table, JSON or CSV."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from volcanopy.api.model import Json
+from volcanopy.cli.framework.durations import span
+from volcanopy.cli.framework.tables import plain_table
+from volcanopy.simulate.measures import Interval, Measures, measure, over_seeds
+from volcanopy.simulate.outcome import Outcome
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:,.1f}"
+
+
+def _part(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
+
+
+MEASURES: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "jobs": ("Jobs", _count),
+    "never_started": ("Jobs that never started", _count),
+    "mean_wait": ("Mean wait", span),
+    "longest_wait": ("Longest wait", span),
+    "mean_bounded_slowdown": ("Mean bounded slowdown", _ratio),
+    "utilisation": ("CPU utilisation, %", _part),
+    "gpu_utilisation": ("GPU utilisation, %", _part),
+    "gpu_allocation": ("GPU allocation at the end, %", _part),
+    "makespan": ("Makespan", span),
+    "fairness_distance": ("Distance from fair shares, %", _part),
+    "slowest": ("Longest wait / bound", _ratio),
+    "starved": ("Starved jobs", _count),
+    "evictions": ("Evicted pods", _count),
+    "interruptions": ("Pods lost by failures", _count),
+    "thrash": ("Evictions in return", _count),
+    "lost": ("Work lost, %", _part),
+    "fragmentation": ("Fragmentation, %", _part),
+    "events_per_second": ("Events per second", _count),
+}
+"""The title of each measure, and its text."""
+_ONLY_IF_THERE = ("never_started", "gpu_utilisation", "gpu_allocation", "interruptions", "starved", "thrash")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The outcomes of each configuration over the seeds."""
+
+    outcomes: Mapping[str, Sequence[Outcome]]
+
+    @property
+    def measures(self) -> dict[str, list[Measures]]:
+        """The measures of each run, by configuration."""
+        return {name: [measure(outcome) for outcome in runs] for name, runs in self.outcomes.items()}
+
+    @property
+    def intervals(self) -> dict[str, dict[str, Interval]]:
+        """The means over the seeds, by configuration and measure."""
+        return {name: over_seeds(runs) for name, runs in self.measures.items()}
+
+    def rows(self, timed: bool = True) -> list[tuple[str, ...]]:
+        """Return the title of each measure with its text for each configuration; those that are always 0 are left out."""
+        intervals = self.intervals
+        result = []
+        for name, (title, text) in MEASURES.items():
+            values = [measures[name] for measures in intervals.values()]
+            if name in _ONLY_IF_THERE and not any(value.mean for value in values):
+                continue
+            if name == "events_per_second" and not timed:
+                continue
+            result.append((title, *(_with_interval(value, text) for value in values)))
+        return result
+
+    def table(self) -> str:
+        """Return the table of a terminal."""
+        return plain_table(("MEASURE", *(name.upper() for name in self.outcomes)), self.rows())
+
+    def document(self) -> str:
+        """Return the measures of each run and their means as JSON."""
+        items: list[Json] = []
+        for name, intervals in self.intervals.items():
+            runs = [
+                {"seed": outcome.seed, "rejected": outcome.rejected, "measures": vars(measures)}
+                for outcome, measures in zip(self.outcomes[name], self.measures[name], strict=True)
+            ]
+            means = {field: {"mean": value.mean, "interval": value.half} for field, value in intervals.items()}
+            items.append({"configuration": name, "measures": means, "runs": runs})
+        return json.dumps({"kind": "SimulationComparison", "items": items}, indent=2)
+
+    def csv(self) -> str:
+        """Return a line for each run."""
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("configuration", "seed", *MEASURES))
+        for name, runs in self.measures.items():
+            for outcome, measures in zip(self.outcomes[name], runs, strict=True):
+                writer.writerow((name, outcome.seed, *(getattr(measures, field) for field in MEASURES)))
+        return file.getvalue().rstrip("\n")
+
+
+def _with_interval(value: Interval, text: Callable[[float], str]) -> str:
+    return f"{text(value.mean)} ± {text(value.half)}" if value.half else text(value.mean)

@@ -1,0 +1,212 @@
+"""The input of a simulation: a cluster and a workload, from files or generators, for any seed."""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from volcanopy.api import core, quantity
+from volcanopy.cli.errors import CommandError
+from volcanopy.scheduler.cache.cluster_cache import Object
+from volcanopy.services.scheduler.replay import GROUP
+from volcanopy.simulate import generators
+from volcanopy.simulate.cluster_description import equal_nodes, queues, read_description, with_default_queue
+from volcanopy.simulate.inputs import detected, read_openb_nodes, read_workload
+from volcanopy.simulate.workload import Job, WorkloadError, load_of, scaled, windowed
+from volcanopy.whatif import kinds
+from volcanopy.whatif.kinds import KINDS, ManifestError
+
+GENERATORS: Mapping[str, Callable[..., list[Job]]] = {
+    "lublin": generators.lublin,
+    "poisson": generators.poisson,
+    "ml": generators.ml_mix,
+}
+"""Generated workloads by name."""
+_ARGUMENTS: Mapping[str, Mapping[str, type]] = {
+    "lublin": {"jobs": int, "cpus": int, "load": float, "recurring": float},
+    "poisson": {"jobs": int, "cpus": int, "load": float, "recurring": float, "run_time": float, "cycle": float},
+    "ml": {"jobs": int, "gpus": int, "load": float, "recurring": float, "days": float},
+}
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A cluster and a workload. Empty texts stand for the default cluster of a generator."""
+
+    workload: str
+    """``NAME`` or ``NAME:key=value,...`` of a generator; the name of a file otherwise."""
+    cluster: str = ""
+    """Name of the file of the cluster."""
+    kind: str = ""
+    """Format of the workload, by default what it looks like."""
+    load: float = 0.0
+    window: tuple[float, float] = (0.0, math.inf)
+    pod_cpus: int = 1
+
+    @property
+    def generator(self) -> str:
+        """The name of the generator; empty for a file."""
+        name = self.workload.partition(":")[0]
+        return name if name in GENERATORS else ""
+
+    def read(self, seed: int) -> "Input":
+        """Return the cluster and the jobs for a seed. Raises CommandError."""
+        try:
+            objects = self._objects()
+            jobs, notes = self._jobs(objects, seed)
+        except WorkloadError as error:
+            raise CommandError(str(error)) from None
+        lacking = sorted(
+            {job.queue for job in jobs} - {item.metadata.name for item in objects if isinstance(item, core.Queue)}
+        )
+        if lacking:
+            notes.append(f"queues of the workload that the cluster lacks have weight 1: {', '.join(lacking)}")
+        return Input([*objects, *queues(dict.fromkeys(lacking, 1))], jobs, tuple(notes))
+
+    def _objects(self) -> list[Object]:
+        if self.cluster:
+            return read_cluster(self.cluster)
+        if not self.generator:
+            raise CommandError("--cluster: give the description of a cluster, or a snapshot; see docs/simulate.md", 2)
+        arguments = self._arguments()
+        if self.generator == "ml":
+            room = {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "8"}
+            nodes = equal_nodes(math.ceil(arguments.get("gpus", 128) / 8), room)
+            return with_default_queue([*nodes, *queues(generators.ML_QUEUES)])
+        return with_default_queue(
+            equal_nodes(math.ceil(arguments.get("cpus", 128) / 8), {"cpu": "8", "memory": "64Gi"})
+        )
+
+    def _jobs(self, objects: list[Object], seed: int) -> tuple[list[Job], list[str]]:
+        nodes = [item for item in objects if isinstance(item, core.Node)]
+        notes: list[str] = []
+        if self.generator:
+            jobs = GENERATORS[self.generator](**self._arguments(), seed=seed)
+        else:
+            machine = _largest(nodes)
+            known, remarks = _trace(self.workload, self.kind, self.pod_cpus, machine)
+            jobs, notes = list(known), list(remarks)
+        if self.window != (0.0, math.inf):
+            jobs = windowed(jobs, *self.window)
+            if not jobs:
+                raise WorkloadError("--window: no job is submitted then")
+        if self.load:
+            now = load_of(jobs, _capacity(nodes))
+            if not now:
+                raise WorkloadError(
+                    "--load: the workload has no load: its jobs do not end, or are all submitted at once"
+                )
+            jobs = scaled(jobs, self.load / now)
+        return jobs, notes
+
+    def _arguments(self) -> dict[str, Any]:
+        """Return the arguments of the generator. Raises WorkloadError."""
+        known = _ARGUMENTS[self.generator]
+        result: dict[str, Any] = {}
+        for part in filter(None, self.workload.partition(":")[2].split(",")):
+            name, _, text = part.partition("=")
+            if name not in known:
+                raise WorkloadError(f"{self.generator}: unknown argument {name!r}; known are {', '.join(known)}")
+            try:
+                result[name] = known[name](text)
+            except ValueError:
+                what = "a whole number" if known[name] is int else "a number"
+                raise WorkloadError(f"{self.generator}: {name} must be {what}, not {text!r}") from None
+            least = 0 if name in {"recurring", "cycle"} else 1e-9
+            if result[name] < least:
+                raise WorkloadError(
+                    f"{self.generator}: {name} must be {'at least' if not least else 'greater than'} 0, not {text}"
+                )
+        return result
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a run works on, and notes on how it was read."""
+
+    objects: list[Object]
+    jobs: list[Job]
+    notes: tuple[str, ...]
+
+
+def read_cluster(name: str) -> list[Object]:
+    """Return the objects of a file: a description, a node list of openb, or the list of a snapshot. Raises CommandError."""
+    text = _text("--cluster", name)
+    try:
+        if name.endswith(".csv"):
+            return with_default_queue(read_openb_nodes(text.splitlines()))
+        content = json.loads(text) if text.lstrip().startswith("{") else yaml.load(text, Loader=_Loader)
+        if isinstance(content, dict) and isinstance(content.get("items"), list):
+            return _snapshot(content["items"])
+        return read_description(content)
+    except (ValueError, yaml.YAMLError) as error:
+        raise CommandError(f"--cluster {name}: {' '.join(str(error).split())}") from None
+
+
+def _snapshot(bodies: list[Any]) -> list[Object]:
+    result: list[Object] = []
+    for body in bodies:
+        known = KINDS.get((kinds.group_of(body), str(body.get("kind")))) if isinstance(body, dict) else None
+        if known is not None:
+            try:
+                result.append(kinds.read(kinds.with_namespace(body, known.namespaced), known))
+            except ManifestError as error:
+                raise WorkloadError(f"{body.get('kind')} {kinds.key_of(body)}: {error}") from None
+    if not any(isinstance(item, core.Node) for item in result):
+        raise WorkloadError("the snapshot has no nodes")
+    return with_default_queue(result)
+
+
+def configuration_of(name: str) -> str:
+    """Return the scheduler configuration of a snapshot; empty for other files."""
+    text = _text("--cluster", name)
+    if not text.lstrip().startswith("{"):
+        return ""
+    items = json.loads(text).get("items") or []
+    return next((str(item.get("config", "")) for item in items if kinds.group_of(item) == GROUP), "")
+
+
+@lru_cache(maxsize=4)
+def _trace(
+    name: str, kind: str, pod_cpus: int, machine: tuple[float, float]
+) -> tuple[tuple[Job, ...], tuple[str, ...]]:
+    text = _text("workload", name)
+    try:
+        chosen = kind or detected(text)
+        trace = read_workload(text, chosen, pod_cpus=pod_cpus, machine=machine)
+    except WorkloadError as error:
+        raise WorkloadError(f"{name}: {error}") from None
+    return tuple(trace.jobs), tuple(trace.all_notes())
+
+
+def _text(option: str, name: str) -> str:
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except OSError as error:
+        known = f"; generators are {', '.join(GENERATORS)}" if option == "workload" else ""
+        raise CommandError(f"{option}: cannot read {name}: {error.strerror}{known}", 2) from None
+    except UnicodeDecodeError:
+        raise CommandError(f"{option}: {name} is not UTF-8 text", 2) from None
+
+
+def _capacity(nodes: list[core.Node]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for node in nodes:
+        for name, units in quantity.amounts(node.status.allocatable).items():
+            total[name] = total.get(name, 0) + units
+    total.pop("pods", None)
+    return total
+
+
+def _largest(nodes: list[core.Node]) -> tuple[float, float]:
+    amounts = [quantity.amounts(node.status.allocatable) for node in nodes]
+    return (
+        max((units.get("cpu", 0) / 1000 for units in amounts), default=1.0),
+        float(max((units.get("memory", 0) for units in amounts), default=1)),
+    )
