@@ -37,6 +37,7 @@ from volcanopy.scheduler.plugins.reservation import Reservation
 from volcanopy.scheduler.plugins.resource_strategy_fit import ResourceStrategyFit
 from volcanopy.scheduler.plugins.resourcequota import ResourceQuota
 from volcanopy.scheduler.plugins.sla import Sla
+from volcanopy.scheduler.plugins.slowdown import Slowdown
 from volcanopy.scheduler.plugins.task_topology import TaskTopology
 from volcanopy.scheduler.plugins.tdm import Tdm
 from volcanopy.scheduler.plugins.usage import Usage
@@ -44,7 +45,7 @@ from volcanopy.scheduler.report.close import close
 from volcanopy.scheduler.session.mandatory_policies import MANDATORY
 from volcanopy.scheduler.session.session import Session
 
-_JOBS = (Cdp, Conformance, Drf, Gang, Overcommit, Pdb, Priority, Rescheduling, Reservation, Sla)
+_JOBS = (Cdp, Conformance, Drf, Gang, Overcommit, Pdb, Priority, Rescheduling, Reservation, Sla, Slowdown)
 _QUEUES = (Capacity, Proportion, ResourceQuota)
 _NODES = (Binpack, DeviceShare, NodeGroup, NodeOrder, NumaAware, Predicates, ResourceStrategyFit, Tdm, Usage)
 _TOPOLOGY = (NetworkTopologyAware, TaskTopology)

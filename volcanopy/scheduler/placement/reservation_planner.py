@@ -2,7 +2,8 @@
 
 The rule is that of batch systems (EASY backfilling). The earliest start follows from the free resources and the ends of the
 running tasks. Resources on the nodes of that start are reserved: other tasks may use them only if they end before, or if they
-leave enough. An end that is not declared is estimated to choose the nodes, but resources are not lent on an estimate.
+leave enough. Ends that are not known are guessed to choose the nodes, but resources are not lent on a guess. The gangs that
+were planned before count with what they release at the ends of their runs.
 """
 
 from collections.abc import Sequence
@@ -34,6 +35,16 @@ class Leaving:
     def pick(self, which: Mask | Rows) -> "Leaving":
         """Return some of them."""
         return Leaving(self.node[which], self.request[:, which], self.end[which], self.known[which])
+
+    def joined(self, others: "Sequence[Leaving]") -> "Leaving":
+        """Return them with others."""
+        every = [self, *others]
+        return Leaving(
+            np.concatenate([each.node for each in every]),
+            np.concatenate([each.request for each in every], axis=1),
+            np.concatenate([each.end for each in every]),
+            np.concatenate([each.known for each in every]),
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,11 +17,11 @@ from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugi
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of, short
-from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
-from volcanopy.scheduler.model.run_times import likely, shortest
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, READY, Status
 from volcanopy.scheduler.placement.reservation_planner import Hold, Leaving, Part, hold
+from volcanopy.scheduler.placement.task_ends import Basis, TaskEnds
 
 _NAMED = 5
 """The most nodes that are named."""
@@ -46,8 +46,13 @@ class ReservationArguments(Arguments):
         "of the job: 10 minutes for one as large as the cluster, in proportion for others.",
     )
     heads: int = Field(1, ge=1, description="The number of jobs of a queue with reservations.")
+    basis: Basis = Field(
+        "estimate",
+        description="The run times by which pods may use what is reserved until the job can start: enforced limits only, also "
+        "declared and learnt estimates, or for all others also the assumed run time.",
+    )
     assumed: Duration = Field(
-        "1h", alias="assumedRuntime", description="The run time of pods without a limit or estimate; to choose nodes."
+        "1h", alias="assumedRuntime", description="The run time of pods without a limit or estimate."
     )
 
     @field_validator("queues", mode="before")
@@ -82,8 +87,9 @@ class Reservation(Plugin[ReservationArguments]):
     """Reserve resources for the first waiting jobs of a queue; pods that end in time or can be preempted may use them.
 
     There is no state: each session finds the same jobs and nodes again. The end of a pod follows from
-    ``activeDeadlineSeconds`` of its job or its own, or its annotation ``volcanopy.io/max-runtime``. Pods without one may not
-    use reserved nodes, unless ``preempt`` could evict them. Estimates only help to choose nodes.
+    ``activeDeadlineSeconds`` of its job or its own, or its annotation ``volcanopy.io/max-runtime``, else from the estimate of
+    its job. Pods without any may not use reserved nodes, unless ``preempt`` could evict them. With one head of a queue this
+    is EASY backfilling; with more, each is planned after those before it: conservative backfilling of the first jobs.
     """
 
     name: ClassVar[str] = "reservation"
@@ -94,6 +100,8 @@ class Reservation(Plugin[ReservationArguments]):
         self._now = self.cluster.now.timestamp()
         self._excluded: dict[tuple[int, float, bool], tuple[bool, ...]] = {}
         self._known: list[_Reserved] | None = None
+        self._planned: list[_Reserved] = []
+        self._ends = TaskEnds(self.cluster.snapshot, self.args.basis, seconds(self.args.assumed))
         self._admitted, self._waiting = self._jobs()
         if not len(self._admitted):
             self.cache_key = per_shape  # type: ignore[method-assign]  # nothing is reserved on nodes
@@ -240,10 +248,7 @@ class Reservation(Plugin[ReservationArguments]):
             return False
         if reserved.fits:
             return True
-        tables = self.cluster.snapshot
-        own_limit, job_limit = float(tables.tasks.runtime[task.row]), float(tables.jobs.walltime[job.row])
-        runtime = min(own_limit, job_limit) if own_limit and job_limit else own_limit or job_limit
-        if runtime and self._now + runtime <= reserved.until:
+        if self._now + self._ends.known_run_times[task.row] <= reserved.until:
             return False
         if not own or job.priority >= reserved.job.priority or not task.preemptable:
             return True
@@ -261,7 +266,7 @@ class Reservation(Plugin[ReservationArguments]):
         if not len(placed):
             return reserved.plan.kept
         amounts = reserved.plan.kept.copy()
-        np.subtract.at(amounts.T, ledger.node[placed], self._requests(placed).T)
+        np.subtract.at(amounts.T, ledger.node[placed], self._ends.requests(placed).T)
         return np.maximum(amounts, 0)
 
     # The choice of jobs and nodes
@@ -279,7 +284,7 @@ class Reservation(Plugin[ReservationArguments]):
         waiting = np.unique(self.cluster.snapshot.jobs.queue[np.concatenate([self._admitted, self._waiting])]).tolist()
         keys = sorted((queries.queue_key(self.cluster.queue(queue)), queue) for queue in waiting)
         order = [queue for _, queue in keys if queue in heads]
-        free, result = self._free.copy(), list[_Reserved]()
+        free, result = self._ends.free.copy(), self._planned
         for queue in order[:_QUEUES]:
             is_first = queue == keys[0][1]
             slots = self.args.heads
@@ -295,9 +300,9 @@ class Reservation(Plugin[ReservationArguments]):
                     continue
                 is_first = False
                 slots -= 1
-                result.append(reserved)
                 if reserved.plan is not None:
                     free -= reserved.plan.needed
+                result.append(reserved)
         return result
 
     def _reserve(self, job: JobView, free: Ints, is_first: bool) -> _Reserved | None:
@@ -328,7 +333,7 @@ class Reservation(Plugin[ReservationArguments]):
         if len(rows) == len(tasks):
             return None  # the nominations of its pods are its reservation
         table = self.cluster.snapshot.tasks
-        np.add.at(own.T, table.nominated[rows], self._requests(np.array(rows, dtype=np.intp)).T)
+        np.add.at(own.T, table.nominated[rows], self._ends.requests(np.array(rows, dtype=np.intp)).T)
         reserved.plan = hold(free + own, parts, self._leaving(reserved), self._now)
         if reserved.plan is None:
             return None
@@ -387,38 +392,13 @@ class Reservation(Plugin[ReservationArguments]):
         chosen += [task for task in left if task.row not in taken][: max(lacking - len(chosen), 0)]
         return chosen if len(chosen) >= lacking else []
 
-    # Free resources
-
-    @cached_property
-    def _free(self) -> Ints:
-        """(R, N): the free resources of nodes without terminating pods and with nominated ones."""
-        nodes, table = self.cluster.snapshot.nodes, self.cluster.snapshot.tasks
-        free: Ints = nodes.allocatable.values - nodes.used.values + nodes.releasing.values
-        nominated = np.flatnonzero((table.nominated != NONE) & (table.status == Status.PENDING))
-        np.subtract.at(free.T, table.nominated[nominated], self._requests(nominated).T)
-        return free
-
-    @cached_property
-    def _running(self) -> tuple[Rows, Floats, Mask]:
-        """Return the running tasks of jobs, their ends in seconds, and whether these are known."""
-        table = self.cluster.snapshot.tasks
-        rows = np.flatnonzero(HOLDING[table.status] & (table.job != NONE) & (table.node != NONE))
-        started = np.where(table.started[rows] > 0, table.started[rows], self._now)
-        runtime, age = self._limits(rows), np.maximum(self._now - started, 0.0)
-        known = (runtime > 0) & (age < runtime)
-        guess = started + likely(self.cluster.snapshot.jobs.estimate[table.job[rows]], seconds(self.args.assumed), age)
-        return rows, np.where(known, started + runtime, guess), known
-
-    def _limits(self, rows: Rows) -> Floats:
-        """(M,): the longest that tasks of jobs run, by their own limit and the walltime of the job; 0 without."""
-        table = self.cluster.snapshot.tasks
-        return shortest(table.runtime[rows], self.cluster.snapshot.jobs.walltime[table.job[rows]])
+    # Free resources over time
 
     def _leaving(self, reserved: _Reserved, queues: frozenset[int] | None = None) -> Leaving:
         """Return the running tasks of other jobs with their ends; those that the job can preempt end now."""
         snapshot = self.cluster.snapshot
         table, jobs = snapshot.tasks, snapshot.jobs
-        rows, ends, known = self._running
+        rows, ends, known = self._ends.running
         others = table.job[rows] != reserved.job.row
         if queues is not None:
             others &= np.isin(jobs.queue[table.job[rows]], list(queues))
@@ -433,9 +413,16 @@ class Reservation(Plugin[ReservationArguments]):
             preemptable = [task.row for task in self.cluster.queries.preemptable(reserved.task, views)]
             now = np.isin(rows, preemptable)
             ends[now], known[now] = self._now, True
-        return Leaving(table.node[rows].astype(np.intp), self._requests(rows), ends, known)
+        leaving = Leaving(table.node[rows].astype(np.intp), self._ends.requests(rows), ends, known)
+        if queues is not None:
+            return leaving
+        return leaving.joined([self._future(each) for each in self._planned if each.plan is not None])
 
-    def _requests(self, rows: Rows) -> Ints:
-        """(R, M): the requests of tasks."""
-        snapshot = self.cluster.snapshot
-        return snapshot.shapes.request.values[:, snapshot.tasks.shape[rows]]
+    def _future(self, reserved: _Reserved) -> Leaving:
+        """Return what a job with a reservation releases at its end, if it starts at the planned time."""
+        assert reserved.plan is not None
+        plan, rows = reserved.plan, reserved.tasks
+        total, known = self._ends.run_times(rows, np.zeros(len(rows)))
+        ends = np.full(len(plan.nodes), plan.start + float(total.max()))
+        certain = np.full(len(plan.nodes), plan.certain and bool(known.all()))
+        return Leaving(plan.nodes, plan.needed[:, plan.nodes], ends, certain)

@@ -1,0 +1,67 @@
+"""When the tasks of a snapshot are expected to end, and what is free until then."""
+
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.run_times import likely, shortest
+from volcanopy.scheduler.model.snapshot import NONE, Snapshot
+from volcanopy.scheduler.model.task_status import HOLDING, Status
+
+Basis = Literal["walltime", "estimate", "assumed"]
+"""The run times that count as known: enforced limits only, also declared and learnt estimates, or all."""
+
+
+class TaskEnds:
+    """The expected ends of tasks. An end that does not count as known is a guess, which helps to choose nodes."""
+
+    def __init__(self, snapshot: Snapshot, basis: Basis, assumed: float) -> None:
+        """``assumed`` is the run time in seconds of tasks without a limit or estimate."""
+        self._snapshot, self._basis, self._assumed = snapshot, basis, assumed
+
+    @cached_property
+    def free(self) -> Ints:
+        """(R, N): the free resources of nodes without terminating pods and with nominated ones."""
+        nodes, table = self._snapshot.nodes, self._snapshot.tasks
+        free: Ints = nodes.allocatable.values - nodes.used.values + nodes.releasing.values
+        nominated = np.flatnonzero((table.nominated != NONE) & (table.status == Status.PENDING))
+        np.subtract.at(free.T, table.nominated[nominated], self.requests(nominated).T)
+        return free
+
+    def requests(self, rows: Rows) -> Ints:
+        """(R, M): the requests of tasks."""
+        return self._snapshot.shapes.request.values[:, self._snapshot.tasks.shape[rows]]
+
+    @cached_property
+    def running(self) -> tuple[Rows, Floats, Mask]:
+        """The running tasks of jobs, their ends in seconds, and whether these are known."""
+        table, now = self._snapshot.tasks, self._snapshot.now.timestamp()
+        rows = np.flatnonzero(HOLDING[table.status] & (table.job != NONE) & (table.node != NONE))
+        started = np.where(table.started[rows] > 0, table.started[rows], now)
+        total, known = self.run_times(rows, np.maximum(now - started, 0.0))
+        return rows, started + total, known
+
+    @cached_property
+    def known_run_times(self) -> Floats:
+        """(T,): how long each task would run if it started now, in seconds; infinite if that is not known."""
+        table = self._snapshot.tasks
+        times = np.full(len(table), np.inf)
+        rows = np.flatnonzero(table.job != NONE)
+        total, known = self.run_times(rows, np.zeros(len(rows)))
+        times[rows] = np.where(known, total, np.inf)
+        return times
+
+    def run_times(self, rows: Rows, age: Floats) -> tuple[Floats, Mask]:
+        """(M,): the expected run times of tasks of jobs that have run for ``age`` seconds, and whether these are known.
+
+        A limit, the task's own or the walltime of the job, counts until it is over. No estimate exceeds it.
+        """
+        table, jobs = self._snapshot.tasks, self._snapshot.jobs
+        limit, estimate = shortest(table.runtime[rows], jobs.walltime[table.job[rows]]), jobs.estimate[table.job[rows]]
+        limited = (limit > 0) & (age < limit)
+        likely_time = likely(estimate, self._assumed, age)
+        counts = np.full(len(rows), self._basis == "assumed") | ((estimate > 0) & (self._basis == "estimate"))
+        bounded = np.minimum(likely_time, np.where(limited, limit, np.inf))
+        return np.where(limited & ~counts, limit, bounded), limited | counts
