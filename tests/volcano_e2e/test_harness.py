@@ -9,6 +9,7 @@ import pytest
 
 from tests.volcano_e2e.__main__ import SUITES, _exactly, main
 from tests.volcano_e2e.building import _WORDS
+from tests.volcano_e2e.commands import annotations, behaviour
 from tests.volcano_e2e.exceptions import EXCEPTIONS
 from tests.volcano_e2e.report import Result, specs
 
@@ -85,3 +86,29 @@ def test_a_source_that_is_given_and_missing_is_a_failure_in_ci(monkeypatch: pyte
     monkeypatch.setenv("CI", "true")
     monkeypatch.setenv("VOLCANO_SOURCE", "/nonexistent")
     assert main([]) == 1
+
+
+@pytest.mark.parametrize(
+    ("container", "expected"),
+    [
+        ({"image": "nginx:1.29"}, ("forever", 0)),
+        ({"image": "busybox"}, ("", 0)),
+        ({"command": ["/bin/sh"], "args": ["-c", "sleep 10s && exit 3"]}, ("10s", 3)),
+        ({"command": ["/bin/sh"], "args": ["-c", "sleep 10s && xyz"]}, ("10s", 127)),
+        ({"command": ["/bin/sh", "-c", "sleep 5"]}, ("5s", 0)),
+        ({"command": ["sh", "-c", "sh fake.sh"]}, ("100ms", 127)),
+        ({"command": ["sh", "-c", "mkdir -p /var/run/sshd; /usr/sbin/sshd -D;"]}, ("forever", 0)),
+        ({"command": ["sh", "-c", "python3 mnist.py --epochs=1"]}, ("", 0)),
+    ],
+    ids=str,
+)
+def test_a_command_of_the_suites_has_a_duration_and_an_exit_code(
+    container: dict[str, Any], expected: tuple[str, int]
+) -> None:
+    assert behaviour(container) == expected
+
+
+def test_a_pod_is_annotated_with_what_its_containers_do() -> None:
+    containers = [{"name": "a", "command": ["sh", "-c", "sleep 3 && exit 1"]}, {"name": "b", "image": "busybox"}]
+    described = annotations({"containers": containers})
+    assert described == {"sim.volcanopy.io/duration.a": "3s", "sim.volcanopy.io/exit-code.a": "1"}

@@ -13,15 +13,18 @@ from pathlib import Path
 import msgspec
 
 from tests.controlplane.plane import CONTROLLERS, ControlPlane
+from tests.volcano_e2e import commands
 from volcanopy.api.bindings import VOLCANO
 from volcanopy.api.volcano_crds import crds_of
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import KubeError
+from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import read_kubeconfig
+from volcanopy.kube.client.raw_kinds import PODS as _PODS
 from volcanopy.local.cluster import Components, Parts
 from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated import nodes
+from volcanopy.local.simulated.pod_stages import Stages
 from volcanopy.services.admission.admission_service import AdmissionSettings
 from volcanopy.services.process.settings import SchedulerSettings
 
@@ -31,6 +34,8 @@ WORKERS = ("integration-worker", "integration-worker2", "integration-worker3", "
 KWOK = tuple(f"kwok-node-{number}" for number in range(8))
 """Nodes that only pods with a toleration use, of the suites that need many."""
 PERIOD = 0.3
+START_DELAY = 1.0
+"""Seconds in which containers start: as on real nodes, a status that is written with the binding is seen before them."""
 _CONFIG_MAPS: Kind[Json] = Kind("", "v1", "ConfigMap", "configmaps", True, dict)
 _UNBOUND = "/api/v1/pods?fieldSelector=spec.nodeName%3D,spec.schedulerName%3Ddefault-scheduler"
 
@@ -66,15 +71,26 @@ def objects(configuration: str) -> list[Json]:
 
 
 def kwok_nodes(names: Iterable[str]) -> list[Json]:
-    """Return nodes as Volcano's script makes them with kwok."""
+    """Return nodes as Volcano's script makes them with kwok, each with the pod of kind's DaemonSet: suites count on it."""
     taint = {"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}
     capacity = {"cpu": "8", "memory": "8Gi", "pods": "110"}
     made = []
     for name in names:
         node = _node(name, capacity) | {"spec": {"taints": [taint]}}
         node["metadata"]["labels"]["type"] = "kwok"
-        made.append(node)
+        made += [node, _network_pod(name)]
     return made
+
+
+def _network_pod(node: str) -> Json:
+    requests = {"cpu": "100m", "memory": "50Mi"}
+    container = {"name": "kindnet-cni", "image": "kindnet", "resources": {"requests": requests, "limits": requests}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"kindnet-{node}", "namespace": "kube-system"},
+        "spec": {"nodeName": node, "tolerations": [{"operator": "Exists"}], "containers": [container]},
+    }
 
 
 def _node(name: str, capacity: dict[str, str]) -> Json:
@@ -94,11 +110,13 @@ async def running(kubeconfig: Path, configuration: Path, given: Iterable[Json]) 
         scheduler=SchedulerSettings(config=configuration, config_period=PERIOD),
         admission=AdmissionSettings(),
         claims=True,
+        stages=Stages(start_delay=START_DELAY),
     )
     async with Components(connection, parts) as components:
         helpers = [
             asyncio.create_task(_mirror(components.client, configuration)),
             asyncio.create_task(_bind(components.client)),
+            asyncio.create_task(_play(components.client)),
         ]
         try:
             yield components
@@ -140,4 +158,21 @@ async def _bind(client: Client) -> None:
                 }
                 with contextlib.suppress(KubeError):
                     await client.post_raw(path, binding)
+        await asyncio.sleep(PERIOD)
+
+
+async def _play(client: Client) -> None:
+    """Annotate new pods with what their containers do."""
+    known: set[str] = set()
+    while True:
+        with contextlib.suppress(KubeError):
+            for pod in msgspec.json.decode(await client.get_raw("/api/v1/pods"))["items"] or ():
+                metadata = pod["metadata"]
+                if metadata["uid"] in known:
+                    continue
+                if described := commands.annotations(pod["spec"]):
+                    patch = {"metadata": {"annotations": described}}
+                    with contextlib.suppress(NotFound):
+                        await client.patch(_PODS, metadata["namespace"], metadata["name"], patch)
+                known.add(metadata["uid"])
         await asyncio.sleep(PERIOD)
