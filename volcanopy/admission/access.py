@@ -136,14 +136,32 @@ def entry_problems(path: str, name: str, user: User, namespace: str, context: Co
 
 
 def assigned_queue(user: User, namespace: str, context: Context) -> str:
-    """Return the queue of the namespace's annotation, else of the first matching placement, else the default queue."""
+    """Return the queue that the namespace names, else of the first matching placement, else the default queue.
+
+    A namespace names its queue with an annotation, else with one of the labels of the configuration.
+    """
     known = (context.namespaces or {}).get(namespace)
-    if known is not None and (queue := known.metadata.annotations.get(names.POD_QUEUE_NAME)):
-        return queue
+    if known is not None:
+        named = known.metadata.annotations.get(names.POD_QUEUE_NAME) or _labelled(known.metadata.labels, context)
+        if named:
+            return named
     for entry in context.policy.placement:
         if matches(entry, user, namespace):
             return entry.queue
     return context.policy.default_queue
+
+
+def _labelled(labels: Mapping[str, str], context: Context) -> str:
+    """Return the queue that labels name: the first of the configured ones that is present; empty if there is none."""
+    return next((labels[key] for key in context.policy.queue_labels if labels.get(key)), "")
+
+
+def _queue_for(request: Request, user: User, context: Context) -> str:
+    """Return the queue of an object that names none in its spec or annotations."""
+    labels = at(request.object, "metadata", "labels")
+    given = {key: value for key, value in labels.items() if isinstance(value, str)} if isinstance(labels, dict) else {}
+    named = _labelled(given, context)
+    return named or assigned_queue(user, request.namespace, context)
 
 
 def with_queue(request: Request, user: User, context: Context, unset: str = "") -> Json | None:
@@ -161,7 +179,7 @@ def with_queue(request: Request, user: User, context: Context, unset: str = "") 
     before = at(request.old, "spec", "queue")
     if updates:
         return {**manifest, "spec": {**spec, "queue": before}} if isinstance(before, str) and before else manifest
-    return {**manifest, "spec": {**spec, "queue": assigned_queue(user, request.namespace, context)}}
+    return {**manifest, "spec": {**spec, "queue": _queue_for(request, user, context)}}
 
 
 def pod_with_queue(request: Request, user: User, context: Context) -> Json | None:
@@ -173,7 +191,7 @@ def pod_with_queue(request: Request, user: User, context: Context) -> Json | Non
     notes = annotations(manifest)
     if names.POD_QUEUE_NAME in notes:
         return manifest
-    queue = assigned_queue(user, request.namespace, context)
+    queue = _queue_for(request, user, context)
     if queue == context.policy.default_queue:
         return manifest
     return {**manifest, "metadata": {**metadata, "annotations": {**notes, names.POD_QUEUE_NAME: queue}}}

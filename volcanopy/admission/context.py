@@ -48,6 +48,9 @@ class AdmissionPolicy(Model):
     """Queues of jobs that name none, in a namespace that names none. The first matching entry applies."""
     default_queue: Subdomain = names.DEFAULT_QUEUE
     """Queue of all other jobs that name none."""
+    queue_labels: list[str] = Field(default_factory=list, max_length=16)
+    """Labels that name the queue of a job, PodGroup or pod that names none itself, or of all in a namespace, such as
+    kueue.x-k8s.io/queue-name or kai.scheduler/queue."""
     scheduler_names: list[str] = Field(default_factory=lambda: [names.SCHEDULER], min_length=1, max_length=16)
     """Scheduler names of pods that volcanopy schedules."""
     scheduler_plugins: list[str] | None = Field(default=None, max_length=64)

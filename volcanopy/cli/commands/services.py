@@ -138,13 +138,22 @@ def controller_command(
     election: ElectionOptions,
     scheduler_name: SchedulerName = names.SCHEDULER,
     api: ServedApi = Api.volcanopy,
+    queue_label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--queue-label", metavar="KEY", help="Label of workloads that names the queue of their pods. Repeatable."
+        ),
+    ] = None,
 ) -> None:
     """Run the controllers of jobs, flows, cron jobs and queues."""
     from volcanopy.cli.service_process import serve
     from volcanopy.services.controllers.controller_service import JobControllerSettings, run
 
     settings = JobControllerSettings(
-        api=api.value, scheduler_name=scheduler_name, election=election.election("volcanopy-controller")
+        api=api.value,
+        scheduler_name=scheduler_name,
+        election=election.election("volcanopy-controller"),
+        queue_labels=tuple(queue_label or ()),
     )
     serve(cluster, process, lambda connection, stop, health: run(connection, settings, stop, health=health))
 

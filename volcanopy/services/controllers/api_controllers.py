@@ -94,7 +94,14 @@ def api_controllers(
             FlowController(client, recorder, jobs.cache.pods_of, binding=binding),
             CronController(client, recorder, binding=binding),
         ),
-        GroupController(client, recorder, scheduler_name, at_once=settings.pods_at_once, binding=binding),
+        GroupController(
+            client,
+            recorder,
+            scheduler_name,
+            at_once=settings.pods_at_once,
+            binding=binding,
+            queue_labels=settings.queue_labels,
+        ),
         pods,
         groups,
     )

@@ -49,6 +49,8 @@ class JobControllerSettings:
     scheduler_name: str = names.SCHEDULER
     """Pods with this ``spec.schedulerName`` that belong to no job get a PodGroup, as do those with the names of other
     served APIs."""
+    queue_labels: tuple[str, ...] = ()
+    """Labels of workloads that name the queue of their pods, such as kueue.x-k8s.io/queue-name."""
     settle: float = 0.02
     """Delay of a reconcile after a pod's change, to merge it with others of the job."""
     pace: float = 0.2

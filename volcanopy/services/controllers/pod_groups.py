@@ -60,11 +60,12 @@ class GroupController(Worker):
         now: Callable[[], datetime] = machine.utc_now,
         at_once: int = 48,
         binding: Binding = VOLCANOPY,
+        queue_labels: Sequence[str] = (),
     ) -> None:
-        """``binding``: the API of the PodGroups."""
+        """``binding``: the API of the PodGroups; ``queue_labels``: labels of workloads that name the queue."""
         super().__init__(client, recorder, now)
         self._binding, self._kind = binding, bound(POD_GROUPS, binding)
-        self._owners = workload_owners.WorkloadOwners(client, self._owner_changed, (binding,))
+        self._owners = workload_owners.WorkloadOwners(client, self._owner_changed, (binding,), queue_labels)
         self._pods: defaultdict[str, dict[str, WorkloadPod]] = defaultdict(dict)
         """By key of the group, by name: the pods that have, or will get, a group of this controller."""
         self._groups: dict[str, PodGroup] = {}

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
+from volcanopy.api import names
 from volcanopy.api.bindings import VOLCANOPY, Binding, with_own_keys
 from volcanopy.api.core import Meta, OwnerReference, ReadModel
 from volcanopy.jobcontroller.workload_podgroups import Owner, group_annotations
@@ -63,10 +64,15 @@ class WorkloadOwners:
     """The owners of pods. ``changed`` is called with the namespace and the uid of a workload whose settings changed."""
 
     def __init__(
-        self, client: Client, changed: Callable[[str, str], None], bindings: Sequence[Binding] = (VOLCANOPY,)
+        self,
+        client: Client,
+        changed: Callable[[str, str], None],
+        bindings: Sequence[Binding] = (VOLCANOPY,),
+        queue_labels: Sequence[str] = (),
     ) -> None:
-        """``bindings``: the APIs whose names of annotations are read."""
+        """``bindings``: the APIs whose names of annotations are read; ``queue_labels``: labels that name the queue."""
         self._client, self._changed, self._bindings = client, changed, bindings
+        self._queue_labels = queue_labels
         self._watched: dict[str, Workload] = {}
         self._read: OrderedDict[str, _Read] = OrderedDict()
         self._kinds: dict[tuple[str, str], Kind[Workload] | None] = {}
@@ -75,6 +81,9 @@ class WorkloadOwners:
         """Return a workload with only the fields that determine its PodGroup."""
         meta = workload.metadata
         notes = group_annotations(with_own_keys(meta.annotations, self._bindings))
+        labelled = next((meta.labels[key] for key in self._queue_labels if meta.labels.get(key)), "")
+        if labelled:
+            notes = {names.POD_QUEUE_NAME: labelled} | notes
         return msgspec.structs.replace(workload, metadata=msgspec.structs.replace(meta, annotations=notes, labels={}))
 
     def changes(self, changes: Sequence[Change[Workload]]) -> None:
