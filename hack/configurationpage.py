@@ -18,7 +18,7 @@ from pydantic_core import PydanticUndefined
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import DEFAULT
 from volcanopy.scheduler.framework.metrics_source import Metrics
-from volcanopy.scheduler.framework.plugin import SWITCHES
+from volcanopy.scheduler.framework.plugin import SWITCHES, SWITCHES_WITHOUT_EFFECT
 
 PAGE = Path(__file__).parents[1] / "docs" / "scheduler-configuration.md"
 
@@ -94,6 +94,11 @@ def page() -> str:
     late = ("enableHierarchy", "enabledClusterOrder")
     switches = [*sorted(SWITCHES - set(late)), *late]
     parts.append(_wrapped(", ".join(f"`{switch}`" for switch in switches) + ".") + "\n")
+    idle = [f"`{switch}`" for switch in sorted(SWITCHES_WITHOUT_EFFECT)]
+    text = (
+        f"{', '.join(idle[:-1])} and {idle[-1]} belong to no hook: they are accepted with a warning and have no effect."
+    )
+    parts.append(_wrapped(text) + "\n")
     parts.append("## Plugins\n")
     for name, plugin in sorted(registry.plugins.items()):
         parts.append(f"### {name}\n\n{_wrapped(_prose(plugin.__doc__))}\n")
