@@ -14,8 +14,9 @@ from volcanopy.simulate.cluster_description import equal_nodes, queues, with_def
 from volcanopy.simulate.engine import Options, Simulator
 from volcanopy.simulate.generators import ML_QUEUES, lublin, ml_mix, poisson
 from volcanopy.simulate.measures import Measures, bounded_slowdown, interval, measure
-from volcanopy.simulate.outcome import JobOutcome, Outcome
+from volcanopy.simulate.outcome import Eviction, JobOutcome, Outcome
 from volcanopy.simulate.workload import Estimates, Job, WorkloadError, load_of
+from volcanopy.testing.notation import NOW, world
 
 CHECKED = Options(checked=True)
 TWO_NODES = with_default_queue(equal_nodes(2, {"cpu": "4"}))
@@ -92,11 +93,37 @@ def test_the_same_seed_gives_the_same_outcome_and_valid_plans() -> None:
         simulated(jobs, with_default_queue([*nodes, *queues(ML_QUEUES)]), options, EVICTING) for _ in range(2)
     )
     assert first == again
-    measures = measure(first)
-    assert measures.never_started == 0
+    assert measure(first).never_started == 0
+
+
+def test_shares_waits_and_evictions_of_a_small_trace_are_within_their_thresholds() -> None:
+    jobs = poisson(60, cpus=16, load=1.5, sizes=(1, 1, 2), run_time=600, queues=("a", "b"), seed=5)
+    objects = with_default_queue([*equal_nodes(2, {"cpu": "8"}), *queues({"a": 3, "b": 1})])
+    measures = measure(simulated(jobs, objects, Options(checked=True, samples=20), EVICTING))
+    assert measures.evictions > 0
     assert measures.thrash == 0
     assert measures.starved == 0
-    assert measures.fairness_distance < 0.5
+    assert measures.never_started == 0
+    assert measures.fairness_distance < 0.05
+    assert measures.lost < 0.1
+
+
+def test_jobs_of_a_snapshot_end_by_their_walltime_or_stay() -> None:
+    objects = world(
+        """
+        node n1 cpu=4
+        queue default
+        job runs note.volcanopy.io/walltime=100s: 2 x cpu=1 on=n1
+        job stays: 1 x cpu=1 on=n1
+        """
+    )
+    simulator = Simulator(
+        objects, [Job("new", 0, 10, pods=3)], default(builtin()), Options(checked=True, until=500), start=NOW
+    )
+    jobs = {job.name: job for job in simulator.run().jobs}
+    assert jobs["runs"].end <= 100
+    assert jobs["stays"].end == -1
+    assert jobs["new"].start >= jobs["runs"].end
 
 
 def test_generated_workloads_have_their_load_and_follow_their_seed() -> None:
@@ -135,5 +162,20 @@ def test_measures_of_a_job_and_intervals_over_seeds() -> None:
     assert bounded_slowdown(job._replace(start=0, end=5)) == 1
     assert interval([1.0, 3.0]).mean == 2
     assert interval([1.0, 3.0]).half == pytest.approx(12.71 * math.sqrt(2) / math.sqrt(2))
+    starving = job._replace(start=-1, end=-1, bound=20)
+    evictions = (Eviction(1, "a", "b", 2, 6.0), Eviction(2, "c", "b", 1, 0.0), Eviction(3, "b", "a", 1, 4.0))
+    some = replace(
+        simulated([]),
+        jobs=(job, starving),
+        evictions=evictions,
+        end=100,
+        utilisation={"cpu": 0.5},
+        capacity={"cpu": 4.0},
+    )
+    measures = measure(some)
+    assert (measures.jobs, measures.never_started, measures.starved) == (2, 1, 2)
+    assert measures.slowest == 90
+    assert (measures.evictions, measures.thrash) == (4, 1)
+    assert measures.lost == 10 / (0.5 * 4 * 100)
     empty: Measures = measure(replace(simulated([]), jobs=()))
     assert empty.mean_wait == 0

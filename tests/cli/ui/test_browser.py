@@ -15,6 +15,13 @@ import pytest
 from tests.cli.run_commands import Outcome, Run
 from tests.cli.ui.conftest import GANG
 from tests.cli.ui.test_server import page
+from volcanopy.cli.simulation.comparison import Comparison
+from volcanopy.cli.simulation.report import write_report
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.framework.config import default
+from volcanopy.simulate.cluster_description import equal_nodes, queues, with_default_queue
+from volcanopy.simulate.engine import Simulator
+from volcanopy.simulate.generators import ML_QUEUES, ml_mix
 
 playwright = pytest.importorskip("playwright.async_api", reason="playwright is not installed: see CONTRIBUTING.md")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -109,3 +116,18 @@ async def test_the_page_says_that_its_server_is_gone(kubeconfig: Path) -> None:
             await tab.evaluate("window.onerror = null")
         await tab.get_by_text("disconnected").wait_for()
         assert "Cluster" in await tab.inner_text("main")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_the_report_of_a_simulation_fits_a_phone(scheme: str, tmp_path: Path) -> None:
+    jobs = ml_mix(12, gpus=16, days=0.1)
+    nodes = equal_nodes(2, {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "8"})
+    outcome = Simulator(with_default_queue([*nodes, *queues(ML_QUEUES)]), jobs, default(builtin())).run()
+    write_report(
+        tmp_path / "report.html", Comparison({"a-very-long-name-of-a-configuration": [outcome], "b": [outcome]}), "ml"
+    )
+    async with browser(390, scheme) as tab:
+        await tab.goto((tmp_path / "report.html").as_uri())
+        assert await tab.evaluate("document.documentElement.scrollWidth") == 390
+        assert await tab.locator("svg").count() >= 8
+        assert await tab.locator("svg path.line").first.evaluate("line => getComputedStyle(line).stroke") != "none"

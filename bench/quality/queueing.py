@@ -1,0 +1,140 @@
+"""Who waits how long: our configurations and reference policies on generated workloads, mean over seeds.
+
+``python -m bench.quality.queueing [--seeds N] [--processes N] [workload ...]`` prints the table of each workload. Users expect
+1 to 5 times the run time; with learnt estimates, half of the jobs repeat an earlier one.
+"""
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+from volcanopy.scheduler.cache.cluster_cache import Object
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.framework.config import DEFAULT, parse
+from volcanopy.simulate.cluster_description import equal_nodes, queues, with_default_queue
+from volcanopy.simulate.engine import Options, Simulator
+from volcanopy.simulate.generators import ML_QUEUES, lublin, ml_mix
+from volcanopy.simulate.measures import Interval, Measures, measure, over_seeds
+from volcanopy.simulate.outcome import JobOutcome, Outcome
+from volcanopy.simulate.workload import Job
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A workload that follows from a seed, and its cluster of equal nodes."""
+
+    jobs: Callable[[int], list[Job]]
+    nodes: int
+    allocatable: Mapping[str, str]
+    resource: str
+    """The resource that jobs compete for."""
+    weights: Mapping[str, int]
+
+    def objects(self) -> list[Object]:
+        """Return the cluster."""
+        return with_default_queue([*equal_nodes(self.nodes, self.allocatable), *queues(self.weights)])
+
+
+_CPUS = {"cpu": "8", "memory": "64Gi"}
+_CARDS = {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "8"}
+
+
+def _lublin(load: float) -> Callable[[int], list[Job]]:
+    return lambda seed: lublin(load=load, recurring=0.5, seed=seed)
+
+
+WORKLOADS: Mapping[str, Workload] = {
+    "lublin-0.9": Workload(_lublin(0.9), 16, _CPUS, "cpu", {}),
+    "lublin-1.1": Workload(_lublin(1.1), 16, _CPUS, "cpu", {}),
+    "ml": Workload(lambda seed: ml_mix(seed=seed), 16, _CARDS, "nvidia.com/gpu", ML_QUEUES),
+}
+"""The workloads by name."""
+OURS = {"ours, no estimates": "none", "ours, users' estimates": "users", "ours, learnt estimates": "learnt"}
+"""The default configuration, by the run times that it is given."""
+
+
+def ours(workload: str, seed: int, estimates: str, config: str = DEFAULT) -> Measures:
+    """Return the measures of a configuration."""
+    given = WORKLOADS[workload]
+    options = Options(seed=seed, estimates=estimates)
+    return measure(Simulator(given.objects(), given.jobs(seed), parse(config, builtin()), options).run())
+
+
+def measured(jobs: Sequence[Job], starts: Mapping[str, float], cards: float, resource: str) -> Measures:
+    """Return the measures of a schedule without interruptions: ``cards`` is the capacity of the resource."""
+    outcomes, work = [], 0.0
+    for job in jobs:
+        start = starts[job.name]
+        size = float(job.requests[resource]) * job.pods
+        work += size * job.ends_after
+        outcomes.append(
+            JobOutcome(
+                job.name,
+                job.queue,
+                job.user,
+                job.pods,
+                0.0,
+                0.0,
+                job.submit,
+                start,
+                start + job.ends_after,
+                job.ends_after,
+                0,
+                0.0,
+                0.0,
+            )
+        )
+    end = max(job.end for job in outcomes)
+    name = "cpu" if resource == "cpu" else "gpu"
+    return measure(
+        Outcome(
+            configuration="",
+            seed=0,
+            end=end,
+            main=name,
+            capacity={name: cards},
+            queues=(),
+            jobs=tuple(outcomes),
+            utilisation={name: work / (cards * end)},
+        )
+    )
+
+
+def row(name: str, means: Mapping[str, Interval]) -> str:
+    """Return a line of the table."""
+    used = max(means["utilisation"].mean, means["gpu_utilisation"].mean)
+    cells = (
+        f"{100 * used:.1f}",
+        f"{means['mean_wait'].mean / 60:.1f} ± {means['mean_wait'].half / 60:.1f}",
+        f"{means['longest_wait'].mean / 3600:.1f}",
+        f"{means['mean_bounded_slowdown'].mean:.1f} ± {means['mean_bounded_slowdown'].half:.1f}",
+        f"{means['evictions'].mean:.0f}",
+        f"{means['never_started'].mean:.0f}",
+    )
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+HEADINGS = "| | utilisation % | mean wait min | longest h | bounded slowdown | evicted pods | never started |\n|---|---|---|---|---|---|---|"
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m bench.quality.queueing")
+    parser.add_argument(
+        "workloads", nargs="*", choices=[[], *WORKLOADS], default=[], help="Workloads. Defaults to all."
+    )
+    parser.add_argument("--seeds", type=int, default=1, help="Number of seeds, from 42. Defaults to 1.")
+    parser.add_argument("--processes", type=int, default=1, help="Runs at the same time. Defaults to 1.")
+    options = parser.parse_args()
+    seeds = range(42, 42 + options.seeds)
+    with ProcessPoolExecutor(options.processes) as pool:
+        for workload in options.workloads or WORKLOADS:
+            print(f"\n{workload}, {options.seeds} seeds from 42\n\n{HEADINGS}")
+            for name, estimates in OURS.items():
+                runs = [pool.submit(ours, workload, seed, estimates) for seed in seeds]
+                print(row(name, over_seeds([run.result() for run in runs])), flush=True)
+
+
+if __name__ == "__main__":
+    main()
