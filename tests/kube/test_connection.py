@@ -278,6 +278,22 @@ def test_only_auth_providers_need_the_official_client(tmp_path: Path) -> None:
     assert done.stdout.strip() == "False"
 
 
+def test_listing_jobs_imports_nothing_that_it_does_not_need() -> None:
+    """These take most of the time that a command takes."""
+    program = (
+        "import contextlib, sys\n"
+        "sys.argv = ['volcanopy', 'job', 'list', '--kubeconfig', '/nonexistent']\n"
+        "from volcanopy.__main__ import main\n"
+        "with contextlib.suppress(SystemExit):\n"
+        "    main()\n"
+        "heavy = ('aiohttp', 'cryptography', 'kubernetes', 'kubernetes_validate', 'numpy', 'rich', 'structlog', 'uvloop')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    assert "there is no such file" in done.stderr
+
+
 def test_the_scripted_server_is_reached_without_any_configuration() -> None:
     async def reach() -> None:
         async with faulty_server() as server:

@@ -13,7 +13,7 @@ import pytest
 from tests.kube.cluster import running_cluster
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
-from volcanopy.kube.client.transport import probed_socket
+from volcanopy.kube.client.sockets import probed_socket
 from volcanopy.kube.leader.elector import Elector, LostLeadership, Terms
 from volcanopy.kube.leader.lease import LeaseLock
 from volcanopy.kube.leader.lease_thread import LeaseThread

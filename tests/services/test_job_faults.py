@@ -45,17 +45,17 @@ class RequestFaults:
         sent = Transport._once
         spared = cluster.client._transport
 
-        async def once(self: Any, method: str, url: Any, *rest: Any) -> bytes:
-            fault = "" if self is spared else weather.strikes(method, url.raw_path)
+        async def once(self: Any, method: str, path: str, *rest: Any) -> bytes:
+            fault = "" if self is spared else weather.strikes(method, path)
             if fault == "busy":
                 raise from_response(429, b'{"kind":"Status","reason":"TooManyRequests","message":"busy"}', "0")
             if fault == "broken":
                 raise from_response(500, b'{"kind":"Status","reason":"InternalError","message":"broken"}', None)
             if fault == "lost before":
-                raise NoAnswer(str(url), "connection lost", maybe_applied=True)
-            content = await sent(self, method, url, *rest)
+                raise NoAnswer(path, "connection lost", maybe_applied=True)
+            content = await sent(self, method, path, *rest)
             if fault == "lost after":
-                raise NoAnswer(str(url), "timed out", maybe_applied=True)
+                raise NoAnswer(path, "timed out", maybe_applied=True)
             return content
 
         weather = self

@@ -29,7 +29,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import JOBS, PODS
-from volcanopy.kube.client.transport import no_answer
+from volcanopy.kube.client.streams import no_answer
 
 _COLOURS = (36, 33, 32, 35, 34, 31)
 """Colours of prefixes (SGR codes), one pod after the other."""

@@ -18,7 +18,6 @@ from contextlib import aclosing
 from random import Random
 from typing import Any, Generic, TypeVar
 
-import aiohttp
 import msgspec
 from msgspec import Struct
 
@@ -28,7 +27,7 @@ from volcanopy.kube.client.backoff import AFTER_OUTAGE, Backoff
 from volcanopy.kube.client.errors import ApiError, Gone, Invalid, KubeError, NoAnswer, Status, Unreadable, from_status
 from volcanopy.kube.client.kinds import AnyEvent, Bare, Kind, WatchEvent, decoder
 from volcanopy.kube.client.logs import Logger
-from volcanopy.kube.client.transport import Clock, Sleep, no_answer
+from volcanopy.kube.client.transport import Clock, Sleep
 from volcanopy.kube.metrics import registry
 
 log = Logger(__name__)
@@ -238,6 +237,10 @@ class Reflector(Generic[T]):
 
     async def _watch(self) -> AsyncGenerator[list[Change[T]], None]:
         """Follow one stream to its end. Raises the error that ended it; the regular end of a watch is none."""
+        import aiohttp  # noqa: PLC0415 - as by the client: commands that watch nothing do without it
+
+        from volcanopy.kube.client.streams import no_answer  # noqa: PLC0415
+
         try:
             connecting = self._client.watch(
                 self.kind,

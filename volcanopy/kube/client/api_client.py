@@ -1,4 +1,4 @@
-"""The Kubernetes API client: typed verbs over aiohttp, with objects decoded by msgspec.
+"""The Kubernetes API client: typed verbs over HTTP, with objects decoded by msgspec.
 
 **Behaviour on network failures.** Every call ends within its ``deadline`` (seconds, retries and pauses included) with the
 result, an :class:`~volcanopy.kube.client.errors.ApiError` (the server rejected the request) or a
@@ -30,9 +30,8 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from random import Random
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
-import aiohttp
 import msgspec
 from msgspec import Raw, Struct
 
@@ -44,6 +43,9 @@ from volcanopy.kube.client.errors import Conflict, Gone, NotFound
 from volcanopy.kube.client.kinds import Bare, Json, Kind
 from volcanopy.kube.client.merge_patch import merge_patch
 from volcanopy.kube.client.transport import Clock, Fence, Retry, Sleep, Transport, delete_options, query
+
+if TYPE_CHECKING:
+    import aiohttp
 
 __all__ = ["Body", "Client", "Json", "Kind", "Listing", "Patch", "Propagation"]
 

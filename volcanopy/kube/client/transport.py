@@ -8,20 +8,17 @@ anything is done.
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import re
-import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from random import Random
-from typing import Any
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode, urlsplit
 
-import aiohttp
 import msgspec
-from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
-from yarl import URL
 
 import volcanopy
 from volcanopy.kube.client.backoff import Backoff
@@ -35,68 +32,21 @@ from volcanopy.kube.client.errors import (
     describe,
     from_response,
 )
-from volcanopy.kube.client.request_counts import WATCH, Answer
+from volcanopy.kube.client.http_channel import Channels, NotConnectedError, Response
+from volcanopy.kube.client.request_counts import Answer
 
-CONNECT_TIMEOUT = 10.0
-KEEPALIVE = 60.0
-"""Seconds for which an idle connection is kept: less than the 90 s after which API servers close theirs, since a
-request on a connection that is just being closed gets no response."""
-READ_BUFFER = 1 << 20
+if TYPE_CHECKING:
+    from aiohttp import ClientWebSocketResponse, StreamReader
+
+    from volcanopy.kube.client.streams import Streams
+
 INTERNAL_ERROR_ATTEMPTS = 3
 """Attempts after an InternalError (500), which is as often permanent (a failing webhook) as not."""
-
-PROBES = {"TCP_KEEPIDLE": 4, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 10_000}
-"""Socket options (seconds, and milliseconds for the last): the kernel probes silent connections, and a watch whose peer has
-vanished ends after ten seconds, not when the next bookmark is overdue."""
 
 Sleep = Callable[[float], Awaitable[None]]
 Clock = Callable[[], float]
 Fence = Callable[[], bool]
 """Whether this process may write at this moment."""
-
-
-def probed_socket(address: tuple[Any, ...]) -> socket.socket:
-    """Return a socket for this address (of ``getaddrinfo``) that notices a vanished peer."""
-    family, kind, protocol = address[:3]
-    made = socket.socket(family=family, type=kind, proto=protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in PROBES.items():
-        if hasattr(socket, name):  # not on every system
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return made
-
-
-class _FencedConnector(aiohttp.TCPConnector):
-    """Rejects writes while the fence is closed; checked when the request gets its connection, after any wait for it."""
-
-    fence: Fence | None = None
-
-    async def connect(
-        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
-    ) -> aiohttp.connector.Connection:
-        connection = await super().connect(req, traces, timeout)
-        if self.fence is not None and req.method != "GET" and not self.fence():
-            connection.release()
-            raise NotLeading(f"{req.method} {req.url.path} is not sent: this process does not lead")
-        return connection
-
-
-class _FencedBody(aiohttp.BytesPayload):
-    """Checks the fence again when the bytes are written: head and body of a request are sent together, one iteration of
-    the event loop after it got its connection.
-    """
-
-    def __init__(self, body: bytes, fence: Fence) -> None:
-        super().__init__(body)
-        self._fence = fence
-        self.rejected = False
-        """Whether the fence was closed and nothing was sent."""
-
-    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        if not self._fence():
-            self.rejected = True
-            raise NotLeading("the fence is closed")
-        await super().write_with_length(writer, content_length)
 
 
 class Retry(enum.Enum):
@@ -125,41 +75,27 @@ class Transport:
         self._fence, self._on_warning = fence, on_warning
         self.rng, self.sleep, self.clock = rng, sleep, clock
         self._limit = connections
-        self._open: dict[bool, aiohttp.ClientSession] = {}
+        self._has_base = bool(urlsplit(connection.url).path)
+        self._channels: Channels | None = None
+        self._heads: dict[str, bytes] = {}
+        self._opened: Streams | None = None
         self._sent: Headers | None = None
         self._headers: dict[str, CIMultiDict[str]] = {}
         self._agent = f"volcanopy/{volcanopy.__version__}"
 
     async def close(self) -> None:
         """Close all connections; open watches end with an error."""
-        for session in self._open.values():
-            await session.close()
-        self._open.clear()
-
-    def _session(self, *, streams: bool) -> aiohttp.ClientSession:
-        """Return the session for requests, or the one for watches, which must not use up the connections of the former."""
-        session = self._open.get(streams)
-        if session is None:
-            connector = _FencedConnector(
-                limit=0 if streams else self._limit,
-                keepalive_timeout=KEEPALIVE,
-                ttl_dns_cache=60,
-                socket_factory=probed_socket,
-                ssl=self.connection.ssl or True,
-            )
-            connector.fence = self._fence
-            session = self._open[streams] = aiohttp.ClientSession(
-                connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                read_bufsize=READ_BUFFER,
-                requote_redirect_url=False,
-            )
-        return session
+        if self._channels is not None:
+            self._channels.close()
+            self._channels = None
+        if self._opened is not None:
+            await self._opened.close()
+            self._opened = None
 
     def _headers_for(self, credentials: Headers, content_type: str) -> CIMultiDict[str]:
         """Return all headers of a request; the same object until the credentials change."""
         if credentials is not self._sent:
-            self._sent, self._headers = credentials, {}
+            self._sent, self._headers, self._heads = credentials, {}, {}
         headers = self._headers.get(content_type)
         if headers is None:
             headers = CIMultiDict(credentials)
@@ -188,7 +124,6 @@ class Transport:
         The server's warnings are added to ``warnings``. Raises :class:`ApiError` or :class:`NoAnswer`, whose ``in_doubt``
         is True if any attempt of this call may have been applied.
         """
-        url = URL(self.connection.url + path, encoded=True)
         give_up = self.clock() + deadline
         backoff: Backoff | None = None
         refreshed = in_doubt = False
@@ -200,7 +135,7 @@ class Transport:
                 self.connection.request_counts.count(method, path)
                 headers = self._headers_for(credentials, content_type)
                 with self.connection.request_counts.answer(method, path) as answer:
-                    return await self._once(method, url, body, headers, left, warnings, answer)
+                    return await self._once(method, path, body, headers, left, warnings, answer)
             except Unauthorized as error:
                 if refreshed or not await self.connection.credentials.refresh(credentials):
                     error.in_doubt = in_doubt
@@ -222,130 +157,88 @@ class Transport:
     async def _once(
         self,
         method: str,
-        url: URL,
+        path: str,
         body: bytes | None,
         headers: CIMultiDict[str],
         timeout: float,
         warnings: list[str] | None,
         answer: Answer,
     ) -> bytes:
-        fenced = _FencedBody(body, self._fence) if body is not None and self._fence is not None else None
-        try:
-            async with self._session(streams=False).request(
-                method,
-                url,
-                data=fenced or body,
-                headers=headers,
-                allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT),
-                proxy=self.connection.proxy,
-                server_hostname=self.connection.server_name,
-                middlewares=_NO_RETRY_BY_AIOHTTP if method in {"DELETE", "PUT"} else (),
-            ) as response:
-                content = await response.read()
-                answer.code = response.status
-                if response.status < 300:
-                    texts = _warned(response.headers.getall("Warning", ())) if method != "GET" else []
-                    if warnings is not None:
-                        warnings += texts
-                    elif self._on_warning is not None:
-                        for text in texts:
-                            self._on_warning(text)
-                    return content
-                raise from_response(response.status, content, response.headers.get("Retry-After"))
-        except (aiohttp.ClientError, OSError, TimeoutError) as fault:
-            if fenced is not None and fenced.rejected:
-                raise NotLeading(f"{method} {url.path} is not sent: this process does not lead") from fault
-            raise no_answer(url, fault) from fault
+        if self.connection.proxy:
+            response = await self._streams.request(method, path, body, headers, timeout)
+        else:
+            response = await self._directly(method, path, body, headers, timeout)
+        answer.code = response.status
+        if response.status >= 300:
+            raise from_response(response.status, response.body, response.retry_after)
+        if response.warnings and method != "GET":
+            self._warn(_warned(response.warnings), warnings)
+        return response.body
 
-    @asynccontextmanager
-    async def stream(self, path: str, stall: float) -> AsyncIterator[aiohttp.StreamReader]:
+    async def _directly(
+        self, method: str, path: str, body: bytes | None, headers: CIMultiDict[str], timeout: float
+    ) -> Response:
+        if self._channels is None:
+            connection, limit = self.connection, self._limit
+            self._channels = Channels(connection.url, connection.ssl, connection.server_name, limit, self.clock)
+        request = self._head(method, path, body, headers) + (body or b"")
+        try:
+            async with asyncio.timeout(timeout):
+                response = await self._channels.request(request, None if method == "GET" else self._fence)
+        except (OSError, TimeoutError) as fault:
+            failure = NoAnswer(
+                self.connection.url + path, describe(fault), maybe_applied=not isinstance(fault, NotConnectedError)
+            )
+            failure.permanent = isinstance(fault, NotConnectedError) and fault.permanent
+            raise failure from fault
+        if response is None:
+            raise NotLeading(f"{method} {path} is not sent: this process does not lead")
+        return response
+
+    def _head(self, method: str, path: str, body: bytes | None, headers: CIMultiDict[str]) -> bytes:
+        """Return the head of a request; the lines that all requests of a content type have in common are made once."""
+        content_type = headers.get("Content-Type", "")
+        common = self._heads.get(content_type)
+        if common is None:
+            lines = [
+                f"Host: {urlsplit(self.connection.url).netloc}",
+                *(f"{name}: {value}" for name, value in headers.items()),
+            ]
+            if any("\r" in line or "\n" in line for line in lines):
+                raise ValueError("a header of the credentials contains a line break")
+            common = self._heads[content_type] = "\r\n".join([" HTTP/1.1", *lines, ""]).encode("utf-8")
+        target = urlsplit(self.connection.url).path + path if self._has_base else path
+        if " " in target or "\r" in target or "\n" in target:
+            raise ValueError(f"the path {target!r} is not quoted")
+        length = b"" if body is None else b"Content-Length: %d\r\n" % len(body)
+        return f"{method} {target}".encode() + common + length + b"\r\n"
+
+    def _warn(self, texts: list[str], warnings: list[str] | None) -> None:
+        if warnings is not None:
+            warnings += texts
+        elif self._on_warning is not None:
+            for text in texts:
+                self._on_warning(text)
+
+    def stream(self, path: str, stall: float) -> AbstractAsyncContextManager[StreamReader]:
         """A GET whose response is read as a stream; ``stall`` is the longest silence in seconds.
 
-        One attempt (two at a 401). Reading raises aiohttp's errors: translate them with :func:`no_answer`.
+        One attempt (two at a 401). Reading raises aiohttp's errors: translate them with :func:`.streams.no_answer`.
         """
-        url = URL(self.connection.url + path, encoded=True)
-        self.connection.request_counts.count(WATCH, path)
-        with self.connection.request_counts.answer(WATCH, path) as answer:
-            response = await self._open_stream(url, stall)
-            answer.code = response.status
-        try:
-            yield response.content
-        finally:
-            response.close()
+        return self._streams.stream(path, stall)
 
-    async def websocket(self, path: str, protocol: str) -> aiohttp.ClientWebSocketResponse:
+    async def websocket(self, path: str, protocol: str) -> ClientWebSocketResponse:
         """Open a WebSocket with a subprotocol. One attempt. Raises ApiError, NoAnswer."""
-        url = URL(self.connection.url + path, encoded=True)
-        credentials = await self.connection.credentials.headers()
-        self.connection.request_counts.count("GET", path)
-        try:
-            return await self._session(streams=True).ws_connect(
-                url,
-                headers=self._headers_for(credentials, ""),
-                protocols=(protocol,),
-                proxy=self.connection.proxy,
-                server_hostname=self.connection.server_name,
-                max_msg_size=0,
-            )
-        except aiohttp.WSServerHandshakeError as fault:
-            raise from_response(fault.status, b"", None) from fault
-        except (aiohttp.ClientError, OSError, TimeoutError) as fault:
-            raise no_answer(url, fault) from fault
+        return await self._streams.websocket(path, protocol)
 
-    async def _open_stream(self, url: URL, stall: float) -> aiohttp.ClientResponse:
-        refreshed = False
-        while True:
-            credentials = await self.connection.credentials.headers()
-            try:
-                response = await self._session(streams=True).get(
-                    url,
-                    headers=self._headers_for(credentials, ""),
-                    allow_redirects=False,
-                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=stall),
-                    proxy=self.connection.proxy,
-                    server_hostname=self.connection.server_name,
-                )
-                if response.status == 200:
-                    return response
-                content = await response.read()
-            except (aiohttp.ClientError, OSError, TimeoutError) as fault:
-                raise no_answer(url, fault) from fault
-            error = from_response(response.status, content, response.headers.get("Retry-After"))
-            if refreshed or response.status != 401 or not await self.connection.credentials.refresh(credentials):
-                raise error
-            refreshed = True
+    @property
+    def _streams(self) -> Streams:
+        if self._opened is None:
+            # Imported here, because many commands need no stream, and aiohttp takes longer to import than all else.
+            from volcanopy.kube.client.streams import Streams  # noqa: PLC0415
 
-
-async def _raise_no_answer(
-    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-) -> aiohttp.ClientResponse:
-    """Keep aiohttp from retrying a DELETE or PUT by itself after a lost connection, since the second response would be
-    misread. (It retries GET as well, which is harmless, and no other method.)
-    """
-    try:
-        return await handler(request)
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as fault:
-        raise no_answer(request.url, fault) from fault
-
-
-_NO_RETRY_BY_AIOHTTP = (_raise_no_answer,)
-
-
-def no_answer(url: URL | str, fault: BaseException) -> NoAnswer:
-    """Return the error for a failed connection."""
-    nothing_sent = isinstance(
-        fault,
-        (
-            aiohttp.ClientConnectorError,
-            aiohttp.ConnectionTimeoutError,
-            aiohttp.ClientHttpProxyError,
-            aiohttp.InvalidURL,
-        ),
-    )
-    answer = NoAnswer(str(url), describe(fault), maybe_applied=not nothing_sent)
-    answer.permanent = isinstance(fault, (aiohttp.ClientConnectorCertificateError, aiohttp.InvalidURL))
-    return answer
+            self._opened = Streams(self.connection, self._headers_for, self._limit, self._fence)
+        return self._opened
 
 
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
