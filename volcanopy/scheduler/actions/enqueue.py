@@ -34,9 +34,10 @@ class Enqueue:
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Admit one job of the first queue at a time; after a rejection a FIFO queue admits no further job."""
         waiting: dict[int, list[tuple[Any, JobView]]] = {}
-        for job in session.waiting_jobs():
-            if job.phase == "Pending":
-                waiting.setdefault(job.queue.row, []).append((session.job_key(job), job))
+        rows = session.unadmitted()
+        queues_of = session.snapshot.jobs.queue[rows].tolist()
+        for row, queue_row, job_key in zip(rows.tolist(), queues_of, session.keys_of(rows), strict=True):
+            waiting.setdefault(queue_row, []).append((job_key, session.cluster.job(row)))
         keys = _Keys(session)
         for jobs in waiting.values():
             heapq.heapify(jobs)

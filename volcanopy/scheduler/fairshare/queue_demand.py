@@ -37,7 +37,7 @@ def reserved_for_admitted(cluster: Cluster) -> Ints:
 
 def lacking(cluster: Cluster) -> Ints:
     """(R, Q): what admitted jobs lack of their minimum, without gated pods and jobs that are too large."""
-    return by_queue(cluster, lacking_of_jobs(cluster), cluster.job_rows())
+    return by_queue(cluster, cluster.queries.lacking, cluster.job_rows())
 
 
 def lacking_of_jobs(cluster: Cluster) -> Ints:

@@ -156,6 +156,11 @@ class PluginQueries(Protocol):
         """(J,): the jobs that cannot start and reserve nothing: too large, on no set of nodes, or with rejected pods."""
         ...
 
+    @property
+    def lacking(self) -> Ints:
+        """(R, J): what admitted jobs lack of their minimum, without gated pods and jobs that are too large."""
+        ...
+
     def infeasible_nodes(self, task: TaskView) -> Mask:
         """(N,): the nodes on which the task cannot run, whatever is evicted there."""
         ...

@@ -7,7 +7,6 @@ from typing import ClassVar, Self, cast
 import numpy as np
 
 from volcanopy.api.gates import Gate
-from volcanopy.scheduler.fairshare import queue_demand
 from volcanopy.scheduler.fairshare.credit import PAYBACK, queue_credit
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
 from volcanopy.scheduler.fairshare.hierarchical_drf import Tree, path
@@ -126,7 +125,7 @@ class HierarchicalDrf(Drf):
         """The tree with what admitted jobs lack counted as allocated, and what waiting jobs need as requested."""
         snapshot = self.cluster.snapshot
         jobs = snapshot.jobs
-        admitted = self.cluster.ledger.job_allocated + queue_demand.lacking_of_jobs(self.cluster)
+        admitted = self.cluster.ledger.job_allocated + self.cluster.queries.lacking
         minimum = np.where(snapshot.too_large, 0, jobs.min_resources.values)
         requested = np.maximum(jobs.allocated.values + jobs.pending.values - snapshot.gated, minimum)
         return self._tree_of(np.maximum(requested, admitted), admitted)

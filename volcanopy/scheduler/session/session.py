@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from volcanopy.scheduler.fairshare.queue_demand import unplaceable
+from volcanopy.scheduler.fairshare.queue_demand import lacking_of_jobs, unplaceable
 from volcanopy.scheduler.framework.config import PluginConfig, SchedulerConfig
 from volcanopy.scheduler.framework.dispatch import Hooks, Installed
 from volcanopy.scheduler.framework.observer import NO_OBSERVER, Observer
@@ -24,7 +24,7 @@ from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import QuotaMessage, with_job_names
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict
-from volcanopy.scheduler.model.resources import Mask, Rows
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.placement.node_selection import Placement
@@ -91,6 +91,12 @@ class Session:
     def waiting_jobs(self) -> list[JobView]:
         """Return the jobs that are not admitted yet or have pending tasks, except those in held queues."""
         return [JobView(self.ledger, row) for row in self._waiting().tolist()]
+
+    def unadmitted(self) -> Rows:
+        """Return the rows of the waiting jobs that are not admitted yet."""
+        rows = self._waiting()
+        unadmitted: Rows = rows[self.ledger.phase[rows] == "Pending"]
+        return unadmitted
 
     def _waiting(self) -> Rows:
         counts, rows = self.ledger.job_counts, self.job_rows
@@ -325,6 +331,13 @@ class _Queries:
     def unplaceable(self) -> Mask:
         """The jobs that reserve nothing."""
         return unplaceable(self._cluster)
+
+    @cached_property
+    def lacking(self) -> Ints:
+        """(R, J): what admitted jobs lack of their minimum."""
+        amounts = lacking_of_jobs(self._cluster)
+        amounts.setflags(write=False)
+        return amounts
 
     def preemptable(self, preemptor: TaskView, others: Sequence[TaskView]) -> list[TaskView]:
         """Return those of the other tasks of the queue that the task could preempt; none without the action preempt."""
