@@ -344,27 +344,32 @@ class State:
 
     def _upsert_group(self, group: core.PodGroup) -> None:
         row = self.jobs.row(group.metadata.key)
-        columns = self.jobs.plain
+        columns, status = self.jobs.plain, group.status
         known, columns["groups"][row] = columns["groups"][row], group
+        columns["phase"][row] = status.phase or "Pending"
+        columns["unschedulable"][row] = pod_fields.condition(group, "Unschedulable") is not None
+        self.jobs.counts["reported"][:, row] = (status.running, status.succeeded, status.failed)
+        self.moving.discard(row)
+        if status.moves:
+            self.moving.add(row)
+        if known is None or not pod_fields.same_group(known, group):
+            self._set_group(row, known, group)
+
+    def _set_group(self, row: int, known: core.PodGroup | None, group: core.PodGroup) -> None:
+        """Set the columns of a pod group that do not follow from its status."""
+        columns = self.jobs.plain
         columns["structured"][row] = bool(group.spec.network_topology or group.spec.sub_group_policy)
         self.marks.renew(self.tasks.plain, row, known, group)
-        self.moving.discard(row)
-        if group.status.moves:
-            self.moving.add(row)
         columns["queue"][row] = self._queue_row(group.spec.queue or self.default_queue)
         columns["min_available"][row] = group.spec.min_member
         columns["created"][row] = pod_fields.seconds(group.metadata.creation_timestamp)
-        columns["phase"][row] = group.status.phase or "Pending"
         columns["submitter"][row] = self.submitters.number(group.metadata.annotations)
         columns["preemptable"][row] = pod_fields.flag(group.metadata, names.PREEMPTABLE, absent=False)
         columns["priority"][row] = self._job_priority(group)
         run_time = run_times.run_time(group)
         columns["walltime"][row], columns["estimate"][row] = run_time.walltime, run_time.estimate
         columns["learnt"][row] = run_time.learnt
-        columns["unschedulable"][row] = pod_fields.condition(group, "Unschedulable") is not None
         columns["pods_rejected"][row] = pod_fields.flag(group.metadata, names.PODS_REJECTED, absent=False)
-        status = group.status
-        self.jobs.counts["reported"][:, row] = (status.running, status.succeeded, status.failed)
         min_resources = pod_fields.countable(group.spec.min_resources)
         columns["has_min_resources"][row] = group.spec.min_resources is not None
         self._widen(min_resources)

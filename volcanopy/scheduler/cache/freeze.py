@@ -73,8 +73,9 @@ JOB_COLUMNS: dict[str, tuple[Any, Any]] = {
     "estimate": (np.float64, 0.0),
     "learnt": (np.bool_, False),
     "submitter": (np.int32, 0),
-    "roles": (object, None),
+    "roles": (object, ()),
 }
+_COPIED = tuple(name for name in JOB_COLUMNS if name not in {"tasks", "roles"})
 GROUP_COLUMNS = tuple(name for name in JOB_COLUMNS if name not in {"tasks", "best_effort", "roles"})
 """The columns of jobs that follow from their pod groups."""
 ROLE_COLUMNS: dict[str, tuple[Any, Any]] = {
@@ -281,7 +282,7 @@ def _gate_held_queues(tasks: TaskTable, state: "State", queues: QueueTable) -> T
 
 def _job_table(state: "State") -> JobTable:
     copy = state.jobs.copy
-    columns: dict[str, Any] = {name: copy(name) for name in (*JOB_COLUMNS, "counts", "reported") if name != "tasks"}
+    columns: dict[str, Any] = {name: copy(name) for name in (*_COPIED, "counts", "reported")}
     columns["keys"] = state.jobs.copy_of_keys()
     # An upper bound of every sum, so that the sums themselves need not be looked at.
     bound = state.shapes.largest * len(state.tasks.rows) + state.largest_minimum * len(state.jobs.rows)
@@ -290,7 +291,7 @@ def _job_table(state: "State") -> JobTable:
         columns[name] = (
             Columns(state.axis, values) if bound <= MOST else _columns(state.axis, within_sum(values.copy()))
         )
-    columns["roles"] = tuple(rows or () for rows in columns["roles"].tolist())
+    columns["roles"] = tuple(state.jobs.plain["roles"][: state.jobs.size].tolist())
     return JobTable(**columns, submitters=state.submitters.all)
 
 

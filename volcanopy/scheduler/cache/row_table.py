@@ -30,7 +30,7 @@ class RowTable(Generic[K]):
         self._capacity = len(self.keys)
         self._axis = axis
         self.plain: dict[str, NDArray[Any]] = {
-            name: np.full(self._capacity, blank, dtype=dtype) for name, (dtype, blank) in columns.items()
+            name: _blank(self._capacity, dtype, blank) for name, (dtype, blank) in columns.items()
         }
         self.amounts: dict[str, NDArray[np.int64]] = {
             name: np.zeros((len(axis), self._capacity), dtype=np.int64) for name in per_axis
@@ -102,7 +102,7 @@ class RowTable(Generic[K]):
         longer_keys[: len(self.keys)] = self.keys
         self.keys = longer_keys
         for name, column in self.plain.items():
-            longer = np.full(self._capacity, self._blank[name], dtype=column.dtype)
+            longer = _blank(self._capacity, column.dtype, self._blank[name])
             longer[: len(column)] = column
             self.plain[name] = longer
         for tables in (self.amounts, self.counts):
@@ -110,6 +110,13 @@ class RowTable(Generic[K]):
                 wider = np.zeros((table.shape[0], self._capacity), dtype=np.int64)
                 wider[:, : table.shape[1]] = table
                 tables[name] = wider
+
+
+def _blank(size: int, dtype: DTypeLike, value: Any) -> NDArray[Any]:
+    """Return a column with this value in each row; unlike with ``np.full``, it may be a tuple."""
+    column = np.empty(size, dtype=dtype)
+    column.fill(value)
+    return column
 
 
 class RowSet:

@@ -186,6 +186,19 @@ def same_node(old: core.Node, new: core.Node) -> bool:
     )
 
 
+def same_group(old: core.PodGroup, new: core.PodGroup) -> bool:
+    """Whether at most the status of a pod group changed, as far as scheduling looks at it."""
+    before, after = old.metadata, new.metadata
+    return (old.spec is new.spec or old.spec == new.spec) and (
+        before is after
+        or (
+            before.creation_timestamp == after.creation_timestamp
+            and before.labels == after.labels
+            and before.annotations == after.annotations
+        )
+    )
+
+
 def condition(group: core.PodGroup, kind: str) -> core.Condition | None:
     """The condition of this type that is true in the status of a pod group."""
     return next((item for item in group.status.conditions if item.type == kind and item.status == "True"), None)
