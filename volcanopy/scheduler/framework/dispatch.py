@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
-from volcanopy.scheduler.framework.combine import RULES, Method, Tiers, intersect, lexicographic
+from volcanopy.scheduler.framework.combine import RULES, Tiers, intersect, lexicographic
 from volcanopy.scheduler.framework.plugin import (
     HOOKS,
     GangPreemptor,
@@ -171,11 +172,27 @@ def _admission_orders(installed: Installed) -> Tiers:
 
 
 def _by_hook(installed: Installed) -> dict[str, Tiers]:
-    """Return the bound methods of the plugins that implement each hook, unless its switch is off for them."""
-    tiers: dict[str, list[list[Method]]] = {name: [[] for _ in installed] for name in HOOKS}
-    for number, tier in enumerate(installed):
-        for plugin, off in tier:
-            for name in implemented(plugin):
-                if HOOKS[name].switch not in off:
-                    tiers[name][number].append(getattr(plugin, name))
-    return {name: tuple(map(tuple, of_hook)) for name, of_hook in tiers.items()}
+    """Return the bound methods of the plugins that implement each hook, unless its switch is off for them.
+
+    Tiers without any such plugin are left out.
+    """
+    plugins = [plugin for tier in installed for plugin, _ in tier]
+    kinds = tuple(tuple((type(plugin), off) for plugin, off in tier) for tier in installed)
+    return {
+        name: tuple([tuple([getattr(plugins[number], name) for number in tier]) for tier in tiers])
+        for name, tiers in _numbers_by_hook(kinds).items()
+    }
+
+
+@lru_cache(maxsize=256)
+def _numbers_by_hook(
+    kinds: tuple[tuple[tuple[Any, frozenset[str]], ...], ...],
+) -> dict[str, tuple[tuple[int, ...], ...]]:
+    """As :func:`_by_hook`, with the numbers of the plugins, which are the same in every session of a configuration."""
+    tiers: dict[str, list[list[int]]] = {name: [[] for _ in kinds] for name in HOOKS}
+    flat = [(tier, kind, off) for tier, entries in enumerate(kinds) for kind, off in entries]
+    for number, (tier, kind, off) in enumerate(flat):
+        for name in implemented(kind):
+            if HOOKS[name].switch not in off:
+                tiers[name][tier].append(number)
+    return {name: tuple(tuple(tier) for tier in of_hook if tier) for name, of_hook in tiers.items()}

@@ -429,16 +429,11 @@ SWITCHES: frozenset[str] = (
 
 def overrides(plugin: "Plugin[Any]", name: str) -> bool:
     """Return whether a plugin implements a hook."""
-    return name in implemented(plugin)
-
-
-def implemented(plugin: "Plugin[Any]") -> frozenset[str]:
-    """Return the hooks that a plugin implements."""
     kind: Any = type(plugin)
-    return _overridden(kind)
+    return name in implemented(kind)
 
 
 @lru_cache(maxsize=256)
-def _overridden(kind: Any) -> frozenset[str]:
+def implemented(kind: Any) -> frozenset[str]:
     """Return the hooks that a class of plugins implements."""
     return frozenset(name for name in HOOKS if getattr(kind, name) is not getattr(Plugin, name))
