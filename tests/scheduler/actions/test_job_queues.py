@@ -1,12 +1,15 @@
 """Job queues: batched hook results and the fast placement of single tasks equal the general path."""
 
+from types import SimpleNamespace
+from typing import Any
+
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.reference import placement
-from volcanopy.scheduler.actions.allocate.job_queues import JobQueue, PendingJob
+from volcanopy.scheduler.actions.allocate.job_queues import JobQueue, PendingJob, allowed_count
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.plugin import NoArguments
+from volcanopy.scheduler.framework.plugin import NoArguments, Rejection
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.plugins.gang import Gang
 from volcanopy.scheduler.session.session import Session
@@ -102,3 +105,29 @@ def test_a_requeued_job_is_ordered_by_its_new_key() -> None:
     assert [key for key, _ in queue] == ["b", "c", "d"]
     assert [queue.pop() for _ in range(len(queue))] == [pending[key] for key in "bcd"]
     assert not queue
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 20), st.integers(0, 21), st.integers(0, 21))
+def test_the_allowed_count_equals_a_linear_search(count: int, limit: int, share: int) -> None:
+    """The rejection that is recorded is that of all tasks, unless another gate rejects a single one."""
+    recorded = list[Rejection]()
+
+    def allocatable(queue: object, task: object, number: int) -> Rejection | None:
+        if number > limit:
+            return Rejection("Capability", f"{number} tasks")
+        return Rejection("Share", f"{number} tasks") if number > share else None
+
+    session: Any = SimpleNamespace(
+        hooks=SimpleNamespace(allocatable=allocatable),
+        reject=lambda job, rejection, placed: recorded.append(rejection),
+    )
+    task: Any = SimpleNamespace(job=SimpleNamespace(row=0))
+    queue: Any = None
+    expected = next(number for number in range(count, -1, -1) if not number or allocatable(queue, task, number) is None)
+    assert allowed_count(session, queue, task, count, 0) == expected
+    of_all, of_single = allocatable(queue, task, count), allocatable(queue, task, 1)
+    if expected or of_all is None or of_single is None:
+        assert recorded == []
+    else:
+        assert recorded == [of_all if of_all.gate == of_single.gate else of_single]

@@ -180,7 +180,7 @@ def _place_job(session: Session, queue: QueueView, pending: PendingJob, is_last:
             session.reserve(job, statement)
             return False
         statement.rollback()
-        left = pack(session, queue, job, pending.tasks, statement)
+        left = pending.tasks if pending.is_uniform else pack(session, queue, job, pending.tasks, statement)
         if len(left) == len(pending.tasks):
             return False
         session.commit(statement)

@@ -43,6 +43,11 @@ class PendingJob:
         """The number of equal tasks from here on."""
         return self.ends[bisect_right(self.ends, self.at)] - self.at
 
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all tasks are equal: then their order does not matter."""
+        return len(self.ends) == 1
+
     def placement_key(self, session: Session) -> tuple[object, ...]:
         """Return a key that is equal for jobs whose tasks up to here are of equal shape."""
         starts = [0, *(end for end in self.ends if end <= self.at)]
@@ -170,18 +175,18 @@ def allowed_count(session: Session, queue: QueueView, task: TaskView, count: int
     rejection = allocatable(queue, task, count)
     if rejection is None:
         return count
-    least, most = 0, count
+    single = allocatable(queue, task, 1) if count > 1 else rejection
+    if single is not None:
+        if task.job is not None:  # fewer may be rejected by another gate: the share instead of a limit
+            session.reject(task.job, rejection if single.gate == rejection.gate else single, placed)
+        return 0
+    least, most = 1, count
     while most - least > 1:
         middle = (least + most) // 2
         if allocatable(queue, task, middle) is None:
             least = middle
         else:
             most = middle
-    if not least and task.job is not None:
-        single = allocatable(queue, task, 1)  # fewer may be rejected by another gate: the share instead of a limit
-        if single is not None and single.gate != rejection.gate:
-            rejection = single
-        session.reject(task.job, rejection, placed)
     return least
 
 
