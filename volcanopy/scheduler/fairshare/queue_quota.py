@@ -1,5 +1,6 @@
 """Limits of queues as capacity, proportion and drf apply them: requests that exceed a limit or the guarantees of others."""
 
+import operator
 from collections.abc import Iterable
 
 from volcanopy.scheduler.fairshare.borrowing import Commitments
@@ -11,7 +12,10 @@ from volcanopy.scheduler.model.resources import Ints
 
 def exceeds(amounts: Ints, limit: Ints, request: Ints, pods: int) -> bool:
     """Return whether (R,) amounts exceed a limit in a resource of the request other than ``pods``, a row number."""
-    columns = zip(request.tolist(), amounts.tolist(), limit.tolist(), strict=True)  # few: lists are faster than arrays
+    # There are few resources: lists are faster than arrays.
+    if not any(map(operator.gt, amounts.tolist(), limit.tolist())):
+        return False
+    columns = zip(request.tolist(), amounts.tolist(), limit.tolist(), strict=True)
     return any(own > 0 and units > most and dim != pods for dim, (own, units, most) in enumerate(columns))
 
 

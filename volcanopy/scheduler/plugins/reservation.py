@@ -99,6 +99,8 @@ class Reservation(Plugin[ReservationArguments]):
         """Find the jobs that have waited long enough; reservations are computed at first use."""
         self._now = self.cluster.now.timestamp()
         self._excluded: dict[tuple[int, float, bool], tuple[bool, ...]] = {}
+        self._excluded_of: dict[int, tuple[bool, ...]] = {}
+        """By the row of the task."""
         self._known: list[_Reserved] | None = None
         self._planned: list[_Reserved] = []
         self._ends = TaskEnds(self.cluster.snapshot, self.args.basis, seconds(self.args.assumed))
@@ -169,13 +171,17 @@ class Reservation(Plugin[ReservationArguments]):
 
     def _exclusions(self, task: TaskView) -> tuple[bool, ...]:
         """Return for each reservation whether the task may not use it."""
+        known = self._excluded_of.get(task.row)
+        if known is not None:
+            return known
         if not len(self._admitted) or not self._reservations():
             return ()
         table, row = self.cluster.snapshot.tasks, task.row
         key = (int(table.job[row]), float(table.runtime[row]), bool(table.preemptable[row]))
         if key not in self._excluded:
             self._excluded[key] = tuple(self._excludes(each, task) for each in self._reservations())
-        return self._excluded[key]
+        known = self._excluded_of[row] = self._excluded[key]
+        return known
 
     def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Nodes on which the task would use reserved resources."""
