@@ -5,6 +5,7 @@ the tests of the files in `SPLIT`, which share nothing, are distributed one by o
 `slow` starts first, so that no slow test is still running when everything else has ended.
 """
 
+import gc
 import signal
 from typing import Any
 
@@ -67,6 +68,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             slow.add(_unit(item.nodeid))
             item.user_properties.append(("slow", marker.args[0]))
     items.sort(key=lambda item: _unit(item.nodeid) not in slow)
+
+
+def pytest_collection_finish() -> None:
+    """Leave out of garbage collections what was imported and collected: it stays until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
