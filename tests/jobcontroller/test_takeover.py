@@ -17,6 +17,7 @@ from volcanopy.jobcontroller.plan import (
     DeletePod,
     DeletePodGroup,
     JobPlan,
+    RecordEvent,
     UpdateStatus,
 )
 from volcanopy.jobcontroller.reconcile import reconcile
@@ -106,3 +107,17 @@ def test_the_job_stays_in_its_phase(version: int) -> None:
             assert status["state"]["phase"] == "Running"
             assert (status["version"], status["retryCount"], status["running"]) == (version, version, 3)
             assert status["conditions"][-1]["status"] == "Running"
+
+
+def test_an_action_is_announced_with_the_event_of_volcano() -> None:
+    failing = job(0)
+    failing["spec"]["policies"] = [{"event": "PodFailed", "action": "TerminateJob"}]
+    failed = msgspec.convert({"phase": "Failed"}, type(pod(0, 0).status))
+    pods = (msgspec.structs.replace(pod(0, 0), status=failed), pod(1, 0), pod(2, 0))
+    plan = reconcile(bound(BatchJob, VOLCANO).read(failing), Observed(pods=pods, pod_group=pod_group()), NOW)
+    messages = [
+        effect.message
+        for effect in plan.effects
+        if isinstance(effect, RecordEvent) and effect.reason == "ExecuteAction"
+    ]
+    assert messages == ["Start to execute action TerminateJob"]

@@ -8,7 +8,10 @@ import pytest
 from volcanopy.admission.context import AdmissionPolicy, Context
 from volcanopy.admission.review import mutate, review, validate
 from volcanopy.api import core, names
+from volcanopy.api.batch import BatchJob
 from volcanopy.api.bindings import BINDINGS, VOLCANO, VOLCANOPY
+from volcanopy.api.volcano import bound
+from volcanopy.jobcontroller.plugins.registry import plugin_problems, plugins_of
 from volcanopy.services.admission.admission_service import with_schedulers
 from volcanopy.services.admission.webhook_configuration import Registration
 
@@ -273,3 +276,43 @@ def test_a_pod_group_in_the_default_queue_is_in_that_of_its_namespace(
     )
     values = patched(answer) if "patch" in answer["response"] else {}
     assert values.get("/spec/queue") == expected
+
+
+@pytest.mark.parametrize("form", ["job", "cron job"])
+def test_an_argument_that_a_plugin_does_not_know_is_ignored_with_a_warning(form: str) -> None:
+    made = job({"name": "a", "replicas": 1}, plugins={"ssh": ["--no-root", "--ssh-port=2022"], "svc": []})
+    kind, prefix = "Job", ""
+    if form == "cron job":
+        kind, prefix = "CronJob", "spec.jobTemplate."
+        template = {"spec": made["spec"]}
+        made = made | {"kind": kind, "spec": {"schedule": "@daily", "jobTemplate": template}}
+    checked = context(check_plugins=plugin_problems)
+    response = review(asked("batch.volcano.sh", kind, made), checked)["response"]
+    assert response["allowed"], refusal({"response": response})
+    [warning] = [line for line in response["warnings"] if "plugins" in line]
+    assert warning.startswith(f"{prefix}spec.plugins.ssh: argument --no-root has no effect: ssh takes --")
+
+
+def test_the_known_arguments_of_a_plugin_are_still_checked_and_used() -> None:
+    wrong = job({"name": "a", "replicas": 1}, plugins={"ssh": ["--no-root", "--ssh-port=http"]})
+    assert "--ssh-port" in refusal(
+        review(asked("batch.volcano.sh", "Job", wrong), context(check_plugins=plugin_problems))
+    )
+    given = job({"name": "a", "replicas": 1}, plugins={"ssh": ["--no-root", "value", "--ssh-port", "2022", "-x"]})
+    read = bound(BatchJob, VOLCANO).read(given)
+    [ssh] = [plugin for plugin in plugins_of(read) if plugin.name == "ssh"]
+    assert ssh.arguments.ssh_port == 2022
+
+
+@pytest.mark.parametrize(("groups", "allowed"), [(0, True), (1, False)])
+def test_a_queue_without_unfinished_pod_groups_can_be_deleted_whatever_its_status_says(
+    groups: int, allowed: bool
+) -> None:
+    """The scheduler updates the status a moment after the last pod has gone."""
+    status = core.QueueStatus(state="Closed", allocated={"pods": "8"})
+    known = QUEUES | {"team": core.Queue(metadata=core.Meta(name="team"), spec=core.QueueSpec(), status=status)}
+    body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "team"}, "spec": {}}
+    asking = asked("scheduling.volcano.sh", "Queue", body, "DELETE", body)
+    asking["request"]["object"] = None
+    seen = Context(queues=known, policy=POLICY, pod_groups={}, unfinished={"team": groups} if groups else {})
+    assert validate(asking, seen)["response"]["allowed"] is allowed

@@ -1,6 +1,7 @@
 """Validation of BatchJobs, CronBatchJobs, JobFlows, JobTemplates and Commands beyond their schemas."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from volcanopy.admission.access import (
     administration_problems,
@@ -20,6 +21,7 @@ from volcanopy.admission.response import AdmissionWarning
 from volcanopy.admission.submitter import submitter, template_author
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec, dependency_cycle
+from volcanopy.api.bindings import Binding
 from volcanopy.api.cron import CronBatchJob, Schedule, ScheduleError
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import (
@@ -35,7 +37,7 @@ from volcanopy.api.model import (
     quoted,
     too_long,
 )
-from volcanopy.api.volcano import read_as
+from volcanopy.api.volcano import bound, read_as
 
 _MAX_JOB_NAME = 60
 _MAX_CRON_NAME = 52
@@ -64,9 +66,9 @@ def validate_job(request: Request, context: Context) -> Iterator[Problem | Admis
     yield from limit_findings("spec.queue", queue, gang_of(spec), user, context)
 
 
-def validate_job_update(request: Request, context: Context) -> Iterator[Problem]:
+def validate_job_update(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
     """Yield the problems of a job that is updated, which is possible in a closed queue."""
-    yield from job_problems(request.object or {}, context.check_plugins)
+    yield from _graded(job_problems(request.object or {}, context.check_plugins))
     yield from budget_problems(annotations(request.object))
     user = submitter(request, context.policy) if request.operation == "CREATE" else request.user
     yield from _protection_problems(request, user, context)
@@ -100,8 +102,8 @@ def validate_cron(request: Request, context: Context) -> Iterator[Problem | Admi
     if len(name) > _MAX_CRON_NAME:
         yield too_long("metadata.name", name, _MAX_CRON_NAME)
     yield from _schedule(cron)
-    for problem in _job(f"{name}-{'0' * 8}", spec, context):
-        yield Problem(f"spec.jobTemplate.{problem.path}", problem.message)
+    problems = _job(f"{name}-{'0' * 8}", spec, context, request.binding)
+    yield from _graded(replace(problem, path=f"spec.jobTemplate.{problem.path}") for problem in problems)
     yield from _secret_arguments(spec, "spec.jobTemplate.")
     user = submitter(request, context.policy)
     path = "spec.jobTemplate.spec.queue"
@@ -184,7 +186,7 @@ def flow_problems(manifest: Json) -> Iterator[Problem]:
 def validate_template(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
     """Yield the problems of a job template and its jobs."""
     template = request.read(JobTemplate)
-    yield from _job(template.metadata.name, template.spec, context)
+    yield from _graded(_job(template.metadata.name, template.spec, context, request.binding))
     yield from _secret_arguments(template.spec, "")
     yield from change_problems(request, context, template.spec.queue, "spec")
     if "queue" in template.spec.model_fields_set:
@@ -192,9 +194,15 @@ def validate_template(request: Request, context: Context) -> Iterator[Problem | 
     yield from _template_warnings(template.spec, context, "")
 
 
-def _job(name: str, spec: BatchJobSpec, context: Context) -> Iterator[Problem]:
+def _job(name: str, spec: BatchJobSpec, context: Context, binding: Binding) -> Iterator[Problem]:
     metadata = ObjectMeta(name=name or "job", namespace="default")
-    return parsed_job_problems(BatchJob(metadata=metadata, spec=spec), context.check_plugins)
+    return parsed_job_problems(bound(BatchJob, binding)(metadata=metadata, spec=spec), context.check_plugins)
+
+
+def _graded(problems: Iterable[Problem]) -> Iterator[Problem | AdmissionWarning]:
+    """Yield the problems of a job, those that do not reject it as warnings."""
+    for problem in problems:
+        yield AdmissionWarning(problem) if problem.warning else problem
 
 
 def _template_warnings(spec: BatchJobSpec, context: Context, prefix: str) -> Iterator[AdmissionWarning]:

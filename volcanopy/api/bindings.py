@@ -56,6 +56,10 @@ class Binding:
     """Whether admission writes defaults that depend on other fields into its jobs, because its clients read them."""
     default_queue_is_none: frozenset[str] = frozenset()
     """Kinds in which the default queue counts as no queue, so that the queue of the namespace applies."""
+    action_events: bool = False
+    """Whether its jobs get an event for each action, besides those for the phases that follow from it."""
+    ignores_arguments: bool = False
+    """Whether arguments that a job plugin does not know are ignored, with a warning."""
     shared_groups: bool = False
     """Whether pods of a service account may join PodGroups of other users in its namespace, as those of a Spark driver do."""
     keys: frozenset[str] = frozenset()
@@ -129,6 +133,8 @@ VOLCANO = Binding(
     status_in_object=frozenset({"PodGroup"}),
     writes_defaults=True,
     default_queue_is_none=frozenset({"PodGroup"}),
+    action_events=True,
+    ignores_arguments=True,
     shared_groups=True,
     keys=_VOLCANO_KEYS,
     without_effect=_WITHOUT_EFFECT,

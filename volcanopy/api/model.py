@@ -86,6 +86,8 @@ class Problem:
 
     path: str
     message: str
+    warning: bool = False
+    """Whether the object is accepted all the same."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message

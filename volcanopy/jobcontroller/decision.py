@@ -205,6 +205,8 @@ class Decision:
         message = f"{about.message}: restart {retry}" if step.costs_retry else about.message
         if action is Action.RESUME_JOB:
             self.status = without_start(self.status)
+        if self.job.binding.action_events:
+            self.events.append(RecordEvent("Normal", "ExecuteAction", f"Start to execute action {action}"))
         if self.phase is step.to:
             self.status = with_reason(self.status, reason, message)
         else:

@@ -136,6 +136,23 @@ def read_arguments(name: str, model: type[Arguments], given: Sequence[str]) -> A
         raise PluginError(f"{error} for plugin {name}. {usage(name, model)}") from None
 
 
+def split_unknown(model: type[Arguments], given: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the arguments that a plugin takes, and the names of the others."""
+    aliases = {field.alias for field in model.model_fields.values()}
+    known: list[str] = []
+    unknown: list[str] = []
+    kept = True
+    for word in given:
+        if word.startswith("-"):
+            key = word.lstrip("-").partition("=")[0]
+            kept = key in aliases
+            if not kept:
+                unknown.append(f"--{key}")
+        if kept:
+            known.append(word)
+    return known, unknown
+
+
 def _message(error: ErrorDetails, name: str) -> str:
     message = error["msg"].removeprefix("Value error, ")
     if not error["loc"]:

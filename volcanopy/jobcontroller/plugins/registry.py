@@ -11,7 +11,14 @@ from volcanopy.jobcontroller.plugins.hcclrank import Hcclrank
 from volcanopy.jobcontroller.plugins.jax import Jax
 from volcanopy.jobcontroller.plugins.mpi import Mpi
 from volcanopy.jobcontroller.plugins.paddle import Paddle
-from volcanopy.jobcontroller.plugins.plugin import JobPlugin, PluginError, missing_roles, read_arguments
+from volcanopy.jobcontroller.plugins.plugin import (
+    JobPlugin,
+    PluginError,
+    missing_roles,
+    read_arguments,
+    split_unknown,
+    usage,
+)
 from volcanopy.jobcontroller.plugins.pytorch import Pytorch
 from volcanopy.jobcontroller.plugins.ray import Ray
 from volcanopy.jobcontroller.plugins.ssh import Ssh
@@ -29,13 +36,13 @@ JOB_PLUGINS: Registry = MappingProxyType(
 def plugins_of(job: BatchJob, registry: Registry = JOB_PLUGINS) -> Sequence[JobPlugin[Any]]:
     """The plugins that a job names or that come with those, ready for work. Raises PluginError if one is not valid."""
     results = tuple(_read(job, registry))
-    if problem := next((item for item in results if isinstance(item, Problem)), None):
+    if problem := next((item for item in results if isinstance(item, Problem) and not item.warning), None):
         raise PluginError(problem.message)
     return tuple(item for item in results if isinstance(item, JobPlugin))
 
 
 def plugin_problems(job: BatchJob, registry: Registry = JOB_PLUGINS) -> Iterator[Problem]:
-    """Return the problems of the plugins of a job."""
+    """Return the problems of the plugins of a job, and warnings about arguments that are ignored."""
     return (item for item in _read(job, registry) if isinstance(item, Problem))
 
 
@@ -46,8 +53,14 @@ def _read(job: BatchJob, registry: Registry) -> Iterator[JobPlugin[Any] | Proble
     for name, plugin in registry.items():
         if name not in requested:
             continue
+        model, given = plugin.arguments_model, requested[name]
+        if job.binding.ignores_arguments:
+            given, unknown = split_unknown(model, given)
+            for argument in unknown:
+                message = f"argument {argument} has no effect: {usage(name, model)}"
+                yield Problem(f"spec.plugins.{name}", message, warning=True)
         try:
-            made = plugin(job, read_arguments(name, plugin.arguments_model, requested[name]))
+            made = plugin(job, read_arguments(name, model, given))
         except PluginError as error:
             yield Problem(f"spec.plugins.{name}", str(error))
             continue
