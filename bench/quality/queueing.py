@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
+from bench.quality.policies import Order, start_times
+from volcanopy.api import quantity
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import DEFAULT, parse
@@ -50,15 +52,37 @@ WORKLOADS: Mapping[str, Workload] = {
     "ml": Workload(lambda seed: ml_mix(seed=seed), 16, _CARDS, "nvidia.com/gpu", ML_QUEUES),
 }
 """The workloads by name."""
-OURS = {"ours, no estimates": "none", "ours, users' estimates": "users", "ours, learnt estimates": "learnt"}
-"""The default configuration, by the run times that it is given."""
+SLOWDOWN = DEFAULT.replace("  - name: conformance\n", "  - name: slowdown\n  - name: conformance\n", 1)
+"""The default configuration, with the order by expected slowdown."""
+OURS = {
+    "ours, no estimates": ("none", DEFAULT),
+    "ours, users' estimates": ("users", DEFAULT),
+    "ours, learnt estimates": ("learnt", DEFAULT),
+    "ours with slowdown, users' estimates": ("users", SLOWDOWN),
+    "ours with slowdown, learnt estimates": ("learnt", SLOWDOWN),
+}
+"""Our configurations, with the run times that they are given."""
+REFERENCES: Mapping[str, tuple[Order, bool]] = {
+    "first fit": ("fcfs", False),
+    "EASY, users' estimates": ("fcfs", True),
+    "SJF + EASY, users' estimates": ("sjf", True),
+}
+"""The reference policies: their order, and whether they backfill."""
 
 
-def ours(workload: str, seed: int, estimates: str, config: str = DEFAULT) -> Measures:
+def ours(workload: str, seed: int, estimates: str, config: str) -> Measures:
     """Return the measures of a configuration."""
     given = WORKLOADS[workload]
     options = Options(seed=seed, estimates=estimates)
     return measure(Simulator(given.objects(), given.jobs(seed), parse(config, builtin()), options).run())
+
+
+def reference(workload: str, seed: int, order: Order, backfill: bool) -> Measures:
+    """Return the measures of a reference policy. It knows no queues."""
+    given, jobs = WORKLOADS[workload], WORKLOADS[workload].jobs(seed)
+    per_node = quantity.amount(given.resource, given.allocatable[given.resource])
+    starts = start_times(jobs, given.nodes, per_node, order, backfill, given.resource)
+    return measured(jobs, starts, given.nodes * float(given.allocatable[given.resource]), given.resource)
 
 
 def measured(jobs: Sequence[Job], starts: Mapping[str, float], cards: float, resource: str) -> Measures:
@@ -131,9 +155,15 @@ def main() -> None:
     with ProcessPoolExecutor(options.processes) as pool:
         for workload in options.workloads or WORKLOADS:
             print(f"\n{workload}, {options.seeds} seeds from 42\n\n{HEADINGS}")
-            for name, estimates in OURS.items():
-                runs = [pool.submit(ours, workload, seed, estimates) for seed in seeds]
-                print(row(name, over_seeds([run.result() for run in runs])), flush=True)
+            runs = {
+                name: [pool.submit(reference, workload, seed, *policy) for seed in seeds]
+                for name, policy in REFERENCES.items()
+            }
+            runs |= {
+                name: [pool.submit(ours, workload, seed, *config) for seed in seeds] for name, config in OURS.items()
+            }
+            for name, measures in runs.items():
+                print(row(name, over_seeds([run.result() for run in measures])), flush=True)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def test_a_job_of_an_swf_trace() -> None:
     assert job == Job(
         "user-3-program-7-1", 0, 60, 2, {"cpu": "4"}, queue="queue-2", user="user-3", estimate=600, walltime=600
     )
-    assert trace.all_notes() == ["1 jobs left out: no run time"]
+    assert trace.all_notes() == ["1 job left out: no run time"]
 
 
 def test_pods_of_an_openb_trace_share_cards_or_have_whole_ones_of_some_models() -> None:
@@ -56,7 +56,7 @@ def test_a_job_of_a_helios_trace_and_its_unknown_column() -> None:
     trace = read_workload(HELIOS)
     (job,) = trace.jobs
     assert job == Job("job-7", 0, 60, 2, {"cpu": "32000m", "nvidia.com/gpu": "8"}, queue="vca", user="ana")
-    assert trace.all_notes() == ["unknown columns are not used: colour", "1 jobs left out: no run time"]
+    assert trace.all_notes() == ["unknown columns are not used: colour", "1 job left out: no run time"]
 
 
 def test_requests_of_a_borg_trace_are_parts_of_the_largest_machine() -> None:
@@ -81,7 +81,7 @@ def test_formats_are_detected(text: str, kind: str) -> None:
     ("text", "kind", "sentence"),
     [
         ("a,b\n1,2\n", "", "the format is none of swf, openb, philly, borg, jobs: the columns are a, b"),
-        ("name,cpu_milli,num_gpu\n", "openb", "no column creation_time, which a openb trace has"),
+        ("name,cpu_milli,num_gpu\n", "openb", "no column creation_time, which traces of openb have"),
         ("1 2 3\n", "swf", "line 1: a job of an SWF trace has 18 fields, not 3"),
         (SWF.replace("600", "soon"), "", "line 2: fields of an SWF trace are numbers, not 'soon'"),
         (OPENB.replace("12000", "many"), "", "line 2: cpu must be a number, not 'many'"),

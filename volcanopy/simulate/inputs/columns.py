@@ -24,7 +24,13 @@ class Trace:
 
     def all_notes(self) -> list[str]:
         """Return the notes, with the numbers of jobs that were left out."""
-        return [*self.notes, *(f"{count} jobs left out: {reason}" for reason, count in sorted(self.left_out.items()))]
+        return [
+            *self.notes,
+            *(
+                f"{count} job{'' if count == 1 else 's'} left out: {reason}"
+                for reason, count in sorted(self.left_out.items())
+            ),
+        ]
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ def rows(lines: Iterable[str], known: Format, trace: Trace) -> Iterator[Row]:
     headings = [heading.strip().lstrip("\ufeff") for heading in next(reader, [])]
     if (lacking := known.lacking(headings)) is not None:
         names = " or ".join(name for field in lacking for name in known.columns[field])
-        raise WorkloadError(f"no column {names}, which a {known.name} trace has; columns are {', '.join(headings)}")
+        raise WorkloadError(f"no column {names}, which traces of {known.name} have; columns are {', '.join(headings)}")
     fields: dict[int, str] = {}
     for field_name, alternatives in known.columns.items():
         column = next((headings.index(name) for name in alternatives if name in headings), None)
