@@ -9,4 +9,17 @@ EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
         "Should allow jobflow update with valid DAG structure": "a race of the spec: it updates the object of its creation, "
         "while the controller has written its status",
     },
+    "schedulingaction": {
+        "no reclaim when job not satisfied with predicates": "rejected: the template of the job sets nodeName, which bypasses "
+        "the scheduler and the limits of the queue",
+    },
+    "hypernode": {
+        "deploys exactly one HyperNode controller owner": "looks for the Deployment of Volcano's own chart",
+    },
+    "schedulinggates": {
+        "Unschedulable pod with removed gate": "the scheduling gate queue-allocation-gate, an alpha feature of Volcano that is "
+        "off by default, does not exist",
+        "Multiple scheduling gates": "the scheduling gate queue-allocation-gate, an alpha feature of Volcano that is off by "
+        "default, does not exist",
+    },
 }

@@ -98,6 +98,7 @@ def test_a_source_that_is_given_and_missing_is_a_failure_in_ci(monkeypatch: pyte
         ({"command": ["/bin/sh", "-c", "sleep 5"]}, ("5s", 0)),
         ({"command": ["sh", "-c", "sh fake.sh"]}, ("100ms", 127)),
         ({"command": ["sh", "-c", "mkdir -p /var/run/sshd; /usr/sbin/sshd -D;"]}, ("forever", 0)),
+        ({"command": ["sh", "-c", "ulimit -n 65536; ray start --head --block"]}, ("forever", 0)),
         ({"command": ["sh", "-c", "python3 mnist.py --epochs=1"]}, ("", 0)),
     ],
     ids=str,
