@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from random import Random
 
 from volcanopy.api import core, names, quantity
@@ -73,7 +74,7 @@ class Job:
     """The cycle since which its minimum runs."""
     first_started: int | None = None
 
-    @property
+    @cached_property
     def queue(self) -> str:
         """Its queue."""
         return self.group.spec.queue
@@ -88,7 +89,7 @@ class Job:
         """Milli-cpu-minutes of its whole run."""
         return self.requested * self.minutes
 
-    @property
+    @cached_property
     def claimant(self) -> str:
         """Whose share it uses: its queue or, of a fair queue, ``queue/user``."""
         return f"{self.queue}/{self.stream.user}" if self.stream is not None and self.stream.user else self.queue

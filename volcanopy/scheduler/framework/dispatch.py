@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from volcanopy.scheduler.framework.combine import RULES, Tiers, intersect, lexicographic
 from volcanopy.scheduler.framework.plugin import (
@@ -17,7 +17,6 @@ from volcanopy.scheduler.framework.plugin import (
     Scope,
     Vote,
     implemented,
-    overrides,
     per_shape,
 )
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
@@ -75,35 +74,34 @@ class Hooks:
     reservation: Callable[[JobView], Mapping[str, str] | None]
 
     def __init__(self, installed: Installed) -> None:
-        answering = _by_hook(installed)
-        for name in HOOKS:
-            setattr(self, name, RULES[HOOKS[name].rule](answering[name]))
-        self.preemptable = intersect(answering["preemptable"], self.preemptable_at_all)
-        self.reclaimable = intersect(answering["reclaimable"], self.reclaimable_at_all)
-        self.unified_evictable = intersect(answering["unified_evictable"], self.unified_evictable_at_all)
+        layout = _layout(tuple(tuple((type(plugin), off) for plugin, off in tier) for tier in installed))
+        plugins = [plugin for tier in installed for plugin, _ in tier]
+        answering: dict[str, Tiers] = {
+            name: tuple([tuple([getattr(plugins[number], name) for number in tier]) for tier in tiers])
+            for name, tiers in layout.answering.items()
+        }
+        self.__dict__.update(layout.defaults)
+        for name, tiers in answering.items():
+            setattr(self, name, RULES[HOOKS[name].rule](tiers))
+        self.preemptable = intersect(answering.get("preemptable", ()), self.preemptable_at_all)
+        self.reclaimable = intersect(answering.get("reclaimable", ()), self.reclaimable_at_all)
+        self.unified_evictable = intersect(answering.get("unified_evictable", ()), self.unified_evictable_at_all)
         self.within_limits: Callable[[QueueView, TaskView, int], Rejection | None] = self.allocatable
         """As ``allocatable``, without regard to fair shares."""
         self.allocatable = self._allocatable
         self._beyond = True
         self.rejected_by_share = set[int]()
         """The jobs of which tasks were rejected by ``within_share`` since :meth:`within_shares` began."""
-        self.admission_order: Callable[[QueueView], tuple[Any, ...]] = lexicographic(_admission_orders(installed))
-        self._pipelined = tuple(method for tier in answering["job_pipelined"] for method in tier)
-        self._of_nodes = tuple(
-            plugin
-            for tier in installed
-            for plugin, off in tier
-            if any(overrides(plugin, name) and HOOKS[name].switch not in off for name in ("predicate", "node_order"))
+        first = layout.answering.get("queue_order", ())
+        self.admission_order: Callable[[QueueView], tuple[Any, ...]] = lexicographic(
+            tuple(tuple(plugins[number].admission_order for number in tier) for tier in first)
         )
+        self._pipelined = tuple(method for tier in answering.get("job_pipelined", ()) for method in tier)
+        self._of_nodes = tuple(plugins[number] for number in layout.of_nodes)
         self._cache_keys = tuple(plugin.cache_key for plugin in self._of_nodes if plugin.cache_key is not per_shape)
-        self._rejecting = tuple(
-            plugin
-            for tier in installed
-            for plugin, off in tier
-            if overrides(plugin, "predicate") and HOOKS["predicate"].switch not in off
-        )
+        self._rejecting = tuple(plugins[number] for number in layout.rejecting)
         self._scopes: dict[Hashable, Scope] = {}
-        self.unanswered = frozenset(name for name, tiers in answering.items() if not any(tiers))
+        self.unanswered = frozenset(layout.defaults)
         """The hooks that no plugin answers."""
 
     @contextmanager
@@ -163,36 +161,33 @@ class Hooks:
         return known
 
 
-def _admission_orders(installed: Installed) -> Tiers:
-    switch = HOOKS["queue_order"].switch
-    return tuple(
-        tuple(plugin.admission_order for plugin, off in tier if overrides(plugin, "queue_order") and switch not in off)
-        for tier in installed
-    )
+class _Layout(NamedTuple):
+    """Which plugins answer which hook, by their numbers: the same in every session of a configuration."""
 
-
-def _by_hook(installed: Installed) -> dict[str, Tiers]:
-    """Return the bound methods of the plugins that implement each hook, unless its switch is off for them.
-
-    Tiers without any such plugin are left out.
-    """
-    plugins = [plugin for tier in installed for plugin, _ in tier]
-    kinds = tuple(tuple((type(plugin), off) for plugin, off in tier) for tier in installed)
-    return {
-        name: tuple([tuple([getattr(plugins[number], name) for number in tier]) for tier in tiers])
-        for name, tiers in _numbers_by_hook(kinds).items()
-    }
+    answering: Mapping[str, tuple[tuple[int, ...], ...]]
+    """By hook with any answer: the tiers with plugins that implement it and whose switch is not off."""
+    defaults: Mapping[str, Callable[..., Any]]
+    """The combined hooks that no plugin answers."""
+    of_nodes: tuple[int, ...]
+    """The plugins that answer a hook of nodes."""
+    rejecting: tuple[int, ...]
+    """The plugins with predicates."""
 
 
 @lru_cache(maxsize=256)
-def _numbers_by_hook(
-    kinds: tuple[tuple[tuple[Any, frozenset[str]], ...], ...],
-) -> dict[str, tuple[tuple[int, ...], ...]]:
-    """As :func:`_by_hook`, with the numbers of the plugins, which are the same in every session of a configuration."""
+def _layout(kinds: tuple[tuple[tuple[Any, frozenset[str]], ...], ...]) -> _Layout:
+    """Return the layout for tiers of plugin classes, each with the switches that are off for it."""
     tiers: dict[str, list[list[int]]] = {name: [[] for _ in kinds] for name in HOOKS}
-    flat = [(tier, kind, off) for tier, entries in enumerate(kinds) for kind, off in entries]
-    for number, (tier, kind, off) in enumerate(flat):
+    in_order = [(tier, kind, off) for tier, entries in enumerate(kinds) for kind, off in entries]
+    for number, (tier, kind, off) in enumerate(in_order):
         for name in implemented(kind):
             if HOOKS[name].switch not in off:
                 tiers[name][tier].append(number)
-    return {name: tuple(tuple(tier) for tier in of_hook if tier) for name, of_hook in tiers.items()}
+    answering = {name: tuple(tuple(tier) for tier in of_hook if tier) for name, of_hook in tiers.items()}
+    rejecting, scoring = (sorted(sum(answering[name], ())) for name in ("predicate", "node_order"))
+    return _Layout(
+        {name: of_hook for name, of_hook in answering.items() if of_hook},
+        {name: RULES[HOOKS[name].rule](()) for name, of_hook in answering.items() if not of_hook},
+        tuple(sorted({*rejecting, *scoring})),
+        tuple(rejecting),
+    )

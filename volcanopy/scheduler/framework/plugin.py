@@ -427,12 +427,6 @@ SWITCHES: frozenset[str] = (
 """Every ``enable*`` key of the configuration file."""
 
 
-def overrides(plugin: "Plugin[Any]", name: str) -> bool:
-    """Return whether a plugin implements a hook."""
-    kind: Any = type(plugin)
-    return name in implemented(kind)
-
-
 @lru_cache(maxsize=256)
 def implemented(kind: Any) -> frozenset[str]:
     """Return the hooks that a class of plugins implements."""
