@@ -36,6 +36,9 @@ async def ui_command(
             help="Metrics of the scheduler, for the durations of its actions and plugins.",
         ),
     ] = "",
+    prometheus: Annotated[
+        str, typer.Option("--prometheus", metavar="URL", help="Prometheus server, for queues over hours and days.")
+    ] = "",
 ) -> None:
     """Show a cluster as a web page.
 
@@ -46,12 +49,11 @@ async def ui_command(
     from volcanopy.cli.ui.server import UiSettings, serve
     from volcanopy.cli.ui.timings import of_url
 
-    if scheduler_metrics and not scheduler_metrics.startswith(("http://", "https://")):
-        raise CommandError(
-            f"--scheduler-metrics {scheduler_metrics}: must be a URL, such as http://127.0.0.1:8080/metrics"
-        )
+    for option, url in (("--scheduler-metrics", scheduler_metrics), ("--prometheus", prometheus)):
+        if url and not url.startswith(("http://", "https://")):
+            raise CommandError(f"{option} {url}: must be a URL, such as http://127.0.0.1:8080")
     metrics = of_url(scheduler_metrics) if scheduler_metrics else None
-    settings = UiSettings(address, port, namespace, allow_changes, tuple(host or ()), metrics)
+    settings = UiSettings(address, port, namespace, allow_changes, tuple(host or ()), metrics, prometheus)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -22,7 +22,7 @@ from volcanopy.api.model import Json
 from volcanopy.cli.errors import CommandError, cluster_error
 from volcanopy.cli.explain.confirmed import UnreadableError, cluster_state
 from volcanopy.cli.framework.durations import current_time
-from volcanopy.cli.ui import documents, job_changes, questions
+from volcanopy.cli.ui import documents, job_changes, questions, queue_history
 from volcanopy.cli.ui.cluster_view import ClusterView
 from volcanopy.cli.ui.job_page import job_document
 from volcanopy.cli.ui.timings import Source, Timings
@@ -67,7 +67,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class UiSettings:
     """Settings of the page. ``hosts`` are further host names that requests may use, such as that of an ingress.
 
-    ``metrics`` reads the metrics of the scheduler, if they can be read.
+    ``metrics`` reads the metrics of the scheduler, if they can be read; ``prometheus`` is the URL of a server that keeps
+    them.
     """
 
     address: str = "127.0.0.1"
@@ -76,6 +77,7 @@ class UiSettings:
     allow_changes: bool = False
     hosts: Sequence[str] = ()
     metrics: Source | None = None
+    prometheus: str = ""
 
 
 class Page:
@@ -96,6 +98,7 @@ class Page:
                 web.get("/api/session", self._session),
                 web.get("/api/overview", self._document(lambda _: documents.overview(view, current_time()))),
                 web.get("/api/queues", self._document(lambda query: documents.queues(view, query.get("resource", "")))),
+                web.get("/api/queues/history", self._history),
                 web.get("/api/jobs", self._document(lambda query: documents.jobs(view, query, current_time()))),
                 web.get("/api/nodes", self._document(lambda _: documents.cluster_map(view))),
                 web.get("/api/decisions", self._document(lambda _: documents.decisions(view, current_time()))),
@@ -123,6 +126,8 @@ class Page:
             response = _error(404 if "not found" in str(error) else 400, str(error))
         except questions.QuestionError as error:
             response = _error(400, str(error))
+        except queue_history.HistoryError as error:
+            response = _error(502, str(error))
         except (UnreadableError, Forbidden) as error:
             response = _error(403, str(cluster_error(error) or error))
         except KubeError as error:
@@ -168,6 +173,7 @@ class Page:
                 "namespace": self._settings.namespace,
                 "changes": verbs,
                 "readOnly": not self._settings.allow_changes,
+                "periods": list(queue_history.PERIODS) if self._settings.prometheus else [],
             }
         )
 
@@ -215,6 +221,16 @@ class Page:
 
     async def _timings(self, _: web.Request) -> web.Response:
         return _json(await self._measured.document())
+
+    async def _history(self, request: web.Request) -> web.Response:
+        """Return the amounts of queues over a period, from Prometheus."""
+        if not self._settings.prometheus:
+            raise web.HTTPNotFound(text="start with --prometheus URL for longer periods")
+        period = queue_history.PERIODS.get(request.query.get("period", ""))
+        if period is None:
+            raise web.HTTPBadRequest(text=f"period: must be one of {', '.join(queue_history.PERIODS)}")
+        resource = request.query.get("resource", "cpu")
+        return _json(await queue_history.history(self._settings.prometheus, resource, period, current_time()))
 
     # Jobs
 

@@ -42,6 +42,8 @@ export function stacked({ times, series, lines, resource, marks = [] }, label) {
   const totals = times.map((_, place) => series.reduce((sum, each) => sum + each.values[place], 0));
   const top = Math.max(1, ...totals, ...lines.flatMap((line) => line.values.filter((value) => value !== null)));
   const left = 60, bottom = 18;
+  const long = times.length > 1 && times.at(-1) - times[0] > 12 * 3600;
+  const told = (seconds) => long ? new Date(seconds * 1000).toLocaleString([], { dateStyle: "short", timeStyle: "short" }) : clock(seconds);
   const height = 240;
   const element = canvas(height, label, (context, width) => {
     const x = (place) => left + (times.length > 1 ? (place / (times.length - 1)) * (width - left - 4) : 0);
@@ -79,7 +81,7 @@ export function stacked({ times, series, lines, resource, marks = [] }, label) {
     }
     for (const line of lines) {
       context.strokeStyle = line.colour;
-      context.setLineDash([5, 4]);
+      context.setLineDash(line.dash ?? [5, 4]);
       context.lineWidth = 1.5;
       context.beginPath();
       line.values.forEach((value, place) => (value === null ? null : context.lineTo(x(place), y(value))));
@@ -89,8 +91,8 @@ export function stacked({ times, series, lines, resource, marks = [] }, label) {
     }
     context.fillStyle = style("--dim");
     if (times.length) {
-      context.fillText(clock(times[0]), left, height - 4);
-      const last = clock(times.at(-1));
+      context.fillText(told(times[0]), left, height - 4);
+      const last = told(times.at(-1));
       context.fillText(last, width - context.measureText(last).width, height - 4);
     }
   });
@@ -99,7 +101,7 @@ export function stacked({ times, series, lines, resource, marks = [] }, label) {
     const part = Math.min(1, Math.max(0, (event.clientX - box.left - left) / (box.width - left - 4)));
     const place = Math.round(part * (times.length - 1));
     if (!times.length) return;
-    showTip(event, [clock(times[place]), ...series.map((each) => `${each.name}: ${amount(resource, each.values[place])}`)].join("\n"));
+    showTip(event, [told(times[place]), ...series.map((each) => `${each.name}: ${amount(resource, each.values[place])}`)].join("\n"));
   });
   element.addEventListener("mouseleave", hideTip);
   return element;

@@ -1,13 +1,19 @@
-import { get } from "./api.js";
+import { get, theSession } from "./api.js";
 import { amount, card, distinct, fill, h } from "./dom.js";
 import { bar } from "./overview.js";
 import { legend, stacked } from "./charts.js";
 
 export function queues() {
-  let resource = "";
+  let resource = "", period = "", kept = null;
   const select = h("select", { onchange: () => { resource = select.value; refresh(); } });
+  const periods = h("select", { onchange: () => { period = periods.value; kept = null; refresh(); } });
+  const spans = h("label", { hidden: true }, "Period", periods);
+  theSession().then((session) => {
+    spans.hidden = !session.periods.length;
+    periods.replaceChildren(...[["", "30m"], ...session.periods.map((each) => [each, each])].map(([value, text]) => h("option", { value }, text)));
+  }).catch(() => {});
   const content = h("div", {}, h("p", { class: "empty" }, "Loading"));
-  const element = h("div", {}, h("h1", {}, "Queues"), h("div", { class: "tools" }, h("label", {}, "Resource", select)), content);
+  const element = h("div", {}, h("h1", {}, "Queues"), h("div", { class: "tools" }, h("label", {}, "Resource", select), spans), content);
   async function refresh() {
     const data = await get(`/api/queues?resource=${encodeURIComponent(resource)}`);
     const chosen = data.history.resource;
@@ -15,6 +21,8 @@ export function queues() {
       select.replaceChildren(...data.resources.map((name) => h("option", { value: name }, name)));
     select.value = chosen;
     const [decisions, rows] = [await get("/api/decisions"), []];
+    if (period && (kept?.key !== `${period} ${chosen}` || Date.now() - kept.time > 60000))
+      kept = { key: `${period} ${chosen}`, time: Date.now(), data: await get(`/api/queues/history?period=${period}&resource=${encodeURIComponent(chosen)}`) };
     const scale = Math.max(1, ...Object.values(data.amounts).map((each) => Math.max(each.allocated, each.fairShare, each.capability ?? 0)));
     const leaves = [];
     const walk = (queue, depth) => {
@@ -29,7 +37,7 @@ export function queues() {
           h("thead", {}, h("tr", {}, ["QUEUE", chosen.toUpperCase(), "ALLOCATED", "FAIR SHARE", "BORROWED", "CAPABILITY", "WAITING", "STATE"].map((text, place) => h("th", { scope: "col", class: place > 1 && place < 7 ? "number" : null }, text)))),
           h("tbody", {}, rows))) : h("p", { class: "empty" }, "no queues"),
         legend([["allocated", "var(--own)"], ["borrowed", "var(--borrowed)"], ["fair share", "var(--share)"]])),
-      card("Allocated over time", history(data.history, leaves, decisions.decisions)));
+      card("Allocated over time", history(period ? kept.data : data.history, leaves, decisions.decisions)));
   }
   return { element, refresh };
 }
@@ -50,12 +58,16 @@ function history(data, leaves, decisions) {
   const colours = named.map((_, place) => distinct(place));
   const series = named.map((name, place) => ({ name, values: data.queues[name].allocated, colour: colours[place] }));
   const lines = named.length <= 6 ? named.map((name, place) => ({ values: data.queues[name].fairShare, colour: colours[place] })) : [];
+  named.forEach((name, place) => {
+    const values = data.queues[name].capability;
+    if (named.length <= 6 && values.some((each) => each !== null)) lines.push({ values, colour: colours[place], dash: [1, 3] });
+  });
   const limit = data.queues.root?.fairShare;
   if (limit) lines.push({ values: limit, colour: "gray" });
   const marks = decisions.filter((each) => each.action === "evicted").map((each) => Date.parse(each.time) / 1000);
   return [
     stacked({ times: data.times, series, lines, resource: data.resource, marks }, `allocated ${data.resource} of ${named.join(", ")} over time`),
     legend(named.map((name, place) => [name, colours[place]])),
-    h("p", { class: "dim" }, "Areas: allocated. Dashed lines: fair shares, and in grey the whole cluster. Red lines: evictions."),
+    h("p", { class: "dim" }, "Areas: allocated. Dashed lines: fair shares, and in grey the whole cluster. Dotted lines: capability. Red lines: evictions."),
   ];
 }
