@@ -78,12 +78,17 @@ def smaller_requests(question: Question) -> Sequence[Candidate]:
         largest = max(
             (request.get(resource, 0) for request in requests_of(question.cluster, question.target)), default=0
         )
-        step = step_of(question, resource, *_node_sizes(question.cluster, resource))
+        step = min(step_of(question, resource, *_node_sizes(question.cluster, resource)), _round(resource, largest))
         if largest > 1:
-            candidates.append(
-                Candidate("request", (_smaller(question, resource, largest, min(step, max(largest // 2, 1))),))
-            )
+            candidates.append(Candidate("request", (_smaller(question, resource, largest, step),)))
     return candidates
+
+
+def _round(resource: str, largest: int) -> int:
+    """Return a round amount that is small beside a request: whole cpus, a power of two of bytes, or one piece."""
+    if resource == "cpu":
+        return next((units for units in (1000, 100, 10) if largest >= 2 * units), 1)
+    return 1 << max((largest // 8).bit_length() - 1, 0)
 
 
 def _node_sizes(cluster: Cluster, resource: str) -> set[int]:

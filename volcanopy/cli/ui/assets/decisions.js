@@ -10,13 +10,16 @@ export function decisions() {
       return h("option", { value }, text);
     }));
   const content = h("div");
+  let open = false;
+  const details = (timings) => h("details", { class: "card", open, ontoggle: (event) => { open = event.target.open; } },
+    h("summary", {}, "Time of scheduling cycles"), ...durations(timings));
   const element = h("div", {}, h("h1", {}, "Decisions"), h("div", { class: "tools" }, h("label", {}, "Show", select)), content);
   async function refresh() {
     const [data, timings] = await Promise.all([get("/api/decisions"), get("/api/timings")]);
     const rows = data.decisions.filter((each) => !action || each.action === action);
     content.replaceChildren(
       card("Pods placed per minute", bars(data.perMinute.placed, "pods placed per minute")),
-      card("Time of scheduling cycles", ...durations(timings)),
+      details(timings),
       card("Latest", table(["AGE", "DECISION", "JOB", "PODS", "NODES", "DETAILS"],
         rows.map((each) => [ago(each.time), each.action, jobLink(each.job), each.pods || "-", each.nodes.join(", ") || "-", each.message]),
         { empty: "no decision since this page's server started" })));
@@ -29,7 +32,7 @@ function durations(data) {
   if (data.message) return [h("p", { class: "empty" }, data.message)];
   const period = data.seconds ? `in the last ${data.seconds < 120 ? `${data.seconds} s` : `${Math.round(data.seconds / 60)} minutes`}` : "since the scheduler's start";
   const rows = [["stage", data.stages], ["action", data.actions], ["plugin", data.plugins]].flatMap(([kind, list]) =>
-    list.map((each) => [kind, each.name, each.runs, `${each.mean.toFixed(2)} ms`, `${each.sum.toFixed(1)} ms`]));
+    list.map((each) => [kind, each.name, each.runs, each.mean.toFixed(2), each.sum.toFixed(1)]));
   return [h("p", {}, `Per cycle, ${period}. A plugin's time is that of opening the session.`),
-    table(["PART", "NAME", "CYCLES", "MEAN", "TOTAL"], rows, { empty: "no cycle yet" })];
+    table(["PART", "NAME", "CYCLES", "MEAN (ms)", "TOTAL (ms)"], rows, { empty: "no cycle yet" })];
 }
