@@ -20,7 +20,7 @@ import aiohttp
 from tests.cli.run_commands import COMMAND
 from tests.cli.ui.test_browser import browser
 
-PAGES = {"overview": "", "queues": "queues", "job": "jobs/default/large", "nodes": "nodes"}
+PAGES = {"queues": "queues", "job": "jobs/default/large"}
 SAMPLES = 25
 """Samples of the queues in the chart, one each 2 seconds."""
 QUEUE = """
