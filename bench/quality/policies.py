@@ -125,8 +125,8 @@ def _start(waiting: Sequence[_Sized], free: _Nodes, running: _Running, now: floa
     for job in waiting:
         used = free.place(job)
         if used is None:
-            if backfill and reserved is None and (found := running.earliest(job, free.free, now)):
-                reserved = (job, *found)
+            if backfill and reserved is None and (start := running.earliest(job, free.free, now)):
+                reserved = (job, *start)
             continue
         if reserved is not None and now + job.estimate > reserved[1]:
             head, _, later = reserved
