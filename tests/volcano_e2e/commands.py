@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from volcanopy.local.simulated.pod_stages import DURATION, EXIT_CODE, START_DELAY
+from volcanopy.local.simulated.pod_stages import DURATION, EXIT_CODE, START_DELAY, STOP_DELAY
 
 _SLEEP = re.compile(r"^sleep\s+([0-9]+)s?$")
 _EXIT = re.compile(r"^exit\s+([0-9]+)$")
@@ -22,6 +22,8 @@ def annotations(spec: Mapping[str, Any]) -> dict[str, str]:
     described: dict[str, str] = {}
     if any("ray" in str(container.get("image", "")) for container in spec.get("containers") or ()):
         described[START_DELAY] = "5s"  # a large image: the suite looks for the phase Pending after a while
+    if any("trap ''" in " ".join(_command(container)) for container in spec.get("containers") or ()):
+        described[STOP_DELAY] = f"{spec.get('terminationGracePeriodSeconds', 30)}s"  # it ignores SIGTERM
     for container in spec.get("containers") or ():
         duration, code = behaviour(container)
         if duration:
@@ -33,7 +35,7 @@ def annotations(spec: Mapping[str, Any]) -> dict[str, str]:
 
 def behaviour(container: Mapping[str, Any]) -> tuple[str, int]:
     """Return the duration of a container (empty: the default) and its exit code."""
-    words = [*(container.get("command") or ()), *(container.get("args") or ())]
+    words = _command(container)
     if not words:
         image = str(container.get("image", "")).partition(":")[0]
         return ("forever" if any(server in image for server in SERVERS) else ""), 0
@@ -49,3 +51,7 @@ def behaviour(container: Mapping[str, Any]) -> tuple[str, int]:
             case text if "sshd -D" in text or "ray start" in text:
                 return "forever", 0
     return (f"{seconds}s" if seconds else "100ms" if code else ""), code
+
+
+def _command(container: Mapping[str, Any]) -> list[str]:
+    return [*(container.get("command") or ()), *(container.get("args") or ())]

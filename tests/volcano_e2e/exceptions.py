@@ -13,6 +13,10 @@ EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
         "no reclaim when job not satisfied with predicates": "rejected: the template of the job sets nodeName, which bypasses "
         "the scheduler and the limits of the queue",
     },
+    "jobseq": {
+        "job level LifecyclePolicy, Event: TaskFailed; Action: TerminateJob": "the spec writes the restart count of a container "
+        "into the status of a pod, which the simulated kubelet writes again",
+    },
     "hypernode": {
         "deploys exactly one HyperNode controller owner": "looks for the Deployment of Volcano's own chart",
     },

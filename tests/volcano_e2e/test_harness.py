@@ -113,3 +113,8 @@ def test_a_pod_is_annotated_with_what_its_containers_do() -> None:
     containers = [{"name": "a", "command": ["sh", "-c", "sleep 3 && exit 1"]}, {"name": "b", "image": "busybox"}]
     described = annotations({"containers": containers})
     assert described == {"sim.volcanopy.io/duration.a": "3s", "sim.volcanopy.io/exit-code.a": "1"}
+    sticky = {"name": "c", "command": ["sh", "-c", "trap '' TERM; sleep 999999"]}
+    assert annotations({"containers": [sticky], "terminationGracePeriodSeconds": 60}) == {
+        "sim.volcanopy.io/stop-delay": "60s",
+        "sim.volcanopy.io/duration.c": "999999s",
+    }
