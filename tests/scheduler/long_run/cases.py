@@ -20,13 +20,17 @@ def config(
     actions: str = ADMIT,
     share: str | dict[str, Any] = "proportion",
     first: Sequence[str | dict[str, Any]] = (),
-    without: Sequence[str] = (),
+    without: Sequence[str] = ("reservation",),
 ) -> SchedulerConfig:
-    """Return the default configuration with other actions, another plugin for shares, plugins before it, or without some."""
+    """Return the default configuration with other actions, another plugin for shares, plugins before it, or without some.
+
+    Unlike there, gangs may be evicted.
+    """
     tiers: list[list[str | dict[str, Any]]] = [
         ["priority", {"name": "gang", "enablePreemptable": False, "enableReclaimable": False}, "conformance", *first],
         ["overcommit", {"name": "drf", "enablePreemptable": False}, "predicates", share, "nodeorder", "binpack"],
     ]
+    tiers[1].append("reservation")
     entries = [[{"name": entry} if isinstance(entry, str) else entry for entry in tier] for tier in tiers]
     if isinstance(share, dict) and share["name"] == "drf":
         entries[1] = [entry for entry in entries[1] if entry["name"] != "drf" or entry is share]
@@ -73,6 +77,10 @@ ELASTIC = tuple(Stream(queue, pods=(2, 4, 8), cpu=("1",), minimum=1) for queue i
 LATE = (*BUSY[:2], Stream("c", first=100))
 
 
+RECLAIMING = config(RECLAIM, without=())
+"""All plugins of the default configuration, with reclaim."""
+
+
 def shares(
     name: str,
     config: SchedulerConfig = DEFAULT,
@@ -105,21 +113,21 @@ DESERVED_SHARES = {"a": 11, "b": 21, "c": 32}
 SHARE_CASES = (
     shares("flat queues"),
     shares("flat queues, single pods of 1 cpu", streams=SINGLE_PODS),
-    shares("flat queues, without overcommit", config(without=["overcommit"])),
+    shares("flat queues, without overcommit", config(without=["overcommit", "reservation"])),
     shares("flat queues, without enqueue", config("allocate, backfill")),
-    shares("flat queues, reclaim", config(RECLAIM)),
+    shares("flat queues, reclaim", RECLAIMING),
     shares("the heaviest queue has gangs of 16 x 2 cpu", streams=LARGE_GANGS),
-    shares("the heaviest queue has gangs of 16 x 2 cpu, reclaim", config(RECLAIM), LARGE_GANGS),
+    shares("the heaviest queue has gangs of 16 x 2 cpu, reclaim", RECLAIMING, LARGE_GANGS),
     shares("the heaviest queue has pods of 8 cpu", streams=LARGE_PODS),
-    shares("the heaviest queue has pods of 8 cpu, reclaim", config(RECLAIM), LARGE_PODS),
+    shares("the heaviest queue has pods of 8 cpu, reclaim", RECLAIMING, LARGE_PODS),
     shares("the lightest queue has gangs of 8 x 2 cpu", streams=GANGS_OF_THE_LIGHTEST),
     shares("the heaviest queue comes late", streams=LATE, settle=140),
-    shares("the heaviest queue comes late, reclaim", config(EVICT), LATE, settle=120),
+    shares("the heaviest queue comes late, reclaim", config(EVICT, without=()), LATE, settle=120),
     *(late_pods(f"flat queues, pods {delay} cycles late", BUSY, delay) for delay in (2, 4)),
-    late_pods("flat queues, reclaim, pods 2 cycles late", BUSY, 2, config=config(RECLAIM)),
+    late_pods("flat queues, reclaim, pods 2 cycles late", BUSY, 2, config=RECLAIMING),
     late_pods("the heaviest queue has pods of 8 cpu, 4 cycles late", LARGE_PODS, 4),
     _tree(name="tree of three levels"),
-    _tree(name="tree of three levels, reclaim", config=config(RECLAIM)),
+    _tree(name="tree of three levels, reclaim", config=RECLAIMING),
     shares(
         "hierarchical drf",
         config(share=HIERARCHICAL_DRF),
@@ -130,13 +138,18 @@ SHARE_CASES = (
     shares("elastic jobs", streams=ELASTIC, cycles=120),
     shares(
         "elastic jobs, the heaviest queue comes late, reclaim",
-        config(RECLAIM),
+        RECLAIMING,
         (*ELASTIC[:2], replace(ELASTIC[2], first=60)),
         settle=80,
         cycles=180,
     ),
     shares("capacity, deserved 1:2:3", config(share=CAPACITY), queues=DESERVED, expected=DESERVED_SHARES),
-    shares("capacity, deserved 1:2:3, reclaim", config(RECLAIM, CAPACITY), queues=DESERVED, expected=DESERVED_SHARES),
+    shares(
+        "capacity, deserved 1:2:3, reclaim",
+        config(RECLAIM, CAPACITY, without=()),
+        queues=DESERVED,
+        expected=DESERVED_SHARES,
+    ),
 )
 USERS = {"q/ana": 1, "q/bo": 1, "q/cy": 1}
 

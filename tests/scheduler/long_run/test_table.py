@@ -32,7 +32,8 @@ SLOWEST = 4.0
 MISSED: dict[str, dict[str, str]] = {
     "utilisation": {
         "tree of three levels, reclaim": "a queue with a share of 8 cpus keeps the rest of it for its next job of up to 8: "
-        "88.5 percent are used. Lending the rest: 90.4 percent; at another seed 51 instead of 8 evictions for 1,000 starts"
+        "89.5 percent are used, at other seeds 90.1 to 90.8. Lending the rest: 93.0 percent; 14 to 48 evictions instead of 0 "
+        "to 15 for 1,000 starts"
     },
 }
 """By check: the cases that miss their bound, and why. A case that meets it must be removed here."""
@@ -88,10 +89,10 @@ def test_no_eviction_leaves_part_of_a_gang(name: str) -> None:
 
 @pytest.mark.parametrize("name", named(EVICTING, "evictions"))
 def test_evictions_and_lost_work_are_few(name: str) -> None:
-    """The share of a queue that comes late is reclaimed once: half of the cluster, of 64 cpus."""
-    measures = measured(name)
-    assert measures.evictions_per_thousand <= (40 if "comes late" in name else 20)
-    assert measures.lost <= 1.0
+    """The share of a queue that comes late is reclaimed once: half of the cluster, 32 pods of a cpu."""
+    measures, late = measured(name), "comes late" in name
+    assert measures.evictions <= 0.02 * measures.starts + 32 * late
+    assert measures.lost <= 1.0 + 1.0 * late
 
 
 @pytest.mark.parametrize("name", named([case for case in SHARE_CASES if not case.delay], "utilisation"))

@@ -1,6 +1,7 @@
 """reservation: reservations for large waiting jobs, and their use by other pods."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from tests.scheduler.plugins.cluster_over_time import ClusterOverTime
 from tests.scheduler.plugins.scene import argument_error
 from volcanopy.api import names
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
 from volcanopy.scheduler.model.plan import Bind, Explain, Plan
 from volcanopy.scheduler.session.session import Session
 from volcanopy.testing.notation import decide, snapshot
@@ -230,6 +231,33 @@ def test_the_rest_of_a_queue_limit_is_reserved() -> None:
     assert bound(decide(f"{world}job small: 1 x cpu=1", config)) == {"small-0": "n1"}, "another queue"
     never = world.replace("4 x cpu=1", "5 x cpu=1")
     assert bound(decide(f"{never}job small queue=q: 1 x cpu=1", config)) == {"small-0": "n1"}
+
+
+@pytest.mark.parametrize(
+    ("actions", "cpus", "held", "starts"),
+    [
+        ("enqueue, allocate", 2, 3, True),
+        ("enqueue, allocate, reclaim", 2, 3, False),
+        ("enqueue, allocate, reclaim", 1, 3, True),
+        ("enqueue, allocate, reclaim", 5, 1, True),
+    ],
+)
+def test_a_reservation_exceeds_a_share_only_if_others_cannot_reclaim_it_or_the_job_is_larger_than_the_share(
+    actions: str, cpus: int, held: int, starts: bool
+) -> None:
+    """The share of either queue is 4 cpus. With reclaim b gets back soon what its job of 4 cpus needs."""
+    world = f"""
+        node n1 cpu=8
+        queue a
+        queue b
+        job own queue=a: {held} x cpu=1 on=n1
+        job other queue=b: {held} x cpu=1 on=n1
+        job big queue=a: 1 x cpu={cpus}
+        job next queue=a: 4 x cpu=1
+        job waiting queue=b: 1 x cpu=4
+        """
+    plan = decide(world, replace(default(builtin()), actions=tuple(actions.split(", "))))
+    assert ("big-0" in bound(plan)) == starts
 
 
 def test_a_reservation_covers_different_roles() -> None:

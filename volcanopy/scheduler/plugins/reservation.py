@@ -314,7 +314,8 @@ class Reservation(Plugin[ReservationArguments]):
     def _reserve(self, job: JobView, free: Ints, is_first: bool) -> _Reserved | None:
         """Return the reservation of a job; None if none helps, or none is needed.
 
-        The job of the first queue, and one that is overdue, may exceed the fair share of its queue.
+        One that is overdue may exceed the fair share of its queue, and so may that of the first queue. With ``reclaim`` the
+        latter only does if it is larger than the whole share: others could reclaim what it gets soon after its start.
         """
         tasks = self._needed(job)
         if not tasks:
@@ -343,24 +344,22 @@ class Reservation(Plugin[ReservationArguments]):
         reserved.plan = hold(free + own, parts, self._leaving(reserved), self._now)
         if reserved.plan is None:
             return None
-        if not is_first and not queries.overdue(job):
-            for equal in shapes.values():
-                rejection = queries.within_share(job.queue, equal[0], len(equal))
-                if rejection is not None:
-                    reserved.plan, reserved.rejection, reserved.until = None, rejection, self._now
-                    reserved.members = frozenset({job.queue.row})
-                    return reserved
+        if not queries.overdue(job):
+            shares = (queries.within_share(job.queue, equal[0], len(equal)) for equal in shapes.values())
+            above = next((each for each in shares if each is not None), None)
+            if above is not None and not (is_first and (not queries.reclaims or _never_covers(above))):
+                reserved.plan, reserved.rejection, reserved.until = None, above, self._now
+                reserved.members = frozenset({job.queue.row})
+                return reserved
         reserved.until, reserved.fits = reserved.plan.until, reserved.plan.start <= self._now
         return reserved
 
     def _reserve_limit(self, reserved: _Reserved, rejection: Rejection) -> _Reserved | None:
         """Reserve the rest of a queue's limit, if it can ever suffice."""
         quota, queues = rejection.reason, self.cluster.snapshot.queues
-        if not isinstance(quota, QuotaMessage):
+        if not isinstance(quota, QuotaMessage) or _never_covers(rejection):
             return None
         quota = quota.binding()
-        if any(quota.requested[dim] > quota.limit[dim] for dim in quota.short):
-            return None
         own, limited = reserved.job.queue, queues.index[quota.queue]
         below = {row for row, line in enumerate(queues.lines) if limited in line}
         reserved.rejection, reserved.members = rejection, frozenset({own.row} if own.row == limited else below)
@@ -432,3 +431,12 @@ class Reservation(Plugin[ReservationArguments]):
         ends = np.full(len(plan.nodes), plan.start + float(total.max()))
         certain = np.full(len(plan.nodes), plan.certain and bool(known.all()))
         return Leaving(plan.nodes, plan.needed[:, plan.nodes], ends, certain)
+
+
+def _never_covers(rejection: Rejection) -> bool:
+    """Return whether a request exceeds a limit even if nothing else is allocated."""
+    quota = rejection.reason
+    if not isinstance(quota, QuotaMessage):
+        return True
+    quota = quota.binding()
+    return any(quota.requested[dim] > quota.limit[dim] for dim in quota.short)
