@@ -352,3 +352,23 @@ def test_pods_that_start_again_after_an_eviction_are_not_reclaimed_within_the_co
     assert [(each.message, each.last_transition_time) for each in status.conditions if each.type == "Evicted"] == [
         ('pods were evicted for a job in queue "a"', NOW)
     ]
+
+
+@pytest.mark.parametrize("action", WITHIN)
+def test_pods_that_start_again_after_an_eviction_are_preempted_last(action: str) -> None:
+    """Priorities are strict: if there are no others of their priority, they are evicted again."""
+    text = f"""{CLASSES}
+        node n1 cpu=1
+        node n2 cpu=1
+        job left priority=low: 1 x cpu=1 on=n1
+        job right priority=low: 1 x cpu=1 on=n2
+        job new priority=high: 1 x cpu=1
+        """
+
+    def victims(*evicted_before: str) -> list[str]:
+        things = [changed_status(thing, (11,) * (thing.metadata.name in evicted_before)) for thing in world(text)]
+        return evicted(schedule(snapshot("", things), chart(action)))
+
+    assert victims("left") == ["right-0"]
+    assert victims("right") == ["left-0"]
+    assert victims("left", "right") == victims()

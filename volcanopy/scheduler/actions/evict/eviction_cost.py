@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from volcanopy.scheduler.actions.evict.victim_order import VictimKeys, VictimOrder
 from volcanopy.scheduler.ledger.views import QueueView
-from volcanopy.scheduler.model.eviction_record import protected_since
-from volcanopy.scheduler.model.resources import Floats, Ints, Rows
+from volcanopy.scheduler.model.eviction_record import COOLDOWN, protected_since
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE, READY, Status
 from volcanopy.scheduler.session.session import Session
 
@@ -34,7 +34,8 @@ class EvictionCosts:
         self.began: Floats = np.where(table.started > 0, table.started, table.created)
         """(T,): when each task started, in seconds; when it was created if that is not known."""
         self.lost_work: Floats = np.maximum(session.snapshot.now.timestamp() - self.began, 0.0)
-        """(T,): the seconds that each task has been running."""
+        """(T,): the seconds that each task has been running; a cooldown more for those in ``is_protected``."""
+        self.lost_work[self.rows] += np.where(self.is_protected(self.rows), COOLDOWN.total_seconds(), 0.0)
         self._by_queue: dict[int, Rows] = {}
         self._orders: dict[VictimKeys | None, VictimOrder] = {}
         self.rows = self.order(None).by_cost
@@ -46,9 +47,14 @@ class EvictionCosts:
             known = self._by_queue[queue] = self.rows[self.queue[self.rows] == queue]
         return known
 
+    def is_protected(self, rows: Rows) -> Mask:
+        """(M,): which of these tasks started again within the cooldown of an eviction: they are not reclaimed."""
+        protected: Mask = self.began[rows] >= self._protected_since[self._session.snapshot.tasks.job[rows]]
+        return protected
+
     @cached_property
-    def protected_since(self) -> Floats:
-        """(J,): since when tasks of each job must have started so as not to be reclaimed; infinite where none need to."""
+    def _protected_since(self) -> Floats:
+        """(J,): since when tasks of each job must have started so as to be protected; infinite without an eviction."""
         snapshot = self._session.snapshot
         result: Floats = np.full(len(snapshot.jobs), np.inf)
         for row in np.unique(snapshot.tasks.job[self.rows]).tolist():

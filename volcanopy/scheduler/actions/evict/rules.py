@@ -108,7 +108,7 @@ def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> 
         rows = costs.rows[status[costs.rows] == Status.RUNNING]
         owners = costs.queue[rows]
         others = _comparable(session, task, rows[(owners != queue.row) & queues.reclaimable[owners]])
-        others = others[costs.began[others] < costs.protected_since[session.snapshot.tasks.job[others]]]
+        others = others[~costs.is_protected(others)]
         return others if own_view is None else others[own_view.not_higher(task, others)]
 
     def is_candidate(task: TaskView, other: TaskView) -> bool:
