@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.scheduler.long_run.cases import CASES, GANG_CASES, SHARE_CASES, USER_CASES, config
+from tests.scheduler.long_run.cases import CASES, GANG_CASES, PAID_BACK_CASES, SHARE_CASES, USER_CASES, config
 from tests.scheduler.long_run.measures import Case, Measures, measure
 
 GANGS, PODS = "the heaviest queue has gangs of 16 x 2 cpu", "the heaviest queue has pods of 8 cpu"
@@ -17,8 +17,7 @@ LONGEST = 20
 """Cycles that a job of the usual mix runs at most."""
 WAITS = {
     "a gang of the whole cluster": 3 * LONGEST,
-    "a gang of the whole cluster, reservation": 3 * LONGEST,
-    "a gang of the whole cluster, reservation, declared run times": 3 * LONGEST,
+    "a gang of the whole cluster, declared run times": 3 * LONGEST,
     "a gang of the whole cluster, sla of 10 minutes": 10 + LONGEST + 5,
     "a gang of half the cluster": 2 * LONGEST,
     "a gang of half the cluster, sla of 10 minutes": 10 + LONGEST + 5,
@@ -70,7 +69,7 @@ def named(cases: Iterable[Case], check: str) -> list[Any]:
 
 
 @pytest.mark.slow("runs each case of the table: the later tests use its measures")
-@pytest.mark.parametrize("name", named((*SHARE_CASES, *USER_CASES), "shares"))
+@pytest.mark.parametrize("name", named((*SHARE_CASES, *USER_CASES, *PAID_BACK_CASES), "shares"))
 def test_shares_are_within_two_points_of_the_weights(name: str) -> None:
     measures = measured(name)
     assert measures.shares == pytest.approx(measures.expected, abs=2.0)
