@@ -116,7 +116,7 @@ async def test_the_chart_is_applied_twice_to_a_real_server_with_strict_validatio
 
 
 @pytest.mark.real
-def test_a_release_is_upgraded_and_uninstalled_completely(plane: ControlPlane) -> None:
+def test_a_release_is_upgraded_rolled_back_and_uninstalled_completely(plane: ControlPlane) -> None:
     notes = helm(plane, "install", RELEASE, str(CHART), "--create-namespace").partition("NOTES:")[2]
     assert "2 scheduler(s), 2 controller(s), 2 admission server(s)" in notes
     assert f"kubectl --namespace {NAMESPACE} rollout status deployment" in notes
@@ -143,6 +143,13 @@ def test_a_release_is_upgraded_and_uninstalled_completely(plane: ControlPlane) -
     assert [each["name"] for each in plane.request("GET", f"{HOOKS}/{configuration}")["webhooks"]] == ["x.volcanopy.io"]
     result = plane.request("GET", f"{OURS}/configmaps/volcanopy-scheduler")
     assert result["data"] == one(render(changed), "ConfigMap", "volcanopy-scheduler")["data"]
+
+    # A rollback restores the values, and keeps what admission has filled in, too.
+    helm(plane, "rollback", RELEASE, "1")
+    result = plane.request("GET", f"{OURS}/configmaps/volcanopy-scheduler")
+    assert result["data"] == one(render(), "ConfigMap", "volcanopy-scheduler")["data"]
+    assert plane.request("GET", secret)["data"] == {"ca.crt": "eHg="}
+    assert [each["name"] for each in plane.request("GET", f"{HOOKS}/{configuration}")["webhooks"]] == ["x.volcanopy.io"]
 
     # The kinds, and with them everybody's jobs, stay.
     helm(plane, "uninstall", RELEASE)

@@ -42,5 +42,5 @@ def test_crd_writes_the_definitions_of_the_chart(tmp_path: Path) -> None:
 
 
 def test_crd_prints_all_definitions_as_one_stream() -> None:
-    printed = list(yaml.safe_load_all(volcanopy("crd").stdout))
+    printed = list(yaml.load_all(volcanopy("crd").stdout, yaml.CSafeLoader))
     assert {definition["spec"]["names"]["kind"] for definition in printed} == {resource.kind for resource in RESOURCES}

@@ -63,6 +63,7 @@ class ControlPlane:
     """A running control plane; leave the `with` block, or call `stop`, and nothing of it remains.
 
     url         https://127.0.0.1:<port>
+    etcd        http://127.0.0.1:<port>, for what is stored
     ca          the CA's certificate, PEM
     token       a bearer token of the group system:masters, fixed for the server's life
     kubeconfig  a file for that same administrator, in `directory`, which is removed at the end
@@ -77,6 +78,7 @@ class ControlPlane:
         self._authority = Authority()
         self._port = free_port()
         self.url = f"https://127.0.0.1:{self._port}"
+        self.etcd = ""
         self.ca = self._authority.certificate
         self._trust = ssl.create_default_context(cadata=self.ca.decode())
 
@@ -171,7 +173,7 @@ class ControlPlane:
 
     def _start(self, controllers: Sequence[str], crds: Iterable[Mapping[str, Any]], flags: Sequence[str]) -> None:
         self._write("admin.kubeconfig", kubeconfig(self.url, self.ca, "admin", self.token))
-        etcd = f"http://127.0.0.1:{free_port()}"
+        etcd = self.etcd = f"http://127.0.0.1:{free_port()}"
         self._processes.start("etcd", [str(self._programs / "etcd"), *self._etcd_flags(etcd)])
         program = str(self._programs / "kube-apiserver")
         self._processes.start("kube-apiserver", [program, *self._apiserver_flags(etcd), *flags])

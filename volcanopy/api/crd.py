@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 
@@ -58,9 +58,14 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """Group and version, ``batch.volcanopy.io/v1alpha1``."""
+        """Group and version that the programs use and objects are stored in, ``batch.volcanopy.io/v1alpha1``."""
         version: str = self.model.model_fields["api_version"].default
         return version
+
+    @property
+    def api_versions(self) -> tuple[str, ...]:
+        """All groups and versions that are served. They have the same schema: conversion changes ``apiVersion`` only."""
+        return get_args(self.model.model_fields["api_version"].annotation) or (self.api_version,)
 
     @property
     def kind(self) -> str:
@@ -211,19 +216,7 @@ RESOURCES = (
 
 def crd(resource: Resource) -> Json:
     """Return the CustomResourceDefinition of a resource."""
-    group, version = resource.api_version.split("/")
-    served: Json = {
-        "name": version,
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema(resource.model)},
-    }
-    if resource.status:
-        served["subresources"] = {"status": {}}
-    if resource.columns:
-        served["additionalPrinterColumns"] = [column.schema() for column in resource.columns]
-    if resource.selectable:
-        served["selectableFields"] = [{"jsonPath": path} for path in resource.selectable]
+    group = resource.api_version.partition("/")[0]
     names: Json = {
         "kind": resource.kind,
         "listKind": f"{resource.kind}List",
@@ -241,9 +234,33 @@ def crd(resource: Resource) -> Json:
             "group": group,
             "names": names,
             "scope": "Namespaced" if resource.namespaced else "Cluster",
-            "versions": [served],
+            # The newest version first, which clients prefer.
+            "versions": [_version(resource, version) for version in reversed(resource.api_versions)],
         },
     }
+
+
+def _version(resource: Resource, api_version: str) -> Json:
+    """Return an entry of ``spec.versions``.
+
+    Only the newest version has descriptions, so that the definition fits into the annotation of ``kubectl apply``.
+    """
+    full, newest = schema(resource.model), api_version == resource.api_versions[-1]
+    version: Json = {
+        "name": api_version.partition("/")[2],
+        "served": True,
+        "storage": api_version == resource.api_version,
+        "schema": {"openAPIV3Schema": full if newest else _without_descriptions(full)},
+    }
+    if resource.status:
+        version["subresources"] = {"status": {}}
+    if resource.columns:
+        version["additionalPrinterColumns"] = [column.schema() for column in resource.columns]
+    if resource.selectable:
+        # In another order than in the newest version: kube-apiserver 1.36 rejects equal lists beside different schemas.
+        paths = resource.selectable if newest else reversed(resource.selectable)
+        version["selectableFields"] = [{"jsonPath": path} for path in paths]
+    return version
 
 
 def crds() -> tuple[Json, ...]:
@@ -324,6 +341,19 @@ def _without_transitions(schema: Json) -> Json:
         elif key in {"items", "additionalProperties"} and isinstance(value, dict):
             kept[key] = _without_transitions(value)
         else:
+            kept[key] = value
+    return kept
+
+
+def _without_descriptions(schema: Json) -> Json:
+    """Return the schema without descriptions, at every depth."""
+    kept: Json = {}
+    for key, value in schema.items():
+        if key == "properties":
+            kept[key] = {name: _without_descriptions(of) for name, of in value.items()}
+        elif key in {"items", "additionalProperties"} and isinstance(value, dict):
+            kept[key] = _without_descriptions(value)
+        elif key != "description":
             kept[key] = value
     return kept
 

@@ -301,6 +301,29 @@ def crd_command(
     print(f"{len(files)} definitions written to {output_dir}", file=sys.stderr)
 
 
+@command(app, "migrate-storage", examples=["volcanopy migrate-storage --to v1alpha1"])
+async def migrate_storage_command(
+    cluster: Cluster,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="VERSION", help="Make this the storage version first; by default keep the present one."
+        ),
+    ] = None,
+    settle: Annotated[
+        float,
+        typer.Option(min=0, metavar="SECONDS", help="Time after which all API servers use a new storage version."),
+    ] = 10.0,
+) -> None:
+    """Store all objects in one version of the API.
+
+    Required before a version leaves the definitions, such as for the definitions of an older release. Each object is written once, without a change.
+    """
+    from volcanopy.cli.storage_migration import migrate
+
+    await migrate(cluster, to, settle)
+
+
 @command(app, "version", examples=["volcanopy version --client"])
 def version_command(
     cluster: Cluster,

@@ -52,6 +52,43 @@ async def test_versions_of_a_kind_are_one_object(client: Client) -> None:
         assert (await watch.next())["object"]["apiVersion"] == "example.io/v2"
 
 
+async def test_objects_move_to_another_storage_version_as_they_are_written(client: Client) -> None:
+    made = await client.create(DEFINITIONS, definition("v1", "v2"))
+    await client.create(THINGS, thing("a", size=3))
+    path = f"{DEFINITIONS}/things.example.io"
+    versions = made["spec"]["versions"]
+    async with client.watching(f"{THINGS}?resourceVersion={made['metadata']['resourceVersion']}") as watch:
+        assert (await watch.next())["object"]["apiVersion"] == "example.io/v1"
+        await client.patch(
+            path, {"spec": {"versions": [{**each, "storage": each["name"] == "v2"} for each in versions]}}
+        )
+        v2 = "/apis/example.io/v2/namespaces/default/things"
+        assert (await client.get(f"{v2}/a"))["apiVersion"] == (await client.get(v2))["apiVersion"].replace("List", "")
+        before = await client.get(f"{THINGS}/a")
+        assert before["apiVersion"] == "example.io/v1"
+        after = await client.patch(f"{THINGS}/a", {})
+        assert after["apiVersion"] == "example.io/v1"
+        assert after["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]
+        assert (await client.patch(f"{THINGS}/a", {})) == after
+        assert (await watch.next())["object"] == after
+    assert (await client.get(path))["status"]["storedVersions"] == ["v1", "v2"]
+
+
+async def test_a_version_that_may_be_stored_stays_in_the_definition(client: Client) -> None:
+    made = await client.create(DEFINITIONS, definition("v1", "v2"))
+    path = f"{DEFINITIONS}/things.example.io"
+    versions = [{**each, "storage": each["name"] == "v2"} for each in made["spec"]["versions"]]
+    await client.patch(path, {"spec": {"versions": versions}})
+    status, body = await client.ask("PATCH", path, {"spec": {"versions": versions[1:]}}, MERGE)
+    assert status == 422
+    assert 'status.storedVersions[0]: Invalid value: "v1": missing from spec.versions' in body["message"]
+    status, body = await client.ask("PATCH", f"{path}/status", {"status": {"storedVersions": ["v1"]}}, MERGE)
+    assert status == 422
+    assert "must have the storage version v2" in body["message"]
+    await client.patch(f"{path}/status", {"status": {"storedVersions": ["v2"]}})
+    await client.patch(path, {"spec": {"versions": versions[1:]}})
+
+
 async def test_selectable_fields_can_be_used_in_field_selectors(client: Client) -> None:
     await client.create(DEFINITIONS, definition("v1"))
     await client.create(THINGS, thing("a", size=3))

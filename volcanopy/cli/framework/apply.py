@@ -63,9 +63,8 @@ def _rank(manifest: Manifest) -> int:
 
 def validate(manifest: Manifest) -> None:
     """Raise CommandError where an object of a kind of ours is invalid, whatever the cluster contains."""
-    models = (resource.model for resource in RESOURCES if resource.kind == manifest.kind)
-    version = manifest.body["apiVersion"]
-    model = next((model for model in models if model.model_fields["api_version"].default == version), None)
+    known = (each for each in RESOURCES if each.kind == manifest.kind)
+    model = next((each.model for each in known if manifest.body["apiVersion"] in each.api_versions), None)
     if model is None:
         return
     problems = job_problems(manifest.body, lambda _: ()) if model is BatchJob else model.problems(manifest.body)

@@ -27,8 +27,9 @@ def of_object(kind: Kind[T], api_version: str) -> Kind[T]:
 
 
 def is_of(kind: Kind[Any], manifest: Json) -> bool:
-    """Whether an object is of a kind; that it has no group is no difference."""
-    return manifest.get("kind") == kind.kind and manifest.get("apiVersion", kind.api_version) == kind.api_version
+    """Whether an object is of a kind, in any version; that it has no group is no difference."""
+    group = manifest.get("apiVersion", kind.api_version).rpartition("/")[0]
+    return manifest.get("kind") == kind.kind and group == kind.group
 
 
 @functools.lru_cache(256)

@@ -38,8 +38,8 @@ class CustomStrategy(Strategy):
             body.update(made)
 
     def content(self, body: Body) -> Body:
-        """Everything but metadata, and but status where that is a subresource."""
-        hidden = {"metadata", "status"} if self.status else {"metadata"}
+        """Everything but metadata, the version, and status where that is a subresource."""
+        hidden = {"metadata", "apiVersion", "status"} if self.status else {"metadata", "apiVersion"}
         return {key: value for key, value in body.items() if key not in hidden}
 
     def validate(self, body: Body) -> list[Fault]:
@@ -120,7 +120,35 @@ class DefinitionStrategy(Strategy):
             faults.append(forbidden_field("spec.conversion.strategy", text))
         for index, version in enumerate(versions):
             faults += _version_faults(version, f"spec.versions[{index}]")
-        return faults
+        return faults + _storage_faults(body)
+
+    def validate_status(self, new: Body, old: Body) -> list[Fault]:
+        """A version leaves `storedVersions` only if it is not the one that objects are stored in."""
+        return _storage_faults(new)
+
+
+def _storage_faults(body: Body) -> list[Fault]:
+    """What contradicts `status.storedVersions`: the storage version is one of them, and each of them is a version."""
+    names = [version.get("name") for version in body["spec"].get("versions") or ()]
+    listed = (body.get("status") or {}).get("storedVersions")
+    if listed is None:
+        return []
+    path = "status.storedVersions"
+    faults: list[Fault] = [
+        wrong(path, listed, f"must have the storage version {version['name']}")
+        for version in body["spec"].get("versions") or ()
+        if version.get("storage") and version.get("name") not in listed
+    ]
+    return faults + [
+        wrong(
+            f"{path}[{index}]",
+            name,
+            f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a "
+            f"storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions",
+        )
+        for index, name in enumerate(listed)
+        if name not in names
+    ]
 
 
 def _version_faults(version: Body, path: str) -> list[Fault]:
@@ -181,7 +209,7 @@ def kinds_of(definition: Body) -> list[Kind]:
 
 
 def _renamed(api_version: str) -> Any:
-    return lambda body: {**body, "apiVersion": api_version}
+    return lambda body: body if body["apiVersion"] == api_version else {**body, "apiVersion": api_version}
 
 
 def definition_kind() -> Kind:

@@ -10,7 +10,7 @@ from volcanopy.local.apiserver.crud.selection import Filter
 from volcanopy.local.apiserver.schema.metadata_validation import forbidden_field, unsupported
 from volcanopy.local.apiserver.status_errors import ApiError, Fault, expired, invalid
 from volcanopy.local.apiserver.store.object_store import Body, Entry, Event, encode
-from volcanopy.local.apiserver.wire.representation import form, partial, rows
+from volcanopy.local.apiserver.wire.representation import form, is_stored_form, partial, rows, served
 
 LINGER = 0.002
 """Seconds that a busy watch waits for more before it writes: under load, one write carries many events."""
@@ -35,7 +35,6 @@ class Watch:
         self.version = 0
         self.ended = False
         self._woken = False
-        self._plain = not self.form and self.kind.outgoing is None
 
     def push(self, event: Event) -> None:
         """Called with every change of the bucket, in order: keep it if it concerns this client."""
@@ -52,7 +51,7 @@ class Watch:
                 assert event.previous is not None
                 type_, entry = "DELETED", _left(event.previous, event.version)
         # The line is one object for all who see the event as it is; other forms are made when they are sent.
-        self.queue.append(event.line if self._plain and type_ == event.type else (type_, entry))
+        self.queue.append(event.line if type_ == event.type and self._is_plain(entry) else (type_, entry))
         if not self._woken:
             self._woken = True
             self.wake.set()
@@ -101,14 +100,17 @@ class Watch:
 
     def _made(self, type_: str, entry: Entry) -> bytes:
         """An event's line for this client."""
-        if self._plain:
+        if self._is_plain(entry):
             return b'{"type":"%b","object":%b}\n' % (type_.encode(), entry.raw)
-        body = entry.body if self.kind.outgoing is None else self.kind.outgoing(entry.body)
+        body = served(self.kind, entry)
         if self.form == "table":
             body = rows(self.call, [body], {"resourceVersion": str(entry.version)})
         elif self.form == "partial":
             body = partial(body)
         return self._line(type_, body)
+
+    def _is_plain(self, entry: Entry) -> bool:
+        return not self.form and is_stored_form(self.kind, entry)
 
     def _line(self, type_: str, body: Body) -> bytes:
         return b'{"type":"%b","object":%b}\n' % (type_.encode(), encode(body))

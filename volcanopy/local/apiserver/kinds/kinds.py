@@ -42,11 +42,14 @@ class Kind:
     structural: Structural | None = None
     scale: dict[str, str] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
+    head: bytes = b""
+    """How the JSON of an object of this kind and version begins in the store."""
 
     def __post_init__(self) -> None:
         self.singular = self.singular or self.kind.lower()
         self.bucket = self.bucket or self.qualified
         self.stored_version = self.stored_version or self.api_version
+        self.head = b'{"kind":"%b","apiVersion":"%b",' % (self.kind.encode(), self.api_version.encode())
 
     @property
     def api_version(self) -> str:

@@ -51,7 +51,12 @@ def failure(error: ApiError, warnings: Sequence[str] = ()) -> Response:
 
 def raw(kind: Kind, entry: Entry) -> bytes:
     """The object's JSON in the served version."""
-    return entry.raw if kind.outgoing is None else encode(kind.outgoing(entry.body))
+    return entry.raw if is_stored_form(kind, entry) else encode(served(kind, entry))
+
+
+def is_stored_form(kind: Kind, entry: Entry) -> bool:
+    """Whether the object is stored as it is served."""
+    return kind.outgoing is None or entry.raw.startswith(kind.head)
 
 
 def served(kind: Kind, entry: Entry) -> Body:
@@ -114,6 +119,6 @@ def list_response(call: Call, entries: Iterable[Entry], metadata: Body) -> Respo
         return respond(b"%b%b]}\n" % (head, b",".join([entry.raw for entry in entries])))
     if kind.outgoing is None:
         # Items of built-in lists do not repeat the apiVersion and kind of the list; the store writes these two keys first.
-        start = len(b'{"kind":"%b","apiVersion":"%b",' % (kind.kind.encode(), kind.api_version.encode()))
+        start = len(kind.head)
         return respond(b"%b%b]}\n" % (head, b",".join([b"{" + entry.raw[start:] for entry in entries])))
     return respond(b"%b%b]}\n" % (head, b",".join([raw(kind, entry) for entry in entries])))
