@@ -1,17 +1,14 @@
 """The faults, one class each, and the table of all: what it needs, and what it does."""
 
-import asyncio
 import os
 import resource
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
 from signal import SIGCONT, SIGKILL, SIGSTOP
 from typing import ClassVar
 
 from volcanopy.chaos.processes import CAN_LIMIT
-from volcanopy.chaos.site import Site
+from volcanopy.chaos.site import Site, surely
 from volcanopy.kube.client import raw_kinds
-from volcanopy.kube.client.errors import AlreadyExists, KubeError, NotFound
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.local.simulated import nodes
 
@@ -415,17 +412,3 @@ FAULTS: tuple[Fault, ...] = (
     PauseServer(),
 )
 """All faults. A clock that jumps is not among them: processes of one machine share its clock (the simulation has it)."""
-
-
-async def surely(request: Callable[[], Awaitable[object]], seconds: float = 120.0) -> None:
-    """Repeat a request that ends a fault until the API server has carried it out."""
-    async with asyncio.timeout(seconds):
-        while True:
-            try:
-                await request()
-            except (NotFound, AlreadyExists):
-                return
-            except KubeError:
-                await asyncio.sleep(0.5)
-            else:
-                return

@@ -12,12 +12,13 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 
 from volcanopy.chaos.faults import FAULTS, Fault
 from volcanopy.chaos.gangs import SIZES, gang
 from volcanopy.chaos.judge import Judge, following, replicas
-from volcanopy.chaos.site import Site
+from volcanopy.chaos.site import Site, surely
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.errors import AlreadyExists, KubeError
 from volcanopy.kube.client.kinds import Json
@@ -124,31 +125,16 @@ async def _submit(site: Site, settings: RunSettings, outcome: Outcome) -> None:
     for number in range(settings.jobs):
         job = gang(f"chaos-{number:04}", rng.choice(SIZES), rng)
         name = job["metadata"]["name"]
+        site.judge.expected[name] = replicas(job)
+        create = partial(site.client.create, raw_kinds.JOBS, site.namespace, job, deadline=10.0)
         try:
-            await _create(site, job)
+            await surely(create, SUBMIT_SECONDS, (AlreadyExists,))
         except KubeError as error:
             site.judge.expected.pop(name, None)
             site.judge.faults.append(f"job {name} could not be submitted for {SUBMIT_SECONDS:g} s: {error}")
             continue
-        site.judge.expected.setdefault(name, replicas(job))
         outcome.submitted += 1
         await asyncio.sleep(settings.seconds * 0.8 / max(1, settings.jobs))
-
-
-async def _create(site: Site, job: Json) -> None:
-    site.judge.expected[job["metadata"]["name"]] = replicas(job)
-    deadline = time.monotonic() + SUBMIT_SECONDS
-    while True:
-        try:
-            await site.client.create(raw_kinds.JOBS, site.namespace, job, deadline=10.0)
-        except AlreadyExists:
-            return
-        except KubeError:
-            if time.monotonic() > deadline:
-                raise
-            await asyncio.sleep(0.5)
-        else:
-            return
 
 
 async def _inject(site: Site, possible: Sequence[Fault], settings: RunSettings, outcome: Outcome) -> None:

@@ -1,7 +1,8 @@
 """What a run of chaos can reach: the cluster, and the processes, proxies and nodes that the run itself has started."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -10,6 +11,7 @@ from volcanopy.chaos.judge import ENDED, Judge
 from volcanopy.chaos.processes import RestartedProcess
 from volcanopy.chaos.proxy import FaultProxy
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import AlreadyExists, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.simulated.kubelet import Kubelet
 
@@ -70,3 +72,26 @@ class Site:
         """Return a job at random that has not ended."""
         jobs = [record.body for record in self.judge.jobs.values() if record.phase not in ENDED]
         return self.rng.choice(jobs) if jobs else None
+
+
+async def surely(
+    request: Callable[[], Awaitable[object]],
+    seconds: float = 120.0,
+    done: tuple[type[KubeError], ...] = (NotFound, AlreadyExists),
+) -> None:
+    """Repeat a request until the API server has carried it out; raises its error after this many seconds.
+
+    The errors of ``done`` mean that nothing is left to do.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            await request()
+        except done:
+            return
+        except KubeError:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.5)
+        else:
+            return

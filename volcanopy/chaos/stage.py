@@ -7,6 +7,7 @@ import socket
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -15,7 +16,7 @@ from volcanopy.chaos.gangs import gang
 from volcanopy.chaos.judge import Judge, following
 from volcanopy.chaos.processes import RestartedProcess
 from volcanopy.chaos.proxy import FaultProxy
-from volcanopy.chaos.site import Site
+from volcanopy.chaos.site import Site, surely
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
@@ -169,16 +170,12 @@ async def _services(site: Site, connection: Connection, folder: Path) -> AsyncIt
 async def _probe(site: Site) -> None:
     """Run a job of one pod, so that no fault begins before everything works. Raises StageError."""
     judge, job = site.judge, gang(PROBE, 1, site.rng)
-    deadline = asyncio.get_running_loop().time() + READY_SECONDS
     async with following(judge, site.client):
-        while True:
-            try:
-                await site.client.create(raw_kinds.JOBS, site.namespace, job)
-                break
-            except KubeError as error:
-                if asyncio.get_running_loop().time() > deadline:
-                    raise StageError(f"a job cannot be created before the first fault: {error}") from None
-                await asyncio.sleep(0.5)
+        try:
+            create = partial(site.client.create, raw_kinds.JOBS, site.namespace, job)
+            await surely(create, READY_SECONDS, (AlreadyExists,))
+        except KubeError as error:
+            raise StageError(f"a job cannot be created before the first fault: {error}") from None
         if not await judge.until(lambda: judge.ends["Completed"] == 1, READY_SECONDS):
             raise StageError(
                 f"a job of one pod did not complete in {READY_SECONDS:g} s before the first fault: "
