@@ -11,6 +11,7 @@ from volcanopy.local.apiserver.kinds.quantities import canonical
 from volcanopy.local.apiserver.schema.builtin_types import fits
 from volcanopy.local.apiserver.schema.definitions import Definitions
 from volcanopy.local.apiserver.status_errors import ApiError
+from volcanopy.local.apiserver.store import object_store
 from volcanopy.local.apiserver.store.object_store import Store
 
 CHANGES = st.lists(
@@ -55,6 +56,20 @@ def test_every_past_version_can_be_read_until_it_is_compacted(changes: list[tupl
             assert [event.version for event in bucket.since(version)] == [
                 event.version for event in bucket.history if event.version > version
             ]
+
+
+def test_the_history_is_bounded_by_bytes_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store()
+    bucket = store.bucket("configmaps")
+    monkeypatch.setattr(object_store, "HISTORY_BYTES", 10_000)
+    for number in range(30):
+        store.put(bucket, _body("a", "x", number) | {"data": {"k": "v" * 1000}})
+    remembered = [event.version for event in bucket.history]
+    assert 1000 * len(remembered) < sum(len(event.entry.raw) for event in bucket.history) <= 10_000
+    assert (len(remembered), bucket.compacted) == (8, 22)
+    assert [event.version for event in bucket.since(22)] == remembered
+    with pytest.raises(ApiError, match="too old"):
+        bucket.since(21)
 
 
 @given(CHANGES)

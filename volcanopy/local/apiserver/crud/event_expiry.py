@@ -3,8 +3,11 @@
 import asyncio
 from datetime import datetime, timedelta
 
+import msgspec
+from msgspec import Struct
+
 from volcanopy.local.apiserver.context import Context
-from volcanopy.local.apiserver.store.object_store import Body, Store
+from volcanopy.local.apiserver.store.object_store import Store
 
 LIFETIME = timedelta(hours=1)
 PERIOD = 60.0
@@ -22,18 +25,35 @@ async def expire_events(ctx: Context) -> None:
 def remove_expired(store: Store, now: datetime) -> int:
     """Remove the Events that have expired; return their number."""
     bucket, limit = store.bucket("events"), f"{now - LIFETIME:%Y-%m-%dT%H:%M:%S}"
-    expired = [entry for entry in bucket.entries() if _last_time(entry.body) < limit]
+    expired = [entry for entry in bucket.entries() if _last_time(entry.raw) < limit]
     for entry in expired:
         store.remove(bucket, entry)
     return len(expired)
 
 
-def _last_time(event: Body) -> str:
+class _Meta(Struct, rename="camel"):
+    creation_timestamp: str | None = None
+
+
+class _Series(Struct, rename="camel"):
+    last_observed_time: str | None = None
+
+
+class _Times(Struct, rename="camel"):
+    """The times of an Event."""
+
+    metadata: _Meta
+    last_timestamp: str | None = None
+    event_time: str | None = None
+    series: _Series | None = None
+
+
+_TIMES = msgspec.json.Decoder(_Times)
+
+
+def _last_time(event: bytes) -> str:
     """The last occurrence in RFC 3339, to the second: such texts are ordered by time."""
-    times = (
-        event["metadata"].get("creationTimestamp"),
-        event.get("lastTimestamp"),
-        event.get("eventTime"),
-        (event.get("series") or {}).get("lastObservedTime"),
-    )
-    return max((time or "")[:_SECONDS] for time in times)
+    times = _TIMES.decode(event)
+    observed = times.series.last_observed_time if times.series is not None else None
+    known = (times.metadata.creation_timestamp, times.last_timestamp, times.event_time, observed)
+    return max((time or "")[:_SECONDS] for time in known)

@@ -18,6 +18,10 @@ Address = tuple[str, str, str]
 
 HISTORY = 10_000
 """Events remembered per bucket; a watch that starts before them is answered 410."""
+HISTORY_BYTES = 32 * 2**20
+"""Bytes of the remembered versions of a bucket; the oldest events are forgotten first."""
+ENCODED_ONLY = frozenset({"events"})
+"""Buckets whose objects are kept as bytes only: many objects that are seldom read."""
 
 encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 decode: Callable[[bytes], Any] = msgspec.json.Decoder().decode
@@ -71,11 +75,15 @@ class Event:
 
     @property
     def line(self) -> bytes:
-        """The watch line, made once for all watchers."""
+        """The watch line, made once for all who watch when the event happens."""
         line = self._line
         if line is None:
             line = self._line = b'{"type":"%b","object":%b}\n' % (self.type.encode(), self.entry.raw)
         return line
+
+    def fade(self) -> None:
+        """Drop the line: watches that start later make it again."""
+        self._line = None
 
 
 Listener = Callable[["Bucket", Event], None]
@@ -90,6 +98,7 @@ class Bucket:
         self.history: deque[Event] = deque()
         self.limit = history
         self.compacted = 0
+        self._history_bytes = 0
         self.watchers: dict[Callable[[Event], None], None] = {}
         """In the order of their arrival, in which they get each event."""
         self.by_node: dict[str, dict[tuple[str, str], Entry]] | None = {} if name == "pods" else None
@@ -163,11 +172,17 @@ class Bucket:
             self._index_node(event)
         if previous is not None:
             previous.fade()
+        if self.name in ENCODED_ONLY:
+            entry.fade()
         self.history.append(event)
-        if len(self.history) > self.limit:
-            self.compacted = self.history.popleft().version
+        self._history_bytes += len(entry.raw)
+        while len(self.history) > self.limit or self._history_bytes > HISTORY_BYTES:
+            forgotten = self.history.popleft()
+            self._history_bytes -= len(forgotten.entry.raw)
+            self.compacted = forgotten.version
         for watcher in self.watchers:
             watcher(event)
+        event.fade()
 
     def _index_node(self, event: Event) -> None:
         entry, previous = event.entry, event.previous
