@@ -12,7 +12,7 @@ EDITABLE := --no-deps --no-build-isolation --editable .
 COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml --quiet --group build --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo packages test volcano-e2e check docs bench golden lock wheel sbom image push chart controlplane helm image-check clean
+.PHONY: demo packages test volcano-e2e check docs bench bench-live golden lock wheel sbom image push chart controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.run: requirements.lock pyproject.toml
@@ -62,6 +62,9 @@ volcano-e2e: $(VENV)/.dev controlplane  ## Volcano's own end-to-end suites; need
 
 bench: $(VENV)/.dev  ## Measure times and compare them with bench/limits.toml.
 	$(BIN)/python -m bench
+
+bench-live: $(VENV)/.dev controlplane  ## Measure the processor time of a pod on a real API server, beside a bare client.
+	$(BIN)/python -m bench live
 
 docs: $(VENV)/.dev  ## Serve the docs site on http://127.0.0.1:8000 and rebuild it on every change.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --strict

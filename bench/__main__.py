@@ -1,4 +1,7 @@
-"""``python -m bench [case ...]``: run the cases, compare with bench/limits.toml; exit status 1 if one is missed."""
+"""``python -m bench [case ...] [options]``: run the cases, compare with bench/limits.toml; exit status 1 if one is missed.
+
+Options are those of the last case, such as ``python -m bench live --shape 10x500 --tenth``.
+"""
 
 import importlib
 import sys
@@ -11,16 +14,22 @@ from bench.calibration import unit
 LIMITS = Path(__file__).with_name("limits.toml")
 
 
-def main(cases: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Print a line for each measure; 1 if a limit was missed."""
+    first = next((number for number, text in enumerate(arguments) if text.startswith("-")), len(arguments))
+    cases, options = arguments[:first], arguments[first:]
     limits: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(LIMITS.read_text())
     missed = 0
     for case in cases or list(limits):
         before = unit()
-        measures: dict[str, float] = importlib.import_module(f"bench.{case}").run()
+        measures: dict[str, float] = importlib.import_module(f"bench.{case}").run(
+            *([options] if options and case == cases[-1] else [])
+        )
         fixed = min(before, unit())
         print(f"{case}: one unit is {fixed * 1000:.1f} ms of processor time on this machine now")
         for name, limit in limits.get(case, {}).items():
+            if name not in measures:
+                continue  # of a shape that was not measured
             value = measures[name]
             compared = value / fixed if limit["per"] == "unit" else value
             good = compared <= limit["limit"] if limit["at"] == "most" else compared >= limit["limit"]

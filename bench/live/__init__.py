@@ -1,0 +1,84 @@
+"""How near to the API server's own speed pods are created and bound: `python -m bench live [--shape 10x500 ...] [--tenth]`.
+
+For each shape (JOBSxPODS), one after the other: a bare client creates as many pods and binds them, watching; the same in two phases (all
+created, then all bound), for shapes of one job; and volcanopy does it with BatchJobs of whole gangs, through admission,
+controller and scheduler. Each on a fresh kube-apiserver with etcd, with nodes for all pods and no kubelets.
+
+What is compared is **processor time for each pod, of all processes together** (API server, etcd, ours, or the bare client),
+from the first create to the last bind: it stays the same on a busy machine, rates do not. Requests are counted from the API
+server's audit log, by user, verb and resource. It needs the programs that `python -m hack.controlplane` builds.
+"""
+
+import argparse
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvloop
+
+from bench.live.load import Load, Run, measured
+from bench.live.plot import bars
+
+SHAPES = ("10x500", "1x2000", "100x20", "500x20", "20x500", "1x10000", "2000x5", "10000x1")
+IN_CI = ("10x50",)
+"""Small enough for a machine of two cores that does other things as well."""
+
+
+def shape(text: str, *, tenth: bool = False) -> tuple[int, int]:
+    """Return jobs and pods of each job; of a tenth of the jobs, or of the pods of a single job."""
+    jobs, pods = map(int, text.split("x"))
+    if not tenth:
+        return jobs, pods
+    return (jobs // 10, pods) if jobs >= 10 else (jobs, pods // 10)
+
+
+async def measure(shapes: Sequence[tuple[int, int]]) -> list[Run]:
+    """Return the runs of each shape, the bare client's before ours."""
+    runs = []
+    for jobs, pods in shapes:
+        loads = [Load.BARE, Load.TWO_PHASES, Load.OURS] if jobs == 1 else [Load.BARE, Load.OURS]
+        for load in loads:
+            runs.append(await measured(load, jobs, pods))
+            print(f"  {runs[-1]}", file=sys.stderr)
+            print(f"    {summary(runs[-1].requests)}", file=sys.stderr)
+    return runs
+
+
+def summary(requests: Counter[str]) -> str:
+    """Return the requests as text, the most frequent first."""
+    return ", ".join(f"{count} {request}" for request, count in requests.most_common())
+
+
+def figures(runs: Sequence[Run]) -> dict[str, float]:
+    """Return processor time and rate for each run, ratios to the bare client, and the writes of ours."""
+    result: dict[str, float] = {"load_of_the_machine": os.getloadavg()[0]}
+    bare: dict[tuple[str, Load], Run] = {(run.shape, run.load): run for run in runs}
+    for run in runs:
+        name = f"{run.shape}_{run.load.value}"
+        result |= {f"{name}_cpu_ms_per_pod": run.cpu_per_pod, f"{name}_pods_per_second": run.pods_per_second}
+        result |= {f"{name}_{part}_cpu_ms_per_pod": spent for part, spent in run.parts_per_pod.items()}
+        if run.load is Load.OURS:
+            ceiling = bare[run.shape, Load.BARE]
+            result[f"{run.shape}_cpu_per_bare"] = run.cpu_per_pod / ceiling.cpu_per_pod
+            result[f"{run.shape}_rate_per_bare"] = run.pods_per_second / ceiling.pods_per_second
+            result[f"{run.shape}_writes_per_pod"] = run.requests.total() / run.pods
+            if (two := bare.get((run.shape, Load.TWO_PHASES))) is not None:
+                result[f"{run.shape}_rate_per_two_phases"] = run.pods_per_second / two.pods_per_second
+    return result
+
+
+def run(options: Sequence[str] = ()) -> dict[str, float]:
+    """Return the figures of the shapes that are given; without any, of those of a tenth that CI measures."""
+    parser = argparse.ArgumentParser(prog="python -m bench live", description=__doc__)
+    parser.add_argument("--shape", action="append", metavar="JOBSxPODS", help=f"by default {' and '.join(IN_CI)}")
+    parser.add_argument("--all", action="store_true", help=f"the shapes {', '.join(SHAPES)}")
+    parser.add_argument("--tenth", action="store_true", help="a tenth of each shape")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw processor time for each pod as SVG")
+    chosen = parser.parse_args(options)
+    texts = SHAPES if chosen.all else chosen.shape or IN_CI
+    runs = uvloop.run(measure([shape(text, tenth=chosen.tenth) for text in texts]))
+    if chosen.plot:
+        chosen.plot.write_text(bars(runs))
+    return figures(runs)

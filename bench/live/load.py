@@ -1,0 +1,300 @@
+"""One run: a fresh API server, a load on it, and what it has cost until the last pod was bound."""
+
+import asyncio
+import enum
+import json
+import os
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiohttp
+
+from bench.live.audit import POLICY, Accounts
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.processes import free_port
+from volcanopy.api.crd import crds
+
+T = TypeVar("T")
+ROOM = {"cpu": "32", "memory": "256Gi", "pods": "110"}
+NODES = 1000
+NAMESPACE = "bench"
+CONTAINER = {
+    "name": "main",
+    "image": "busybox",
+    "command": ["sleep", "30"],
+    "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+}
+SPEC = {"restartPolicy": "Never", "containers": [CONTAINER]}
+CREATORS, BINDERS = 48, 24
+"""Requests in flight of the bare client: more are not faster."""
+SECONDS = 600.0
+SERVICES = ("admission", "controller", "scheduler")
+
+
+class Load(enum.Enum):
+    """Who creates and binds the pods."""
+
+    BARE = "bare"
+    TWO_PHASES = "two_phases"
+    OURS = "volcanopy"
+
+
+@dataclass(frozen=True)
+class Run:
+    """The result of a run. Processor time is in seconds."""
+
+    load: Load
+    jobs: int
+    pods_of_a_job: int
+    cpu: dict[str, float]
+    seconds: float
+    requests: Counter[str]
+
+    @property
+    def shape(self) -> str:
+        """Return JOBSxPODS."""
+        return f"{self.jobs}x{self.pods_of_a_job}"
+
+    @property
+    def pods(self) -> int:
+        """Return the number of pods."""
+        return self.jobs * self.pods_of_a_job
+
+    @property
+    def parts_per_pod(self) -> dict[str, float]:
+        """Return the milliseconds of each process for each pod."""
+        return {name: spent / self.pods * 1000 for name, spent in self.cpu.items()}
+
+    @property
+    def cpu_per_pod(self) -> float:
+        """Return the milliseconds of all processes for each pod."""
+        return sum(self.parts_per_pod.values())
+
+    @property
+    def pods_per_second(self) -> float:
+        """Return the pods bound in a second, from the first request to the last bind."""
+        return self.pods / self.seconds
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {spent:.2f}" for name, spent in self.parts_per_pod.items())
+        whole = f"{self.cpu_per_pod:.2f} ms of processor time for each pod ({parts})"
+        return f"{self.shape} {self.load.value}: {whole}, {self.pods_per_second:.0f} pods/s"
+
+
+async def measured(load: Load, jobs: int, pods: int) -> Run:
+    """Run a load on a fresh API server. Raises TimeoutError if not all pods are bound."""
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="volcanopy-live-")))
+        policy, log = directory / "audit.yaml", directory / "audit.log"
+        policy.write_text(POLICY)
+        flags = [f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--audit-log-mode=blocking"]
+        definitions = crds() if load is Load.OURS else ()
+        plane = stack.enter_context(ControlPlane.start(controllers=(), crds=definitions, apiserver_flags=flags))
+        processes = dict(plane.pids())
+        if load is Load.OURS:
+            processes |= _services(plane, directory, stack)
+        async with _session(plane) as client:
+            await client.prepare(NODES)
+            if load is Load.OURS:
+                await client.warm_up()
+            await _quiet(processes)
+            accounts = Accounts(log, NAMESPACE, log.stat().st_size)
+            before = _cpu(processes)
+            work: Callable[[int, int], Awaitable[None]] = {
+                Load.BARE: client.create_and_bind,
+                Load.TWO_PHASES: client.create_then_bind,
+                Load.OURS: client.submit,
+            }[load]
+            await asyncio.gather(work(jobs, pods), _bound(accounts, jobs * pods))
+        after = _cpu(processes)
+        spent = {name: after[name] - before[name] for name in after}
+        if load is Load.OURS:
+            del spent["client"]  # it only submits the jobs, and reads the audit log
+        return Run(load, jobs, pods, spent, accounts.last - accounts.first, accounts.requests)
+
+
+async def _bound(accounts: Accounts, pods: int) -> None:
+    """Wait until so many pods are bound, without a watch, which would cost the API server something."""
+    async with asyncio.timeout(SECONDS):
+        while accounts.bound < pods:
+            await asyncio.sleep(0.2)
+            accounts.read()
+
+
+async def _quiet(processes: dict[str, int]) -> None:
+    """Wait until the processes do nothing: the API server is busy for seconds after kinds and nodes have been created."""
+    before = _cpu(processes)
+    async with asyncio.timeout(60):
+        while True:
+            await asyncio.sleep(2)
+            after = _cpu(processes)
+            if all(after[name] - before[name] < 0.1 for name in processes):
+                return
+            before = after
+
+
+def _cpu(processes: dict[str, int]) -> dict[str, float]:
+    """Return the processor seconds of these processes, and of this one as ``client``."""
+    tick = os.sysconf("SC_CLK_TCK")
+    spent = {}
+    for name, pid in processes.items():
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        spent[name] = (int(fields[11]) + int(fields[12])) / tick
+    return spent | {"client": time.process_time()}
+
+
+def _services(plane: ControlPlane, directory: Path, stack: ExitStack) -> dict[str, int]:
+    """Start our services with the chart's defaults; the pid of each."""
+    users = {name: f"system:serviceaccount:volcanopy-system:volcanopy-{name}" for name in SERVICES}
+    policy = directory / "admission.yaml"
+    policy.write_text(json.dumps({"controllers": [users["controller"]], "schedulerNames": ["volcanopy"]}))
+    pids = {}
+    for name in SERVICES:
+        options = ["--kubeconfig", str(plane.kubeconfig_for(users[name], ["system:masters"]))]
+        if name == "admission":
+            options += ["--config", str(policy), "--port", str(free_port()), "--bind-address", "127.0.0.1"]
+        options += ["--health-port", str(free_port())]
+        log = stack.enter_context((directory / f"{name}.log").open("wb"))
+        process = subprocess.Popen([sys.executable, "-m", "volcanopy", name, *options], stdout=log, stderr=log)
+        stack.callback(process.wait)
+        stack.callback(process.kill)
+        pids[name] = process.pid
+    return pids
+
+
+@asynccontextmanager
+async def _session(plane: ControlPlane) -> AsyncIterator["_Client"]:
+    connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=plane.ca.decode()), limit=0)
+    headers = {"Authorization": f"Bearer {plane.token}"}
+    async with aiohttp.ClientSession(plane.url, connector=connector, headers=headers) as session:
+        yield _Client(session)
+
+
+class _Client:
+    """The bare client: it keeps nothing but the names of the pods that it has seen."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+
+    async def send(self, method: str, path: str, body: Any = None) -> bytes:
+        async with self._session.request(method, path, json=body) as response:
+            content = await response.read()
+            if response.status >= 300:
+                raise RuntimeError(f"{method} {path}: {response.status} {content[:300]!r}")
+            return content
+
+    async def prepare(self, nodes: int) -> None:
+        for name in (NAMESPACE, "warm", "volcanopy-system"):
+            await self.send("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+
+        async def node(number: int) -> None:
+            name = f"node-{number:05d}"
+            metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}}
+            ready = [{"type": "Ready", "status": "True"}]
+            status = {"capacity": ROOM, "allocatable": ROOM, "conditions": ready}
+            await self.send("POST", "/api/v1/nodes", {"metadata": metadata, "status": status})
+
+        await _many(range(nodes), node, CREATORS)
+
+    async def warm_up(self) -> None:
+        """Submit a job elsewhere, and wait until its pods are bound: webhooks are there and all caches are filled."""
+        async with asyncio.timeout(SECONDS):
+            hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+            while not json.loads(await self.send("GET", hooks))["items"]:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+            queues = "/apis/scheduling.volcanopy.io/v1beta1/queues"
+            while len(json.loads(await self.send("GET", queues))["items"]) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+            await asyncio.sleep(2)  # admission sees them, and the API server the webhooks
+            await self.submit(1, 2, "warm")
+            while True:
+                pods = json.loads(await self.send("GET", "/api/v1/namespaces/warm/pods"))["items"]
+                if len(pods) == 2 and all(pod["spec"].get("nodeName") for pod in pods):
+                    return
+                await asyncio.sleep(0.1)
+
+    async def submit(self, jobs: int, pods: int, namespace: str = NAMESPACE) -> None:
+        async def job(number: int) -> None:
+            task = {"name": "task", "replicas": pods, "template": {"spec": SPEC}}
+            body = {
+                "apiVersion": "batch.volcanopy.io/v1alpha1",
+                "kind": "BatchJob",
+                "metadata": {"name": f"job-{number}"},
+                "spec": {"minAvailable": pods, "queue": "default", "tasks": [task]},
+            }
+            await self.send("POST", f"/apis/batch.volcanopy.io/v1alpha1/namespaces/{namespace}/batchjobs", body)
+
+        await _many(range(jobs), job, CREATORS)
+
+    async def create_and_bind(self, jobs: int, pods: int) -> None:
+        """Create all pods; bind each as soon as the watch shows it."""
+        watching = asyncio.create_task(self._bind_seen(jobs * pods))
+        await self._create(jobs * pods)
+        await watching
+
+    async def create_then_bind(self, jobs: int, pods: int) -> None:
+        """Create all pods, then bind all: what a gang of all of them can do at best."""
+        await self._create(jobs * pods)
+        await _many(range(jobs * pods), self._bind, BINDERS)
+
+    async def _create(self, count: int) -> None:
+        async def pod(number: int) -> None:
+            metadata = {"name": f"pod-{number}", "labels": {"app": "bench"}}
+            body = {"metadata": metadata, "spec": {"schedulerName": "none", **SPEC}}
+            await self.send("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", body)
+
+        await _many(range(count), pod, CREATORS)
+
+    async def _bind(self, number: int) -> None:
+        target = {"apiVersion": "v1", "kind": "Node", "name": f"node-{number % NODES:05d}"}
+        body = {"metadata": {"name": f"pod-{number}"}, "target": target}
+        await self.send("POST", f"/api/v1/namespaces/{NAMESPACE}/pods/pod-{number}/binding", body)
+
+    async def _bind_seen(self, count: int) -> None:
+        seen: set[int] = set()
+        waiting: asyncio.Queue[int] = asyncio.Queue()
+
+        async def bind() -> None:
+            while True:
+                await self._bind(await waiting.get())
+                waiting.task_done()
+
+        binding = [asyncio.create_task(bind()) for _ in range(BINDERS)]
+        version = "0"
+        while len(seen) < count:  # a watch may end: go on where it was
+            path = f"/api/v1/namespaces/{NAMESPACE}/pods?watch=1&resourceVersion={version}"
+            timeout = aiohttp.ClientTimeout(total=None)
+            async with self._session.get(path, timeout=timeout, read_bufsize=1 << 22) as response:
+                async for line in response.content:
+                    if not line.startswith(b'{"type":"ADDED"'):
+                        continue
+                    metadata = json.loads(line)["object"]["metadata"]
+                    version, number = metadata["resourceVersion"], int(metadata["name"].rpartition("-")[2])
+                    if number not in seen:
+                        seen.add(number)
+                        waiting.put_nowait(number)
+                    if len(seen) == count:
+                        break
+        await waiting.join()
+        for task in binding:
+            task.cancel()
+
+
+async def _many(items: Iterable[T], work: Callable[[T], Awaitable[None]], width: int) -> None:
+    """Do the work for all items, so many at a time."""
+    rest = iter(items)
+
+    async def worker() -> None:
+        for item in rest:
+            await work(item)
+
+    await asyncio.gather(*(worker() for _ in range(width)))
