@@ -3,13 +3,18 @@
 import csv
 import json
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from tests.cli.run_commands import Outcome, run_in_process
+from volcanopy.cli.snapshot import document
+from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.framework.config import DEFAULT
+from volcanopy.services.scheduler.replay import CycleContext
+from volcanopy.testing.notation import NOW, world
 
 CLUSTER = """
 nodes:
@@ -163,3 +168,38 @@ def test_a_workload_that_does_not_exist_is_one_sentence(files: Path) -> None:
         "workload: cannot read none.swf: No such file or directory; generators are lublin, poisson, ml"
     )
     assert run_in_process("simulate", "none.swf").sentence().startswith("--cluster: give the description of a cluster")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"items": [}', "--cluster"),
+        (
+            '{"kind": "List", "items": [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab"}}]}',
+            "the snapshot has no nodes",
+        ),
+        ("nodes: [", "--cluster"),
+        ("{nodes: [{count: 0}]}", "nodes[0].count must be a whole number from 1, not 0"),
+    ],
+)
+def test_a_wrong_cluster_is_one_sentence(files: Path, text: str, sentence: str) -> None:
+    (files / "cluster.yaml").write_text(text)
+    assert sentence in simulate(files).sentence()
+
+
+def test_parquet_needs_its_extra(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    sentence = simulate(files, "--jobs", str(files / "jobs.parquet")).sentence()
+    assert sentence == "--jobs: Parquet needs pyarrow: pip install 'volcanopy[parquet]'"
+
+
+def test_a_snapshot_has_its_own_configuration_and_running_jobs(files: Path) -> None:
+    state = State()
+    for item in world("node n1 cpu=16\nqueue default\njob runs note.volcanopy.io/walltime=1h: 2 x cpu=4 on=n1"):
+        state.upsert(item)
+    context = CycleContext("volcanopy", "default", DEFAULT)
+    (files / "cluster.yaml").write_text("".join(document(state.snapshot(NOW, "snapshot-1"), context)))
+    outcome = simulate(files)
+    assert outcome.status == 0, outcome.err
+    assert outcome.lines[0].split() == ["MEASURE", "SNAPSHOT"]
+    assert outcome.lines[1].split() == ["Jobs", "9"]

@@ -141,7 +141,7 @@ def read_cluster(name: str) -> list[Object]:
     try:
         if name.endswith(".csv"):
             return with_default_queue(read_openb_nodes(text.splitlines()))
-        content = json.loads(text) if text.lstrip().startswith("{") else yaml.load(text, Loader=_Loader)
+        content = _content(text)
         if isinstance(content, dict) and isinstance(content.get("items"), list):
             return _snapshot(content["items"])
         return read_description(content)
@@ -165,11 +165,23 @@ def _snapshot(bodies: list[Any]) -> list[Object]:
 
 def configuration_of(name: str) -> str:
     """Return the scheduler configuration of a snapshot; empty for other files."""
-    text = _text("--cluster", name)
-    if not text.lstrip().startswith("{"):
-        return ""
-    items = json.loads(text).get("items") or []
-    return next((str(item.get("config", "")) for item in items if kinds.group_of(item) == GROUP), "")
+    try:
+        content = _content(_text("--cluster", name)) if not name.endswith(".csv") else None
+    except yaml.YAMLError:
+        return ""  # reading the cluster reports it
+    items = content.get("items") if isinstance(content, dict) else None
+    objects = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    return next((str(item.get("config", "")) for item in objects if kinds.group_of(item) == GROUP), "")
+
+
+def _content(text: str) -> Any:
+    """Return the content of a file in JSON or YAML; snapshots of large clusters are JSON, which is read much faster."""
+    if text.lstrip().startswith("{"):
+        try:
+            return json.loads(text)
+        except ValueError:
+            pass
+    return yaml.load(text, Loader=_Loader)
 
 
 @lru_cache(maxsize=4)

@@ -83,12 +83,15 @@ def read_openb(lines: Iterable[str]) -> Trace:
     """
     trace = Trace()
     for row in rows(lines, OPENB, trace):
-        submit, end = row.time("submit"), row.time("end")
+        submit, end = row.given("submit", row.time("submit")), row.time("end")
         start = row.time("start")
         begin = start if math.isfinite(start) else submit
         run_time = end - begin if end > begin else math.inf
         gpus, share = int(row.amount("gpus", 0.0)), int(row.amount("share", 0.0))
-        requests = {"cpu": f"{int(row.amount('cpu'))}m", "memory": f"{int(row.amount('memory', 0.0))}Mi"}
+        requests = {
+            "cpu": f"{int(row.given('cpu', row.amount('cpu')))}m",
+            "memory": f"{int(row.amount('memory', 0.0))}Mi",
+        }
         if gpus == 1 and 0 < share < CARD:
             requests[names.GPU_MEMORY] = str(share)
         elif gpus:
@@ -117,7 +120,11 @@ def read_openb_nodes(lines: Iterable[str]) -> list[core.Node]:
     """Return the nodes of an openb node list. Raises WorkloadError."""
     result = []
     for row in rows(lines, OPENB_NODES, Trace()):
-        amounts = {"cpu": f"{int(row.amount('cpu'))}m", "memory": f"{int(row.amount('memory'))}Mi", "pods": "1000"}
+        amounts = {
+            "cpu": f"{int(row.given('cpu', row.amount('cpu')))}m",
+            "memory": f"{int(row.given('memory', row.amount('memory')))}Mi",
+            "pods": "1000",
+        }
         gpus = int(row.amount("gpus", 0.0))
         if gpus:
             amounts |= {names.GPU_NUMBER: str(gpus), names.GPU_MEMORY: str(gpus * CARD)}
@@ -152,7 +159,7 @@ def read_philly(lines: Iterable[str]) -> Trace:
         trace.jobs.append(
             Job(
                 _name(row),
-                row.time("submit"),
+                row.given("submit", row.time("submit")),
                 run_time,
                 pods,
                 requests,
@@ -172,18 +179,18 @@ def read_borg(lines: Iterable[str], cpus: float = 1.0, memory: float = 1.0) -> T
     """
     trace = Trace()
     for row in rows(lines, BORG, trace):
-        unit = 1e-6 if row.text("microseconds") else 1.0
+        when, unit = ("microseconds", 1e-6) if row.text("microseconds") else ("submit", 1.0)
         run_time = _run_time(row) * unit
         if not math.isfinite(run_time) or run_time <= 0:
             trace.leave_out("no run time")
             continue
-        requests = {"cpu": f"{max(math.ceil(1000 * row.amount('cpus') * cpus), 1)}m"}
+        requests = {"cpu": f"{max(math.ceil(1000 * row.given('cpus', row.amount('cpus')) * cpus), 1)}m"}
         if (part := row.amount("memory", 0.0)) > 0:
             requests["memory"] = str(math.ceil(part * memory))
         trace.jobs.append(
             Job(
                 _name(row),
-                row.time("microseconds" if unit < 1 else "submit") * unit,
+                row.given(when, row.time(when)) * unit,
                 run_time,
                 max(int(row.amount("pods", 1.0)), 1),
                 requests,

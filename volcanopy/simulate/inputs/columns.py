@@ -55,6 +55,12 @@ class Row:
             raise WorkloadError(f"line {self.number}: {name} must be a number, not {text!r}") from None
         return value if math.isfinite(value) else absent
 
+    def given(self, name: str, value: float) -> float:
+        """Return the value of a field that each job must have. Raises WorkloadError."""
+        if not math.isfinite(value):
+            raise WorkloadError(f"line {self.number}: {name} is missing")
+        return value
+
     def time(self, name: str) -> float:
         """Return a time in seconds, from a number or a date such as ``2020-01-31 12:00:00``. Raises WorkloadError."""
         text = self.text(name)
