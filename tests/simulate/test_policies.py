@@ -1,0 +1,46 @@
+"""The textbook policies that the scheduler is compared with."""
+
+from bench.quality.policies import Order, start_times
+from volcanopy.simulate.workload import Job
+
+
+def job(name: str, submit: float, run_time: float, pods: int, estimate: float = 0.0) -> Job:
+    return Job(name, submit, run_time, pods=pods, estimate=estimate)
+
+
+JOBS = [job("first", 0, 100, 3), job("wide", 1, 50, 4), job("short", 2, 90, 1), job("long", 3, 500, 1)]
+
+
+def starts(jobs: list[Job], order: Order = "fcfs", backfill: bool = True) -> dict[str, float]:
+    return start_times(jobs, 1, 4000, order, backfill)
+
+
+def test_first_fit_delays_a_wide_job() -> None:
+    assert starts(JOBS, backfill=False) == {"first": 0, "short": 2, "long": 92, "wide": 592}
+
+
+def test_backfilled_jobs_end_before_the_first_job_starts() -> None:
+    assert starts(JOBS) == {"first": 0, "short": 2, "wide": 100, "long": 150}
+
+
+def test_a_job_that_leaves_enough_may_run_longer_than_the_first_job_waits() -> None:
+    jobs = [job("first", 0, 100, 2), job("wide", 1, 50, 3), job("long", 3, 500, 1)]
+    assert starts(jobs) == {"first": 0, "long": 3, "wide": 100}
+
+
+def test_the_shortest_estimate_is_first() -> None:
+    jobs = [job("first", 0, 100, 4), job("a", 1, 10, 4, 60), job("b", 2, 40, 4, 50)]
+    assert starts(jobs, "sjf") == {"first": 0, "b": 100, "a": 140}
+    assert start_times(jobs, 1, 4000, "sjf", exact=True) == {"first": 0, "a": 100, "b": 110}
+
+
+def test_a_long_wait_outweighs_a_short_estimate() -> None:
+    jobs = [job("first", 0, 100, 4), job("old", 1, 80, 4), job("new", 90, 20, 4)]
+    assert starts(jobs, "sjf") == {"first": 0, "new": 100, "old": 120}
+    assert starts(jobs, "slowdown") == {"first": 0, "old": 100, "new": 180}
+
+
+def test_pods_do_not_span_nodes() -> None:
+    jobs = [job("a", 0, 100, 1), job("b", 0, 100, 1)]
+    assert start_times(jobs, 2, 1000) == {"a": 0, "b": 0}
+    assert start_times([*jobs, job("c", 1, 10, 2)], 2, 1500) == {"a": 0, "b": 0, "c": 100}
