@@ -64,6 +64,11 @@ class Hold:
     certain: bool
     """Whether ``start`` depends on declared ends only."""
 
+    def released(self, run_time: float, known: bool) -> Leaving:
+        """Return what the gang releases when it has run for some seconds from its start."""
+        ends = np.full(len(self.nodes), self.start + run_time)
+        return Leaving(self.nodes, self.needed[:, self.nodes], ends, np.full(len(self.nodes), known and self.certain))
+
 
 def hold(free: Ints, parts: Sequence[Part], leaving: Leaving, now: float) -> Hold | None:
     """Plan a gang on (R, N) free resources; None if it would not fit even after all tasks have ended."""

@@ -21,6 +21,7 @@ from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, READY, Status
 from volcanopy.scheduler.placement.reservation_planner import Hold, Leaving, Part, hold
+from volcanopy.scheduler.placement.runnable_jobs import RunnableJobs
 from volcanopy.scheduler.placement.task_ends import Basis, TaskEnds
 
 _NAMED = 5
@@ -46,6 +47,11 @@ class ReservationArguments(Arguments):
         "of the job: 10 minutes for one as large as the cluster, in proportion for others.",
     )
     heads: int = Field(1, ge=1, description="The number of jobs of a queue with reservations.")
+    admit: bool = Field(
+        False,
+        alias="admitRunnable",
+        description="Whether jobs that fit into idle resources are admitted although larger admitted jobs use up overcommit.",
+    )
     basis: Basis = Field(
         "estimate",
         description="The run times by which pods may use what is reserved until the job can start: enforced limits only, also "
@@ -103,6 +109,7 @@ class Reservation(Plugin[ReservationArguments]):
         """By the row of the task."""
         self._known: list[_Reserved] | None = None
         self._planned: list[_Reserved] = []
+        self._runnable = RunnableJobs(self.cluster.snapshot) if self.args.admit else None
         self._ends = TaskEnds(self.cluster.snapshot, self.args.basis, seconds(self.args.assumed))
         self._admitted, self._waiting = self._jobs()
         if not len(self._admitted):
@@ -160,6 +167,11 @@ class Reservation(Plugin[ReservationArguments]):
         rows = self._waiting[waiting[queues[self._waiting]] < self.args.heads]
         rows = np.array([row for heads in self._first(rows, self.args.heads).values() for row in heads], dtype=np.intp)
         return frozenset(rows[self._have_waited(rows)].tolist())
+
+    def job_enqueued(self, job: JobView) -> None:
+        """What an admitted job will use is not idle for those after it."""
+        if self._runnable is not None:
+            self._runnable.admit(job)
 
     def scope(self, task: TaskView) -> Scope:
         """COLUMNS where reservations exclude the task: these are compared with the free resources of a node."""
@@ -219,7 +231,7 @@ class Reservation(Plugin[ReservationArguments]):
 
     def reservation(self, job: JobView) -> Mapping[str, str] | None:
         """The reserved nodes or queue, and the expected start if it is certain."""
-        if job.row in self._unadmitted:
+        if job.row in self._unadmitted or (self._runnable is not None and self._runnable.includes(job)):
             return {}
         own = (each for each in self._reservations() if each.job.row == job.row) if len(self._admitted) else iter(())
         reserved = next(own, None)
@@ -304,8 +316,7 @@ class Reservation(Plugin[ReservationArguments]):
                 reserved = self._reserve(self.cluster.job(row), free, is_first)
                 if reserved is None:
                     continue
-                is_first = False
-                slots -= 1
+                is_first, slots = False, slots - 1
                 if reserved.plan is not None:
                     free -= reserved.plan.needed
                 result.append(reserved)
@@ -426,11 +437,8 @@ class Reservation(Plugin[ReservationArguments]):
     def _future(self, reserved: _Reserved) -> Leaving:
         """Return what a job with a reservation releases at its end, if it starts at the planned time."""
         assert reserved.plan is not None
-        plan, rows = reserved.plan, reserved.tasks
-        total, known = self._ends.run_times(rows, np.zeros(len(rows)))
-        ends = np.full(len(plan.nodes), plan.start + float(total.max()))
-        certain = np.full(len(plan.nodes), plan.certain and bool(known.all()))
-        return Leaving(plan.nodes, plan.needed[:, plan.nodes], ends, certain)
+        total, known = self._ends.run_times(reserved.tasks, np.zeros(len(reserved.tasks)))
+        return reserved.plan.released(float(total.max()), bool(known.all()))
 
 
 def _never_covers(rejection: Rejection) -> bool:

@@ -1,0 +1,42 @@
+"""Jobs that are not admitted and could run on what is idle, while admitted jobs wait for more.
+
+Jobs that wait for many nodes can use up the limits of admission. No job would be admitted that could be backfilled.
+"""
+
+import numpy as np
+
+from volcanopy.scheduler.ledger.views import JobView
+from volcanopy.scheduler.model.resources import Ints
+from volcanopy.scheduler.model.snapshot import Snapshot
+
+_MOST = 2
+"""The minima of all admitted jobs that wait, as a multiple of the cluster: pods may not start although they fit in sum."""
+
+
+class RunnableJobs:
+    """The jobs whose minimum fits into idle resources beside the minima of admitted jobs whose pods do not exist yet."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        jobs, nodes = snapshot.jobs, snapshot.nodes
+        self._idle: Ints = np.maximum(nodes.allocatable.values - nodes.used.values, 0).sum(axis=1)
+        admitted = np.flatnonzero(jobs.phase == "Inqueue")
+        least = jobs.min_resources.values[:, admitted]
+        starting = ~jobs.counts[:, admitted].any(axis=0) & (least <= self._idle[:, None]).all(axis=0)
+        self._starting: Ints = least[:, starting].sum(axis=1)
+        self._left: Ints = _MOST * snapshot.total - np.minimum(least, snapshot.total[:, None]).sum(axis=1)
+
+    def includes(self, job: JobView) -> bool:
+        """Return whether a job could run."""
+        least = None if job.min_resources is None else job.min_resources.values
+        if least is None or job.phase != "Pending":
+            return False
+        fits = (self._starting + least <= self._idle) & (least <= self._left)
+        return bool(fits[least > 0].all())
+
+    def admit(self, job: JobView) -> None:
+        """Count a job that is admitted now."""
+        if job.min_resources is not None:
+            least = job.min_resources.values
+            self._left = self._left - least
+            if (least <= self._idle).all():
+                self._starting = self._starting + least
