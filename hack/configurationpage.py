@@ -17,8 +17,8 @@ from pydantic_core import PydanticUndefined
 
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import DEFAULT
+from volcanopy.scheduler.framework.hook_table import SWITCHES, SWITCHES_WITHOUT_EFFECT
 from volcanopy.scheduler.framework.metrics_source import Metrics
-from volcanopy.scheduler.framework.plugin import SWITCHES, SWITCHES_WITHOUT_EFFECT
 
 PAGE = Path(__file__).parents[1] / "docs" / "scheduler-configuration.md"
 

@@ -21,7 +21,7 @@ from volcanopy.api.builtin import devices, policy, storage
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import SchedulerConfig, parse
-from volcanopy.scheduler.framework.plugin import SWITCHES
+from volcanopy.scheduler.framework.hook_table import SWITCHES
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.testing.notation import NOW
 

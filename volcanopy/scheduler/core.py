@@ -22,6 +22,7 @@ from volcanopy.scheduler.plugins.cdp import Cdp
 from volcanopy.scheduler.plugins.conformance import Conformance
 from volcanopy.scheduler.plugins.deviceshare import DeviceShare
 from volcanopy.scheduler.plugins.drf import Drf
+from volcanopy.scheduler.plugins.fragmentation import Fragmentation
 from volcanopy.scheduler.plugins.gang import Gang
 from volcanopy.scheduler.plugins.network_topology_aware import NetworkTopologyAware
 from volcanopy.scheduler.plugins.nodegroup import NodeGroup
@@ -47,7 +48,18 @@ from volcanopy.scheduler.session.session import Session
 
 _JOBS = (Cdp, Conformance, Drf, Gang, Overcommit, Pdb, Priority, Rescheduling, Reservation, Sla, Slowdown)
 _QUEUES = (Capacity, Proportion, ResourceQuota)
-_NODES = (Binpack, DeviceShare, NodeGroup, NodeOrder, NumaAware, Predicates, ResourceStrategyFit, Tdm, Usage)
+_NODES = (
+    Binpack,
+    DeviceShare,
+    Fragmentation,
+    NodeGroup,
+    NodeOrder,
+    NumaAware,
+    Predicates,
+    ResourceStrategyFit,
+    Tdm,
+    Usage,
+)
 _TOPOLOGY = (NetworkTopologyAware, TaskTopology)
 PLUGINS: tuple[type[Plugin[Any]], ...] = (*_JOBS, *_QUEUES, *_NODES, *_TOPOLOGY)
 ACTIONS = (

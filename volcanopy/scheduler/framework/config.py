@@ -13,7 +13,8 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from volcanopy.scheduler.framework import metrics_source
-from volcanopy.scheduler.framework.plugin import SWITCHES, SWITCHES_WITHOUT_EFFECT, Arguments, Plugin
+from volcanopy.scheduler.framework.hook_table import SWITCHES, SWITCHES_WITHOUT_EFFECT
+from volcanopy.scheduler.framework.plugin import Arguments, Plugin
 from volcanopy.scheduler.framework.registry import Registry
 
 DEFAULT = """\
@@ -32,9 +33,10 @@ tiers:
   - name: proportion
   - name: nodeorder
   - name: binpack
+  - name: fragmentation
   - name: reservation
 """
-"""The default of Volcano's chart, with reservations for jobs that wait."""
+"""The default of Volcano's chart, with reservations for jobs that wait, and placement by fragmentation where nodes have GPUs."""
 
 _OFF_UNLESS_SET = {"enableHierarchy", "enabledClusterOrder"}
 

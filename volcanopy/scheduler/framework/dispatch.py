@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from volcanopy.scheduler.framework.combine import RULES, Tiers, intersect, lexicographic
+from volcanopy.scheduler.framework.hook_table import HOOKS, implemented
 from volcanopy.scheduler.framework.plugin import (
-    HOOKS,
     GangPreemptor,
     Invalid,
     NodeRejection,
@@ -16,10 +16,10 @@ from volcanopy.scheduler.framework.plugin import (
     Rejection,
     Scope,
     Vote,
-    implemented,
     per_shape,
 )
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
+from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.plan import Claims, GroupCondition
@@ -67,6 +67,9 @@ class Hooks:
     evictable: Callable[[Sequence[TaskView]], list[TaskView]]
     predicate: Callable[[TaskView, NodesView], list[NodeRejection]]
     node_order: Callable[[TasksView, NodesView], Floats]
+    packs_resources: Callable[[], bool | None]
+    card_order: Callable[[TaskView, Candidates], Floats]
+    gpu_cards: Callable[[], GpuCards | None]
     bind_annotations: Callable[[TaskView, int], dict[str, str]]
     bind_claims: Callable[[TaskView, int], Claims | None]
     reserves_nodes: Callable[[JobView], bool | None]

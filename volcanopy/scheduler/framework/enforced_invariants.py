@@ -5,7 +5,8 @@ invariant only if no other tier can decide without it; protections (``*_at_all``
 """
 
 from volcanopy.scheduler.framework.config import PluginConfig, SchedulerConfig
-from volcanopy.scheduler.framework.plugin import HOOKS, Plugin
+from volcanopy.scheduler.framework.hook_table import HOOKS
+from volcanopy.scheduler.framework.plugin import Plugin
 
 _PARTS = {
     ("gang", "ready"): "enableJobReady",

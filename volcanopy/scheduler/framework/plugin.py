@@ -11,12 +11,12 @@ session, nor a client, nor a clock.
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
+from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import Reason
@@ -381,6 +381,21 @@ class Plugin(Generic[A]):
         """
         raise NotImplementedError
 
+    @hook("first")
+    def packs_resources(self) -> bool | None:
+        """True where the plugin decides which resources of nodes are filled first: other scores by amounts do not count."""
+        raise NotImplementedError
+
+    @hook("total", "enableNodeOrder")
+    def card_order(self, task: TaskView, candidates: Candidates) -> Floats:
+        """How well each of K GPU cards suits the task, among the cards of its node: larger is better."""
+        raise NotImplementedError
+
+    @hook("first")
+    def gpu_cards(self) -> GpuCards | None:
+        """The GPU cards of all nodes, from the plugin that assigns them to pods."""
+        raise NotImplementedError
+
     # The network
 
     @hook("first", "enabledHyperNodeGradient")
@@ -407,27 +422,3 @@ class Plugin(Generic[A]):
     def bind_claims(self, task: TaskView, node: int) -> Claims | None:
         """What must be allocated to the claims of the pod on volumes and devices before it is bound to this node."""
         raise NotImplementedError
-
-
-HOOKS: dict[str, Hook] = {
-    name: method.__hook__
-    for name, method in vars(Plugin).items()
-    if isinstance(getattr(method, "__hook__", None), Hook)
-}
-"""All hooks by name."""
-
-SWITCHES_WITHOUT_EFFECT = frozenset({"enabledClusterOrder", "enableBestNode", "enableTargetJob"})
-"""Volcano's ``enable*`` keys that belong to no hook here: accepted, with a warning."""
-
-SWITCHES: frozenset[str] = (
-    frozenset({specification.switch for specification in HOOKS.values() if specification.switch})
-    | SWITCHES_WITHOUT_EFFECT
-    | {"enableHierarchy"}
-)
-"""Every ``enable*`` key of the configuration file."""
-
-
-@lru_cache(maxsize=256)
-def implemented(kind: Any) -> frozenset[str]:
-    """Return the hooks that a class of plugins implements."""
-    return frozenset(name for name in HOOKS if getattr(kind, name) is not getattr(Plugin, name))

@@ -185,6 +185,15 @@ class PluginQueries(Protocol):
         """Whether the job must start as soon as possible."""
         ...
 
+    @property
+    def card_order(self) -> Callable[[TaskView, Any], Floats] | None:
+        """The order of GPU cards for a task; None if no plugin has one."""
+        ...
+
+    def gpu_cards(self) -> Any:
+        """The GPU cards of all nodes (:class:`~volcanopy.scheduler.ledger.gpu_cards.GpuCards`), None without any."""
+        ...
+
     def preemptable(self, preemptor: TaskView, others: Sequence[TaskView]) -> list[TaskView]:
         """Return the other tasks of the queue that the task may preempt."""
         ...
@@ -200,6 +209,8 @@ class Cluster:
         self._ledger = ledger
         self._job_rows: Rows | None = None
         self.precedence = Precedence(ledger)
+        self.packs_resources: Callable[[], bool | None] = lambda: None
+        """Whether a plugin decides which resources of nodes are filled first; not available in ``open``."""
 
     @property
     def snapshot(self) -> Snapshot:

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from volcanopy.scheduler.filters.scores.resource_weights import Strategies, gathered, weighted_mean
@@ -47,4 +48,6 @@ class Binpack(Plugin[BinpackArguments]):
 
     def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The allocated fraction of the node with the task on it, weighted over resources; 0 where the task does not fit."""
+        if self.cluster.packs_resources():
+            return np.zeros((len(tasks), 1))
         return weighted_mean(tasks, nodes, self._strategies)

@@ -1,6 +1,7 @@
 """deviceshare: share GPUs between pods, and select the cards of each pod."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -25,9 +26,11 @@ from volcanopy.scheduler.filters.gpus.card_usage import (
     SessionCards,
     matching_rules,
 )
+from volcanopy.scheduler.filters.gpus.shared_cards import SharedCards
 from volcanopy.scheduler.filters.traits.trait_cache import cached, cached_by_shapes
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
+from volcanopy.scheduler.ledger.gpu_cards import Candidates
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.claim_tables import AssignedPod
 from volcanopy.scheduler.model.resources import Floats, Mask, Rows
@@ -130,11 +133,11 @@ class DeviceShare(Plugin[DeviceShareArguments]):
             return []
         self._assignments.sync()
         rows, request = nodes.rows, self._request_of(task)
-        rejected = ~self._session_cards.evaluate(rows, request, pipelined=False).fits
+        rejected = ~self._session_cards.fits(rows, request, pipelined=False)
         if not rejected.any():
             return []
         bad = rows[rejected]
-        later = self._session_cards.evaluate(bad, request, pipelined=True).fits
+        later = self._session_cards.fits(bad, request, pipelined=True)
         possible = self._session_cards.fits_empty_nodes(bad, request)
         none = self._cards.start[bad + 1] == self._cards.start[bad]
         unreadable = ~self._readable[bad]
@@ -150,7 +153,7 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         return [rejection for rejection in rejections if rejection.nodes.any()]
 
     def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
-        """The sum over the cards that the pod would get: how full they will be (binpack), or whether they are empty (spread)."""
+        """The mean over the cards that the pod would get: how full they will be (binpack), or whether they are empty (spread)."""
         return tasks.each(lambda task: self._score(task, nodes))
 
     def _score(self, task: TaskView, nodes: NodesView) -> Floats:
@@ -162,8 +165,24 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         scores = now.score.copy()
         if not now.fits.all():
             scores[~now.fits] = self._session_cards.evaluate(nodes.rows[~now.fits], request, pipelined=True).score
-        scores[:] = self.args.weight * np.rint(scores)
+        number = sum(each.number for each in request.requests if each is not None)
+        scores[:] = self.args.weight * np.rint(scores) / number
         return scores
+
+    def gpu_cards(self) -> SharedCards | None:
+        """The cards of this session, if a pod requests cards or a node has any."""
+        return self._shared_cards
+
+    @cached_property
+    def _shared_cards(self) -> SharedCards | None:
+        sharing = self.args.sharing or self.args.number or self.args.vgpu
+        if not sharing or not len(self._cards):
+            return None
+
+        def criteria(task: TaskView) -> CardCriteria | None:
+            return self._request_of(task) if task.shape in self._requested else None
+
+        return SharedCards(self._session_cards, self._requested, criteria, self._assignments.sync)
 
     def bind_annotations(self, task: TaskView, node: int) -> dict[str, str]:
         """The cards, in the form that the node's device plugin reads."""
@@ -234,6 +253,9 @@ class DeviceShare(Plugin[DeviceShareArguments]):
             rules = matching_rules(self.args.rules, task.pod.metadata.labels)
             rows = np.array([FIRST_RULE + rule for rule in rules], dtype=np.intp)
             known = self._requests[key] = CardCriteria(self._requested[task.shape], self._allowed(task), rows)
+        prefer = self.cluster.queries.card_order
+        if prefer is not None:
+            known = replace(known, preference=lambda *of: prefer(task, Candidates(*of)))
         job = self._job_to_avoid(task)
         if job is None:
             return known
@@ -241,7 +263,7 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         # The task itself as well: where it has cards already, it stands for another of equal shape.
         for row in self.cluster.job(job).tasks().tolist():
             allowed[self._cards_of(row)] = False
-        return CardCriteria(known.requests, allowed, known.rules)
+        return replace(known, allowed=allowed)
 
     def _cards_of(self, row: int) -> Rows:
         assigned = self._assignments.get(row)

@@ -81,11 +81,12 @@ class NodeOrder(Plugin[NodeOrderArguments]):
         args = self.args
         constants, parts = tasks.once(self, self._traits_of_block)
         total: Floats = constants + np.zeros(len(nodes))
-        if args.balanced_resource:
+        packed = bool(self.cluster.packs_resources())
+        if args.balanced_resource and not packed:
             total += args.balanced_resource * balanced_allocation(tasks, nodes)
-        if args.least_requested:
+        if args.least_requested and not packed:
             total += args.least_requested * least_allocated(tasks, nodes)
-        if args.most_requested:
+        if args.most_requested and not packed:
             total += args.most_requested * most_allocated(tasks, nodes)
         for row, part in parts:
             total[row] += part(nodes.rows)

@@ -24,7 +24,7 @@ from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import QuotaMessage, with_job_names
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict
-from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.placement.node_selection import Placement
@@ -61,6 +61,7 @@ class Session:
         self.hooks = Hooks(tiers)
         self.placement = Placement(self.ledger, self.hooks)
         self.cluster.queries = _Queries(self)
+        self.cluster.packs_resources = self.hooks.packs_resources
         self.effects: list[Effect] = []
         self.job_rows: Rows = self.cluster.job_rows()
         """The jobs that take part: those with a pod group, in a queue that exists."""
@@ -325,6 +326,10 @@ class _Queries:
         self.within_share: Callable[[QueueView, TaskView, int], Rejection | None] = hooks.within_share
         self.overdue: Callable[[JobView], bool | None] = hooks.overdue
         self.queue_key: Callable[[QueueView], tuple[Any, ...]] = session.queue_key
+        self.card_order: Callable[[TaskView, Any], Floats] | None = (
+            None if "card_order" in hooks.unanswered else hooks.card_order
+        )
+        self.gpu_cards: Callable[[], Any] = hooks.gpu_cards
         self.job_keys: Callable[[Rows], list[tuple[Any, ...]]] = session.keys_of
 
     @cached_property

@@ -1,8 +1,9 @@
 """GPU cards of nodes as columns, and the selection of cards for a pod on many nodes at once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +94,13 @@ class CardRequest:
         return cards * self.percent // 100 if self.percent else np.full_like(cards, self.memory)
 
 
+Preference = Callable[[Rows, Ints, int, bool], Floats]
+"""Returns how well each of these cards suits a pod that takes this much memory of each and these cores: larger is better.
+
+The last argument: whether the pod is on the node already, and only its cards are selected.
+"""
+
+
 @dataclass(frozen=True, eq=False)
 class CardChoice:
     """The choice for M nodes: whether the pod fits, the score, and the cards of each container."""
@@ -101,6 +109,8 @@ class CardChoice:
     score: Floats
     cards: tuple[Rows, ...]
     """For each container the numbers of its cards, node by node."""
+    positions: tuple[Rows, ...]
+    """For each container the position of each card's node among the M."""
     memory: tuple[Ints, ...]
     """For each container the requested memory of each of its cards."""
 
@@ -113,11 +123,15 @@ def choose(
     allowed: Mask,
     order: CardOrder,
     rules: Rows,
+    preference: Preference | None = None,
+    placed: bool = False,
 ) -> CardChoice:
     """Choose cards for a pod on each of the (M,) nodes, one container after the other.
 
     ``taken`` are (FIRST_RULE + rules, C) tables of the usage by other pods, of which the maximum counts; ``allowed`` is the
-    (C,) mask of the cards that the pod may use, ``rules`` are the rows of the tables that must be 0 on its cards.
+    (C,) mask of the cards that the pod may use, ``rules`` are the rows of the tables that must be 0 on its cards. Fitting
+    cards are selected by the preference, if there is one; ``order`` decides between equals. ``placed``: whether the pod is
+    on the node already.
     """
     counts = cards.start[nodes + 1] - cards.start[nodes]
     first = np.cumsum(counts) - counts
@@ -131,15 +145,22 @@ def choose(
     score: Floats = np.zeros(len(nodes), dtype=np.float64)
     chosen: list[Rows] = []
     chosen_memory: list[Ints] = []
+    positions: list[Rows] = []
     for request in requests:
         if request is None:
             chosen.append(np.empty(0, dtype=np.intp))
             chosen_memory.append(np.empty(0, dtype=np.int64))
+            positions.append(np.empty(0, dtype=np.intp))
             continue
         memory_requested = request.memory_of(memory)
         feasible = permitted & _fits(used, memory, slots, memory_requested, request)
         fits &= np.bincount(node_of[feasible], minlength=len(nodes)) >= request.number
-        best_first = np.lexsort((*_sort_keys(used, numbers, order), ~feasible, node_of))
+        keys = _sort_keys(used, numbers, order)
+        if preference is not None:
+            suitability = np.zeros(len(numbers))
+            suitability[feasible] = preference(numbers[feasible], memory_requested[feasible], request.cores, placed)
+            keys = (*keys, -suitability)
+        best_first = np.lexsort((*keys, ~feasible, node_of))
         rank = np.arange(len(node_of)) - first[node_of]
         selected = best_first[(rank < request.number) & feasible[best_first] & fits[node_of[best_first]]]
         score += np.bincount(
@@ -150,7 +171,8 @@ def choose(
         used[CORES, selected] += request.cores
         chosen.append(numbers[selected])
         chosen_memory.append(memory_requested[selected])
-    return CardChoice(fits, np.where(fits, score, 0.0), tuple(chosen), tuple(chosen_memory))
+        positions.append(node_of[selected])
+    return CardChoice(fits, np.where(fits, score, 0.0), tuple(chosen), tuple(positions), tuple(chosen_memory))
 
 
 def _fits(used: Ints, memory: Ints, slots: Ints, memory_requested: Ints, request: CardRequest) -> Mask:
@@ -165,7 +187,7 @@ def _fits(used: Ints, memory: Ints, slots: Ints, memory_requested: Ints, request
     return feasible
 
 
-def _sort_keys(used: Ints, numbers: Rows, order: CardOrder) -> tuple[NDArray[np.int64], ...]:
+def _sort_keys(used: Ints, numbers: Rows, order: CardOrder) -> tuple[NDArray[Any], ...]:
     """Return the keys for ``np.lexsort``, the primary key last."""
     match order:
         case CardOrder.FIRST:

@@ -1,7 +1,7 @@
 """Usage of GPU cards by running pods and by the session, and the assignment of cards."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from volcanopy.scheduler.filters.gpus.card_selection import (
     CardOrder,
     CardRequest,
     CardTable,
+    Preference,
     choose,
 )
 from volcanopy.scheduler.filters.gpus.gpu_annotations import CardShare
@@ -118,6 +119,8 @@ class CardCriteria:
     allowed: Mask
     rules: Rows
     """The rows of the usage table that must be 0 on its cards, and in which it counts."""
+    preference: Preference | None = None
+    """Which cards are preferred, before the order of the session."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +145,8 @@ class SessionCards:
         """``criteria`` returns the criteria of a task."""
         self._cluster, self.cards, self._usage, self._order, self._criteria = cluster, cards, usage, order, criteria
         self._now, self._later = usage.now.copy(), usage.later.copy()
+        self.changed: list[int] = []
+        """The rows of the nodes whose cards were counted, in order."""
 
     def choose(self, task: int, node: int, pipelined: bool, previous: AssignedCards | None) -> AssignedCards | None:
         """Return the cards for a task on a node; None if they are not free."""
@@ -150,13 +155,16 @@ class SessionCards:
         if previous is not None:
             same = np.zeros(len(allowed), dtype=np.bool_)
             same[previous.pod_usage.cards] = True
-            assigned = self._assignment(self.evaluate(nodes, criteria, pipelined, allowed & same), criteria)
+            assigned = self._assignment(
+                self.evaluate(nodes, criteria, pipelined, allowed & same, placed=True), criteria
+            )
             if assigned is not None:
                 return assigned
-        return self._assignment(self.evaluate(nodes, criteria, pipelined, allowed), criteria)
+        return self._assignment(self.evaluate(nodes, criteria, pipelined, allowed, placed=True), criteria)
 
     def count(self, node: int, assigned: AssignedCards, pipelined: bool, sign: int) -> None:
         """Count cards as taken, or (-1) as free."""
+        self.changed.append(node)
         assigned.pod_usage.add_to(self._later, sign)
         if not pipelined:
             assigned.pod_usage.add_to(self._now, sign)
@@ -166,7 +174,17 @@ class SessionCards:
         tasks = self._cluster.snapshot.tasks
         pod_usage = self._usage.pod_usage(int(tasks.node[task]), task)
         if pod_usage is not None and tasks.status[task] != Status.RELEASING:
+            self.changed.append(int(tasks.node[task]))
             pod_usage.add_to(self._later, -sign)
+
+    @property
+    def has_terminating(self) -> bool:
+        """Whether cards become free when pods have terminated."""
+        return bool((self._now > self._later).any())
+
+    def usage(self, cards: Rows) -> Ints:
+        """(FIRST_RULE + rules, K): the usage of these cards, by pods that are there now or will be."""
+        return np.maximum(self._now[:, cards], self._later[:, cards])
 
     def running(self, task: int) -> Rows:
         """Return the cards of a task that was on its node before the session."""
@@ -174,7 +192,20 @@ class SessionCards:
         pod_usage = None if node == NONE else self._usage.pod_usage(node, task)
         return np.empty(0, dtype=np.intp) if pod_usage is None else pod_usage.cards
 
-    def evaluate(self, nodes: Rows, criteria: CardCriteria, pipelined: bool, allowed: Mask | None = None) -> CardChoice:
+    def fits(self, nodes: Rows, criteria: CardCriteria, pipelined: bool) -> Mask:
+        """Return on which of these nodes the pod fits, now or (``pipelined``) once terminating pods are gone."""
+        if sum(request is not None for request in criteria.requests) == 1:
+            criteria = replace(criteria, preference=None)  # which of the fitting cards it gets does not matter
+        return self.evaluate(nodes, criteria, pipelined).fits
+
+    def evaluate(
+        self,
+        nodes: Rows,
+        criteria: CardCriteria,
+        pipelined: bool,
+        allowed: Mask | None = None,
+        placed: bool = False,
+    ) -> CardChoice:
         """Return the choice on these nodes, now or (``pipelined``) once terminating pods are gone."""
         taken = (self._later,) if pipelined else (self._now, self._later)
         return choose(
@@ -185,6 +216,8 @@ class SessionCards:
             criteria.allowed if allowed is None else allowed,
             self._order,
             criteria.rules,
+            criteria.preference,
+            placed,
         )
 
     def fits_empty_nodes(self, nodes: Rows, criteria: CardCriteria) -> Mask:
