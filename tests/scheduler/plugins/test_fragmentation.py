@@ -1,0 +1,215 @@
+"""fragmentation: pods go where the GPUs that stay free are usable by the pods that usually come."""
+
+import random
+
+import numpy as np
+import pytest
+
+from bench import quality_gpu
+from tests.scheduler.plugins.scene import Scene, made, seen
+from volcanopy.api import names
+from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.filters.gpus.pod_mix import Mix, PodClass, gpu_resources
+from volcanopy.scheduler.framework.config import DEFAULT, default, parse
+from volcanopy.scheduler.model.plan import Bind
+from volcanopy.scheduler.model.resources import Axis
+from volcanopy.testing import random_worlds
+from volcanopy.testing.notation import NOW
+
+ALONE: dict[str, dict[str, object]] = {"gang": {}, "predicates": {}, "fragmentation": {}}
+SHARED: dict[str, dict[str, object]] = {
+    "gang": {},
+    "predicates": {},
+    "deviceshare": {"deviceshare.VGPUEnable": True},
+    "fragmentation": {},
+}
+
+
+def cards(node: str, number: int) -> str:
+    """The keys of a node line with cards of 100 units of memory."""
+    register = "".join(f"{node}-{card},10,100,T4,true,hami-core:" for card in range(number))
+    return (
+        f"{names.VGPU_NUMBER}={10 * number} {names.VGPU_MEMORY}={100 * number} note.{names.VGPU_REGISTER}='{register}'"
+    )
+
+
+def part(units: int, on: str = "", card: str = "") -> str:
+    """The keys of a job line for a part of a card, running on one if it is given."""
+    keys = f"{names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}={units}"
+    return f"{keys} on={on} note.{names.VGPU_IDS}={card},T4,{units},0:;" if on else keys
+
+
+def placed(text: str, plugins: dict[str, dict[str, object]]) -> dict[str, str]:
+    """The node of each pod that is bound."""
+    return {bind.pod.removeprefix("default/"): bind.node for bind in made(seen(text), plugins).of(Bind)}
+
+
+def test_a_pod_without_gpus_leaves_the_cpu_of_gpu_nodes_to_pods_with_gpus() -> None:
+    text = """
+        node n1 cpu=8 gpu=2
+        node n2 cpu=8
+        job plain: 1 x cpu=6
+        job other: 2 x cpu=4 gpu=1
+    """
+    assert placed(text, ALONE) == {"plain-0": "n2", "other-0": "n1", "other-1": "n1"}
+
+
+def test_a_small_pod_goes_where_the_gpus_of_a_node_are_broken_up_already() -> None:
+    text = """
+        node n1 cpu=32 gpu=4
+        node n2 cpu=32 gpu=4
+        job old: 1 x cpu=4 gpu=1 on=n2
+        job small: 1 x cpu=4 gpu=1
+        job large: 1 x cpu=16 gpu=4
+    """
+    assert placed(text, ALONE) == {"small-0": "n2", "large-0": "n1"}
+
+
+def test_a_pod_goes_to_a_node_whose_cpu_suffices_for_the_other_gpus() -> None:
+    """On n1 the pod leaves a GPU without cpu; on n2 nothing is lost."""
+    text = """
+        node n1 cpu=8 gpu=2
+        node n2 cpu=40 gpu=2
+        job a: 1 x cpu=6 gpu=1
+        job b: 3 x cpu=4 gpu=1
+    """
+    assert placed(text, ALONE)["a-0"] == "n2"
+
+
+def test_a_pod_that_runs_anywhere_leaves_the_model_that_others_require() -> None:
+    text = """
+        node n1 cpu=8 gpu=1 label.model=a
+        node n2 cpu=8 gpu=1 label.model=b
+        job anywhere: 1 x cpu=1 gpu=1
+        job picky: 1 x cpu=1 gpu=1 selector.model=a
+    """
+    assert placed(text, ALONE) == {"anywhere-0": "n2", "picky-0": "n1"}
+
+
+def test_mig_slices_are_parts_of_a_gpu() -> None:
+    axis = Axis.of(["nvidia.com/gpu", "nvidia.com/mig-3g.20gb", "nvidia.com/mig-7g.40gb", "example.com/other"])
+    found = {axis.names[position]: value for position, value in gpu_resources(axis).items()}
+    assert found == {
+        "nvidia.com/gpu": 1.0,
+        "nvidia.com/mig-3g.20gb": pytest.approx(3 / 7),
+        "nvidia.com/mig-7g.40gb": 1.0,
+    }
+
+
+def test_a_pod_with_a_mig_slice_goes_to_the_node_without_whole_gpus() -> None:
+    text = """
+        node n1 cpu=8 gpu=1 nvidia.com/mig-1g.5gb=7
+        node n2 cpu=8 nvidia.com/mig-1g.5gb=7
+        job slice: 1 x cpu=5 nvidia.com/mig-1g.5gb=1
+        job whole: 1 x cpu=4 gpu=1
+    """
+    assert placed(text, ALONE) == {"slice-0": "n2", "whole-0": "n1"}
+
+
+# Cards
+
+
+def test_the_card_is_chosen_on_which_most_stays_usable() -> None:
+    """60 of a card fit beside 40; on an empty card they would leave 40, which whole cards cannot use."""
+    text = f"""
+        node n1 cpu=32 {cards("n1", 2)}
+        job old: 1 x cpu=1 {part(40, "n1", "n1-1")}
+        job new: 1 x cpu=1 {part(60)}
+        job whole: 1 x cpu=1 {part(100)}
+    """
+    plan = made(seen(text), SHARED)
+    chosen = {bind.pod: bind.annotations[names.VGPU_IDS].split(",")[0] for bind in plan.of(Bind)}
+    assert chosen == {"default/new-0": "n1-1", "default/whole-0": "n1-0"}
+
+
+def test_the_pods_of_one_cycle_are_placed_as_in_a_cycle_for_each() -> None:
+    """This is what the measure of bench relies on. Pods that have not arrived are gated, so that the mix is the same."""
+    nodes, pods = quality_gpu.generated_nodes(4, 3), quality_gpu.generated_pods(40, 3)
+    config = parse(quality_gpu.CONFIGURATIONS["fragmentation"], builtin())
+    together, _ = quality_gpu.place(nodes, pods, config)
+    expected = {
+        bind.pod: (bind.node, dict(bind.annotations)[names.VGPU_IDS]) for bind in together.of(Bind) if bind.annotations
+    }
+    state = quality_gpu.cluster(nodes)
+    for number, shape in enumerate(pods):
+        quality_gpu.add_pod(state, number, shape, gated=True)
+    one_by_one: dict[str, tuple[str, str]] = {}
+    for number, shape in enumerate(pods):
+        quality_gpu.add_pod(state, number, shape)
+        bind = next(iter(schedule(state.snapshot(quality_gpu.MOMENT), config).of(Bind)), None)
+        if bind is None:
+            quality_gpu.add_pod(state, number, shape, gated=True)
+            continue
+        if bind.annotations:
+            one_by_one[bind.pod] = (bind.node, bind.annotations[names.VGPU_IDS])
+        quality_gpu.add_pod(state, number, shape, bind.node, bind.annotations)
+    assert one_by_one == expected
+    assert 10 < len(expected) < len(pods)
+
+
+# The measure
+
+
+def reference(classes: list[PodClass], room: list[tuple[int, int, int]]) -> list[float]:
+    """The expected usable GPUs of nodes, each with free cpu, memory and GPUs."""
+    total = sum(each.weight for each in classes)
+    return [
+        sum(
+            each.weight / total * gpus
+            for each in classes
+            if each.number <= gpus and each.cpu <= cpu and each.memory <= memory and each.nodes[row]
+        )
+        for row, (cpu, memory, gpus) in enumerate(room)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_usable_gpus_are_those_of_the_definition(seed: int) -> None:
+    chooser = random.Random(seed)
+    classes = [
+        PodClass(
+            chooser.randint(1, 9),
+            chooser.randint(0, 8),
+            chooser.randint(0, 8),
+            number := chooser.choice([1, 1, 2, 4, 8]),
+            3,
+            float(number),
+            np.array([chooser.random() < 0.8 for _ in range(6)]),
+        )
+        for _ in range(12)
+    ]
+    room = [(chooser.randint(0, 16), chooser.randint(0, 16), chooser.randint(0, 8)) for _ in range(6)]
+    mix = Mix.of(classes, 6, 0)
+    assert mix is not None
+    cpu, memory, gpus = np.array(room).T
+    usable = mix.usable(gpus[None, None], gpus[None, None].astype(float), cpu[None], memory[None], np.arange(6))
+    assert usable[0].tolist() == pytest.approx(reference(classes, room))
+
+
+# The default configuration
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_clusters_without_gpus_are_scheduled_as_without_the_plugin(seed: int) -> None:
+    text = random_worlds.world(random.Random(seed))
+    if "gpu=" in text:
+        text = text.replace("gpu=", "other.example/unit=")
+    snapshot = seen(text, now=NOW)
+    without = parse(DEFAULT.replace("  - name: fragmentation\n", ""), builtin())
+    assert str(schedule(snapshot, default(builtin()))) == str(schedule(snapshot, without))
+
+
+def test_other_scores_by_amounts_count_again_if_the_plugin_is_told_so() -> None:
+    text = "node n1 cpu=8 gpu=2\nnode n2 cpu=8\njob a: 1 x cpu=1\njob b: 1 x cpu=1 gpu=1"
+    alone = {"binpack": {}, "fragmentation": {"fragmentation.weight": 0}}
+    assert set(Scene(seen(text), alone).scores("a-0").values()) == {0.0}
+    both = {"binpack": {}, "fragmentation": {"fragmentation.weight": 0, "fragmentation.exclusive": False}}
+    assert Scene(seen(text), both).scores("a-0") == {"n1": 12.5, "n2": 12.5}
+
+
+def test_the_default_allocates_more_gpus_than_volcanos_default() -> None:
+    nodes, pods = quality_gpu.generated_nodes(12, 1), quality_gpu.generated_pods(100, 1)
+    allocated = {
+        name: quality_gpu.measure(nodes, pods, seed=1, configuration=name).allocated for name in ("default", "volcano")
+    }
+    assert allocated["default"] > allocated["volcano"] + 1
