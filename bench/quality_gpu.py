@@ -229,7 +229,7 @@ def run() -> dict[str, float]:
     return {
         "allocated_percentage": statistics.mean(each.allocated for each in ours),
         "ahead_of_fullest_card": statistics.mean(
-            one.allocated - other.allocated for one, other in zip(ours, fullest, strict=True)
+            first.allocated - second.allocated for first, second in zip(ours, fullest, strict=True)
         ),
     }
 
