@@ -97,7 +97,7 @@ def test_the_same_seed_gives_the_same_outcome_and_valid_plans() -> None:
 
 
 def test_shares_waits_and_evictions_of_a_small_trace_are_within_their_thresholds() -> None:
-    jobs = poisson(60, cpus=16, load=1.5, sizes=(1, 1, 2), run_time=600, queues=("a", "b"), seed=5)
+    jobs = poisson(60, cpus=16, load=1.5, sizes=(1, 1, 2), run_time=600, queues=("a", "b"), seed=1)
     objects = with_default_queue([*equal_nodes(2, {"cpu": "8"}), *queues({"a": 3, "b": 1})])
     measures = measure(simulated(jobs, objects, Options(checked=True, samples=20), EVICTING))
     assert measures.evictions > 0
