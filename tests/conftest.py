@@ -27,8 +27,11 @@ PROCESSES = (
 SPLIT = ("tests/docs/test_pages.py", "tests/services/test_admission_golden.py")
 """Files whose tests are distributed one by one."""
 
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any machine")  # how long an example takes depends on how busy the machine is
+# How long an example takes depends on how busy the machine is. The examples are the same in every run; others are tried with
+# --hypothesis-profile=explore.
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeatable", settings.get_profile("explore"), derandomize=True)
+settings.load_profile("repeatable")
 
 _durations: dict[str, float] = {}
 _reasons: dict[str, str] = {}
