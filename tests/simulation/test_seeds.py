@@ -90,7 +90,7 @@ def test_a_controller_that_gives_up_after_an_error_is_noticed(monkeypatch: pytes
                 worker.queue.done(key)
 
     monkeypatch.setattr(Worker, "work", once)
-    refusals = Step(9.0, "reject", (8.0, 500, 0.9))
+    refusals = Step(7.0, "reject", (8.0, 500, 0.9))
     assert any("job has not ended" in fault for fault in run(small_life(refusals)).faults)
 
 

@@ -187,7 +187,7 @@ def plan_command(
     ] = 10.0,
     output: Annotated[Output, typer.Option("-o", "--output", help="Output format.")] = Output.text,
 ) -> None:
-    """Print the scheduler's decisions for manifests, with reasons.
+    """Print the scheduler's decisions, with reasons.
 
     For each waiting job, also when it starts and what would let it start. Manifests may be objects of a cluster
     (volcanopy snapshot), and new ones: jobs, flows and cron jobs, Volcano's too.

@@ -187,7 +187,7 @@ def admission_command(
     ] = FailurePolicy.fail,
     api: ServedApi = Api.volcanopy,
 ) -> None:
-    """Run the admission webhook and register it with the cluster."""
+    """Run the admission webhook, and register it."""
     from volcanopy.cli.service_process import serve
     from volcanopy.services.admission.admission_service import AdmissionSettings, run
 

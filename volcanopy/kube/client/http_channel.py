@@ -193,7 +193,7 @@ class Channels:
         except TimeoutError as fault:
             raise NotConnectedError(f"no connection within {CONNECT_TIMEOUT:g} s") from fault
         except ssl.SSLCertVerificationError as fault:
-            raise NotConnectedError(f"certificate not accepted: {fault.verify_message}", permanent=True) from fault
+            raise NotConnectedError(f"certificate verify failed: {fault.verify_message}", permanent=True) from fault
         except OSError as fault:
             raise NotConnectedError(fault.strerror or str(fault)) from fault
 

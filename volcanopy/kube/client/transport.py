@@ -192,7 +192,7 @@ class Transport:
             failure.permanent = isinstance(fault, NotConnectedError) and fault.permanent
             raise failure from fault
         if response is None:
-            raise NotLeading(f"{method} {path} is not sent: this process does not lead")
+            raise NotLeading(f"{method} {path.partition('?')[0]} is not sent: this process does not lead")
         return response
 
     def _head(self, method: str, path: str, body: bytes | None, headers: CIMultiDict[str]) -> bytes:
