@@ -159,7 +159,8 @@ def fake_api_server() -> Iterator[FakeApiServer]:
         setattr(Handler, f"do_{method}", Handler._answer)
     server = _Server(("127.0.0.1", 0), Handler)
     api.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    # It looks so often whether it is to stop.
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield api

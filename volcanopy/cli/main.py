@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -375,6 +376,11 @@ def root() -> TyperGroup:
         from volcanopy.cli.completion import register_shells
 
         register_shells()
+    return _commands()
+
+
+@cache
+def _commands() -> TyperGroup:
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     lazy = {
