@@ -383,11 +383,10 @@ def root() -> TyperGroup:
 def _commands() -> TyperGroup:
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
-    lazy = {
-        name: LazyGroup(name, module, text, "job" if name == "explain" else "")
-        for name, (module, text) in GROUPS.items()
+    group.commands = {
+        **{name: LazyGroup(name, *place, "job" if name == "explain" else "") for name, place in GROUPS.items()},
+        **group.commands,
     }
-    group.commands = {**lazy, **group.commands}
     return group
 
 
