@@ -249,7 +249,7 @@ def _problem(error: ErrorDetails) -> Problem:
             return invalid(path, value, f"{message[:1].lower()}{message[1:]}")
 
 
-def parse_duration(value: object) -> object:
+def parse_duration(value: object) -> timedelta:
     """Return a duration in Go's notation (``90s``, ``1h30m``) as a timedelta. Raises ValueError."""
     if not isinstance(value, str):
         if isinstance(value, timedelta):

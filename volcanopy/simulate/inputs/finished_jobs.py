@@ -52,15 +52,14 @@ def _job(record: Mapping[str, Any], place: str) -> Job | None:
     try:
         queued = datetime.fromisoformat(str(record["queued"])).timestamp()
         name = str(record["name"])
-        running = parse_duration(record.get("runningDuration") or "0s")
+        total = parse_duration(record.get("runningDuration") or "0s").total_seconds()
         used = quantity.amounts(record.get("resourceSeconds") or {})
     except KeyError as error:
         raise WorkloadError(f"{place}: no field {error.args[0]!r}, which a record of a finished job has") from None
     except ValueError as error:
         raise WorkloadError(f"{place}: {error}") from None
-    run_time = getattr(running, "total_seconds", lambda: 0.0)() / (int(record.get("restarts") or 0) + 1)
+    run_time = total / (int(record.get("restarts") or 0) + 1)
     pods = max(int(record.get("pods") or 1), 1)
-    total = getattr(running, "total_seconds", lambda: 0.0)()
     requests = {unit: max(math.ceil(amount / (total * pods)), 1) for unit, amount in used.items() if total and amount}
     if run_time <= 0 or not requests:
         return None
