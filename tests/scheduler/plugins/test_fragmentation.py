@@ -13,6 +13,7 @@ from volcanopy.scheduler.filters.gpus.pod_mix import Mix, PodClass, gpu_resource
 from volcanopy.scheduler.framework.config import DEFAULT, default, parse
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.resources import Axis
+from volcanopy.scheduler.placement import score_table
 from volcanopy.testing import random_worlds
 from volcanopy.testing.notation import NOW
 
@@ -145,6 +146,15 @@ def test_the_pods_of_one_cycle_are_placed_as_in_a_cycle_for_each() -> None:
         quality_gpu.add_pod(state, number, shape, bind.node, bind.annotations)
     assert one_by_one == expected
     assert 10 < len(expected) < len(pods)
+
+
+def test_scores_of_many_shapes_together_are_those_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = "\n".join(f"node n{number} cpu=64 gpu=8" for number in range(6))
+    jobs = "\n".join(f"job j{number}: 1 x cpu={number % 6 + 1} gpu={1 + number % 3}" for number in range(40))
+    together = placed(f"{nodes}\n{jobs}", ALONE)
+    monkeypatch.setattr(score_table, "LEAST", 1000)
+    assert len(together) > 20
+    assert placed(f"{nodes}\n{jobs}", ALONE) == together
 
 
 # The measure

@@ -169,10 +169,10 @@ class Fragmentation(Plugin[FragmentationArguments]):
         extended = [position for position in self._parts if request[position].any()]
         if extended:
             taken = np.zeros((len(units), len(tasks), 1), dtype=np.int64)
+            parts = np.zeros((len(units), 1, 1))
             first = len(mix.card_memory)
-            taken[first:] = request[mix.resources]
-            units, gpus = units - taken, gpus.copy()
-            gpus[first:] -= taken[first:] * self._unit_parts(mix)[:, :, None]
+            taken[first:], parts[first:, 0] = request[mix.resources], self._unit_parts(mix)
+            units, gpus = units - taken, gpus - taken * parts
             free = free - sum(request[position] * self._parts[position] for position in extended)
         return before - self._worth(mix, units, gpus, free, left, rows)
 
