@@ -1,11 +1,14 @@
 """The connections of the client: answers in any form, and which requests may have arrived."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
+from tests.kube.kubeconfigs import Authority
 from volcanopy.kube.client.http_channel import Channels, NotConnectedError
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: test\r\n\r\n"
@@ -133,3 +136,34 @@ async def test_a_connection_that_was_idle_for_long_is_not_used_again() -> None:
         time = 120.0
         await body(made)
     assert script.connections == 2
+
+
+@pytest.mark.parametrize("steps", range(24))
+async def test_a_request_cancelled_while_it_connects_by_tls_leaves_no_connection_behind(
+    steps: int, tmp_path: Path
+) -> None:
+    """A socket closed beside its transport leaves its number to the next connection, which then fails."""
+    script = Script()
+    async with tls_server(script, tmp_path) as (url, trusted):
+        made = Channels(url, trusted, "server.test", 2, lambda: 0.0)
+        cancelled = asyncio.create_task(made.request(REQUEST))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
+        script.answers = [[OK]]
+        assert await body(made) == b"ok"
+        made.close()
+
+
+@asynccontextmanager
+async def tls_server(script: Script, folder: Path) -> AsyncIterator[tuple[str, ssl.SSLContext]]:
+    """Serve the script by TLS; yields the URL, and a context that trusts the server."""
+    authority = Authority()
+    certificate, key = authority.issue("server.test")
+    (folder / "server.pem").write_bytes(certificate + key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "server.pem")
+    async with await asyncio.start_server(script.serve, "127.0.0.1", 0, ssl=context) as server:
+        trusted = ssl.create_default_context(cadata=authority.pem.decode())
+        yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}", trusted

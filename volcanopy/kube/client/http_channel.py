@@ -12,6 +12,7 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -203,14 +204,22 @@ class Channels:
             connected = probed_socket(address)
             try:
                 await loop.sock_connect(connected, address[4])
+            except OSError as error:
+                connected.close()
+                fault = error
+                continue
+            except BaseException:
+                connected.close()
+                raise
+            try:
                 _, channel = await loop.create_connection(
                     Channel, sock=connected, ssl=self._context, server_hostname=self._server_name
                 )
             except OSError as error:
-                connected.close()
+                _end_both_ways(connected)
                 fault = error
             except BaseException:
-                connected.close()
+                _end_both_ways(connected)
                 raise
             else:
                 return channel
@@ -223,3 +232,12 @@ class Channels:
             return await asyncio.get_running_loop().getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
         family = socket.AF_INET if version == 4 else socket.AF_INET6
         return [(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (self._host, self._port))]
+
+
+def _end_both_ways(connected: socket.socket) -> None:
+    """End a connection that the event loop has taken over: its transport, which may still be in use, closes the socket.
+
+    A socket closed here would leave its number to the next connection, while the old transport still has it.
+    """
+    with suppress(OSError):  # closed by the transport
+        connected.shutdown(socket.SHUT_RDWR)
