@@ -56,6 +56,19 @@ def test_of_equal_priority_the_pod_with_least_lost_work_is_evicted() -> None:
     assert moves(text) == ["evict young-0: preempt", "nominate b-0 -> n1"]
 
 
+def test_a_queue_evicts_no_more_for_its_own_jobs_so_that_resources_stay_free_for_another_queue() -> None:
+    """The other queue is below its share, but nothing was free that it could claim."""
+    text = """
+        node n1 cpu=4
+        queue q0
+        queue q1
+        job a min=0 queue=q0: 2 x cpu=2 on=n1
+        job b queue=q0 priority=high: 1 x cpu=2
+        job c queue=q1: 1 x cpu=1
+        """
+    assert moves(text, f"{PLUGINS}, proportion") == ["evict a-1: preempt", "nominate b-0 -> n1"]
+
+
 def test_small_pods_are_restored_when_a_larger_one_is_evicted() -> None:
     """In order of cost the small pod is evicted first; after the eviction of the large pod it is restored."""
     text = "node n1 cpu=3\njob big min=0: 1 x cpu=2 on=n1\njob small min=0: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=2"

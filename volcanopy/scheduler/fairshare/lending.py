@@ -3,7 +3,8 @@
 1. A queue below its share claims the rest of it for its waiting jobs, admitted or not: for those that fit into the rest, and
    at most what is free on nodes that their pods may use. If pods can be reclaimed, it claims the rest for each job that its
    whole share covers as well: otherwise what is lent would be reclaimed as soon as its other jobs end. Of the queues with
-   larger jobs only the first claims for them: several would keep the cluster idle for one another.
+   larger jobs only the first claims for them: several would keep the cluster idle for one another. What this session's
+   evictions free is not claimed: it is for the jobs that they are for, which must not evict more so as to leave it free.
 2. Other queues may be allocated the free resources that no claim covers.
 """
 
@@ -58,7 +59,10 @@ class Lending:
         unmade = (jobs.phase[rows] == "Pending") | (jobs.phase[rows] == "Inqueue")  # it may have no pods yet
         waits = (has_pending | unmade) & ~cluster.queries.unplaceable[rows]
         rows = rows[waits & (queues.is_open & ~held_queues(queues))[jobs.queue[rows]]]
-        room = np.maximum(self._fair_share - ledger.queue_allocated, 0)
+        evicted = np.array(list(ledger.evictions), dtype=np.intp)
+        before = ledger.queue_allocated.copy()
+        np.add.at(before.T, jobs.queue[cluster.snapshot.tasks.job[evicted]], self._requests(evicted).T)
+        room = np.maximum(self._fair_share - before, 0)
         allocated = ledger.job_allocated[:, rows]
         pending = jobs.allocated.values[:, rows] + jobs.pending.values[:, rows] - cluster.snapshot.gated[:, rows]
         pending = np.maximum(pending - allocated, 0)
@@ -76,13 +80,23 @@ class Lending:
         rows, lacking = rows[can_use], lacking[:, can_use]
         amounts = np.zeros_like(jobs.min_resources.values)
         amounts[:, rows] = lacking
-        claims: Ints = np.minimum(self._usable(amounts, rows), room)
+        free = ledger.future.copy()
+        np.subtract.at(free.T, ledger.node[evicted], self._requests(evicted).T)
+        claims: Ints = np.minimum(self._usable(amounts, rows, np.maximum(free, 0)), room)
         return claims
 
-    def _usable(self, amounts: Ints, rows: Rows) -> Ints:
-        """(R, Q): the sums of these jobs' amounts by queue, those of pods of one shape at most what is free on their nodes."""
+    def _requests(self, tasks: Rows) -> Ints:
+        snapshot = self._cluster.snapshot
+        requests: Ints = snapshot.shapes.request.values[:, snapshot.tasks.shape[tasks]]
+        return requests
+
+    def _usable(self, amounts: Ints, rows: Rows, future: Ints) -> Ints:
+        """(R, Q): the sums of these jobs' amounts by queue, those of pods of one shape at most what is free on their nodes.
+
+        ``future`` (R, N) is what is free on each node.
+        """
         cluster = self._cluster
-        tasks, future = cluster.snapshot.tasks, np.maximum(cluster.ledger.future, 0)
+        tasks = cluster.snapshot.tasks
         groups: dict[tuple[int, int], list[int]] = {}
         first: dict[int, int] = {}
         for row in rows.tolist():
