@@ -153,6 +153,9 @@ class LaggingWorld(World):
             return plan
         version = raw["metadata"]["resourceVersion"]
         owner = raw["metadata"]["uid"]
+        removed = self.cache.observed("ns/job").removed
+        if not any(isinstance(effect, effects.UpdateStatus) for effect in plan.effects):
+            self.cache.counted(owner, removed)
         try:
             for number, effect in enumerate(plan.effects):
                 if number == crash_after:
@@ -164,6 +167,8 @@ class LaggingWorld(World):
                     self.cache.jobs = dict(known.jobs)
                 try:
                     version = self._carry_out(effect, version, owner)
+                    if isinstance(effect, effects.UpdateStatus):
+                        self.cache.counted(owner, removed)
                 finally:
                     self.cache = known
                 if number == lost:

@@ -423,3 +423,70 @@ def test_the_status_of_a_waiting_job_has_the_estimated_start_of_its_pod_group() 
     assert world.settle().status["estimatedStart"] == {**estimate, "message": ""}
     world.admit().settle().run().settle()
     assert "estimatedStart" not in world.status
+
+
+def test_a_pod_that_had_succeeded_before_it_was_deleted_does_not_run_again() -> None:
+    policies = [{"event": "PodEvicted", "action": "RestartJob"}]
+    world = World(job(task(replicas=3), policies=policies)).started()
+    world.succeed("job-a-1").delete("job-a-1").settle()
+    assert sorted(world.pods) == ["job-a-0", "job-a-2"]
+    assert (world.phase, world.message) == ("Running", "2/3 pods running, 1 succeeded")
+    assert world.status["completedIndexes"] == {"a": "1"}
+    world.succeed().settle()
+    assert (world.phase, world.message) == ("Completed", "3 pods succeeded")
+    assert world.created == ["job-a-0", "job-a-1", "job-a-2"]
+
+
+def test_a_pod_that_ends_well_after_its_deletion_runs_again() -> None:
+    world = World(job(task(replicas=2))).started()
+    world.delete("job-a-1").succeed("job-a-1").settle()
+    assert world.created == ["job-a-0", "job-a-1", "job-a-1"]
+    assert "completedIndexes" not in world.status
+
+
+def test_the_gang_does_not_wait_for_a_pod_that_does_not_run_again() -> None:
+    world = World(job(task(replicas=3))).started()
+    world.succeed("job-a-1").delete("job-a-1").delete("job-a-0").settle()
+    assert world.created[3:] == ["job-a-0"]
+    assert world.pod_group is not None
+    assert world.pod_group["spec"]["minMember"] == 2
+    assert world.pod_group["spec"]["minTaskMember"] == {"a": 2}
+    assert world.pod_group["spec"]["minResources"]["cpu"] == "2"
+
+
+def test_pods_of_a_partition_are_created_again_because_it_starts_as_a_whole() -> None:
+    partitions = {"totalPartitions": 2, "partitionSize": 2}
+    world = World(job(task(replicas=4, partitionPolicy=partitions))).started()
+    world.succeed("job-a-1").delete("job-a-1").settle()
+    assert world.created[4:] == ["job-a-1"]
+
+
+@pytest.mark.parametrize("at_once", [False, True], ids=["later", "at once"])
+def test_a_restart_also_runs_pods_that_had_succeeded_before_they_were_deleted(at_once: bool) -> None:
+    world = World(job(task(replicas=3), policies=[FAILED_RESTARTS])).started()
+    world.succeed("job-a-1").delete("job-a-1")
+    if not at_once:
+        world.settle()
+    world.fail("job-a-2").again()
+    assert sorted(world.created[3:]) == ["job-a-0", "job-a-1", "job-a-2"]
+    assert "completedIndexes" not in world.status
+    assert "restarts" not in world.status
+    assert world.pod_group is not None
+    assert world.pod_group["spec"]["minMember"] == 3
+
+
+def test_a_resumed_job_does_not_run_what_had_succeeded_before() -> None:
+    world = World(job(task(replicas=3))).started()
+    world.succeed("job-a-0", "job-a-1").delete("job-a-0").delete("job-a-1").command("AbortJob").settle()
+    assert (world.phase, world.status["completedIndexes"]) == ("Aborted", {"a": "0-1"})
+    world.command("ResumeJob", "c2").again()
+    assert world.created[3:] == ["job-a-2"]
+    world.succeed().settle()
+    assert (world.phase, world.message) == ("Completed", "3 pods succeeded")
+
+
+def test_a_pod_beyond_the_replicas_is_forgotten() -> None:
+    world = World(job(task(replicas=2))).started()
+    world.succeed("job-a-1").delete("job-a-1").settle()
+    world.edit(tasks=[task(replicas=1)], minAvailable=1).settle()
+    assert "completedIndexes" not in world.status

@@ -85,6 +85,8 @@ class World:
         self.created: list[str] = []
         self.status_writes = 0
         self.grace = True
+        self.removed: dict[str, Json] = {}
+        """Pods that had succeeded before they were deleted, since the last reconcile."""
         self.trouble = ""
         """The last rejection of a write by the server."""
         self._uid = 100
@@ -105,6 +107,7 @@ class World:
             applied=dict(self.applied),
             disruptions=self.disruptions(),
             trouble=self.trouble,
+            removed=tuple(msgspec.convert(pod, Pod) for pod in self.removed.values()),
         )
 
     def disruptions(self) -> tuple[Disruption, ...]:
@@ -123,6 +126,7 @@ class World:
             return JobPlan()
         looked_at = self.job["metadata"]["resourceVersion"]
         plan = self.plan()
+        self.removed = {}
         for number, effect in enumerate(plan.effects):
             if crash_after is not None and number >= crash_after:
                 self.applied = {}
@@ -237,6 +241,8 @@ class World:
 
     def delete(self, name: str) -> "World":
         """A pod is deleted: with grace it stays until it is buried."""
+        if self.pods[name]["status"]["phase"] == "Succeeded" and "deletionTimestamp" not in self.pods[name]["metadata"]:
+            self.removed[name] = deepcopy(self.pods[name])
         if self.grace:
             self.pods[name]["metadata"]["deletionTimestamp"] = self.now.isoformat()
         else:

@@ -137,3 +137,43 @@ async def test_a_pod_deleted_during_a_watch_outage_is_detected() -> None:
         assert cache.pods_of("u1") == ()
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
+
+
+def in_phase(phase: str, version: int, *, deleted: bool = False, owner: str = "u1") -> Pod:
+    manifest = made("p1", version) | {"status": {"phase": phase}}
+    manifest["metadata"]["ownerReferences"] = [{**OWNER, "uid": owner}]
+    if deleted:
+        manifest["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return msgspec.convert(manifest, Pod)
+
+
+def watched(cache: JobCache, *pods: Pod, kind: ChangeType = ChangeType.MODIFIED) -> None:
+    cache.pod_changes([Change(kind, item) for item in pods])
+
+
+def test_a_pod_that_succeeds_and_is_deleted_in_one_batch_is_counted_once() -> None:
+    cache = Known()
+    watched(cache, in_phase("Running", 10), in_phase("Succeeded", 11))
+    watched(cache, in_phase("Succeeded", 12), kind=ChangeType.DELETED)
+    (removed,) = cache.observed("ns/j").removed
+    assert removed.status.phase == "Succeeded"
+    cache.counted("u1", (removed,))
+    assert cache.observed("ns/j").removed == ()
+
+
+def test_a_program_that_ends_well_because_of_its_eviction_has_not_succeeded() -> None:
+    cache = Known()
+    watched(cache, in_phase("Running", 10), in_phase("Running", 11, deleted=True))
+    watched(cache, in_phase("Succeeded", 12, deleted=True))
+    watched(cache, in_phase("Succeeded", 13, deleted=True), kind=ChangeType.DELETED)
+    assert cache.observed("ns/j").removed == ()
+
+
+def test_a_controller_that_becomes_the_leader_knows_which_pods_had_succeeded() -> None:
+    cache = JobCache(lambda key, _: None)
+    for number in range(2000):
+        watched(cache, in_phase("Succeeded", 10, owner=f"u{number}"))
+        watched(cache, in_phase("Succeeded", 11, owner=f"u{number}"), kind=ChangeType.DELETED)
+    for number, removed in ((0, 0), (1999, 1)):
+        cache.job_event("ADDED", {"metadata": {**JOB["metadata"], "uid": f"u{number}", "name": f"j{number}"}})
+        assert len(cache.observed(f"ns/j{number}").removed) == removed

@@ -25,6 +25,7 @@ BOUNDED = {
     "_written": "as those",
     "_why": "as those",
     "_rejections": "PodWriter limits their number",
+    "_removed_of_unknown": "ends of pods of jobs that only the leader follows: JobCache limits their number",
     "histories": "what is learnt and reported about finished jobs",
 }
 """Attributes whose size has a limit of its own."""

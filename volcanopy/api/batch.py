@@ -30,6 +30,9 @@ from volcanopy.api.model import (
 )
 from volcanopy.api.scheduling import EstimatedStart, NetworkTopology
 
+Indexes = Annotated[str, Field(pattern=r"^\d{1,7}(-\d{1,7})?(,\d{1,7}(-\d{1,7})?)*$")]
+"""Ascending indexes of pods, such as ``0-3,7``."""
+
 
 class Phase(StrEnum):
     """Phase of a job."""
@@ -361,6 +364,8 @@ class BatchJobStatus(Model):
     """Number of pods in phase Unknown."""
     task_status_count: dict[str, TaskCounts] = Field(default_factory=dict)
     """Number of pods by task and pod phase."""
+    completed_indexes: dict[str, Indexes] = Field(default_factory=dict)
+    """Indexes of pods that had succeeded before they were deleted, by task, such as 0-3,7. They are not created again."""
     version: Int32 = 0
     """Number of times that all pods of the job were stopped."""
     retry_count: Int32 = 0

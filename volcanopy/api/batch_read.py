@@ -146,6 +146,7 @@ class BatchJobStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     terminating: int = 0
     unknown: int = 0
     task_status_count: dict[str, TaskCounts] = field(default_factory=dict)
+    completed_indexes: dict[str, str] = field(default_factory=dict)
     version: int = 0
     retry_count: int = 0
     admitted_time: datetime | None = None

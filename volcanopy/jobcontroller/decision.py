@@ -31,7 +31,11 @@ class Decision:
 
     def __init__(self, job: BatchJob, members: Sequence[Member], pod_group: PodGroup | None, now: datetime) -> None:
         self.job = job
-        self.members = members
+        # A restart in progress has already replaced those that are gone.
+        replaced = [
+            member for member in members if member.removed and any(map(member.replaced_by, job.status.restarts))
+        ]
+        self.members = [member for member in members if member not in replaced] if replaced else members
         self.now = now
         self.events: list[RecordEvent] = []
         self.again: datetime | None = None
@@ -40,7 +44,7 @@ class Decision:
         if self.status.state.phase is None:
             self.status = entered(self.status, Move(Phase.PENDING, "Created", "the job was created"), now)
         doomed = self.doomed(self.status)
-        staying = [member for member in members if member.name not in doomed]
+        staying = [member for member in self.members if member.name not in doomed]
         self._happened = list(job_events(job, job.status, staying, pod_group)) if self.phase in LIVE else []
 
     @property

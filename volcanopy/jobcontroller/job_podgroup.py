@@ -4,6 +4,7 @@ Tasks that wait for others (``dependsOn``) are left out of what the gang demands
 would wait for pods that are not made before others run.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
@@ -18,6 +19,7 @@ from volcanopy.api.model import Json, format_duration, parse_duration
 from volcanopy.api.quantity import INT64_MAX, amount, text
 from volcanopy.api.scheduling import NetworkTopology
 from volcanopy.jobcontroller.naming import inherited_annotations, owner_reference, pod_group_name
+from volcanopy.jobcontroller.observed import Member
 
 Amounts = dict[str, int]
 
@@ -53,6 +55,24 @@ def pod_group(
         },
         "spec": pod_group_spec(job, started, priorities),
     }
+
+
+def without_removed(job: BatchJob, members: Iterable[Member]) -> BatchJob:
+    """Return the job without the pods that had succeeded before they were deleted: the gang waits for the others only."""
+    removed = Counter(member.task for member in members if member.removed)
+    if not removed:
+        return job
+    tasks = [
+        task.model_copy(
+            update={
+                "replicas": task.replicas - removed[task.name],
+                "min_available": max(task.needed - removed[task.name], 0),
+            }
+        )
+        for task in job.spec.tasks
+    ]
+    needed = max(job.spec.needed - removed.total(), 1)
+    return job.model_copy(update={"spec": job.spec.model_copy(update={"tasks": tasks, "min_available": needed})})
 
 
 def pod_group_spec(job: BatchJob, started: Sequence[TaskSpec], priorities: Mapping[str, int]) -> Json:

@@ -1,15 +1,16 @@
 """Observed objects of a job: its pods, its PodGroup and its Commands."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, Restart
 from volcanopy.api.bindings import Binding, binding_of
-from volcanopy.api.core import Meta, Pod, PodGroup
+from volcanopy.api.core import Meta, Pod, PodGroup, PodStatus
 from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import ObjectMeta
+from volcanopy.jobcontroller.naming import pod_name
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 
@@ -18,10 +19,23 @@ class Member:
     """A pod of a job: which one of which task, made at which version and retry of the job.
 
     ``phase`` is the pod's phase, ``leaving`` whether it is being deleted (by whomever), ``ended`` whether it has run to
-    its end, well or not. They are read once, because large jobs use them very often.
+    its end, well or not. They are read once, because large jobs use them very often. ``removed`` is whether it had succeeded
+    before it was deleted: its success counts, and its task does not run again.
     """
 
-    __slots__ = ("ended", "index", "leaving", "name", "partition", "phase", "pod", "retry", "task", "version")
+    __slots__ = (
+        "ended",
+        "index",
+        "leaving",
+        "name",
+        "partition",
+        "phase",
+        "pod",
+        "removed",
+        "retry",
+        "task",
+        "version",
+    )
 
     def __init__(self, pod: Pod, task: str, index: int, version: int, retry: int, partition: str) -> None:
         self.partition = partition
@@ -31,6 +45,7 @@ class Member:
         self.phase = pod.status.phase or "Pending"
         self.leaving = pod.metadata.deletion_timestamp is not None
         self.ended = self.phase in _ENDED
+        self.removed = False
 
     @property
     def ready(self) -> bool:
@@ -113,15 +128,60 @@ class Observed:
     """The evictions of its pods, also of pods that are gone."""
     learnt: timedelta | None = None
     """The run time learnt from earlier jobs of the same name."""
+    removed: tuple[Pod, ...] = ()
+    """Pods that had succeeded before they were deleted, until the status counts them, as they were before the deletion."""
 
     def members(self, job: BatchJob) -> tuple[Member, ...]:
         """The pods that the job controls, by task and index."""
         order = {task.name: number for number, task in enumerate(job.spec.tasks)}
-        uid = job.metadata.uid
-        members = [
-            member for pod in self.pods if _controls(uid, pod) and (member := _member(pod, job.binding)) is not None
-        ]
-        return tuple(sorted(members, key=lambda pod: (order.get(pod.task, len(order)), pod.task, pod.index, pod.name)))
+        members = {member.name: member for member in _members(job, self.pods)}
+        for member in (*removed_members(job), *_members(job, self.removed)):
+            there, task = members.get(member.name), job.spec.task(member.task)
+            if task is None or task.partition_policy:  # a partition starts as a whole
+                continue
+            if there is None or there.removed or (there.leaving and there.phase == "Succeeded"):
+                member.removed = True
+                members[member.name] = member
+        return tuple(
+            sorted(members.values(), key=lambda pod: (order.get(pod.task, len(order)), pod.task, pod.index, pod.name))
+        )
+
+
+def _members(job: BatchJob, pods: Iterable[Pod]) -> Iterator[Member]:
+    uid = job.metadata.uid
+    for pod in pods:
+        if _controls(uid, pod) and (member := _member(pod, job.binding)) is not None:
+            yield member
+
+
+def removed_members(job: BatchJob) -> Iterator[Member]:
+    """Yield the pods that the status counts as succeeded although they are deleted.
+
+    Their version is lost: it is that before the current one, so that nothing but the end of the job follows from them anew.
+    """
+    for task in job.spec.tasks:
+        for index in indexes(job.status.completed_indexes.get(task.name, ""), task.replicas):
+            metadata = Meta(name=pod_name(job, task, index), namespace=job.metadata.namespace)
+            pod = Pod(metadata=metadata, status=PodStatus(phase="Succeeded"))
+            yield Member(pod, task.name, index, job.status.version - 1, job.status.retry_count, "")
+
+
+def indexes(text: str, end: int) -> Iterator[int]:
+    """Yield the numbers of a text such as ``0-3,7`` that are below ``end``."""
+    for part in text.split(",") if text else ():
+        first, _, last = part.partition("-")
+        yield from range(int(first), min(int(last or first) + 1, end))
+
+
+def index_text(numbers: Iterable[int]) -> str:
+    """Return ascending numbers as a text such as ``0-3,7``."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges)
 
 
 def _controls(uid: str, pod: Pod) -> bool:

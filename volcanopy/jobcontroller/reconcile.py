@@ -22,7 +22,7 @@ from volcanopy.api.scheduling import EstimatedStart
 from volcanopy.jobcontroller import deadline
 from volcanopy.jobcontroller.accounting import accounted
 from volcanopy.jobcontroller.decision import Decision
-from volcanopy.jobcontroller.job_podgroup import annotation_changes, changes, pod_group, pod_group_spec
+from volcanopy.jobcontroller.job_podgroup import annotation_changes, changes, pod_group, pod_group_spec, without_removed
 from volcanopy.jobcontroller.naming import pod_group_name
 from volcanopy.jobcontroller.observed import Member, Observed, is_of_version, oldest_first
 from volcanopy.jobcontroller.phases import FINISHED, LIVE, STOPPED
@@ -49,6 +49,7 @@ from volcanopy.jobcontroller.restart_pause import is_pausing
 from volcanopy.jobcontroller.status import (
     ADMITTED,
     USUAL_REASONS,
+    completed_indexes,
     count,
     entered,
     is_minor,
@@ -71,9 +72,9 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
     end = _end_of_life(job)
     if end is not None and now >= end:
         return JobPlan((DeleteJob(job.metadata.name, job.metadata.uid),))
-    members = observed.members(job)
     plugins, broken = _plugins(job, registry)
-    decision = Decision(job, members, observed.pod_group, now)
+    decision = Decision(job, observed.members(job), observed.pod_group, now)
+    members = decision.members
     decision.follow_suspend()
     obeyed = decision.execute(oldest_first(observed.commands))
     decision.react()
@@ -96,7 +97,7 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
     effects += [
         DeletePod(member.name, member.pod.metadata.uid)
         for member in members
-        if member.name in doomed and not member.leaving
+        if member.name in doomed and not member.leaving and not member.removed
     ]
     if status.state.phase not in LIVE:
         effects += _cleared(observed.pod_group)
@@ -171,6 +172,7 @@ def _settled(
             status = with_reason(status, *pending_reason(job, group, counts))
     elif status.state.phase is Phase.RUNNING:
         status = with_reason(status, status.state.reason, running_message(job.spec, counts))
+    completed = completed_indexes(decision.members, decision.doomed(status))
     restarts = status.restarts
     if status.state.phase is not Phase.RESTARTING:
         restarts = [restart for restart in restarts if any(member.replaced_by(restart) for member in decision.members)]
@@ -179,6 +181,7 @@ def _settled(
             "min_available": job.spec.needed,
             "observed_generation": job.metadata.generation,
             "estimated_start": _estimated_start(status, group),
+            "completed_indexes": status.completed_indexes if status.state.phase in FINISHED else completed,
             "pod_group_unknown": group is not None and group.status.phase == "Unknown",
             "restarts": restarts if status.state.phase in LIVE else [],
             "delayed": status.delayed if status.state.phase in LIVE else [],
@@ -251,24 +254,27 @@ def _missing_objects(
         effect = ApplyObject(needed.manifest, _digest(needed.manifest), needed.ssh_keys)
         if observed.applied.get(effect.key) != effect.digest:
             yield effect
-    started = started_tasks(job, [member for member in members if member.name not in doomed and not member.leaving])
+    staying = [member for member in members if member.name not in doomed and not member.leaving]
+    started = started_tasks(job, staying)
+    gang = without_removed(job, staying)
+    waited_for = [task for task in gang.spec.tasks if any(task.name == other.name for other in started)]
     existing = observed.pod_group
     if existing is None:
         if not pausing:
-            yield CreatePodGroup(pod_group(job, status, started, observed.priorities, observed.learnt))
+            yield CreatePodGroup(pod_group(gang, status, waited_for, observed.priorities, observed.learnt))
         return
     group = _current(existing, status)
     if group is None:
         if existing.metadata.deletion_timestamp is None:
             yield DeletePodGroup(existing.metadata.name, existing.metadata.uid)
         return
-    patch = changes(pod_group_spec(job, started, observed.priorities), group)
+    patch = changes(pod_group_spec(gang, waited_for, observed.priorities), group)
     rejected = bool(observed.trouble) and status.state.phase is Phase.PENDING and group.status.phase in ADMITTED
     patch |= annotation_changes(job, observed.learnt, group, rejected=rejected)
     if patch:
         yield UpdatePodGroup(pod_group_name(job), patch)
     if group.status.phase in ADMITTED and not pausing:
-        taken = {pod.metadata.name for pod in observed.pods}
+        taken = {pod.metadata.name for pod in observed.pods} | {member.name for member in staying if member.removed}
         yield from map(CreatePod, missing_pods(job, status, started, members, taken, plugins))
 
 

@@ -9,7 +9,7 @@ from volcanopy.api.batch import BatchJob, BatchJobSpec, BatchJobStatus, JobState
 from volcanopy.api.core import Condition as SeenCondition
 from volcanopy.api.core import PodGroup
 from volcanopy.api.model import Condition
-from volcanopy.jobcontroller.observed import Member
+from volcanopy.jobcontroller.observed import Member, index_text
 from volcanopy.jobcontroller.phases import FINISHED, RESTARTS
 
 ADMITTED = frozenset({"Inqueue", "Running", "Unknown", "Completed"})
@@ -57,7 +57,7 @@ def count(members: Iterable[Member], doomed: Collection[str]) -> Counts:
     terminating = 0
     for member in members:
         if member.leaving or member.name in doomed:
-            terminating += 1
+            terminating += not member.removed
             continue
         phase = member.phase if member.phase in phases else "Unknown"
         phases[phase] += 1
@@ -75,6 +75,15 @@ def count(members: Iterable[Member], doomed: Collection[str]) -> Counts:
         by_task,
         first_failed,
     )
+
+
+def completed_indexes(members: Iterable[Member], doomed: Collection[str]) -> dict[str, str]:
+    """Return the indexes of the pods that had succeeded before they were deleted, by task. ``members`` are in order."""
+    removed: dict[str, list[int]] = {}
+    for member in members:
+        if member.removed and member.name not in doomed:
+            removed.setdefault(member.task, []).append(member.index)
+    return {task: index_text(numbers) for task, numbers in removed.items()}
 
 
 def with_counts(status: BatchJobStatus, counts: Counts) -> BatchJobStatus:

@@ -6,7 +6,7 @@ Names and uids in effects are preconditions: a pod of that name with another own
 import asyncio
 import base64
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -85,8 +85,8 @@ class JobEffects:
         self._client, self._cache, self._recorder, self._now = client, cache, recorder, now
         self._slots = asyncio.Semaphore(pods_at_once)
 
-    async def carry_out(self, job: Json, plan: effects.JobPlan) -> None:
-        """Apply all effects of a plan for a job as it was read.
+    async def carry_out(self, job: Json, plan: effects.JobPlan, removed: Sequence[Pod] = ()) -> None:
+        """Apply all effects of a plan for a job as it was read; its status counts these ``removed`` pods.
 
         Raises OutdatedError when the write of the status was rejected (no later effect has been applied), and the first
         error of a group of concurrent effects after all of them have been tried.
@@ -94,6 +94,8 @@ class JobEffects:
         if _decisions.isEnabledFor(logging.DEBUG):
             for effect in plan.effects:
                 log.debug("decision", effect=_summary(effect))
+        if not any(isinstance(effect, effects.UpdateStatus) for effect in plan.effects):
+            self._cache.counted(uid_of(job), removed)
         for kind, group in groupby(plan.effects, type):
             if kind in {effects.CreatePod, effects.DeletePod}:
                 await all_of(self._slots, partial(self._apply, job), group)
@@ -101,6 +103,7 @@ class JobEffects:
                 for effect in group:
                     if isinstance(effect, effects.UpdateStatus):
                         job = await self._update_status(job, effect)
+                        self._cache.counted(uid_of(job), removed)
                     else:
                         await self._apply(job, effect)
 

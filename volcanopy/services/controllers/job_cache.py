@@ -24,6 +24,8 @@ Wake = Callable[[str, bool], None]
 """Called with the key of a job (``namespace/name``) to reconcile, and whether more changes are likely to follow."""
 _DISRUPTIONS = 32
 """The evictions of a job that are remembered."""
+_UNKNOWN = 1024
+"""Jobs that are not known, because this controller is not the leader, whose removed pods are remembered."""
 
 
 class JobCache:
@@ -42,6 +44,10 @@ class JobCache:
         self._pods: dict[str, dict[str, Pod]] = {}
         self._groups: dict[str, PodGroup] = {}
         self._commands: dict[str, dict[str, Command]] = {}
+        self._removed: dict[str, dict[str, Pod]] = {}
+        """By uid of the job: the pods that had succeeded before they were deleted, by name, until its status counts them."""
+        self._removed_of_unknown: dict[str, dict[str, Pod]] = {}
+        """The same of jobs that are not known."""
         self._disruptions: dict[str, dict[tuple[datetime, str], set[str]]] = {}
         """By uid of the job: the uids of the pods of each eviction."""
 
@@ -60,6 +66,7 @@ class JobCache:
             applied=self.applied.get(uid, {}),
             trouble=self.errors.get(uid, ""),
             disruptions=self._disruptions_of(uid),
+            removed=tuple(self._removed.get(uid, {}).values()),
         )
 
     def remains(self, job: Json) -> Observed:
@@ -91,6 +98,8 @@ class JobCache:
                 self.drop(key)
             self.jobs[key] = job
             self._keys[uid_of(job)] = key
+            if removed := self._removed_of_unknown.pop(uid_of(job), None):
+                self._removed[uid_of(job)] = removed
             for pod in self.pods_of(uid_of(job)):
                 self._note_disruption(uid_of(job), pod)
         elif self.writes.event(uid_of(job), version(job), version(known)):
@@ -117,6 +126,7 @@ class JobCache:
             self.applied.pop(uid_of(job), None)
             self.errors.pop(uid_of(job), None)
             self._disruptions.pop(uid_of(job), None)
+            self._removed.pop(uid_of(job), None)
 
     def command_event(self, event: str | None, manifest: Json) -> None:
         """Take a Command that was listed, added, changed or deleted."""
@@ -159,6 +169,8 @@ class JobCache:
                 continue
             self._note_disruption(owner.uid, pod)
             identity = (owner.uid, pod.metadata.name, pod.metadata.uid)
+            if change.type is ChangeType.DELETED or pod.metadata.deletion_timestamp is not None:
+                self._note_removed(owner.uid, pod)
             if change.type is ChangeType.DELETED:
                 self.writes.deleted(identity)
                 self._remove_pod(*identity)
@@ -166,6 +178,26 @@ class JobCache:
                 self._pods.setdefault(owner.uid, {})[pod.metadata.name] = pod
             if key := self._keys.get(owner.uid):
                 self._wake(key, True)
+
+    def _note_removed(self, owner: str, pod: Pod) -> None:
+        """Remember that a pod which is deleted had succeeded before: a program that ends well because of its eviction has not."""
+        before = self._pods.get(owner, {}).get(pod.metadata.name)
+        if before is None or before.metadata.uid != pod.metadata.uid or self.writes.is_deleted(owner):
+            return
+        if before.metadata.deletion_timestamp is None and before.status.phase == "Succeeded":
+            removed = self._removed if owner in self._keys else self._removed_of_unknown
+            removed.setdefault(owner, {})[pod.metadata.name] = before
+            if len(self._removed_of_unknown) > _UNKNOWN:
+                del self._removed_of_unknown[next(iter(self._removed_of_unknown))]
+
+    def counted(self, owner: str, removed: Sequence[Pod]) -> None:
+        """Forget these removed pods, whose success is now in the status of their job, or does not matter to it."""
+        known = self._removed.get(owner, {})
+        for pod in removed:
+            if known.get(pod.metadata.name) is pod:
+                del known[pod.metadata.name]
+        if not known:
+            self._removed.pop(owner, None)
 
     def _note_disruption(self, owner: str, pod: Pod) -> None:
         eviction = disruption(pod) if owner in self._keys else None

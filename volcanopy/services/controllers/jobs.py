@@ -158,7 +158,7 @@ class JobController(Worker):
         observed = replace(self.cache.observed(key), learnt=self.run_times.estimate(manifest))
         plan = reconcile(job, observed, self.now(), self._plugins)
         self._last[key] = (started, asyncio.get_running_loop().time() - started)
-        await self._effects.carry_out(manifest, self._paced(key, plan))
+        await self._effects.carry_out(manifest, self._paced(key, plan), observed.removed)
         return plan.again
 
     def _paced(self, key: str, plan: JobPlan) -> JobPlan:
