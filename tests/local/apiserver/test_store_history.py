@@ -72,6 +72,18 @@ def test_the_history_is_bounded_by_bytes_as_well(monkeypatch: pytest.MonkeyPatch
         bucket.since(21)
 
 
+def test_the_history_before_a_version_can_be_forgotten() -> None:
+    store = Store()
+    changed, quiet = store.bucket("pods"), store.bucket("services")
+    for number in range(4):
+        store.put(changed, _body("a", "x", number))
+    store.compact(3)
+    assert [event.version for event in changed.since(3)] == [4]
+    with pytest.raises(ApiError, match="too old"):
+        changed.since(2)
+    assert quiet.since(0) == []  # nothing is missing
+
+
 @given(CHANGES)
 def test_the_indexes_agree_with_the_objects(changes: list[tuple[str, str, str, int]]) -> None:
     store = Store()

@@ -1,6 +1,10 @@
-"""Expiry of Events an hour after their last occurrence, as with the option ``--event-ttl`` of kube-apiserver."""
+"""Expiry of Events an hour after their last occurrence, as with the option ``--event-ttl`` of kube-apiserver.
+
+The history of watches ends five minutes ago, as with its option ``--etcd-compaction-interval``.
+"""
 
 import asyncio
+from collections import deque
 from datetime import datetime, timedelta
 
 import msgspec
@@ -12,14 +16,20 @@ from volcanopy.local.apiserver.store.object_store import Store
 LIFETIME = timedelta(hours=1)
 PERIOD = 60.0
 """Seconds between two searches."""
+HISTORY_PERIODS = 5
+"""Periods for which changes are remembered."""
 _SECONDS = len("2026-01-01T00:00:00")
 
 
 async def expire_events(ctx: Context) -> None:
-    """Remove expired Events until cancelled."""
+    """Remove expired Events and old history until cancelled."""
+    versions = deque([ctx.store.version], maxlen=HISTORY_PERIODS)
     while True:
         await asyncio.sleep(PERIOD)
         remove_expired(ctx.store, datetime.fromisoformat(ctx.now()))
+        if len(versions) == HISTORY_PERIODS:
+            ctx.store.compact(versions[0])
+        versions.append(ctx.store.version)
 
 
 def remove_expired(store: Store, now: datetime) -> int:

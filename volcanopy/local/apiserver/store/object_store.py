@@ -177,12 +177,20 @@ class Bucket:
         self.history.append(event)
         self._history_bytes += len(entry.raw)
         while len(self.history) > self.limit or self._history_bytes > HISTORY_BYTES:
-            forgotten = self.history.popleft()
-            self._history_bytes -= len(forgotten.entry.raw)
-            self.compacted = forgotten.version
+            self._forget()
         for watcher in self.watchers:
             watcher(event)
         event.fade()
+
+    def _forget(self) -> None:
+        forgotten = self.history.popleft()
+        self._history_bytes -= len(forgotten.entry.raw)
+        self.compacted = forgotten.version
+
+    def compact(self, version: int) -> None:
+        """Forget the events up to a version."""
+        while self.history and self.history[0].version <= version:
+            self._forget()
 
     def _index_node(self, event: Event) -> None:
         entry, previous = event.entry, event.previous
@@ -212,6 +220,11 @@ class Store:
         """Called before a change takes effect; the change is given up if it raises."""
         self.base = 0
         self._history = history
+
+    def compact(self, version: int) -> None:
+        """Forget the changes up to a version: a watch that starts before it is answered 410."""
+        for bucket in self.buckets.values():
+            bucket.compact(version)
 
     def bucket(self, name: str) -> Bucket:
         """The bucket of that name, created at its first use."""
