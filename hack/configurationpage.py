@@ -1,11 +1,9 @@
 """``python -m hack.configurationpage`` writes docs/scheduler-configuration.md from the actions and plugins as they are declared."""
 
-import ast
 import inspect
 import json
 import sys
 import textwrap
-from collections.abc import Mapping
 from datetime import timedelta
 from enum import Enum
 from pathlib import Path
@@ -15,6 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from volcanopy.api.attribute_docstrings import attribute_docstrings
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import DEFAULT
 from volcanopy.scheduler.framework.hook_table import SWITCHES, SWITCHES_WITHOUT_EFFECT
@@ -111,25 +110,13 @@ def page() -> str:
 def _table(model: type[BaseModel]) -> list[str]:
     if not model.model_fields:
         return []
-    descriptions = sentences(model)
+    descriptions = attribute_docstrings(model)
     rows = ["| argument | default | description |", "|---|---|---|"]
     for name, field in model.model_fields.items():
         rows.append(
             f"| `{field.alias or name}` | {_default(field)} | {(field.description or descriptions.get(name, '')).replace('``', '`')} |"
         )
     return [*rows, ""]
-
-
-def sentences(model: type[BaseModel]) -> Mapping[str, str]:
-    """Return the docstring of each field of a model."""
-    (body,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
-    assert isinstance(body, ast.ClassDef)
-    result: dict[str, str] = {}
-    for field, docstring in zip(body.body, body.body[1:], strict=False):
-        match field, docstring:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                result[name] = " ".join(text.split())
-    return result
 
 
 def _default(field: FieldInfo) -> str:

@@ -29,6 +29,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails
 
 from volcanopy.api import quantity
+from volcanopy.api.attribute_docstrings import attribute_docstrings
 from volcanopy.api.bindings import VOLCANOPY, Binding
 
 Json = dict[str, Any]
@@ -162,7 +163,6 @@ class Model(BaseModel):
         populate_by_name=True,
         extra="ignore",
         frozen=True,
-        use_attribute_docstrings=True,
     )
 
     rules: ClassVar[tuple[Rule, ...]] = ()
@@ -172,8 +172,12 @@ class Model(BaseModel):
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         schema = handler(core)
+        definition = handler.resolve_ref_schema(schema)
         if cls.rules:
-            handler.resolve_ref_schema(schema)["x-kubernetes-validations"] = [rule.schema() for rule in cls.rules]
+            definition["x-kubernetes-validations"] = [rule.schema() for rule in cls.rules]
+        for name, text in attribute_docstrings(cls).items():
+            if name in cls.model_fields:
+                definition["properties"][cls.model_fields[name].alias or name]["description"] = text
         return schema
 
     @classmethod

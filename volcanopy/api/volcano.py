@@ -224,8 +224,7 @@ def _bound(model: type[M], **parts: type[Model]) -> type[M]:
     fields: dict[str, Any] = {"api_version": _only(version), "kind": _only(kind)}
     for part, shape in parts.items():
         old = model.model_fields[part]
-        default = Field(description=old.description)
-        fields[part] = (shape, default if old.is_required() else Field(default=shape(), description=old.description))
+        fields[part] = (shape, Field() if old.is_required() else Field(default=shape()))
     made = create_model(kind, __base__=model, __doc__=model.__doc__, __module__=__name__, **fields)
     made.binding = VOLCANO
     return made

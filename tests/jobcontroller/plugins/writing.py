@@ -12,6 +12,7 @@ import yaml
 
 from tests.jobcontroller.plugins.cases import CASES, active_plugins, objects, pods
 from tests.jobcontroller.world import Json
+from volcanopy.api.attribute_docstrings import attribute_docstrings
 from volcanopy.jobcontroller.plugins.plugin import Arguments, JobPlugin, Role
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS
 
@@ -112,10 +113,11 @@ def _paragraphs(text: str) -> Iterator[str]:
 def _arguments(model: type[Arguments]) -> Iterator[str]:
     yield "| argument | default | meaning |"
     yield "|---|---|---|"
-    for field in model.model_fields.values():
+    meanings = attribute_docstrings(model)
+    for name, field in model.model_fields.items():
         default = f"`{str(field.default).lower() if field.annotation is bool else field.default}`"
         role = next((mark for mark in field.metadata if isinstance(mark, Role)), None)
-        says = (field.description or "").replace("``", "`") + (" Required." if role and role.required else "")
+        says = meanings.get(name, "").replace("``", "`") + (" Required." if role and role.required else "")
         yield f"| `--{field.alias}` | {default if field.default != '' else 'none'} | {says} |"
 
 

@@ -37,12 +37,7 @@ class PluginError(ValueError):
 class Arguments(BaseModel):
     """The base of plugin arguments: ``--kebab-case`` on the command line, unknown ones rejected."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        alias_generator=lambda name: name.replace("_", "-"),
-        use_attribute_docstrings=True,
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: name.replace("_", "-"))
 
 
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)

@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-import cel
 import msgspec
-from cel import stdlib
 
 from volcanopy.api import quantity
 from volcanopy.api.builtin.devices import BasicDevice
@@ -44,12 +42,15 @@ class Expression:
     """One compiled expression."""
 
     def __init__(self, text: str) -> None:
+        import cel  # noqa: PLC0415 - it loads a library for terminals, which takes a tenth of the start of a scheduler
+        from cel import stdlib  # noqa: PLC0415
+
         self.text = text
         self.fault = ""
         self._domains = sorted({double or single for double, single in _TEXT.findall(text)})
         self._names = None if _READS_ALL.search(text) else frozenset(_NAME.findall(text))
         self._context = cel.Context({})
-        for name, function in _FUNCTIONS.items():
+        for name, function in {**stdlib.STDLIB_FUNCTIONS, **_FUNCTIONS}.items():
             self._context.add_function(name, function)
         self._known: dict[bytes, Verdict] = {}
         try:
@@ -152,7 +153,6 @@ def _semver(text: Any) -> str:
 
 
 _FUNCTIONS: dict[str, Any] = {
-    **stdlib.STDLIB_FUNCTIONS,
     "quantity": _quantity,
     "semver": _semver,
     "isQuantity": lambda text: _is(_quantity, text),
