@@ -272,6 +272,8 @@ class LocalCluster:
                 await creator.install_definitions(self._parts.api)
                 await creator.create([DEFAULT_STORAGE_CLASS, *self._objects, *self._nodes, *self._configuration()])
             self.components = await self._stack.enter_async_context(Components(connection, self._parts))
+            if (kubelet := self.components.process_kubelet) is not None:
+                self.server.serve_metrics(kubelet.measure)
         except BaseException:
             await self._stack.aclose()
             raise

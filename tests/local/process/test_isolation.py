@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from volcanopy.local.process.hosts import Entry, address_number, address_text, hosts_text
+from volcanopy.kube.client.kinds import Json
+from volcanopy.local.process.hosts import Entry, address_number, address_text, hosts_text, service_addresses
 from volcanopy.local.process.isolation import replaced_paths, root_arguments
 
 TREE: dict[str, list[tuple[str, str | None]]] = {
@@ -69,13 +70,38 @@ def test_paths_of_mounts_are_replaced_where_they_stand_alone(text: str, replaced
 
 def test_the_hosts_file_has_the_names_of_all_pods_and_of_their_service() -> None:
     text = hosts_text(
-        [Entry("127.1.0.2", "lab", "job-w-1", "job-w-1", "job"), Entry("127.1.0.3", "lab", "solo", "h", "")]
+        [Entry("127.1.0.2", "lab", "job-w-1", "job-w-1", "job"), Entry("127.1.0.3", "lab", "solo", "h", "")],
+        {("lab", "web"): ["127.1.0.4", "127.1.0.5"], ("other", "db"): ["127.1.0.6"]},
+        "lab",
     )
     assert text.splitlines()[2:] == [
         "127.1.0.2\tjob-w-1.job.lab.svc.cluster.local job-w-1.job.lab.svc job-w-1.job.lab job-w-1.job job-w-1"
         " job.lab.svc.cluster.local job.lab.svc job.lab job",
         "127.1.0.3\th solo",
+        "127.1.0.4\tweb.lab.svc.cluster.local web.lab.svc web.lab web",
+        "127.1.0.5\tweb.lab.svc.cluster.local web.lab.svc web.lab web",
+        "127.1.0.6\tdb.other.svc.cluster.local db.other.svc db.other",
     ]
+
+
+def test_a_service_has_the_addresses_of_its_ready_pods() -> None:
+    def pod(address: str, ready: str = "True", namespace: str = "lab", **status: str) -> Json:
+        return {
+            "metadata": {"namespace": namespace, "labels": {"app": "web"}},
+            "spec": {"subdomain": "old"} if address == "127.1.0.9" else {},
+            "status": {"podIP": address, "conditions": [{"type": "Ready", "status": ready}], **status},
+        }
+
+    pods = [
+        *(pod("127.1.0.3"), pod("127.1.0.2"), pod("127.1.0.4", "False"), pod("127.1.0.5", namespace="x")),
+        *(pod("10.0.0.1"), pod("127.1.0.9"), pod("127.1.0.6", phase="Failed")),
+    ]
+    service: Json = {"metadata": {"namespace": "lab", "name": "old"}, "spec": {"selector": {"app": "web"}}}
+    assert service_addresses(service, pods) == ["127.1.0.2", "127.1.0.3"]
+    service["spec"]["publishNotReadyAddresses"] = True
+    assert service_addresses(service, pods) == ["127.1.0.2", "127.1.0.3", "127.1.0.4"]
+    assert service_addresses({**service, "spec": {"selector": {"app": "other"}}}, pods) == []
+    assert service_addresses({**service, "spec": {}}, pods) == []
 
 
 def test_addresses_are_on_the_loopback_network_and_count_up() -> None:

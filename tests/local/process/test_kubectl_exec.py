@@ -110,6 +110,18 @@ async def test_commands_ports_and_files(kubectl: Kubectl, protocol: dict[str, st
     assert (code, output) == (0, b"typed\n")
 
 
+async def test_top_measures_what_runs(kubectl: Kubectl) -> None:
+    code, output, errors = await kubectl("top", "pods", "--containers", "--no-headers")
+    rows = {tuple(line.split()[:2]): line.split()[3] for line in output.decode().splitlines()}
+    assert (code, set(rows)) == (0, {("main", "reader"), ("main", "server")}), errors
+    assert int(rows["main", "server"].removesuffix("Mi")) in range(2, 100)
+    code, output, errors = await kubectl("top", "nodes", "--no-headers")
+    (node,) = (line.split() for line in output.decode().splitlines() if "unknown" not in line)
+    assert (code, node[0]) == (0, "local-1"), errors
+    assert int(node[3].removesuffix("Mi")) in range(2, 100)
+    assert "NotFound" in (await kubectl("top", "pod", "simulated"))[2]
+
+
 async def test_a_terminal_has_the_size_of_the_client_and_job_control(kubectl: Kubectl) -> None:
     side, device = pty.openpty()
     os.set_blocking(side, False)

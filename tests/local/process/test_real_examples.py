@@ -19,8 +19,8 @@ from volcanopy.kube.client.kinds import Json
 from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.local.manifests import Creator
 from volcanopy.local.process import machine
-from volcanopy.local.process.container_run import descendants
 from volcanopy.local.process.kubelet import ProcessSettings
+from volcanopy.local.process.measurements import descendants
 from volcanopy.services.process.settings import SchedulerSettings
 
 

@@ -35,9 +35,11 @@ from volcanopy.local.apiserver.store.journal import JournalError
 from volcanopy.local.cluster import ClusterError, LocalCluster, Parts
 from volcanopy.local.manifests import CreateError, Creator
 from volcanopy.local.process import machine
+from volcanopy.local.process.cgroups import writable
 from volcanopy.local.process.gpus import gpus_of_machine
 from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.kubelet import ProcessSettings
+from volcanopy.local.process.limits import described
 from volcanopy.local.simulated import nodes as simulated
 from volcanopy.services.process.settings import SchedulerSettings
 
@@ -153,6 +155,7 @@ async def _up(
         print(f"Cluster with {' and '.join(kinds) or 'no nodes'} is running at {cluster.url}. Stop it with Ctrl-C.")
         if (process := cluster.process_kubelet) is not None:
             print(f"Process nodes use {process.isolation.name}: {process.isolation.description}.")
+            print(described(process.cgroups))
             print("They run programs with your rights: this is no security boundary.")
             for line in _lost(process.lost):
                 print(line)
@@ -245,16 +248,18 @@ def _process_settings(persist: Path | None, size: Size) -> Iterator[ProcessSetti
     if not size.process:
         yield None
         return
+    cgroups = writable()
     if persist is not None:
         folder, claims = (persist.absolute().with_name(f"{persist.name}.{part}") for part in ("pods", "claims"))
         folder.mkdir(mode=0o700, exist_ok=True)
-        guardian = Guardian()
+        guardian = Guardian(groups=cgroups.folders)
     else:
         folder = Path(tempfile.mkdtemp(prefix="volcanopy-"))
-        claims, guardian = folder / "claims", Guardian(folder)
+        claims, guardian = folder / "claims", Guardian(folder, cgroups.folders)
     try:
-        yield ProcessSettings(folder, claims, guardian=guardian)
+        yield ProcessSettings(folder, claims, guardian=guardian, cgroups=cgroups)
     finally:
+        cgroups.remove()
         guardian.close()
 
 

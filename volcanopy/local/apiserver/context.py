@@ -1,7 +1,7 @@
 """The context of the server's parts (store, kinds, clock) and of one request."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random
@@ -40,6 +40,27 @@ class ContainerAccess(Protocol):
 
     async def connect(self, pod: Body, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection to a port of a pod. Raises AccessError."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerUsage:
+    """What a running container uses: cpus on average over the time of the measurement, bytes of memory."""
+
+    namespace: str
+    pod: str
+    container: str
+    node: str
+    cpu: float
+    memory: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What runs on the nodes that can be measured, over the last `window` seconds."""
+
+    window: float
+    nodes: frozenset[str]
+    containers: Sequence[ContainerUsage]
 
 
 class NoContainers:
@@ -201,6 +222,8 @@ class Context:
         self.definitions = Definitions.load()
         self.log_source = log_source
         self.container_access: ContainerAccess = NoContainers()
+        self.usage: Callable[[], Awaitable[Measurement]] | None = None
+        """Measures containers, in a cluster that serves `metrics.k8s.io`."""
         self.service_addresses = dict(service_addresses)
         self.stopping = asyncio.Event()
         self.streams: set[asyncio.Event] = set()

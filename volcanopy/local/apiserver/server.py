@@ -18,13 +18,15 @@ import yaml
 
 from volcanopy.local.apiserver.bootstrap import furnish
 from volcanopy.local.apiserver.connections import Answer, Listener, Request, Response
-from volcanopy.local.apiserver.context import Call, Clock, Context, LogSource, User, utc_now
+from volcanopy.local.apiserver.context import Call, Clock, Context, LogSource, Measurement, User, utc_now
 from volcanopy.local.apiserver.crud.connect import attach, execute, forward_ports
 from volcanopy.local.apiserver.crud.custom_resources import CustomResources, definition_kind
 from volcanopy.local.apiserver.crud.delete import delete, delete_collection
 from volcanopy.local.apiserver.crud.event_expiry import expire_events
 from volcanopy.local.apiserver.crud.garbage_collector import Collector
 from volcanopy.local.apiserver.crud.get import get, list_objects
+from volcanopy.local.apiserver.crud.metrics import GROUP as METRICS
+from volcanopy.local.apiserver.crud.metrics import metrics_kinds, read_metrics
 from volcanopy.local.apiserver.crud.patch import patch
 from volcanopy.local.apiserver.crud.pod_templates import Templates
 from volcanopy.local.apiserver.crud.quotas import Quotas
@@ -171,6 +173,12 @@ class ApiServer:
             raise
         self.url = f"{'https' if self._tls else 'http'}://{host}:{bound}"
 
+    def serve_metrics(self, usage: Callable[[], Awaitable[Measurement]]) -> None:
+        """Serve `metrics.k8s.io` with what this function measures."""
+        self.context.usage = usage
+        for kind in metrics_kinds():
+            self.context.registry.add(kind)
+
     async def stop(self) -> None:
         """End every watch, close the listener and the file."""
         ctx = self.context
@@ -257,6 +265,8 @@ class ApiServer:
         ctx, method, kind = self.context, call.method, call.kind
         if call.subresource:
             return await self._subresource(call)
+        if kind.group == METRICS:
+            return await read_metrics(ctx, call)
         if call.name:
             if method == "GET":
                 return await watch(ctx, call) if call.flag("watch") else get(ctx, call)

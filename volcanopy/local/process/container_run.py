@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -17,6 +16,8 @@ from volcanopy.local.apiserver.streams.command_streams import Pipe
 from volcanopy.local.process import spawning
 from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Command
+from volcanopy.local.process.limits import EnforcedLimits
+from volcanopy.local.process.measurements import Usage, descendants, used_by
 from volcanopy.local.process.terminal import Terminal, before_exec
 from volcanopy.local.simulated.pod_status import micro_stamp
 
@@ -33,11 +34,12 @@ class StartError(Exception):
 
 @dataclass(frozen=True)
 class End:
-    """The end of a run: exit code, and times in seconds of the epoch."""
+    """The end of a run: exit code, times in seconds of the epoch, and whether it was killed because of its memory."""
 
     code: int
     began: float
     ended: float
+    out_of_memory: bool = False
 
 
 class ContainerRun:
@@ -51,19 +53,29 @@ class ContainerRun:
         self.terminal = terminal
         self._process = process
         self._guardian: Guardian | None = None
+        self._limits: EnforcedLimits | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._listeners: list[Pipe] = []
         self._copying: asyncio.Task[None] | None = None
         self._output = asyncio.Event()
 
     @classmethod
     async def start(
-        cls, command: Command, log: Path, guardian: Guardian | None = None, *, stdin: bool = False, tty: bool = False
+        cls,
+        command: Command,
+        log: Path,
+        guardian: Guardian | None = None,
+        limits: EnforcedLimits | None = None,
+        *,
+        stdin: bool = False,
+        tty: bool = False,
     ) -> ContainerRun:
         """Start the program, with an input that stays open and a terminal if asked. Raises StartError."""
         argv = list(command.argv)
         reading, writing = os.pipe() if command.info_option else (-1, -1)
         if command.info_option:
             argv[1:1] = [command.info_option, str(writing)]
+        argv = [*command.prefix, *argv]
         log.parent.mkdir(parents=True, exist_ok=True)
         terminal = Terminal() if tty else None
         streams = spawning.Streams(spawning.PIPE if stdin else spawning.NOTHING, spawning.PIPE, spawning.STDOUT)
@@ -95,7 +107,15 @@ class ContainerRun:
             guardian.started(process.pid)
             run._guardian = guardian
         run._copying = asyncio.create_task(run._copy(), name=f"log of {log.stem}")
+        if limits is not None:
+            run._limits = limits
+            run._watching = asyncio.create_task(limits.watch(run.used, lambda: run.signal(signal.SIGKILL)))
         return run
+
+    @property
+    def prefix(self) -> tuple[str, ...]:
+        """The beginning of a command line whose program has the limits of the container."""
+        return () if self._limits is None else self._limits.prefix
 
     def next_output(self) -> asyncio.Event:
         """An event that is set when lines are added to the log next, or its output is closed."""
@@ -122,6 +142,10 @@ class ContainerRun:
             return await self.terminal.read()
         assert self._process.stdout is not None
         return await self._process.stdout.read(_CHUNK)
+
+    def used(self) -> Usage:
+        """What the processes of the container use."""
+        return used_by([self._process.pid, *descendants(self._process.pid)])
 
     # Attached clients
 
@@ -173,7 +197,10 @@ class ContainerRun:
             await self._copying
         if self.terminal is not None:
             self.terminal.close()
-        return End(128 - code if code < 0 else code, self.began, time.time())
+        if self._watching is not None:
+            self._watching.cancel()
+        out_of_memory = self._limits is not None and self._limits.end()
+        return End(128 - code if code < 0 else code, self.began, time.time(), out_of_memory)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to every process of the container."""
@@ -213,14 +240,3 @@ async def _reported_pid(descriptor: int) -> int:
         return int(json.loads(await reader.read())["child-pid"])
     except (ValueError, KeyError):
         return 0
-
-
-def descendants(pid: int) -> Iterator[int]:
-    """The pids below a process, from the file system /proc."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return
-    for child in map(int, children):
-        yield child
-        yield from descendants(child)

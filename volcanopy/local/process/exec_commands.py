@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable
 
 from volcanopy.local.apiserver.streams.command_streams import CommandStreams, Pipe
 from volcanopy.local.process import spawning
-from volcanopy.local.process.container_run import StartError, descendants
+from volcanopy.local.process.container_run import StartError
 from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Command
+from volcanopy.local.process.measurements import descendants
 from volcanopy.local.process.terminal import Terminal, before_exec
 
 _CHUNK = 1 << 15
@@ -93,7 +94,7 @@ async def _start(
 ) -> spawning.Program:
     try:
         program = await spawning.start(
-            command.argv,
+            (*command.prefix, *command.argv),
             streams,
             command.environment,
             command.working_directory,

@@ -1,4 +1,4 @@
-"""Cleans up after a cluster that is killed: ends the programs that it had started, and deletes its files.
+"""Cleans up after a cluster that is killed: ends the programs that it had started, and deletes its files and control groups.
 
 The guardian is a program of its own, which reads from a pipe that only the cluster has. The pipe ends with the cluster, however
 that ends: then the guardian kills every process group that has been reported to it, and deletes the folder.
@@ -12,14 +12,16 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 
 class Guardian:
-    """Watches over the programs of this process; `folder` is deleted with it if given."""
+    """Watches over the programs of this process; `folder` is deleted with it if given, and folders of control groups."""
 
-    def __init__(self, folder: Path | None = None) -> None:
-        command = [sys.executable, "-I", "-S", __file__, *([str(folder)] if folder is not None else [])]
+    def __init__(self, folder: Path | None = None, groups: Iterable[Path] = ()) -> None:
+        command = [sys.executable, "-I", "-S", __file__, "" if folder is None else str(folder), *map(str, groups)]
         self._program = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
         )
@@ -54,8 +56,25 @@ def _watch() -> None:
     for group in groups:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
-    for folder in sys.argv[1:]:
+    folder, *parents = sys.argv[1:]
+    for parent in parents:
+        _remove_groups(parent)
+    if folder:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_groups(parent: str) -> None:
+    """Delete a folder of control groups when the kernel has taken the killed processes out of them."""
+    for _ in range(200):
+        try:
+            for name in os.listdir(parent):
+                if os.path.isdir(path := os.path.join(parent, name)):
+                    os.rmdir(path)
+            os.rmdir(parent)
+        except FileNotFoundError:
+            return
+        except OSError:
+            time.sleep(0.01)
 
 
 if __name__ == "__main__":

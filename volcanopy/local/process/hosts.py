@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from volcanopy.kube.client.kinds import Json
 
 _DOMAIN = "svc.cluster.local"
 _FIRST = (127 << 24) + (1 << 16)
@@ -37,49 +39,100 @@ def address_number(address: str) -> int:
     return value - _FIRST if value >= _FIRST else -1
 
 
-def hosts_text(entries: Iterable[Entry]) -> str:
-    """The hosts file of a namespace: `hostname.subdomain` in all its forms, host names, and every subdomain's pods."""
+def hosts_text(entries: Iterable[Entry], services: Mapping[tuple[str, str], Sequence[str]], namespace: str) -> str:
+    """The hosts file of a namespace: `hostname.subdomain` in all its forms, host names, every subdomain's pods, and services.
+
+    `services` has the addresses of the pods behind a service by (namespace, name); the short name is for its own namespace.
+    """
     lines = [f"{HOST_ADDRESS}\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback"]
     for entry in sorted(entries, key=lambda entry: entry.name):
         names = [entry.hostname] if entry.hostname == entry.name else [entry.hostname, entry.name]
         if entry.subdomain:
-            full = f"{entry.subdomain}.{entry.namespace}.{_DOMAIN}"
-            short = (
-                f"{entry.subdomain}.{entry.namespace}.svc",
-                f"{entry.subdomain}.{entry.namespace}",
-                entry.subdomain,
-            )
-            names = [f"{entry.hostname}.{domain}" for domain in (full, *short)] + names + [full, *short]
+            domains = _domains(entry.namespace, entry.subdomain)
+            names = [f"{entry.hostname}.{domain}" for domain in domains] + names + domains
         lines.append(f"{entry.address}\t{' '.join(names)}")
+    for (space, name), addresses in sorted(services.items()):
+        domains = _domains(space, name)
+        names = domains if space == namespace else domains[:-1]
+        lines += [f"{address}\t{' '.join(names)}" for address in addresses]
     return "\n".join(lines) + "\n"
 
 
+def _domains(namespace: str, service: str) -> list[str]:
+    """The names of a service, the longest first, the one for its own namespace last."""
+    return [f"{service}.{namespace}.{_DOMAIN}", f"{service}.{namespace}.svc", f"{service}.{namespace}", service]
+
+
+def service_addresses(service: Json, pods: Iterable[Json]) -> list[str]:
+    """The addresses of the ready pods of process nodes behind a service, or of all if it publishes those that are not.
+
+    Pods whose subdomain is the service have their names already.
+    """
+    spec, metadata = service.get("spec") or {}, service["metadata"]
+    selector: Mapping[str, str] = spec.get("selector") or {}
+    if not selector:
+        return []
+    addresses = []
+    for pod in pods:
+        status, labels = pod.get("status") or {}, pod["metadata"].get("labels") or {}
+        if (
+            pod["metadata"]["namespace"] == metadata["namespace"]
+            and pod["spec"].get("subdomain") != metadata["name"]
+            and all(labels.get(key) == value for key, value in selector.items())
+            and (spec.get("publishNotReadyAddresses") or _is_ready(status))
+            and status.get("phase") not in {"Succeeded", "Failed"}
+            and address_number(status.get("podIP", "")) >= 0
+        ):
+            addresses.append(str(status["podIP"]))
+    return sorted(addresses)
+
+
+def _is_ready(status: Json) -> bool:
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ())
+
+
 class HostsFiles:
-    """A hosts file for every namespace, rewritten in place when a pod comes or goes, so that bind mounts follow."""
+    """A hosts file for every namespace, rewritten in place by :meth:`write`, so that bind mounts follow."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._entries: dict[str, Entry] = {}
+        self._services: dict[tuple[str, str], list[str]] = {}
+        self._changed: set[str] = set()
+        self._written: set[str] = set()
 
     def path(self, namespace: str) -> Path:
-        """The file of a namespace; it exists."""
-        path = self._folder / namespace
-        if not path.exists():
-            self._write(namespace)
-        return path
+        """The file of a namespace, which the next :meth:`write` creates."""
+        if namespace not in self._written:
+            self._changed.add(namespace)
+        return self._folder / namespace
 
     def add(self, uid: str, entry: Entry) -> None:
         """Add the pod with this uid."""
         self._entries[uid] = entry
-        self._write(entry.namespace)
+        self._changed.add(entry.namespace)
 
     def remove(self, uid: str) -> None:
         """Remove a pod, if it is there."""
         entry = self._entries.pop(uid, None)
         if entry is not None:
-            self._write(entry.namespace)
+            self._changed.add(entry.namespace)
 
-    def _write(self, namespace: str) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        text = hosts_text(entry for entry in self._entries.values() if entry.namespace == namespace)
-        (self._folder / namespace).write_text(text, encoding="utf-8")
+    def set_service(self, namespace: str, name: str, addresses: list[str]) -> None:
+        """Set the addresses behind a service; none removes it."""
+        if self._services.get((namespace, name), []) == addresses:
+            return
+        self._services[namespace, name] = addresses
+        if not addresses:
+            del self._services[namespace, name]
+        self._changed |= self._written
+
+    def write(self) -> None:
+        """Write the files that have changed."""
+        if self._changed:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        for namespace in self._changed:
+            own = [entry for entry in self._entries.values() if entry.namespace == namespace]
+            (self._folder / namespace).write_text(hosts_text(own, self._services, namespace), encoding="utf-8")
+        self._written |= self._changed
+        self._changed.clear()

@@ -37,6 +37,8 @@ class Command:
     """The option of a program that reports the pid of the container's first process, as JSON, to a file descriptor."""
     takes_terminal: bool = False
     """Whether its terminal must become the one that controls its session; otherwise it sees to that."""
+    prefix: tuple[str, ...] = ()
+    """The beginning of a command line that prepares its process and goes on with `argv`."""
     dies_with_parent: bool = False
     """Whether the program ends with this process by itself; otherwise the kernel is asked to kill it then."""
 
@@ -68,7 +70,7 @@ class Bubblewrap:
     name = "bubblewrap"
     description = (
         "each container has its own processes, /tmp and /etc/hosts and sees the files of this machine read-only (bubblewrap); "
-        "network, memory and cpu are those of the machine"
+        "the network is that of the machine"
     )
 
     def __init__(self, program: str) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import shutil
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,15 +19,18 @@ from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.backoff import answered
 from volcanopy.kube.client.errors import Conflict, Invalid, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.local.apiserver.context import ContainerUsage, Measurement
 from volcanopy.local.apiserver.streams.command_streams import CommandStreams, Pipe
 from volcanopy.local.log_queries import NoLogError
 from volcanopy.local.process import container_logs, exec_commands, hosts, pod_status
+from volcanopy.local.process.cgroups import Cgroups
 from volcanopy.local.process.container_run import ContainerRun
 from volcanopy.local.process.container_spec import Sources, containers_of, referenced
 from volcanopy.local.process.gpus import Gpus
 from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Isolation, strongest
 from volcanopy.local.process.machine import description, is_process_node
+from volcanopy.local.process.measurements import Usage
 from volcanopy.local.process.pod_runner import FIRST_BACK_OFF, PodRunner, Surroundings
 from volcanopy.local.simulated.heartbeats import Heartbeats
 
@@ -36,6 +39,9 @@ log = structlog.get_logger(__name__)
 PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
 CONFIG_MAPS: Kind[Json] = Kind("", "v1", "ConfigMap", "configmaps", True, dict)
 SECRETS: Kind[Json] = Kind("", "v1", "Secret", "secrets", True, dict)
+SERVICES: Kind[Json] = Kind("", "v1", "Service", "services", True, dict)
+OLDEST_MEASUREMENT = 15.0
+"""Seconds over which the use of cpu is an average at most."""
 STOP_GRACE = 2.0
 """Seconds that containers have to end when the cluster is stopped."""
 
@@ -65,6 +71,8 @@ class ProcessSettings:
     isolation: Isolation | None = None
     back_off: float = field(default=FIRST_BACK_OFF)
     guardian: Guardian | None = None
+    cgroups: Cgroups = field(default_factory=lambda: Cgroups({}))
+    """The control groups that limit containers."""
 
 
 class ProcessKubelet:
@@ -75,14 +83,17 @@ class ProcessKubelet:
         self.nodes = Heartbeats(
             client, is_own=is_process_node, arrived=self._arrived, left=self._left, describe=description
         )
+        self.cgroups = settings.cgroups
         self._client, self._settings = client, settings
         self._pods = Reflector(client, PODS, field_selector="spec.nodeName!=")
+        self._services = Reflector(client, SERVICES)
         self._waiting: dict[str, dict[str, Json]] = {}
         self._runners: dict[str, PodRunner] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._hosts = hosts.HostsFiles(settings.folder / "hosts")
         self._gpus = Gpus()
         self._last_address = 0
+        self._measured: tuple[float, dict[tuple[str, str], Usage]] = (0.0, {})
         self.lost: list[str] = []
         """Pods that ran when the cluster was killed: their programs have ended, and restart by their policy."""
 
@@ -91,6 +102,7 @@ class ProcessKubelet:
         async with asyncio.TaskGroup() as tasks:
             watching = [
                 tasks.create_task(self.nodes.run(), name="process nodes"),
+                tasks.create_task(self._services.run(self._on_services), name="services"),
                 tasks.create_task(self._pods.run(self.on_changes), name="process pods"),
             ]
             await self.nodes.reflector.synced.wait()
@@ -138,10 +150,31 @@ class ProcessKubelet:
                 self._add(pod)
             else:
                 self._waiting.setdefault(node, {})[uid] = pod
+            if (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}:
+                self._hosts.remove(uid)
+        namespaces = {change.object["metadata"]["namespace"] for change in changes}
+        self._update_services(
+            service for service in self._services.objects.values() if service["metadata"]["namespace"] in namespaces
+        )
+
+    def _on_services(self, changes: Sequence[Change[Json]]) -> None:
+        for change in changes:
+            if change.type is ChangeType.DELETED:
+                metadata = change.object["metadata"]
+                self._hosts.set_service(metadata["namespace"], metadata["name"], [])
+        self._update_services(change.object for change in changes if change.type is not ChangeType.DELETED)
+
+    def _update_services(self, services: Iterable[Json]) -> None:
+        """Write the names of these services and of all pods into the hosts files."""
+        for service in services:
+            metadata, pods = service["metadata"], self._pods.objects.values()
+            self._hosts.set_service(metadata["namespace"], metadata["name"], hosts.service_addresses(service, pods))
+        self._hosts.write()
 
     def _arrived(self, node: str) -> None:
         for pod in self._waiting.pop(node, {}).values():
             self._add(pod)
+        self._hosts.write()
 
     def _left(self, node: str) -> None:
         for runner in self._runners.values():
@@ -204,6 +237,7 @@ class ProcessKubelet:
             sources=self._sources,
             back_off=self._settings.back_off,
             guardian=self._settings.guardian,
+            cgroups=self.cgroups,
             gpus=self._take_gpus,
         )
 
@@ -291,6 +325,26 @@ class ProcessKubelet:
             return await asyncio.open_connection(pod["status"]["podIP"], port)
         except ConnectionRefusedError:
             return await asyncio.open_connection(hosts.HOST_ADDRESS, port)
+
+    async def measure(self) -> Measurement:
+        """What the containers use, on average since the last measurement, or since a second ago if that is too new or old."""
+        before = self._measured
+        if not 1.0 <= time.monotonic() - before[0] <= OLDEST_MEASUREMENT:
+            before = (time.monotonic(), self._used())
+            await asyncio.sleep(1.0)
+        now, used = self._measured = (time.monotonic(), self._used())
+        window = now - before[0]
+        containers = []
+        for (uid, container), usage in used.items():
+            pod = self._runners[uid].pod
+            cpu = max(usage.cpu - before[1].get((uid, container), Usage()).cpu, 0.0) / window
+            metadata, node = pod["metadata"], pod["spec"]["nodeName"]
+            place = (metadata["namespace"], metadata["name"], container, node)
+            containers.append(ContainerUsage(*place, cpu, usage.memory))
+        return Measurement(window, frozenset(filter(self.nodes.serves, self.nodes.nodes)), containers)
+
+    def _used(self) -> dict[tuple[str, str], Usage]:
+        return {(uid, name): usage for uid, runner in self._runners.items() for name, usage in runner.used().items()}
 
     # Logs
 

@@ -17,7 +17,7 @@ import shutil
 import signal
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -26,6 +26,7 @@ import structlog
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.apiserver.streams.command_streams import CommandStreams
 from volcanopy.local.process import exec_commands, pod_status, probes
+from volcanopy.local.process.cgroups import Cgroups
 from volcanopy.local.process.container_run import ContainerRun, End, StartError
 from volcanopy.local.process.container_spec import (
     DEFAULT_PATH,
@@ -38,6 +39,8 @@ from volcanopy.local.process.container_spec import (
 from volcanopy.local.process.gpus import VARIABLE
 from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Isolation, Placement
+from volcanopy.local.process.limits import EnforcedLimits
+from volcanopy.local.process.measurements import Usage
 from volcanopy.local.process.pod_status import ContainerState
 from volcanopy.local.process.volumes import Volumes
 
@@ -63,6 +66,7 @@ class Surroundings:
     sources: Callable[[Json], Awaitable[Sources]]
     back_off: float = FIRST_BACK_OFF
     guardian: Guardian | None = None
+    cgroups: Cgroups = field(default_factory=lambda: Cgroups({}))
     gpus: Callable[[Json], Awaitable[dict[str, str]]] | None = None
     """Waits for the GPUs of a pod; returns the visible devices of its containers on a node with GPUs."""
 
@@ -130,6 +134,10 @@ class PodRunner:
     def running(self, container: str) -> ContainerRun | None:
         """The current run of a container."""
         return self._runs.get(container)
+
+    def used(self) -> dict[str, Usage]:
+        """What each container that runs uses."""
+        return {name: run.used() for name, run in self._runs.items()}
 
     def log_path(self, container: str, run: int) -> Path:
         """The log of a run of a container."""
@@ -217,10 +225,12 @@ class PodRunner:
             tty = bool(state.container.get("tty"))
             command = self._around.isolation.command(spec, self._placement(spec), tty=tty)
             _check_executable(spec, self._placement(spec))
+            limits = EnforcedLimits(self._around.cgroups, state.container, f"{self.uid}-{state.name}-{state.restarts}")
             run = await ContainerRun.start(
-                command,
+                replace(command, prefix=limits.prefix),
                 self.log_path(state.name, state.restarts),
                 self._around.guardian,
+                limits,
                 stdin=bool(state.container.get("stdin")),
                 tty=tty,
             )
@@ -352,7 +362,7 @@ class PodRunner:
         placement = self._placement(spec)
         _check_executable(spec, placement)
         beside = self._around.isolation.beside(run.first_pid, spec, placement, tty=streams.tty)
-        return await exec_commands.run(beside, streams, self._around.guardian)
+        return await exec_commands.run(replace(beside, prefix=run.prefix), streams, self._around.guardian)
 
     async def _post_start(self, state: ContainerState, spec: ContainerSpec) -> None:
         hook = ((state.container.get("lifecycle") or {}).get("postStart") or {}).get("exec")

@@ -55,7 +55,7 @@ class ContainerState:
         self.ready = self.started = False
         terminated: Json = {
             "exitCode": end.code,
-            "reason": reason or ("Completed" if end.code == 0 else "Error"),
+            "reason": reason or ("Completed" if end.code == 0 else "OOMKilled" if end.out_of_memory else "Error"),
             "startedAt": stamp(end.began),
             "finishedAt": stamp(end.ended),
             "containerID": container_id(uid, self.name, self.restarts),

@@ -1,0 +1,192 @@
+"""Control groups of the kernel, version 1 or 2, where they can be written: they limit containers.
+
+A container's groups are below one folder per hierarchy that belongs to this cluster, beside or below the group of its process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PERIOD = 100_000
+"""Microseconds of the period in which a limit of cpu counts, as a kubelet sets it."""
+ROOT = Path("/sys/fs/cgroup")
+_NEEDED = ("memory", "cpu")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a container: cpus and bytes of memory; None for one that has none."""
+
+    cpu: float | None = None
+    memory: int | None = None
+
+
+class Cgroup:
+    """The groups of one container."""
+
+    def __init__(self, folders: Mapping[str, Path]) -> None:
+        self._folders = folders
+
+    @property
+    def joining(self) -> tuple[str, ...]:
+        """The beginning of a command line that enters the groups and goes on with the rest of it."""
+        files = sorted({str(folder / "cgroup.procs") for folder in self._folders.values()})
+        script = "".join(f'echo 0 > "${number}" && ' for number in range(1, len(files) + 1))
+        return ("/bin/sh", "-c", f'{script}shift {len(files)} && exec "$@"', "sh", *files)
+
+    def oom_kills(self) -> int:
+        """How many processes the kernel has killed because the limit of memory was reached."""
+        folder = self._folders.get("memory")
+        if folder is None:
+            return 0
+        name = "memory.events" if _is_unified(folder) else "memory.oom_control"
+        return _field(folder / name, "oom_kill")
+
+    def remove(self) -> None:
+        """Kill what still runs in the groups, and delete them."""
+        for folder in self._folders.values():
+            _remove(folder)
+
+
+class Cgroups:
+    """The folders of this cluster by controller (`memory`, `cpu`)."""
+
+    def __init__(self, folders: Mapping[str, Path]) -> None:
+        self._folders = folders
+        self.controllers = frozenset(folders)
+
+    @property
+    def folders(self) -> set[Path]:
+        """The folders that must be deleted in the end."""
+        return set(self._folders.values())
+
+    def create(self, name: str, limits: Limits) -> Cgroup:
+        """The groups of a container with these limits. Raises OSError."""
+        requested = {"memory": limits.memory is not None, "cpu": limits.cpu is not None}
+        folders = {controller: folder / name for controller, folder in self._folders.items() if requested[controller]}
+        for folder in folders.values():
+            folder.mkdir(exist_ok=True)
+        if limits.memory is not None and "memory" in folders:
+            _limit_memory(folders["memory"], limits.memory)
+        if limits.cpu is not None and "cpu" in folders:
+            _limit_cpu(folders["cpu"], limits.cpu)
+        return Cgroup(folders)
+
+    def remove(self) -> None:
+        """Delete all groups of this cluster."""
+        for folder in self.folders:
+            with contextlib.suppress(OSError):
+                for path in [path for path in folder.iterdir() if path.is_dir()]:
+                    _remove(path)
+            _remove(folder)
+
+
+def _limit_memory(folder: Path, limit: int) -> None:
+    """Bound memory, and swap with it where the kernel counts that."""
+    if _is_unified(folder):
+        _write(folder / "memory.max", limit)
+        with contextlib.suppress(OSError):
+            _write(folder / "memory.swap.max", 0)
+        return
+    _write(folder / "memory.limit_in_bytes", limit)
+    with contextlib.suppress(OSError):
+        _write(folder / "memory.memsw.limit_in_bytes", limit)
+
+
+def _limit_cpu(folder: Path, limit: float) -> None:
+    quota = max(round(limit * PERIOD), 1000)
+    if _is_unified(folder):
+        _write(folder / "cpu.max", f"{quota} {PERIOD}")
+        return
+    _write(folder / "cpu.cfs_period_us", PERIOD)
+    _write(folder / "cpu.cfs_quota_us", quota)
+
+
+def writable(root: Path = ROOT, own: Path = Path("/proc/self/cgroup"), name: str | None = None) -> Cgroups:
+    """The groups that can be made here, for each controller by the first way that works; without any it has no controllers."""
+    name = name or f"volcanopy-{os.getpid()}"
+    folders: dict[str, Path] = {}
+    with contextlib.suppress(OSError):
+        for line in own.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            for controller in controllers.split(",") if controllers else _NEEDED:
+                if controller not in _NEEDED or controller in folders:
+                    continue
+                place = root / controllers if controllers else root
+                folder = _made(place, path, name, controller, unified=not controllers)
+                if folder is not None:
+                    folders[controller] = folder
+    return Cgroups(folders)
+
+
+def _made(root: Path, path: str, name: str, controller: str, *, unified: bool) -> Path | None:
+    """A new folder below the own group, or in version 2 below one without processes; None if none works."""
+    above = root / path.lstrip("/")
+    while above.is_relative_to(root):
+        folder = above / name
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError:
+            pass
+        else:
+            if not unified or _enabled(folder, controller):
+                return folder
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        above = above.parent
+    return None
+
+
+def _enabled(folder: Path, controller: str) -> bool:
+    """Whether the groups in this folder of version 2 may have the controller, and a process of this one can enter them."""
+    try:
+        if controller not in (folder / "cgroup.controllers").read_text().split():
+            return False
+        _write(folder / "cgroup.subtree_control", f"+{controller}")
+    except OSError:
+        return False
+    return os.access(folder.parent / "cgroup.procs", os.W_OK)
+
+
+def _is_unified(folder: Path) -> bool:
+    return (folder / "cgroup.controllers").exists()
+
+
+def _write(file: Path, value: object) -> None:
+    descriptor = os.open(file, os.O_WRONLY)
+    try:
+        os.write(descriptor, str(value).encode())
+    finally:
+        os.close(descriptor)
+
+
+def _field(file: Path, name: str) -> int:
+    """A number of a file with a name and a number on each line."""
+    with contextlib.suppress(OSError):
+        for line in file.read_text().splitlines():
+            key, _, value = line.partition(" ")
+            if key == name:
+                return int(value)
+    return 0
+
+
+def _remove(folder: Path) -> None:
+    """Kill the processes of a group until none is left, and delete it; a killed process leaves it within milliseconds."""
+    for _ in range(100):
+        try:
+            folder.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError:
+            with contextlib.suppress(OSError):
+                for pid in (folder / "cgroup.procs").read_text().split():
+                    os.kill(int(pid), signal.SIGKILL)
+            time.sleep(0.001)
+        else:
+            return

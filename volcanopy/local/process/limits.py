@@ -1,0 +1,68 @@
+"""Enforces the limits of one run of a container: by control groups; without one for memory, by measuring it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+
+from volcanopy.api import quantity
+from volcanopy.kube.client.kinds import Json
+from volcanopy.local.process.cgroups import Cgroup, Cgroups, Limits
+from volcanopy.local.process.measurements import Usage
+
+MEASURED = 0.5
+"""Seconds between measurements of memory where no control group limits it."""
+
+
+def limits_of(container: Json) -> Limits:
+    """The limits of cpu and memory of a container."""
+    amounts = (container.get("resources") or {}).get("limits") or {}
+    cpu, memory = (quantity.parse(str(amounts[name])) if name in amounts else None for name in ("cpu", "memory"))
+    return Limits(None if cpu is None else float(cpu), None if memory is None else math.ceil(memory))
+
+
+class EnforcedLimits:
+    """The limits of one run; `name` is that of its control groups."""
+
+    def __init__(self, cgroups: Cgroups, container: Json, name: str) -> None:
+        self._limits = limits_of(container)
+        self._is_measured = self._limits.memory is not None and "memory" not in cgroups.controllers
+        self._exceeded = False
+        self._cgroup: Cgroup | None = None
+        requested = {"memory": self._limits.memory, "cpu": self._limits.cpu}
+        if any(requested[controller] is not None for controller in cgroups.controllers):
+            self._cgroup = cgroups.create(name, self._limits)
+
+    @property
+    def prefix(self) -> tuple[str, ...]:
+        """The beginning of a command line whose program is limited."""
+        return () if self._cgroup is None else self._cgroup.joining
+
+    async def watch(self, used: Callable[[], Usage], kill: Callable[[], None]) -> None:
+        """Kill the container when it exceeds its memory, if no control group does; returns at once if that is not needed."""
+        while self._is_measured and not self._exceeded:
+            assert self._limits.memory is not None
+            if used().memory > self._limits.memory:
+                self._exceeded = True
+                kill()
+            await asyncio.sleep(MEASURED)
+
+    def end(self) -> bool:
+        """Whether a process of the run was killed because of its memory; what is left of the run is killed."""
+        if self._cgroup is not None:
+            self._exceeded = self._exceeded or self._cgroup.oom_kills() > 0
+            self._cgroup.remove()
+            self._cgroup = None
+        return self._exceeded
+
+
+def described(cgroups: Cgroups) -> str:
+    """One sentence for the user: which limits are enforced."""
+    memory = (
+        "Limits of memory are enforced by control groups"
+        if "memory" in cgroups.controllers
+        else f"Limits of memory are enforced by measuring every {MEASURED:g} s: control groups cannot be written"
+    )
+    cpu = "limits of cpu by control groups" if "cpu" in cgroups.controllers else "limits of cpu are not enforced"
+    return f"{memory}; {cpu}."
