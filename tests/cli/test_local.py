@@ -28,8 +28,8 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import NODES
-from volcanopy.local.process.kubelet import PODS
 from volcanopy.local.process.measurements import descendants
+from volcanopy.local.process.status_writer import PODS
 
 CLAIMS: Kind[Json] = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, dict)
 COMMAND = [sys.executable, "-m", "volcanopy", "local"]

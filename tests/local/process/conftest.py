@@ -12,7 +12,8 @@ from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.local.process import machine
 from volcanopy.local.process.isolation import Bubblewrap, Isolation, PlainProcesses, strongest
-from volcanopy.local.process.kubelet import PODS, ProcessSettings
+from volcanopy.local.process.kubelet import ProcessSettings
+from volcanopy.local.process.status_writer import PODS
 
 NAMESPACE = "default"
 RUNTIMES = ("bubblewrap", "plain")

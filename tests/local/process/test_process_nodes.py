@@ -10,10 +10,12 @@ from unittest.mock import AsyncMock
 import pytest
 
 from tests.local.process.conftest import ProcessCluster
+from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.errors import KubeError, NoAnswer
 from volcanopy.local.process.container_spec import Sources
 from volcanopy.local.process.isolation import PlainProcesses
 from volcanopy.local.process.pod_runner import PodRunner, Surroundings
+from volcanopy.local.process.status_writer import PODS
 
 SHELL = ("sh", "-c")
 
@@ -306,3 +308,20 @@ async def test_a_pod_outlives_statuses_that_the_server_did_not_answer(
     monkeypatch.setattr(process_cluster.client, "patch_status", slow)
     status = await process_cluster.run("p", *SHELL, "echo done")
     assert (status["phase"], terminated(status)["exitCode"], unanswered) == ("Succeeded", 0, [])
+
+
+async def test_the_end_of_a_pod_outlives_events_and_writes_of_before(process_cluster: ProcessCluster) -> None:
+    """Events of a running pod that arrive after its end, and a status that the server takes after the one of the end."""
+    await process_cluster.create("p", {"containers": [{"name": "main", "image": "none", "command": ["sleep", "0.2"]}]})
+    running = await process_cluster.until("p", is_running)
+    await process_cluster.ended("p")
+    kubelet = process_cluster.cluster.process_kubelet
+    assert kubelet is not None
+    kubelet.on_changes([Change(ChangeType.MODIFIED, running)])
+
+    await process_cluster.client.patch_status(PODS, "default", "p", {"status": running["status"]})
+    pod = await process_cluster.until("p", lambda pod: pod["status"]["phase"] == "Succeeded")
+    assert (terminated(pod["status"])["exitCode"], pod["status"]["containerStatuses"][0]["restartCount"]) == (0, 0)
+    assert int(pod["metadata"]["resourceVersion"]) > int(running["metadata"]["resourceVersion"]) + 2
+    await process_cluster.deleted("p", grace=0)
+    assert list((process_cluster.folder / "run/pods").iterdir()) == []

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import shutil
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,9 +15,9 @@ from typing import Any
 import structlog
 
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
-from volcanopy.kube.client.api_client import Client, Patch
+from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import answered
-from volcanopy.kube.client.errors import Conflict, Invalid, NotFound
+from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.apiserver.context import ContainerUsage, Measurement
 from volcanopy.local.apiserver.streams.command_streams import CommandStreams, Pipe
@@ -32,11 +32,11 @@ from volcanopy.local.process.isolation import Isolation, strongest
 from volcanopy.local.process.machine import description, is_process_node
 from volcanopy.local.process.measurements import Usage
 from volcanopy.local.process.pod_runner import FIRST_BACK_OFF, PodRunner, Surroundings
+from volcanopy.local.process.status_writer import PODS, StatusWriter
 from volcanopy.local.simulated.heartbeats import Heartbeats
 
 log = structlog.get_logger(__name__)
 
-PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
 CONFIG_MAPS: Kind[Json] = Kind("", "v1", "ConfigMap", "configmaps", True, dict)
 SECRETS: Kind[Json] = Kind("", "v1", "Secret", "secrets", True, dict)
 SERVICES: Kind[Json] = Kind("", "v1", "Service", "services", True, dict)
@@ -92,6 +92,10 @@ class ProcessKubelet:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._hosts = hosts.HostsFiles(settings.folder / "hosts")
         self._gpus = Gpus()
+        self._statuses = StatusWriter(client)
+        self._ended: set[str] = set()
+        self._deleted: set[str] = set()
+        """Pods that are deleted while they run."""
         self._last_address = 0
         self._measured: tuple[float, dict[tuple[str, str], Usage]] = (0.0, {})
         self.lost: list[str] = []
@@ -141,11 +145,22 @@ class ProcessKubelet:
             if change.type is ChangeType.DELETED:
                 self._waiting.get(node, {}).pop(uid, None)
                 self._hosts.remove(uid)
+                self._statuses.forget(uid)
+                if uid in self._ended:
+                    self._ended.remove(uid)
+                    self._remove_files(uid)
                 if runner := self._runners.get(uid):
+                    self._deleted.add(uid)
                     runner.stop({**pod, "metadata": {**metadata, "deletionGracePeriodSeconds": 0}})
                 continue
+            if self._statuses.is_replaced(pod):
+                self._start(f"status {uid}", self._statuses.repeat(pod))
             if runner := self._runners.get(uid):
                 self._update(runner, pod)
+            elif uid in self._ended:
+                # Events of what happened before the end can arrive after it.
+                if "deletionTimestamp" in metadata and uid not in self._tasks:
+                    self._start(uid, self._remove(pod))
             elif self.nodes.serves(node):
                 self._add(pod)
             else:
@@ -188,19 +203,27 @@ class ProcessKubelet:
             return
         if any("running" in (status.get("state") or {}) for status in pod_status.all_of(pod)):
             self.lost.append(metadata["name"])
-        runner = PodRunner(pod, self._surroundings(pod), self._publisher(pod))
+        runner = PodRunner(pod, self._surroundings(pod), partial(self._statuses.write, pod))
         if over or "deletionTimestamp" in metadata:
             runner.stop(pod)
         self._runners[uid] = runner
-        self._tasks[uid] = asyncio.create_task(self._serve(runner), name=f"pod {metadata['name']}")
+        self._start(uid, self._serve(runner))
 
     def _update(self, runner: PodRunner, pod: Json) -> None:
         if "deletionTimestamp" in pod["metadata"]:
             runner.stop(pod)
         elif pod["metadata"].get("annotations") != runner.pod["metadata"].get("annotations"):
-            refreshing = asyncio.create_task(runner.refresh(pod))
-            self._tasks[f"refresh {pod['metadata']['uid']}"] = refreshing
-            refreshing.add_done_callback(lambda _: self._tasks.pop(f"refresh {pod['metadata']['uid']}", None))
+            self._start(f"refresh {pod['metadata']['uid']}", runner.refresh(pod))
+
+    def _start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Run a task that the kubelet waits for when it stops."""
+        task = self._tasks[name] = asyncio.create_task(work, name=name)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if self._tasks.get(name) is task:
+                del self._tasks[name]
+
+        task.add_done_callback(ended)
 
     async def _serve(self, runner: PodRunner) -> None:
         """Run a pod; delete it from the API server if it is being deleted."""
@@ -211,14 +234,25 @@ class ProcessKubelet:
             log.exception("pod could not be run", pod=f"{metadata['namespace']}/{metadata['name']}")
         finally:
             self._runners.pop(runner.uid, None)
-            self._tasks.pop(runner.uid, None)
+            self._ended.add(runner.uid)
+            if runner.uid in self._deleted:
+                self._ended.remove(runner.uid)
+                self._deleted.remove(runner.uid)
+                self._statuses.forget(runner.uid)
             self._gpus.release(runner.uid)
         if "deletionTimestamp" in runner.pod["metadata"]:
-            with contextlib.suppress(NotFound, Conflict):
-                await answered(
-                    lambda: self._client.delete(PODS, metadata["namespace"], metadata["name"], uid=runner.uid, grace=0)
-                )
-            runner.remove_files()
+            await self._remove(runner.pod)
+
+    async def _remove(self, pod: Json) -> None:
+        """Delete a pod that has ended from the API server, and its files."""
+        metadata, uid = pod["metadata"], pod["metadata"]["uid"]
+        with contextlib.suppress(NotFound, Conflict):
+            await answered(lambda: self._client.delete(PODS, metadata["namespace"], metadata["name"], uid=uid, grace=0))
+        self._remove_files(uid)
+
+    def _remove_files(self, uid: str) -> None:
+        """Delete volumes and logs of a pod; claims and host paths stay."""
+        shutil.rmtree(self._settings.folder / "pods" / uid, ignore_errors=True)
 
     def _surroundings(self, pod: Json) -> Surroundings:
         metadata, spec = pod["metadata"], pod["spec"]
@@ -261,24 +295,6 @@ class ProcessKubelet:
             with contextlib.suppress(NotFound):
                 objects[name] = await answered(partial(self._client.get, kind, namespace, name))
         return objects
-
-    def _publisher(self, pod: Json) -> Callable[[Json], Awaitable[None]]:
-        metadata = pod["metadata"]
-
-        async def publish(status: Json) -> None:
-            patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
-            try:
-                await answered(
-                    lambda: self._client.patch_status(
-                        PODS, metadata["namespace"], metadata["name"], patch, Patch.STRATEGIC
-                    )
-                )
-            except (NotFound, Conflict) as gone:
-                log.debug("pod is gone", pod=metadata["name"], error=str(gone))
-            except Invalid as error:
-                log.error("status of pod rejected", pod=metadata["name"], error=str(error))
-
-        return publish
 
     # Connections with containers
 

@@ -409,10 +409,6 @@ class PodRunner:
             self._published = status
             await self._publish(status)
 
-    def remove_files(self) -> None:
-        """Delete volumes and logs of the pod."""
-        self._volumes.remove()
-
 
 def _check_executable(spec: ContainerSpec, placement: Placement) -> None:
     """Raise StartError unless the program exists: it is searched as the container will."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -94,10 +93,6 @@ class Volumes:
             return field_value(self._pod, reference["fieldPath"])
         first: Json = self._pod["spec"]["containers"][0]
         return resource_value(self._pod, first, item["resourceFieldRef"])
-
-    def remove(self) -> None:
-        """Delete the directories of the pod; claims and host paths stay."""
-        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def _mode(volume: Json) -> int:

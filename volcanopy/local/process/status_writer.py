@@ -1,0 +1,87 @@
+"""Writes the statuses of pods to the API server, and again if an older one takes their place there.
+
+A write that the server did not answer in time is repeated. It may still be carried out later, after writes that followed it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from volcanopy.kube.client.api_client import Client, Patch
+from volcanopy.kube.client.backoff import answered
+from volcanopy.kube.client.errors import Conflict, Invalid, NotFound
+from volcanopy.kube.client.kinds import Json, Kind
+
+log = structlog.get_logger(__name__)
+
+PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
+
+
+@dataclass
+class _Written:
+    """The newest status of a pod, and the version of the pod that has it; -1 until it is written."""
+
+    status: Json = field(default_factory=dict)
+    version: int = -1
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class StatusWriter:
+    """The statuses of the pods of a kubelet, until they are forgotten."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._written: dict[str, _Written] = {}
+
+    async def write(self, pod: Json, status: Json) -> None:
+        """Write a new status; returns when the server has it, or the pod is gone."""
+        written = self._written.setdefault(pod["metadata"]["uid"], _Written())
+        written.status = status
+        await self._send(pod, written)
+
+    def is_replaced(self, pod: Json) -> bool:
+        """Whether this state of a pod follows the write of its newest status, but has another one."""
+        written = self._written.get(pod["metadata"]["uid"])
+        return (
+            written is not None
+            and 0 <= written.version < int(pod["metadata"]["resourceVersion"])
+            and _summary(written.status) != _summary(pod.get("status") or {})
+        )
+
+    async def repeat(self, pod: Json) -> None:
+        """Write the newest status of a pod again."""
+        if (written := self._written.get(pod["metadata"]["uid"])) is not None:
+            await self._send(pod, written)
+
+    def forget(self, uid: str) -> None:
+        """The pod is deleted."""
+        self._written.pop(uid, None)
+
+    async def _send(self, pod: Json, written: _Written) -> None:
+        metadata = pod["metadata"]
+        namespace, name = metadata["namespace"], metadata["name"]
+        async with written.lock:
+            patch = {"metadata": {"uid": metadata["uid"]}, "status": written.status}
+            try:
+                result = await answered(
+                    lambda: self._client.patch_status(PODS, namespace, name, patch, Patch.STRATEGIC)
+                )
+                written.version = int(result["metadata"]["resourceVersion"])
+            except (NotFound, Conflict) as gone:
+                log.debug("pod is gone", pod=name, error=str(gone))
+            except Invalid as error:
+                log.error("status of pod rejected", pod=name, error=str(error))
+
+
+def _summary(status: Json) -> tuple[Any, ...]:
+    """What must not be lost: the phase, and for each container its state and restarts."""
+    containers = [
+        (each["name"], each["restartCount"], *(each.get("state") or {}))
+        for key in ("initContainerStatuses", "containerStatuses")
+        for each in status.get(key) or ()
+    ]
+    return (status.get("phase"), sorted(containers))
