@@ -208,6 +208,8 @@ def test_a_pod_does_not_join_what_it_may_not(made: Json, message: str) -> None:
 def test_a_group_is_not_deleted_while_its_pods_run(status: Json, expected: bool) -> None:
     request = {"operation": "DELETE", "object": None, "oldObject": {**group("open"), "status": status}}
     assert answer("PodGroup", None, {}, request=request)["allowed"] is expected
+    administrator = {"userInfo": {"username": "admin", "groups": ["system:masters"]}}
+    assert answer("PodGroup", None, {}, request=request | administrator)["allowed"] is expected
     for user in (CONTROLLER, "system:serviceaccount:kube-system:generic-garbage-collector"):
         assert answer("PodGroup", None, {}, user=user, request=request)["allowed"]
 
