@@ -95,10 +95,11 @@ def _create_objects(server: FakeApiServer) -> None:
         "status": {
             "phase": "Inqueue",
             "conditions": [{"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": WHY}],
-            "explanation": {"gate": "nodes", "unblockedBy": "2 more cpu on one node"},
+            "explanation": {"gate": "nodes", "unblockedBy": "2 more cpu on one node", "numbers": {"position": "3"}},
         },
     }
     server.has("/apis/scheduling.volcanopy.io/v1beta1/namespaces/default/podgroups", group)
+    server.has("/apis/scheduling.volcanopy.io/v1beta1/podgroups", group)
     server.has("/api/v1/namespaces/default/pods", *(_pod(number) for number in range(2)))
     server.has("/api/v1/namespaces/default/events", _event())
     code, said = _forbidden_flows()

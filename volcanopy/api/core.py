@@ -3,6 +3,7 @@
 The full models of PodGroup and Queue are in :mod:`volcanopy.api.scheduling`.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -386,6 +387,12 @@ class Explanation(ReadModel, frozen=True, kw_only=True, gc=False):
     nodes: dict[str, int] = field(default_factory=dict)
     amounts: dict[str, Quantities] = field(default_factory=dict)
     blocked_by: tuple[str, ...] = ()
+
+
+def position_of(numbers: Mapping[str, str]) -> int:
+    """Return the position in the queue from the numbers of an explanation, from 1; 0 if there is none."""
+    position = numbers.get("position", "")
+    return int(position) if position.isdecimal() else 0
 
 
 class EstimatedStart(ReadModel, frozen=True, kw_only=True, gc=False):

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from volcanopy.api.core import position_of
 from volcanopy.api.gates import Gate
 from volcanopy.api.model import Json
-from volcanopy.scheduler.model.plan import Explain, Plan, position_of
+from volcanopy.scheduler.model.plan import Explain, Plan
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine, Run
 from volcanopy.whatif.expected import EstimatedStart, estimated_starts

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from volcanopy.api import core, quantity
 from volcanopy.cli.explain.hierarchy import COUNTS, state, stop_policy, stopped_by
 from volcanopy.cli.explain.report import QueueReport, ResourceRow, WaitingGroup, counted, listed
-from volcanopy.scheduler.model.plan import position_of
 
 _LAST = 1 << 30
 _AMOUNTS = ("allocated", "fair_share", "guaranteed", "borrowed", "waiting")
@@ -152,7 +151,7 @@ def waiting_groups(groups: Sequence[core.PodGroup]) -> list[WaitingGroup]:
                 group.metadata.namespace,
                 reason.gate if reason is not None else "not processed yet",
                 reason.message if reason is not None else "",
-                position_of(reason.numbers) if reason is not None else 0,
+                core.position_of(reason.numbers) if reason is not None else 0,
             )
         )
     return sorted(waiting, key=lambda group: (group.position or _LAST, group.namespace, group.name))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from volcanopy.api.core import position_of
 from volcanopy.cli.explain.report import (
     GateState,
     JobReport,
@@ -14,7 +15,6 @@ from volcanopy.cli.explain.report import (
     listed,
 )
 from volcanopy.cli.framework.tables import plain_table
-from volcanopy.scheduler.model.plan import position_of
 
 
 class Part(NamedTuple):

@@ -1,19 +1,21 @@
 """Output of objects, listed or by name, once or as they change."""
 
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from volcanopy.cli.framework import documents, tables
 from volcanopy.cli.framework.durations import current_time
-from volcanopy.cli.framework.kinds import key_of, read
+from volcanopy.cli.framework.kinds import key_of, read, readable
 from volcanopy.cli.framework.objects import PartialError, find_object, for_each, list_objects, select_objects
 from volcanopy.cli.framework.options import Format, Selection, ShowOptions
 from volcanopy.cli.framework.tables import TableForm, View, plain_table
 from volcanopy.cli.framework.watch import Changes, WatchedObjects, watch_objects
 from volcanopy.kube.cache.watch import ChangeType
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Json
 
 _REFRESH = 1.0
@@ -36,9 +38,8 @@ class Query:
 
 async def show_list(client: Client, view: View, query: Query, show: ShowOptions) -> None:
     """Print the objects in the order of namespaces and names; with ``--watch`` continue until Ctrl-C."""
-    form = _form(view, show, namespaces=query.namespace is None)
     if show.watch:
-        await _watch(client, view, query, show, form)
+        await _watch(client, view, query, show)
         return
     bodies = _matching(
         view, query, await list_objects(client, view.kind, query.namespace, query.selector, query.fields)
@@ -47,7 +48,8 @@ async def show_list(client: Client, view: View, query: Query, show: ShowOptions)
         where = f' in namespace "{query.namespace}"' if query.namespace else ""
         print(f"No {query.title or view.kind.plural} found{where}.", file=sys.stderr)
         return
-    show_objects(view, bodies, show, form=form)
+    others = await _others(client, view, query.namespace, show)
+    show_objects(view, bodies, show, form=_form(view, show, namespaces=query.namespace is None, others=others))
 
 
 async def show_named(
@@ -58,12 +60,13 @@ async def show_named(
         name = key_of(await find_object(client, view.kind, namespace, names[0])).name
         await show_list(client, view, Query(namespace, fields=f"metadata.name={name}"), show)
         return
+    form = _form(view, show, others=await _others(client, view, namespace, show))
     try:
         bodies = await for_each(names, lambda name: find_object(client, view.kind, namespace, name))
     except PartialError as error:
-        show_objects(view, error.results, show)
+        show_objects(view, error.results, show, form=form)
         raise
-    show_objects(view, bodies, show, single=len(names) == 1)
+    show_objects(view, bodies, show, single=len(names) == 1, form=form)
 
 
 async def describe_selected(
@@ -85,7 +88,7 @@ async def describe_selected(
 
 
 def show_objects(
-    view: View, bodies: Sequence[Json], show: ShowOptions, *, single: bool = False, form: TableForm | None = None
+    view: View, bodies: Sequence[Json], show: ShowOptions, *, form: TableForm, single: bool = False
 ) -> None:
     """Print objects once; a ``single`` one as a document of its own instead of a list."""
     if show.output is Format.name:
@@ -95,11 +98,46 @@ def show_objects(
         document = documents.whole(view.kind, bodies[0]) if single else documents.as_list(view.kind, bodies)
         sys.stdout.write(documents.text(document, show.output))
     else:
-        tables.print_table(form or _form(view, show), view.items(bodies), current_time())
+        tables.print_table(form, view.items(bodies), current_time())
 
 
-def _form(view: View, show: ShowOptions, *, namespaces: bool = False) -> TableForm:
-    return view.table(wide=show.output is Format.wide, namespaces=namespaces, headings=not show.no_headers)
+def _form(
+    view: View, show: ShowOptions, *, namespaces: bool = False, others: Mapping[str, Any] | None = None
+) -> TableForm:
+    wide = show.output is Format.wide
+    return view.table(wide=wide, namespaces=namespaces, headings=not show.no_headers, others=others)
+
+
+def _needs_others(view: View, show: ShowOptions) -> bool:
+    return view.joined is not None and show.output is Format.wide
+
+
+async def _others(client: Client, view: View, namespace: str | None, show: ShowOptions) -> Mapping[str, Any]:
+    """Return the objects of the joined column by ``namespace/name``; none if they may not be read."""
+    joined = view.joined
+    if joined is None or not _needs_others(view, show):
+        return {}
+    try:
+        bodies = (await client.list(joined.kind, namespace)).items
+    except (Forbidden, NotFound):
+        return {}
+    return {item.metadata.key: item for item in readable(joined.model, bodies)}
+
+
+class _WatchedOthers(Mapping[str, Any]):
+    """The objects of the joined column as they are now, read when a row needs them."""
+
+    def __init__(self, model: type[Any], watched: WatchedObjects) -> None:
+        self._model, self._watched = model, watched
+
+    def __getitem__(self, key: str) -> Any:
+        return read(self._model, self._watched.objects[key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._watched.objects)
+
+    def __len__(self) -> int:
+        return len(self._watched.objects)
 
 
 def _matching(view: View, query: Query, bodies: Sequence[Json]) -> list[Json]:
@@ -115,17 +153,26 @@ def _order(body: Json) -> tuple[str, str]:
     return key.namespace, key.name
 
 
-async def _watch(client: Client, view: View, query: Query, show: ShowOptions, form: TableForm) -> None:
+async def _watch(client: Client, view: View, query: Query, show: ShowOptions) -> None:
     live = tables.coloured() and show.output in {Format.table, Format.wide}
-    printer = None if live else _Printer(view, query, show, form)
-    async with watch_objects(
-        client,
-        view.kind,
-        query.namespace,
-        selector=query.selector,
-        fields=query.fields,
-        take=printer.take if printer else None,
-    ) as watched:
+    async with AsyncExitStack() as stack:
+        others: Mapping[str, Any] = {}
+        if view.joined is not None and _needs_others(view, show):
+            with suppress(Forbidden, NotFound):
+                joined = await stack.enter_async_context(watch_objects(client, view.joined.kind, query.namespace))
+                others = _WatchedOthers(view.joined.model, joined)
+        form = _form(view, show, namespaces=query.namespace is None, others=others)
+        printer = None if live else _Printer(view, query, show, form)
+        watched = await stack.enter_async_context(
+            watch_objects(
+                client,
+                view.kind,
+                query.namespace,
+                selector=query.selector,
+                fields=query.fields,
+                take=printer.take if printer else None,
+            )
+        )
         if live:
             await _live(watched, view, query, form)
         while True:

@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -38,20 +38,56 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Joined:
+    """A column of wide tables that is read from another object: its kind and model, and the object's key for an item."""
+
+    kind: Kind[Json]
+    model: type[Any]
+    key: Callable[[Any], str]
+    heading: str
+    cell: Callable[[Any], str]
+    before: str
+    """The heading of the column that follows."""
+
+    def column(self, objects: Mapping[str, Any]) -> Column:
+        """Return the column; items without an object have ``-``."""
+
+        def cell(item: Any, _: datetime) -> str:
+            other = objects.get(self.key(item))
+            return "-" if other is None else self.cell(other)
+
+        return Column(self.heading, cell, wide=True)
+
+
+@dataclass(frozen=True)
 class View:
     """Columns of a kind, and the read model that their cells are computed from."""
 
     kind: Kind[Json]
     model: type[Any]
     columns: tuple[Column, ...]
+    joined: Joined | None = None
 
     def items(self, bodies: Iterable[Json]) -> list[Any]:
         """Return the read models of objects, without those that cannot be read."""
         return readable(self.model, bodies)
 
-    def table(self, *, wide: bool = False, namespaces: bool = False, headings: bool = True) -> "TableForm":
-        """Return the columns to show; ``namespaces`` adds a column for objects of several namespaces."""
+    def table(
+        self,
+        *,
+        wide: bool = False,
+        namespaces: bool = False,
+        headings: bool = True,
+        others: Mapping[str, Any] | None = None,
+    ) -> "TableForm":
+        """Return the columns to show; ``namespaces`` adds a column for objects of several namespaces.
+
+        ``others`` are the objects of the joined column by ``namespace/name``.
+        """
         columns = tuple(column for column in self.columns if wide or not column.wide)
+        if wide and self.joined is not None:
+            place = [column.heading for column in columns].index(self.joined.before)
+            columns = (*columns[:place], self.joined.column(others or {}), *columns[place:])
         columns = (NAMESPACE, *columns) if namespaces and self.kind.namespaced else columns
         return TableForm(columns, headings)
 

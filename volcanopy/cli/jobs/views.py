@@ -9,7 +9,7 @@ from volcanopy.cli.framework.description import Description, amounts
 from volcanopy.cli.framework.durations import since
 from volcanopy.cli.framework.kinds import read
 from volcanopy.cli.framework.lists import Query
-from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style, reason_column
+from volcanopy.cli.framework.tables import AGE, NAME, Column, Joined, View, phase_style, reason_column
 from volcanopy.cli.jobs.pods import Pod, pod_rows, pods_of
 from volcanopy.cli.jobs.status import (
     estimated_start,
@@ -24,6 +24,7 @@ from volcanopy.cli.jobs.status import (
     task_minimum,
     total,
 )
+from volcanopy.cli.views.podgroups import position
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.raw_kinds import JOBS, POD_GROUPS
@@ -34,6 +35,12 @@ if TYPE_CHECKING:
 _MAX_PODS = 50
 """Maximum number of pods in a description; succeeded ones are left out first."""
 _COUNTS = ("pending", "running", "succeeded", "failed", "terminating", "unknown")
+
+
+def group_key(job: BatchJob) -> str:
+    """Return ``namespace/name`` of the job's pod group."""
+    metadata = job.metadata
+    return f"{metadata.namespace}/{metadata.name}-{metadata.uid}"
 
 
 def _count(field: str, heading: str) -> Column:
@@ -59,6 +66,7 @@ VIEW = View(
         _count("retry_count", "RETRIES"),
         reason_column(reason),
     ),
+    Joined(POD_GROUPS, PodGroup, group_key, "POSITION", position, before="ESTIMATED START"),
 )
 """``volcanopy job list``."""
 
@@ -89,6 +97,8 @@ async def describe(client: Client, job: BatchJob) -> str:
     changed = status.state.last_transition_time
     lines.line("Since", f"{since(changed, lines.now)} ago" if changed else "")
     lines.line("Reason", message(job))
+    if group is not None and group.status.explanation is not None:
+        lines.line("Position", position(group))
     lines.line("Estimated Start", estimated_start(status.estimated_start))
     counts = ", ".join(f"{count} {name}" for name in _COUNTS if (count := getattr(status, name))) or "none created"
     lines.line("Pods", f"{ready(job)}/{total(job)} ready, minimum {minimum(job)} ({counts})")
@@ -159,8 +169,7 @@ def _pods(lines: Description, pods: Sequence[Pod]) -> None:
 
 async def _pod_group(client: Client, job: BatchJob) -> PodGroup | None:
     """Return the job's pod group; None if it does not exist or may not be read."""
-    metadata = job.metadata
     try:
-        return read(PodGroup, await client.get(POD_GROUPS, metadata.namespace, f"{metadata.name}-{metadata.uid}"))
+        return read(PodGroup, await client.get(POD_GROUPS, *group_key(job).split("/")))
     except (NotFound, Forbidden):
         return None

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from volcanopy.api import names
-from volcanopy.api.core import PodGroup
+from volcanopy.api.core import PodGroup, position_of
 from volcanopy.cli.framework.description import Description
 from volcanopy.cli.framework.kinds import readable
 from volcanopy.cli.framework.lists import Query
@@ -11,7 +11,6 @@ from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style,
 from volcanopy.cli.jobs.pods import Pod, pod_rows
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS
-from volcanopy.scheduler.model.plan import position_of
 
 if TYPE_CHECKING:
     from volcanopy.cli.framework.options import QueueFilter
@@ -52,7 +51,7 @@ def _count(field: str) -> Column:
     return Column(field.upper(), lambda group, _: str(getattr(group.status, field)), wide=field != "running")
 
 
-def _position(group: PodGroup) -> str:
+def position(group: PodGroup) -> str:
     """Return the position in the queue; ``-`` for a group that does not wait."""
     explanation = group.status.explanation
     return str((explanation is not None and position_of(explanation.numbers)) or "-")
@@ -71,7 +70,7 @@ VIEW = View(
         _count("succeeded"),
         _count("failed"),
         Column("OWNER", lambda group, _: owner(group), wide=True),
-        Column("POSITION", lambda group, _: _position(group), wide=True),
+        Column("POSITION", lambda group, _: position(group), wide=True),
         reason_column(reason),
     ),
 )
@@ -103,7 +102,7 @@ async def describe(client: Client, group: PodGroup) -> str:
     lines.line("Reason", reason(group))
     if explanation := status.explanation:
         lines.line("Gate", explanation.gate)
-        lines.line("Position", _position(group))
+        lines.line("Position", position(group))
         if explanation.unblocked_by:
             lines.line("Unblocked By", f"{explanation.unblocked_by} (not confirmed)")
         lines.line("Blocked By", ", ".join(explanation.blocked_by))

@@ -157,12 +157,6 @@ class SetQueue:
         return f"queue {self.queue} allocated {allocated}"
 
 
-def position_of(numbers: Mapping[str, str]) -> int:
-    """Return the position in the queue from the numbers of an explanation, from 1; 0 if there is none."""
-    position = numbers.get("position", "")
-    return int(position) if position.isdecimal() else 0
-
-
 @dataclass(frozen=True, slots=True)
 class Explain:
     """Why a job waits.
