@@ -70,9 +70,9 @@ class LabelSelector(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class Condition(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A condition of any kind."""
+    """A condition of any kind; those of a Job of Volcano have no type."""
 
-    type: str
+    type: str = ""
     status: str
     reason: str = ""
     message: str = ""

@@ -14,7 +14,7 @@ from volcanopy.scheduler.model.messages import short
 from volcanopy.scheduler.model.run_times import Basis
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine, Run, expected_end, is_running
-from volcanopy.whatif.target import targets
+from volcanopy.whatif.target import is_owner, targets
 
 HORIZON = timedelta(days=30)
 """The longest time until an estimated start."""
@@ -90,11 +90,11 @@ def _unknown(run: Run, group: str, reason: str, cluster: Cluster) -> EstimatedSt
 
 
 def _job_of(cluster: Cluster, pod: core.Pod) -> str:
-    """Return ``namespace/name`` of the job of a pod; of its group, or itself, if it belongs to no BatchJob."""
+    """Return ``namespace/name`` of the job of a pod; of its group, or itself, if it belongs to no job."""
     key = pod_fields.job_key(pod)
     group = cluster.group(key)
     owner = group.metadata.controller if group is not None else None
-    if owner is not None and owner.kind == "BatchJob":
+    if owner is not None and is_owner(owner):
         return f"{pod.metadata.namespace}/{owner.name}"
     return key or pod.metadata.key
 

@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 
 from volcanopy.api import core, quantity
+from volcanopy.api.bindings import is_job
 from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
 from volcanopy.api.model import Json
+from volcanopy.api.read_model import OwnerReference
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.whatif.changes import Delete, Edit, Steps
 from volcanopy.whatif.cluster import Cluster, Key
@@ -67,7 +69,12 @@ def _job_of(cluster: Cluster, group: core.PodGroup) -> str:
 
 
 def _owner_of(group: core.PodGroup) -> str:
-    return next((owner.name for owner in group.metadata.owner_references if owner.kind == "BatchJob"), "")
+    return next((owner.name for owner in group.metadata.owner_references if is_owner(owner)), "")
+
+
+def is_owner(owner: OwnerReference) -> bool:
+    """Whether an owner is a job of any API."""
+    return owner.kind == "BatchJob" or is_job(owner.api_version, owner.kind)
 
 
 def _phase(body: Json) -> str:

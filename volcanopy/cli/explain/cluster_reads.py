@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from volcanopy.api import core, names
 from volcanopy.api.batch_read import BatchJob
+from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding, is_job
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.explain.confirmed import Confirmed, confirmed, waits
 from volcanopy.cli.explain.hierarchy import ancestors, descendants, parent_of
@@ -14,14 +15,14 @@ from volcanopy.cli.explain.job import JobFacts, Lease
 from volcanopy.cli.explain.queue import QueueFacts
 from volcanopy.cli.framework.durations import current_time
 from volcanopy.cli.framework.kinds import read, readable
-from volcanopy.cli.framework.objects import find_object
+from volcanopy.cli.framework.objects import bare_name, find_object
 from volcanopy.cli.jobs import status as job_status
 from volcanopy.cli.jobs.pods import pods_of
 from volcanopy.cli.jobs.status import queue as queue_of
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
-from volcanopy.kube.client.raw_kinds import JOBS, LEASES, POD_GROUPS, PODS, QUEUES
+from volcanopy.kube.client.raw_kinds import JOBS, LEASES, POD_GROUPS, PODS, QUEUES, bound
 
 T = TypeVar("T")
 _DEPTH = 32
@@ -45,18 +46,39 @@ class Reads:
             return None
 
 
-async def job_facts(client: Client, namespace: str, name: str, system_namespace: str, seconds: float = 0) -> JobFacts:
+async def find_job(client: Client, namespace: str, name: str, api: str = "") -> tuple[Binding, Json]:
+    """Return a job with its API: of the named one, else a BatchJob or, where there is none, a Job of Volcano.
+
+    Raises CommandError.
+    """
+    name = bare_name(JOBS, name)
+    for binding in BINDINGS:
+        try:
+            if api in {"", binding.name}:
+                return binding, await client.get(bound(JOBS, binding), namespace, name)
+        except NotFound:
+            continue
+        except Forbidden:
+            if binding is VOLCANOPY:
+                raise
+    return VOLCANOPY, await find_object(client, JOBS, namespace, name)
+
+
+async def job_facts(
+    client: Client, namespace: str, name: str, system_namespace: str, seconds: float = 0, api: str = ""
+) -> JobFacts:
     """Read the objects about a job, and search for remedies so long. Raises CommandError.
 
-    ``system_namespace`` is that of the scheduler's lease.
+    ``system_namespace`` is that of the scheduler's lease, ``api`` as in :func:`find_job`.
     """
-    job, reads = read(BatchJob, await find_object(client, JOBS, namespace, name)), Reads()
+    binding, body = await find_job(client, namespace, name, api)
+    job, reads = read(BatchJob, body), Reads()
     group_name = f"{job.metadata.name}-{job.metadata.uid}"
-    reading: Awaitable[Json] = client.get(POD_GROUPS, namespace, group_name)
+    reading: Awaitable[Json] = client.get(bound(POD_GROUPS, binding), namespace, group_name)
     group, queue, pods, lease = await asyncio.gather(
         reads.optional(reading, "the job's pod group"),
         _queue(reads, client, queue_of(job)),
-        reads.optional(pods_of(client, job), f'the pods of namespace "{namespace}"'),
+        reads.optional(pods_of(client, job, binding=binding), f'the pods of namespace "{namespace}"'),
         _lease(client, system_namespace),
     )
     pod_group = read(core.PodGroup, group) if group is not None else None
@@ -78,24 +100,27 @@ async def job_facts(client: Client, namespace: str, name: str, system_namespace:
 
 
 async def job_of_pod(client: Client, namespace: str, name: str) -> str:
-    """Return the name of the BatchJob of a pod. Raises CommandError."""
+    """Return the name of the job of a pod. Raises CommandError."""
     body = await find_object(client, PODS, namespace, name)
     owners = body["metadata"].get("ownerReferences") or ()
-    job = next((owner["name"] for owner in owners if owner.get("kind") == "BatchJob"), "")
+    job = next((owner["name"] for owner in owners if is_job(owner.get("apiVersion", ""), owner.get("kind", ""))), "")
     if not job:
         raise CommandError(f'pod "{name}" belongs to no BatchJob: see `kubectl describe pod {name}`')
     return str(job)
 
 
 async def _queue(reads: Reads, client: Client, name: str) -> tuple[core.Queue | None, bool]:
-    """Return the queue if it may be read, and whether it is known not to exist."""
-    try:
-        return read(core.Queue, await client.get(QUEUES, None, name)), False
-    except NotFound:
-        return None, True
-    except Forbidden:
-        reads.unread.append(f'you may not read queue "{name}": not included')
-        return None, False
+    """Return the queue of any API if it may be read, and whether it is known not to exist."""
+    for binding in BINDINGS:
+        try:
+            return read(core.Queue, await client.get(bound(QUEUES, binding), None, name)), False
+        except NotFound:
+            continue
+        except Forbidden:
+            if binding is VOLCANOPY:
+                reads.unread.append(f'you may not read queue "{name}": not included')
+                return None, False
+    return None, True
 
 
 async def _lease(client: Client, namespace: str) -> Lease | None:

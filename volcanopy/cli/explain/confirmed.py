@@ -6,17 +6,20 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from volcanopy.api import core, names
+from volcanopy.api import core
+from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding
 from volcanopy.api.model import Json
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli import snapshot, whatif
 from volcanopy.cli.errors import CommandError
+from volcanopy.cli.explain.volcano_objects import is_of, own_job, served, with_own_owner
 from volcanopy.jobcontroller.phases import FINISHED
 from volcanopy.kube.cache import cluster_reader
-from volcanopy.kube.cache.watch import Change
+from volcanopy.kube.cache.name_conflicts import NameConflicts
+from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import Forbidden, KubeError
-from volcanopy.kube.client.raw_kinds import JOBS
+from volcanopy.kube.client.errors import Forbidden, KubeError, NotFound
+from volcanopy.kube.client.raw_kinds import JOBS, bound
 from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, default, parse
 from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.services.process.entry_points import ThirdPartyError, registry
@@ -36,6 +39,14 @@ class _Objects:
     def take(self, changes: Iterable[Change[Any]]) -> None:
         """Add objects."""
         self.items += [change.object for change in changes]
+
+    def of(self, bindings: Sequence[Binding]) -> list[Any]:
+        """Return the objects of some APIs, of several with one name that which the scheduler takes."""
+        items = [Change(ChangeType.ADDED, item) for item in self.items if is_of(item, bindings)]
+        known: dict[tuple[type[Any], str], Any] = {}
+        for change in NameConflicts().resolve(items):  # of two, the one that is taken comes last
+            known[type(change.object), change.object.metadata.key] = change.object
+        return [with_own_owner(item) for item in known.values()]
 
 
 @dataclass(frozen=True)
@@ -100,11 +111,11 @@ class ClusterState:
 
 
 async def cluster_state(client: Client) -> ClusterState:
-    """Read everything that a what-if question needs. Raises UnreadableError."""
+    """Read everything that a what-if question needs, of every API that volcanopy handles. Raises UnreadableError."""
     objects = _Objects()
     try:
-        await cluster_reader.take(client, objects)
-        jobs = [body for body in (await client.list(JOBS)).items if not _is_finished(body)]
+        await cluster_reader.take(client, objects, BINDINGS)
+        jobs = {binding: await _unfinished(client, binding) for binding in BINDINGS}
         text = await snapshot.configured(client)
     except Forbidden as fault:
         raise UnreadableError(str(fault)) from None
@@ -113,13 +124,27 @@ async def cluster_state(client: Client) -> ClusterState:
     try:
         known = registry()
         config = parse(text, known) if text else default(known)
-        cluster = Cluster(objects.items, (names.SCHEDULER,))
-        for body in jobs:
-            cluster.put_workload({"apiVersion": names.BATCH_V1ALPHA1, "kind": "BatchJob"} | body)
+        bindings = served([body for bodies in jobs.values() for body in bodies], objects.items)
+        cluster = Cluster(objects.of(bindings), [binding.scheduler_name for binding in bindings])
+        for binding in reversed(bindings):
+            for body in jobs[binding]:
+                cluster.put_workload(own_job(body, binding))
     except (ConfigError, ThirdPartyError, ManifestError, QuantityError) as fault:
         raise UnreadableError(str(fault)) from None
     cluster.commit()
     return ClusterState(cluster, config, known, bool(text))
+
+
+async def _unfinished(client: Client, binding: Binding) -> list[Json]:
+    """Return the unfinished jobs of an API; none of another API than volcanopy's that the user may not read."""
+    kind = bound(JOBS, binding)
+    try:
+        bodies = (await client.list(kind)).items
+    except (NotFound, Forbidden):
+        if binding is VOLCANOPY:
+            raise
+        return []
+    return [{"apiVersion": kind.api_version} | body for body in bodies if not _is_finished(body)]
 
 
 def _is_finished(body: Json) -> bool:

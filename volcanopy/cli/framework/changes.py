@@ -13,7 +13,7 @@ from volcanopy.cli.framework.kinds import key_of, resource, word
 from volcanopy.cli.framework.options import Document, DryRun, WriteOptions
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.raw_kinds import COMMANDS
+from volcanopy.kube.client.raw_kinds import COMMANDS, of_object
 
 if TYPE_CHECKING:
     from volcanopy.kube.client.api_client import Propagation
@@ -127,7 +127,7 @@ def command_for(kind: Kind[Json], target: Json, namespace: str, request: Request
     name = key_of(target).name
     reference = {"apiVersion": kind.api_version, "kind": kind.kind, "name": name, "uid": target["metadata"]["uid"]}
     return {
-        "apiVersion": COMMANDS.api_version,
+        "apiVersion": of_object(COMMANDS, kind.api_version).api_version,
         "kind": COMMANDS.kind,
         "metadata": {
             "generateName": f"{name}-{request.verb}-",

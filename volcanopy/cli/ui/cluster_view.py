@@ -4,19 +4,23 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from volcanopy.api import core, topology_read
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.api.bindings import BINDINGS
+from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding
 from volcanopy.cli.ui.decisions import Decisions
 from volcanopy.cli.ui.node_usage import NodeUsage
 from volcanopy.cli.ui.samples import PERIOD, Samples
 from volcanopy.kube.cache import statuses
 from volcanopy.kube.cache.followed_kinds import HYPER_NODES, NODES, POD_GROUPS, PODS, QUEUES, slim, slimming
+from volcanopy.kube.cache.name_conflicts import precedence
+from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.raw_kinds import JOBS
+from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.client.raw_kinds import JOBS, bound
 
 FIRST_LISTS = 10.0
 """Longest time in seconds for the first lists before pages are shown without those that failed."""
@@ -30,8 +34,16 @@ class Missing:
     message: str
 
 
+T = TypeVar("T")
+_Watches = Sequence[Reflector[T] | OptionalReflector[T]]
+"""The watches of a kind, one for each API in the order of ``BINDINGS``."""
+
+
 class ClusterView:
-    """The objects of a cluster, of one namespace or (None) of all; queues and nodes have none."""
+    """The objects of a cluster, of one namespace or (None) of all; queues and nodes have none.
+
+    Queues, pod groups and jobs are those of volcanopy's API and of Volcano's, if the cluster has it.
+    """
 
     def __init__(self, client: Client, namespace: str | None, now: Callable[[], datetime]) -> None:
         self._now = now
@@ -39,27 +51,31 @@ class ClusterView:
         self.revision = 1
         """Grows with every change of an object."""
         self._changed = asyncio.Event()
-        self._queues = Reflector(client, QUEUES, transform=slim)
-        self._groups = Reflector(client, POD_GROUPS, namespace, transform=slim)
-        self._jobs = Reflector(client, JOBS.of(BatchJob), namespace, transform=slim)
+        self._queues = _watches(client, QUEUES, None)
+        self._groups = _watches(client, POD_GROUPS, namespace)
+        self._jobs = _watches(client, JOBS.of(BatchJob), namespace)
+        self._hyper_nodes = _watches(client, HYPER_NODES, None)
         self._nodes = Reflector(client, NODES, transform=slim)
         self._pods = Reflector(client, PODS, namespace, transform=slimming(PODS, BINDINGS))
-        self._hyper_nodes = Reflector(client, HYPER_NODES, transform=slim)
 
     @property
     def queues(self) -> Sequence[core.Queue]:
         """The queues."""
-        return list(self._queues.objects.values())
+        return list(_merged(self._queues).values())
 
     @property
     def groups(self) -> Mapping[str, core.PodGroup]:
         """The pod groups by ``namespace/name``."""
-        return self._groups.objects
+        return _merged(self._groups)
 
     @property
-    def jobs(self) -> Mapping[str, BatchJob]:
-        """The jobs by ``namespace/name``."""
-        return self._jobs.objects
+    def jobs(self) -> Sequence[tuple[Binding, BatchJob]]:
+        """The jobs with the API of each. Those of two APIs may have the same name."""
+        return [
+            (binding, job)
+            for binding, watch in zip(BINDINGS, self._jobs, strict=True)
+            for job in watch.objects.values()
+        ]
 
     @property
     def nodes(self) -> Sequence[core.Node]:
@@ -69,7 +85,7 @@ class ClusterView:
     @property
     def hyper_nodes(self) -> Mapping[str, topology_read.HyperNode]:
         """The network topology, empty if there is none."""
-        return self._hyper_nodes.objects
+        return _merged(self._hyper_nodes)
 
     @property
     def pod_count(self) -> int:
@@ -78,29 +94,35 @@ class ClusterView:
 
     def missing(self) -> list[Missing]:
         """Return the kinds that are not up to date: their watch fails, or the user may not read them."""
-        required = (self._queues, self._groups, self._jobs, self._nodes, self._pods)
-        reflectors: tuple[Reflector[Any], ...] = required
-        return [Missing(each.kind.plural, each.fault) for each in reflectors if each.fault]
+        return [Missing(each.kind.plural, each.fault) for each in self._required if each.fault]
 
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._pods.run(self._take_pods))
-            tasks.create_task(self._groups.run(self._take_groups))
-            others: tuple[Reflector[Any], ...] = (self._queues, self._jobs, self._nodes, self._hyper_nodes)
+            for groups in self._groups:
+                tasks.create_task(groups.run(partial(self._take_groups, groups.synced)))
+            others: tuple[Reflector[Any] | OptionalReflector[Any], ...]
+            others = (*self._queues, *self._jobs, *self._hyper_nodes, self._nodes)
             for reflector in others:
                 tasks.create_task(reflector.run(self._take))
             tasks.create_task(self._sample())
 
     async def started(self) -> None:
         """Wait until every kind was listed, or its first list has failed."""
-        reflectors: tuple[Reflector[Any], ...] = (self._queues, self._groups, self._jobs, self._nodes, self._pods)
         try:
             async with asyncio.timeout(FIRST_LISTS):
-                for reflector in reflectors:
-                    await reflector.answered.wait()
+                for watch in self._required:
+                    if isinstance(watch, Reflector):
+                        await watch.answered.wait()
+                    elif not self.missing():
+                        await watch.synced.wait()
         except TimeoutError:
             return
+
+    @property
+    def _required(self) -> Sequence[Reflector[Any] | OptionalReflector[Any]]:
+        return (*self._queues, *self._groups, *self._jobs, self._nodes, self._pods)
 
     async def change_after(self, revision: int) -> int:
         """Wait for a change after this revision; return the new one."""
@@ -124,18 +146,42 @@ class ClusterView:
                 self.decisions.take_pod(change.old, change.object, now)
         self._take(changes)
 
-    def _take_groups(self, changes: Sequence[Change[core.PodGroup]]) -> None:
-        now, listed = self._now(), self._groups.synced.is_set()
+    def _take_groups(self, synced: asyncio.Event, changes: Sequence[Change[core.PodGroup]]) -> None:
+        now = self._now()
         for change in changes:
-            if listed and change.type is not ChangeType.DELETED:
+            if synced.is_set() and change.type is not ChangeType.DELETED:
                 group = change.object
                 self.decisions.take_group(change.old, group, job_name(group), now)
         self._take(changes)
 
     async def _sample(self) -> None:
         while True:
-            self.samples.add(self._queues.objects.values(), self._now())
+            self.samples.add(self.queues, self._now())
             await asyncio.sleep(PERIOD)
+
+
+def _watches(client: Client, kind: Kind[T], namespace: str | None) -> _Watches[T]:
+    """Return the watches of a kind in each API; the cluster may lack the others than volcanopy's."""
+    others = (binding for binding in BINDINGS if binding is not VOLCANOPY)
+    return (
+        Reflector(client, kind, namespace, transform=slim),
+        *(
+            OptionalReflector(client, bound(kind, other), namespace, transform=slimming(kind, BINDINGS))
+            for other in others
+        ),
+    )
+
+
+def _merged(watches: _Watches[T]) -> Mapping[str, T]:
+    """Return the objects of all APIs by key; of several with one name that which the scheduler takes."""
+    first, *others = (watch.objects for watch in watches)
+    if not any(others):
+        return first
+    result = dict(first)
+    for objects in others:
+        for key, item in objects.items():
+            result[key] = min(result[key], item, key=precedence) if key in result else item
+    return result
 
 
 def job_name(group: core.PodGroup) -> str:

@@ -39,7 +39,7 @@ def overview(view: ClusterView, now: datetime) -> Json:
         "nodes": len(nodes),
         "notReady": [node.metadata.name for node in nodes if not is_ready(node)],
         "pods": view.pod_count,
-        "jobs": dict(Counter(job_status.shown_phase(job) for job in view.jobs.values())),
+        "jobs": dict(Counter(job_status.shown_phase(job) for _, job in view.jobs)),
         "waiting": _waiting(view.groups.values()),
         "queues": tree.document(view.queues),
         "decisions": view.decisions.per_minute(now, MINUTES),
@@ -139,30 +139,32 @@ def jobs(view: ClusterView, query: Mapping[str, str], now: datetime) -> Json:
     """Return one page of the table of jobs: the columns of ``job list -o wide``, filtered and sorted.
 
     ``query`` has ``text`` (in namespace or name), ``queue``, ``phase``, ``sort`` (a heading, with ``-`` before it for
-    descending order) and ``page``, from 1.
+    descending order) and ``page``, from 1. ``apis`` has the API of each row.
     """
-    form = VIEW.table(wide=True, namespaces=True)
+    known = view.jobs
+    form = VIEW.table(wide=True, namespaces=True, others=view.groups)
     headings = [column.heading for column in form.columns]
-    chosen = [job for job in view.jobs.values() if _matches(job, query)]
+    chosen = [entry for entry in known if _matches(entry[1], query)]
+    chosen.sort(key=lambda entry: (entry[1].metadata.key, entry[0].name))
     sort = query.get("sort", "")
     column = next((each for each in form.columns if each.heading == sort.removeprefix("-")), None)
-    chosen.sort(key=lambda job: job.metadata.key)
     if column is not None:
         key = _age_key if column.heading == "AGE" else lambda job: _natural(column.cell(job, now))
-        chosen.sort(key=key, reverse=sort.startswith("-"))
+        chosen.sort(key=lambda entry: key(entry[1]), reverse=sort.startswith("-"))
     page = max(int(query["page"]), 1) if query.get("page", "").isdecimal() else 1
     shown = chosen[(page - 1) * PAGE : page * PAGE]
     return {
         "revision": view.revision,
         "headings": headings,
-        "rows": form.cells(shown, now),
-        "keys": [job.metadata.key for job in shown],
+        "rows": form.cells([job for _, job in shown], now),
+        "keys": [job.metadata.key for _, job in shown],
+        "apis": [binding.name for binding, _ in shown],
         "total": len(chosen),
-        "all": len(view.jobs),
+        "all": len(known),
         "page": page,
         "pages": max(-(-len(chosen) // PAGE), 1),
-        "queues": sorted({job_status.queue(job) for job in view.jobs.values()}),
-        "phases": sorted({job_status.shown_phase(job) for job in view.jobs.values()}),
+        "queues": sorted({job_status.queue(job) for _, job in known}),
+        "phases": sorted({job_status.shown_phase(job) for _, job in known}),
     }
 
 

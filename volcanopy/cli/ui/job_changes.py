@@ -4,17 +4,18 @@ import asyncio
 from typing import Literal, get_args
 
 from volcanopy.api.batch_read import BatchJob
+from volcanopy.api.bindings import Binding
 from volcanopy.api.model import Json
 from volcanopy.cli.errors import CommandError
+from volcanopy.cli.explain.cluster_reads import find_job
 from volcanopy.cli.framework.changes import Request, command_for
 from volcanopy.cli.framework.kinds import read
-from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.jobs.commands import COMMANDS as JOB_COMMANDS
 from volcanopy.cli.jobs.status import phase
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Kind
-from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS
+from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS, bound
 
 Verb = Literal["suspend", "resume", "delete"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
@@ -28,14 +29,14 @@ _NEEDED: dict[Verb, tuple[str, Kind[Json]]] = {
 }
 
 
-async def allowed(client: Client, namespace: str) -> list[Verb]:
-    """Return the changes that this user may make to jobs of the namespace."""
-    answers = await asyncio.gather(*(_is_allowed(client, namespace, verb) for verb in VERBS))
+async def allowed(client: Client, namespace: str, binding: Binding) -> list[Verb]:
+    """Return the changes that this user may make to jobs of an API in the namespace."""
+    answers = await asyncio.gather(*(_is_allowed(client, namespace, verb, binding) for verb in VERBS))
     return [verb for verb, answer in zip(VERBS, answers, strict=True) if answer]
 
 
-async def _is_allowed(client: Client, namespace: str, verb: Verb) -> bool:
-    action, kind = _NEEDED[verb]
+async def _is_allowed(client: Client, namespace: str, verb: Verb, binding: Binding) -> bool:
+    action, kind = _NEEDED[verb][0], bound(_NEEDED[verb][1], binding)
     attributes = {"namespace": namespace, "verb": action, "group": kind.group, "resource": kind.plural}
     body = {
         "apiVersion": _REVIEWS.api_version,
@@ -56,16 +57,18 @@ def possible(job: BatchJob) -> list[Verb]:
     return [verb for verb in VERBS if verb not in JOB_COMMANDS or JOB_COMMANDS[verb].is_allowed(current)]
 
 
-async def change(client: Client, namespace: str, name: str, verb: Verb) -> str:
-    """Make a change; return what was done. Raises CommandError and KubeError."""
-    body = await find_object(client, JOBS, namespace, name)
+async def change(client: Client, namespace: str, name: str, verb: Verb, api: str = "") -> str:
+    """Make a change of a job of this API; return what was done. Raises CommandError and KubeError."""
+    binding, body = await find_job(client, namespace, name, api)
+    kind = bound(JOBS, binding)
     if verb == "delete":
-        await client.delete(JOBS, namespace, name, uid=body["metadata"]["uid"], propagation="Background")
+        await client.delete(kind, namespace, name, uid=body["metadata"]["uid"], propagation="Background")
         return f'job "{name}" deleted'
     command = JOB_COMMANDS[verb]
     current = phase(read(BatchJob, body))
     if not command.is_allowed(current):
         raise CommandError(f'job "{name}" is {current}: it cannot be {command.result}')
     request = Request(verb, "requested by a user on the web page", None)
-    await client.create(COMMANDS, namespace, command_for(JOBS, body, namespace, request, str(command.action)))
+    commands = bound(COMMANDS, binding)
+    await client.create(commands, namespace, command_for(kind, body, namespace, request, str(command.action)))
     return f'job "{name}" {command.result}'

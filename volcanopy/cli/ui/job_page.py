@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from volcanopy.api.batch_read import BatchJob
+from volcanopy.api.bindings import Binding
 from volcanopy.api.model import Json
-from volcanopy.cli.explain.cluster_reads import job_facts
+from volcanopy.cli.explain.cluster_reads import find_job, job_facts
 from volcanopy.cli.explain.job import job_report
 from volcanopy.cli.framework.description import events_of
 from volcanopy.cli.framework.documents import text as document_text
 from volcanopy.cli.framework.documents import whole
 from volcanopy.cli.framework.kinds import read
-from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.framework.options import Format
 from volcanopy.cli.jobs import status as job_status
 from volcanopy.cli.jobs.pods import Pod, pods_in_order, readiness, selector_of, state, task_of
@@ -20,23 +20,29 @@ from volcanopy.cli.snapshot import LAST_APPLIED
 from volcanopy.cli.ui.job_changes import possible
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden
-from volcanopy.kube.client.raw_kinds import JOBS, PODS
+from volcanopy.kube.client.raw_kinds import JOBS, PODS, bound
 
 SYSTEM_NAMESPACE = "volcanopy-system"
 _PODS = 500
 """Most pods on a page."""
 
 
-async def job_document(client: Client, namespace: str, name: str, seconds: float) -> Json:
-    """Return all about a job; remedies are searched for ``seconds``. Raises CommandError if there is no such job."""
-    body = await find_object(client, JOBS, namespace, name)
+async def job_document(client: Client, namespace: str, name: str, seconds: float, api: str = "") -> Json:
+    """Return all about a job; remedies are searched for ``seconds``. ``api`` names the API of the job, empty for any.
+
+    Raises CommandError if there is no such job.
+    """
+    binding, body = await find_job(client, namespace, name, api)
+    kind = bound(JOBS, binding)
     job = read(BatchJob, body)
     facts, pods = await asyncio.gather(
-        job_facts(client, namespace, name, SYSTEM_NAMESPACE, seconds), _pods(client, job)
+        job_facts(client, namespace, name, SYSTEM_NAMESPACE, seconds, binding.name), _pods(client, job, binding)
     )
     events = await events_of(client, job.metadata, *([facts.group.metadata] if facts.group is not None else []))
     return {
         "report": job_report(facts).document(),
+        "api": binding.name,
+        "kind": f"{kind.kind} of {kind.api_version}",
         "phase": job_status.shown_phase(job),
         "queue": job_status.queue(job),
         "times": _job_times(job),
@@ -64,7 +70,7 @@ async def job_document(client: Client, namespace: str, name: str, seconds: float
             }
             for event in reversed(events)
         ],
-        "manifest": document_text(whole(JOBS, _without_noise(body)), Format.yaml),
+        "manifest": document_text(whole(kind, _without_noise(body)), Format.yaml),
     }
 
 
@@ -85,11 +91,13 @@ def _job_times(job: BatchJob) -> Json:
     return {name: time.isoformat() for name, time in times.items() if time is not None}
 
 
-async def _pods(client: Client, job: BatchJob) -> Json:
+async def _pods(client: Client, job: BatchJob, binding: Binding) -> Json:
     """Return the pods with their times; those that may not be read are left out, with the reason."""
     metadata = job.metadata
     try:
-        listing = await client.list(PODS, metadata.namespace, label_selector=selector_of(metadata.name))
+        listing = await client.list(
+            PODS, metadata.namespace, label_selector=selector_of(metadata.name, binding=binding)
+        )
     except Forbidden:
         return {"note": f'you may not read the pods of namespace "{metadata.namespace}"', "items": [], "total": 0}
     raw = {body["metadata"]["uid"]: body for body in listing.items}

@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
+from volcanopy.api.bindings import BINDINGS, VOLCANOPY
 from volcanopy.api.model import Json
 from volcanopy.cli.errors import CommandError, cluster_error
 from volcanopy.cli.explain.confirmed import UnreadableError, cluster_state
@@ -165,7 +166,8 @@ class Page:
     async def _session(self, request: web.Request) -> web.Response:
         """Return the token of the page, which other pages cannot read, and what this user may do."""
         namespace = request.query.get("namespace", "") or self._settings.namespace or "default"
-        verbs = await job_changes.allowed(self._client, namespace) if self._settings.allow_changes else []
+        binding = next((each for each in BINDINGS if each.name == request.query.get("api")), VOLCANOPY)
+        verbs = await job_changes.allowed(self._client, namespace, binding) if self._settings.allow_changes else []
         return _json(
             {
                 "token": self._token,
@@ -237,15 +239,16 @@ class Page:
     async def _job(self, request: web.Request) -> web.Response:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         seconds = _REMEDY_SECONDS if request.query.get("remedies") else 0.0
-        return _json(await job_document(self._client, namespace, name, seconds))
+        return _json(await job_document(self._client, namespace, name, seconds, request.query.get("api", "")))
 
     async def _change(self, request: web.Request) -> web.Response:
         if not self._settings.allow_changes:
             raise web.HTTPForbidden(text="read only: start with --allow-changes")
         namespace, name, verb = (request.match_info[part] for part in ("namespace", "name", "verb"))
+        api = request.query.get("api", "")
         if verb not in job_changes.VERBS:
             raise web.HTTPNotFound(text=f"no action {verb!r}")
-        return _json({"message": await job_changes.change(self._client, namespace, name, verb)})
+        return _json({"message": await job_changes.change(self._client, namespace, name, verb, api)})
 
     async def _logs(self, request: web.Request) -> web.StreamResponse:
         """Send the log of a container as it grows."""

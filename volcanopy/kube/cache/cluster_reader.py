@@ -3,9 +3,11 @@
 Pods are listed last, so that the objects they refer to are known."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Protocol
 
-from volcanopy.kube.cache.followed_kinds import OLDER, OPTIONAL, PODS, REQUIRED, slimming
+from volcanopy.api.bindings import VOLCANOPY, Binding
+from volcanopy.kube.cache.followed_kinds import OLDER, followed, slimming
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
@@ -20,15 +22,17 @@ class Sink(Protocol):
         ...
 
 
-async def take(client: Client, store: Sink) -> list[str]:
-    """Read all objects into the store. Returns the plurals of the optional kinds that this user may not read.
+async def take(client: Client, store: Sink, bindings: Sequence[Binding] = (VOLCANOPY,)) -> list[str]:
+    """Read all objects of these APIs into the store. Returns the plurals of the optional kinds that this user may not read.
 
     Raises KubeError if a required kind cannot be read.
     """
     hidden: list[str] = []
+    required, optional = followed(bindings)
+    *first, pods = required
     read = await asyncio.gather(
-        *(_listed(client, kind) for kind in REQUIRED[:-1]),
-        *(_optional(client, kind, hidden) for kind in OPTIONAL),
+        *(_listed(client, kind, bindings) for kind in first),
+        *(_optional(client, kind, bindings, hidden) for kind in optional),
         return_exceptions=True,
     )
     errors = [result for result in read if isinstance(result, BaseException)]
@@ -36,19 +40,19 @@ async def take(client: Client, store: Sink) -> list[str]:
         # The order of responses is chance; a missing permission is the error that a user can do something about.
         raise next((error for error in errors if isinstance(error, Forbidden)), errors[0])
     lists = [result for result in read if not isinstance(result, BaseException)]
-    for items in (*lists, await _listed(client, PODS)):
+    for items in (*lists, await _listed(client, pods, bindings)):
         store.take([Change(ChangeType.ADDED, item) for item in items])
     return sorted(hidden)
 
 
-async def _listed(client: Client, kind: Kind[Any]) -> list[Any]:
-    return [slimming(kind)(item) for item in (await client.list(kind)).items]
+async def _listed(client: Client, kind: Kind[Any], bindings: Sequence[Binding]) -> list[Any]:
+    return [slimming(kind, bindings)(item) for item in (await client.list(kind)).items]
 
 
-async def _optional(client: Client, kind: Kind[Any], hidden: list[str]) -> list[Any]:
+async def _optional(client: Client, kind: Kind[Any], bindings: Sequence[Binding], hidden: list[str]) -> list[Any]:
     for version in (kind.version, *OLDER.get(kind.group, ())):
         try:
-            return await _listed(client, kind.in_version(version))
+            return await _listed(client, kind.in_version(version), bindings)
         except NotFound:
             continue
         except Forbidden:

@@ -41,7 +41,7 @@ class NameConflicts:
         identity = (type(item), item.metadata.key)
         before = self._known.get(identity, ())
         others = tuple(known for known in before if known.api_version != item.api_version)
-        after = others if change.type is ChangeType.DELETED else tuple(sorted((*others, item), key=_precedence))
+        after = others if change.type is ChangeType.DELETED else tuple(sorted((*others, item), key=precedence))
         if after:
             self._known[identity] = after
         else:
@@ -58,6 +58,7 @@ class NameConflicts:
                 self.reported(other, now)
 
 
-def _precedence(item: Any) -> tuple[float, int]:
+def precedence(item: Any) -> tuple[float, int]:
+    """Return the key of an object among those of the same name: the least one is taken."""
     created = item.metadata.creation_timestamp
     return (created.timestamp() if created else 0.0, BINDINGS.index(binding_of(item.api_version)))

@@ -32,6 +32,7 @@ class OptionalReflector(Generic[T]):
         self,
         client: Client,
         kind: Kind[T],
+        namespace: str | None = None,
         *,
         transform: Callable[[T], T] | None = None,
         discovery_period: float = _DISCOVERY_PERIOD,
@@ -42,7 +43,7 @@ class OptionalReflector(Generic[T]):
         """The kind, in the served version once that is known."""
         self.synced = asyncio.Event()
         """Set once the first list has been delivered, or the kind is known not to be served."""
-        self._client, self._transform = client, transform
+        self._client, self._namespace, self._transform = client, namespace, transform
         self._discovery_period, self._sleep = discovery_period, sleep
         self._logged = ""
         self._reflector: Reflector[T] | None = None
@@ -70,7 +71,7 @@ class OptionalReflector(Generic[T]):
             self.synced.set()
             await self._sleep(self._discovery_period)
         self.kind = kind
-        reflector = self._reflector = Reflector(self._client, kind, transform=self._transform)
+        reflector = self._reflector = Reflector(self._client, kind, self._namespace, transform=self._transform)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(reflector.run(sink), name=f"watch {kind.plural}")
             await reflector.synced.wait()
@@ -94,7 +95,7 @@ class OptionalReflector(Generic[T]):
         for version in (kind.version, *OLDER.get(kind.group, ())):
             candidate = kind.in_version(version)
             try:
-                await self._client.get_raw(f"{candidate.path()}?limit=1")
+                await self._client.get_raw(f"{candidate.path(self._namespace)}?limit=1")
             except NotFound:
                 continue
             except Forbidden as error:

@@ -33,8 +33,10 @@ export function card(title, ...content) {
   return h("section", { class: "card", "aria-label": title }, h("h2", {}, title), content);
 }
 
-export function jobLink(key) {
-  return h("a", { href: `#/jobs/${key.split("/").map(encodeURIComponent).join("/")}` }, key);
+// A link to the page of a job, `namespace/name`; `api` where jobs of two APIs may have this name.
+export function jobLink(key, text = key, api = "") {
+  const query = api && api !== "volcanopy" ? `?api=${encodeURIComponent(api)}` : "";
+  return h("a", { href: `#/jobs/${key.split("/").map(encodeURIComponent).join("/")}${query}` }, text);
 }
 
 export function ago(text, now = Date.now()) {

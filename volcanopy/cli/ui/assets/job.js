@@ -5,6 +5,8 @@ const MARKS = { passed: "✓", blocked: "✗", "not checked": "·", "not require
 
 export function job(namespace, name) {
   const path = `/api/jobs/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+  const api = new URLSearchParams(location.hash.split("?")[1] ?? "").get("api") ?? "";
+  const query = new URLSearchParams(api ? { api } : {});
   const content = h("div", {}, h("p", { class: "empty" }, "Loading"));
   const result = h("span", { role: "status" });
   const buttons = h("div", { class: "tools" });
@@ -16,11 +18,11 @@ export function job(namespace, name) {
   let allowed = null;
 
   async function refresh() {
-    const data = await get(path);
+    const data = await get(`${path}?${query}`);
     const report = data.report;
     fill(content,
       h("div", { class: "grid" },
-        card("State", h("p", {}, h("span", { class: "chip" }, data.phase), ` in queue ${data.queue}`), h("p", {}, report.summary),
+        card("State", h("p", {}, h("span", { class: "chip" }, data.phase), ` in queue ${data.queue}`, data.api === "volcanopy" ? null : `, ${data.kind}`), h("p", {}, report.summary),
           report.estimatedStart ? h("p", {}, `Estimated start: ${report.estimatedStart}`) : null,
           report.blockedBy?.length ? h("p", {}, `Blocked by: ${report.blockedBy.join(", ")}`) : null,
           (report.notes ?? []).map((note) => h("p", { class: "dim" }, note)), times(data.times)),
@@ -31,10 +33,10 @@ export function job(namespace, name) {
       card("Events", data.events === null ? h("p", { class: "warning" }, "you may not list events")
         : table(["AGE", "TYPE", "REASON", "OBJECT", "MESSAGE"], data.events.map((event) => [event.time ? ago(event.time) : "-", event.type, event.count > 1 ? `${event.reason} (x${event.count})` : event.reason, event.object, event.message]))),
       h("details", { class: "card" }, h("summary", {}, "Manifest"), h("pre", {}, data.manifest)));
-    await actions(data.actions);
+    await actions(data);
     if (report.state === "pending" && searched !== report.summary) {
       searched = report.summary;
-      get(`${path}?remedies=1`).then((answer) => { remedies = answer.report; return refresh(); }).catch(() => {});
+      get(`${path}?${query}&remedies=1`).then((answer) => { remedies = answer.report; return refresh(); }).catch(() => {});
     }
   }
 
@@ -47,10 +49,10 @@ export function job(namespace, name) {
   }
 
   // Buttons for what the viewer may do, and the phase of the job accepts.
-  async function actions(possible) {
+  async function actions(data) {
     if ((await theSession()).readOnly) return;
-    allowed ??= (await get(`/api/session?namespace=${encodeURIComponent(namespace)}`)).changes;
-    const verbs = possible.filter((verb) => allowed.includes(verb));
+    allowed ??= (await get(`/api/session?namespace=${encodeURIComponent(namespace)}&api=${encodeURIComponent(data.api)}`)).changes;
+    const verbs = data.actions.filter((verb) => allowed.includes(verb));
     if (buttons.dataset.verbs === verbs.join()) return;
     buttons.dataset.verbs = verbs.join();
     fill(buttons, verbs.map((verb) => h("button", { class: "action", onclick: () => act(verb) }, verb)), result);
@@ -59,7 +61,7 @@ export function job(namespace, name) {
   async function act(verb) {
     if (verb === "delete" && !confirm(`Delete job ${namespace}/${name}?`)) return;
     try {
-      result.textContent = (await post(`${path}/${verb}`)).message;
+      result.textContent = (await post(`${path}/${verb}?${query}`)).message;
     } catch (error) {
       result.textContent = error.message;
     }

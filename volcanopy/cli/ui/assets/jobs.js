@@ -28,7 +28,7 @@ export function jobs() {
     content.replaceChildren(
       h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, data.headings.map(heading))),
         h("tbody", {}, data.rows.map((row, place) => h("tr", {}, row.map((cell, column) =>
-          h("td", { class: column < 2 ? "name" : null }, data.headings[column] === "NAME" ? jobLinkAs(data.keys[place], cell) : cell))))))),
+          h("td", { class: column < 2 ? "name" : null }, data.headings[column] === "NAME" ? [jobLink(data.keys[place], cell, data.apis[place]), kind(data.apis[place])] : cell))))))),
       h("div", { class: "tools" },
         h("button", { class: "action", disabled: data.page <= 1, onclick: () => change({ page: data.page - 1 }) }, "Previous"),
         h("span", {}, `page ${data.page} of ${data.pages}, ${data.total} of ${data.all} jobs`),
@@ -44,10 +44,9 @@ export function jobs() {
   return { element, refresh };
 }
 
-function jobLinkAs(key, text) {
-  const link = jobLink(key);
-  link.textContent = text;
-  return link;
+// Jobs of volcanopy's own API have no mark.
+function kind(api) {
+  return api === "volcanopy" ? null : [" ", h("span", { class: "chip", title: `a job of the API of ${api}` }, api)];
 }
 
 function options(select, all, names, chosen) {
