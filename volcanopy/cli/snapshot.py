@@ -34,6 +34,8 @@ MAP_VARIABLE = "VOLCANOPY_CONFIG_MAP"
 """Environment variable with another ConfigMap of it, ``namespace/name``: of a release with another name."""
 KEY = "scheduler.yaml"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+USUAL = CycleContext(names.SCHEDULER, names.DEFAULT_QUEUE)
+"""The settings of the chart."""
 _PRIVATE = frozenset(
     {"args", "command", "env", "envFrom", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe"}
 )
@@ -54,20 +56,37 @@ async def snapshot(
         raise CommandError("give --config or --config-map, not both", 2)
     text = _file(config) if config is not None else ""
     async with cluster.client() as client:
-        store = Store(scheduler_names=(scheduler_name,), default_queue=default_queue)
-        hidden = await cluster_reader.take(client, store)
-        text = text or await _from_map(client, config_map)
-        jobs = await _jobs(client)
-        for plural in hidden:
-            _note(f"you may not read {plural}: not included, so pods that need them appear unschedulable")
-        await _measure(client, store, text)
-    now = datetime.now(UTC)
-    taken = store.snapshot(now, f"snapshot-{now:%Y%m%d-%H%M%S}")
-    circumstances = CycleContext(scheduler_name, default_queue, _PASSWORD.sub("", text))
-    for piece in document(taken, circumstances, jobs, anonymous=anonymous):
+        taken, pieces = await read_snapshot(
+            client, text, config_map, CycleContext(scheduler_name, default_queue), anonymous=anonymous
+        )
+    for piece in pieces:
         sys.stdout.write(piece)
     sys.stdout.flush()
-    _note(f"{_counts(taken)} as of {now:%Y-%m-%dT%H:%M:%SZ}; replay it with `volcanopy plan -f FILE`")
+    _note(f"{_counts(taken)} as of {taken.now:%Y-%m-%dT%H:%M:%SZ}; replay it with `volcanopy plan -f FILE`")
+
+
+async def read_snapshot(
+    client: Client,
+    text: str = "",
+    config_map: str = "",
+    context: CycleContext = USUAL,
+    *,
+    anonymous: bool = False,
+) -> tuple[Snapshot, Iterator[str]]:
+    """Return the snapshot of a cluster and the pieces of its document.
+
+    ``text`` is the scheduler's configuration, by default that of the ConfigMap; it replaces that of ``context``.
+    """
+    store = Store(scheduler_names=(context.scheduler_name,), default_queue=context.default_queue)
+    hidden = await cluster_reader.take(client, store)
+    text = text or await _from_map(client, config_map)
+    jobs = await _jobs(client)
+    for plural in hidden:
+        _note(f"you may not read {plural}: not included, so pods that need them appear unschedulable")
+    await _measure(client, store, text)
+    now = datetime.now(UTC)
+    taken = store.snapshot(now, f"snapshot-{now:%Y%m%d-%H%M%S}")
+    return taken, document(taken, context._replace(config=_PASSWORD.sub("", text)), jobs, anonymous=anonymous)
 
 
 def document(

@@ -162,10 +162,11 @@ async def recorded(client: Client, namespace: str | None) -> list[Entry]:
 
 async def _existing(client: Client, namespace: str | None) -> list[Entry]:
     """Return the jobs that exist, as far as they have come."""
-    return [_entry(job) for job in (await client.list(JOBS, namespace)).items]
+    return [existing_entry(job) for job in (await client.list(JOBS, namespace)).items]
 
 
-def _entry(job: Json) -> Entry:
+def existing_entry(job: Json) -> Entry:
+    """Return a job that exists, as far as it has come."""
     metadata, spec, status = job["metadata"], job.get("spec") or {}, job.get("status") or {}
     state = status.get("state") or {}
     fields = {

@@ -1,5 +1,6 @@
 """The last decisions of the scheduler, as changes of pods and pod groups show them: who was admitted, placed, evicted."""
 
+import re
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -12,13 +13,19 @@ from volcanopy.cli.ui.node_usage import job_of
 _KEPT = 2000
 _MERGED = timedelta(seconds=2)
 """Pods of a job within this time are one decision."""
+_PREEMPTOR = re.compile(r'by job "([^"]+)"')
+"""The job in the message of an eviction."""
 _NODES = 8
 """Most nodes named in a decision."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Something that was decided about a job: ``action`` is admitted, placed, nominated, evicted or waits."""
+    """Something that was decided about a job: ``action`` is admitted, placed, nominated, evicted or waits.
+
+    Of an eviction, ``preemptor`` is the name of the job for which pods were evicted, and ``paid`` the time at which pods of
+    that job were placed afterwards, None as long as they are not.
+    """
 
     time: datetime
     action: str
@@ -27,6 +34,8 @@ class Decision:
     pods: int = 0
     nodes: tuple[str, ...] = ()
     message: str = ""
+    preemptor: str = ""
+    paid: datetime | None = None
 
     def document(self) -> Json:
         """Return it as a JSON object."""
@@ -38,6 +47,8 @@ class Decision:
             "pods": self.pods,
             "nodes": list(self.nodes),
             "message": self.message,
+            "preemptor": self.preemptor,
+            "paidAfter": (self.paid - self.time).total_seconds() if self.paid is not None else None,
         }
 
 
@@ -46,19 +57,29 @@ class Decisions:
     """The newest decisions, the last one at the end."""
 
     items: deque[Decision] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    _unpaid: set[str] = field(default_factory=set)
+    """Names of jobs for which pods were evicted and none placed since."""
 
     def take_pod(self, old: Pod | None, pod: Pod, now: datetime) -> None:
         """Take a changed pod; ``old`` is None for one that is new."""
         before = old.spec.node_name if old is not None else ""
         if pod.spec.node_name and not before:
             self._add(Decision(now, "placed", job_of(pod), pods=1, nodes=(pod.spec.node_name,)))
+            self._pay(job_of(pod), now)
         nominated = pod.status.nominated_node_name
         if nominated and not pod.spec.node_name and (old is None or old.status.nominated_node_name != nominated):
             self._add(Decision(now, "nominated", job_of(pod), pods=1, nodes=(nominated,)))
         eviction = _disruption(pod)
         if eviction is not None and (old is None or _disruption(old) is None):
             nodes = (pod.spec.node_name,) if pod.spec.node_name else ()
-            self._add(Decision(now, "evicted", job_of(pod), pods=1, nodes=nodes, message=eviction.message))
+            cause = _PREEMPTOR.search(eviction.message)
+            job = cause.group(1) if cause else ""
+            evicted = Decision(
+                now, "evicted", job_of(pod), pods=1, nodes=nodes, message=eviction.message, preemptor=job
+            )
+            self._add(evicted)
+            if job:
+                self._unpaid.add(job)
 
     def take_group(self, old: PodGroup | None, group: PodGroup, name: str, now: datetime) -> None:
         """Take a changed pod group; ``name`` is that of its job, ``namespace/name``."""
@@ -69,6 +90,16 @@ class Decisions:
         reason, known = group.status.explanation, old.status.explanation if old is not None else None
         if reason is not None and reason.gate and (known is None or known.gate != reason.gate):
             self._add(Decision(now, "waits", name, group.spec.queue, message=f"{reason.gate}: {reason.message}"))
+
+    def _pay(self, job: str, now: datetime) -> None:
+        """Record that pods of a job were placed for which others were evicted."""
+        name = job.rpartition("/")[2]
+        if name not in self._unpaid:
+            return
+        self._unpaid.discard(name)
+        for place, decision in enumerate(self.items):
+            if decision.preemptor == name and decision.paid is None:
+                self.items[place] = replace(decision, paid=now)
 
     def _add(self, decision: Decision) -> None:
         for place in range(len(self.items) - 1, max(len(self.items) - 8, -1), -1):

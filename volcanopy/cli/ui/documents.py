@@ -15,6 +15,7 @@ from volcanopy.cli.jobs import status as job_status
 from volcanopy.cli.jobs.views import VIEW
 from volcanopy.cli.queues import tree
 from volcanopy.cli.ui.cluster_view import ClusterView, job_name
+from volcanopy.cli.ui.gpu_cards import used_parts
 from volcanopy.scheduler.model.topology import forest
 
 MINUTES = 30
@@ -41,7 +42,7 @@ def overview(view: ClusterView, now: datetime) -> Json:
         "pods": view.pod_count,
         "jobs": dict(Counter(job_status.shown_phase(job) for _, job in view.jobs)),
         "waiting": _waiting(view.groups.values()),
-        "queues": tree.document(view.queues),
+        "queues": queues(view, "", history=False),
         "decisions": view.decisions.per_minute(now, MINUTES),
         "alerts": alerts(view),
     }
@@ -107,8 +108,8 @@ def is_ready(node: Node) -> bool:
     return not any(each.type == "Ready" and each.status != "True" for each in node.status.conditions)
 
 
-def queues(view: ClusterView, resource: str) -> Json:
-    """Return the tree of queues, and the amounts of one resource over time (of the scarcest if none is named)."""
+def queues(view: ClusterView, resource: str, *, history: bool = True) -> Json:
+    """Return the tree of queues with the amounts of one resource (the scarcest if none is named), now and over time."""
     known = view.queues
     names = {
         name
@@ -120,8 +121,9 @@ def queues(view: ClusterView, resource: str) -> Json:
     return {
         "revision": view.revision,
         "resources": ordered(names),
+        "resource": chosen,
         "tree": tree.document(known),
-        "history": view.samples.document(chosen),
+        "history": view.samples.document(chosen) if history else None,
         "amounts": {queue.metadata.name: _queue_amounts(tree.amounts_of(queue, chosen)) for queue in known},
     }
 
@@ -193,8 +195,8 @@ def _natural(text: str) -> tuple[int, float, str]:
 def cluster_map(view: ClusterView) -> Json:
     """Return the nodes with what each job uses of them, in the order of racks and names; amounts in base units.
 
-    A node is ``[name, rack, state, allocatable, uses]``; a use ``[job, reserved, amounts]``, with amounts in the order of
-    ``resources`` and ``job`` an index of ``jobs``.
+    A node is ``[name, rack, state, allocatable, uses, cards]``; a use ``[job, reserved, amounts]``, with amounts in the order
+    of ``resources`` and ``job`` an index of ``jobs``; a card is a shared GPU: a list of ``[job, part of its memory]``.
     """
     nodes = view.nodes
     allocatable = [_allocatable(node) for node in nodes]
@@ -213,7 +215,12 @@ def cluster_map(view: ClusterView) -> Json:
             for use in view.usage.of(node.metadata.name)
         ]
         node_state = "not ready" if not is_ready(node) else "cordoned" if node.spec.unschedulable else ""
-        entries.append([node.metadata.name, rack, node_state, [amounts.get(name, 0) for name in resources], uses])
+        cards = [
+            [[numbers.setdefault(job, len(numbers)), part] for job, part in parts]
+            for parts in used_parts(node, view.usage)
+        ]
+        shown = [amounts.get(name, 0) for name in resources]
+        entries.append([node.metadata.name, rack, node_state, shown, uses, cards])
     entries.sort(key=lambda entry: (entry[1], entry[0]))
     return {
         "revision": view.revision,

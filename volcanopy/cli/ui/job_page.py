@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.bindings import Binding
 from volcanopy.api.model import Json
+from volcanopy.cli.errors import CommandError
 from volcanopy.cli.explain.cluster_reads import find_job, job_facts
 from volcanopy.cli.explain.job import job_report
 from volcanopy.cli.framework.description import events_of
@@ -15,6 +17,7 @@ from volcanopy.cli.framework.documents import whole
 from volcanopy.cli.framework.kinds import read
 from volcanopy.cli.framework.options import Format
 from volcanopy.cli.jobs import status as job_status
+from volcanopy.cli.jobs.history import existing_entry, recorded
 from volcanopy.cli.jobs.pods import Pod, pods_in_order, readiness, selector_of, state, task_of
 from volcanopy.cli.snapshot import LAST_APPLIED
 from volcanopy.cli.ui.job_changes import possible
@@ -23,6 +26,8 @@ from volcanopy.kube.client.errors import Forbidden
 from volcanopy.kube.client.raw_kinds import JOBS, PODS, bound
 
 SYSTEM_NAMESPACE = "volcanopy-system"
+_RUNS = 20
+"""Most jobs of the same name in the history."""
 _PODS = 500
 """Most pods on a page."""
 
@@ -35,8 +40,10 @@ async def job_document(client: Client, namespace: str, name: str, seconds: float
     binding, body = await find_job(client, namespace, name, api)
     kind = bound(JOBS, binding)
     job = read(BatchJob, body)
-    facts, pods = await asyncio.gather(
-        job_facts(client, namespace, name, SYSTEM_NAMESPACE, seconds, binding.name), _pods(client, job, binding)
+    facts, pods, history = await asyncio.gather(
+        job_facts(client, namespace, name, SYSTEM_NAMESPACE, seconds, binding.name),
+        _pods(client, job, binding),
+        _history(client, namespace, body),
     )
     events = await events_of(client, job.metadata, *([facts.group.metadata] if facts.group is not None else []))
     return {
@@ -57,6 +64,7 @@ async def job_document(client: Client, namespace: str, name: str, seconds: float
             for task in job.spec.tasks
         ],
         "pods": pods,
+        "history": history,
         "events": None
         if events is None
         else [
@@ -89,6 +97,17 @@ def _job_times(job: BatchJob) -> Json:
         "ended": job.status.state.last_transition_time if job_status.phase(job) in job_status.FINISHED else None,
     }
     return {name: time.isoformat() for name, time in times.items() if time is not None}
+
+
+async def _history(client: Client, namespace: str, body: Json) -> list[Json]:
+    """Return this job and earlier ones of its name, the newest first; only this one where the records may not be read."""
+    current = existing_entry(body)
+    entries = {current.uid: current}
+    with suppress(CommandError, Forbidden):
+        name = body["metadata"]["name"]
+        entries |= {entry.uid: entry for entry in await recorded(client, namespace) if entry.fields["name"] == name}
+    newest = sorted(entries.values(), key=lambda entry: entry.fields.get("queued") or "", reverse=True)
+    return [entry.document() | {"evictedPods": entry.evicted()} for entry in newest[:_RUNS]]
 
 
 async def _pods(client: Client, job: BatchJob, binding: Binding) -> Json:

@@ -7,16 +7,22 @@ from volcanopy.api import names
 from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
 from volcanopy.api.core import Pod
 from volcanopy.api.quantity import QuantityError
+from volcanopy.scheduler.filters.gpus import gpu_annotations
+from volcanopy.scheduler.filters.gpus.gpu_annotations import CardShare
 
 _OVER = frozenset({"Succeeded", "Failed"})
 
 
 class Use(NamedTuple):
-    """The requests of a pod on a node, in base units; ``reserved`` for a pod that waits there for evicted ones to end."""
+    """The requests of a pod on a node, in base units; ``reserved`` for a pod that waits there for evicted ones to end.
+
+    ``cards`` are its shares of GPUs.
+    """
 
     job: str
     amounts: Mapping[str, int]
     reserved: bool
+    cards: tuple[CardShare, ...] = ()
 
 
 class NodeUsage:
@@ -38,7 +44,7 @@ class NodeUsage:
         except QuantityError:
             return  # the scheduler excludes it and reports that
         self._places[key] = node
-        self._nodes.setdefault(node, {})[key] = Use(job_of(pod), amounts, not pod.spec.node_name)
+        self._nodes.setdefault(node, {})[key] = Use(job_of(pod), amounts, not pod.spec.node_name, shares_of(pod))
 
     def remove(self, key: str) -> None:
         """Remove a pod."""
@@ -68,3 +74,14 @@ def job_of(pod: Pod) -> str:
     """Return ``namespace/name`` of the pod's job; of the pod itself if it belongs to none."""
     name = pod.metadata.labels.get(names.JOB_NAME) or pod.metadata.name
     return f"{pod.metadata.namespace}/{name}"
+
+
+def shares_of(pod: Pod) -> tuple[CardShare, ...]:
+    """Return what a pod uses of cards, by its annotations; nothing without them."""
+    notes = pod.metadata.annotations
+    if cards := notes.get(names.VGPU_IDS):
+        return gpu_annotations.vgpu_shares(cards)
+    if not (cards := notes.get(names.GPU_INDEX)):
+        return ()
+    requests = gpu_annotations.shared_memory_requests(pod.spec)
+    return gpu_annotations.shared_gpu_shares(cards, requests[0] if requests else None)

@@ -107,6 +107,7 @@ def ask(state: ClusterState, question: Question, now: datetime) -> Json:
             loaded = Loaded(cluster, new=_workloads(question))
             whatif.submitted(loaded, now)
             after = _answer(state, loaded, now)
+            evictions = _evictions(after, cluster)
     except (ManifestError, QuantityError, InvalidObjectError, CommandError) as error:
         raise QuestionError(str(error)) from None
     rejected = [
@@ -115,7 +116,7 @@ def ask(state: ClusterState, question: Question, now: datetime) -> Json:
     return {
         "jobs": _differences(before, after),
         "placements": _placements(after),
-        "evictions": _evictions(after),
+        "evictions": evictions,
         "rejected": rejected,
         "ended": before.ended or after.ended,
         "configured": state.configured,
@@ -198,9 +199,13 @@ def _placements(result: Answer) -> dict[str, list[str]]:
     return places
 
 
-def _evictions(result: Answer) -> list[Json]:
+def _evictions(result: Answer, cluster: Cluster) -> list[Json]:
+    def node(key: str) -> str:
+        pod = cluster.pod(key)
+        return pod.spec.node_name if pod is not None else ""
+
     return [
-        {"pod": effect.pod, "for": effect.preemptor, "reason": effect.reason}
+        {"pod": effect.pod, "node": node(effect.pod), "for": effect.preemptor, "reason": effect.reason}
         for plan in result.plans
         for effect in plan.of(Evict)
     ]

@@ -23,6 +23,7 @@ from volcanopy.api.model import Json
 from volcanopy.cli.errors import CommandError, cluster_error
 from volcanopy.cli.explain.confirmed import UnreadableError, cluster_state
 from volcanopy.cli.framework.durations import current_time
+from volcanopy.cli.snapshot import read_snapshot
 from volcanopy.cli.ui import documents, job_changes, questions, queue_history
 from volcanopy.cli.ui.cluster_view import ClusterView
 from volcanopy.cli.ui.job_page import job_document
@@ -104,6 +105,7 @@ class Page:
                 web.get("/api/nodes", self._document(lambda _: documents.cluster_map(view))),
                 web.get("/api/decisions", self._document(lambda _: documents.decisions(view, current_time()))),
                 web.get("/api/timings", self._timings),
+                web.get("/api/snapshot", self._snapshot),
                 web.get("/api/jobs/{namespace}/{name}", self._job),
                 web.get("/api/jobs/{namespace}/{name}/logs/{pod}", self._logs),
                 web.post("/api/jobs/{namespace}/{name}/{verb}", self._change),
@@ -223,6 +225,14 @@ class Page:
 
     async def _timings(self, _: web.Request) -> web.Response:
         return _json(await self._measured.document())
+
+    async def _snapshot(self, _: web.Request) -> web.Response:
+        """Return the file that ``volcanopy plan`` reads."""
+        taken, pieces = await read_snapshot(self._client)
+        response = web.Response(text="".join(pieces), content_type="application/json")
+        response.headers["Content-Disposition"] = f'attachment; filename="{taken.session}.json"'
+        response.enable_compression()
+        return response
 
     async def _history(self, request: web.Request) -> web.Response:
         """Return the amounts of queues over a period, from Prometheus."""

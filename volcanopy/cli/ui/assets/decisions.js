@@ -13,7 +13,8 @@ export function decisions() {
   let open = false;
   const details = (timings) => h("details", { class: "card", open, ontoggle: (event) => { open = event.target.open; } },
     h("summary", {}, "Time of scheduling cycles"), ...durations(timings));
-  const element = h("div", {}, h("h1", {}, "Decisions"), h("div", { class: "tools" }, h("label", {}, "Show", select)), content);
+  const element = h("div", {}, h("h1", {}, "Decisions"), h("div", { class: "tools" }, h("label", {}, "Show", select),
+    h("a", { class: "action", href: "/api/snapshot", download: "", title: "The cluster as the scheduler sees it. Replay it with: volcanopy plan -f FILE" }, "Download a snapshot")), content);
   async function refresh() {
     const [data, timings] = await Promise.all([get("/api/decisions"), get("/api/timings")]);
     const rows = data.decisions.filter((each) => !action || each.action === action);
@@ -21,10 +22,16 @@ export function decisions() {
       card("Pods placed per minute", bars(data.perMinute.placed, "pods placed per minute")),
       details(timings),
       card("Latest", table(["AGE", "DECISION", "JOB", "PODS", "NODES", "DETAILS"],
-        rows.map((each) => [ago(each.time), each.action, jobLink(each.job), each.pods || "-", each.nodes.join(", ") || "-", each.message]),
+        rows.map((each) => [ago(each.time), each.action, jobLink(each.job), each.pods || "-", each.nodes.join(", ") || "-", [each.message, paid(each)]]),
         { empty: "no decision since this page's server started" })));
   }
   return { element, refresh };
+}
+
+// Whether the job for which pods were evicted has started since.
+function paid({ preemptor, paidAfter }) {
+  if (!preemptor) return null;
+  return h("span", { class: paidAfter === null ? "warning" : "dim" }, paidAfter === null ? `; ${preemptor} has no pod placed since` : `; ${preemptor} was placed ${Math.round(paidAfter)}s later`);
 }
 
 // How long each stage, action and plugin took, in the last minutes or since the scheduler's start.

@@ -32,6 +32,9 @@ export function job(namespace, name) {
       card("Tasks", table(["TASK", "REPLICAS", "MIN", "PODS BY PHASE"], data.tasks.map((task) => [task.name, task.replicas, task.minimum, Object.entries(task.phases).map(([phase, count]) => `${count} ${phase}`).join(", ") || "-"]))),
       card("Events", data.events === null ? h("p", { class: "warning" }, "you may not list events")
         : table(["AGE", "TYPE", "REASON", "OBJECT", "MESSAGE"], data.events.map((event) => [event.time ? ago(event.time) : "-", event.type, event.count > 1 ? `${event.reason} (x${event.count})` : event.reason, event.object, event.message]))),
+      card("History", table(["QUEUED", "PHASE", "WAITED", "RAN", "RESTARTS", "EVICTED PODS", "CPU-SECONDS"], data.history.map((each) => [
+        each.queued ? `${ago(each.queued)} ago` : "-", each.phase ?? "-", between(each.queued, each.placed), between(each.placed, each.finished), each.restarts ?? 0, each.evictedPods, each.resourceSeconds?.cpu ?? "-"])),
+        evictions(data.history[0])),
       h("details", { class: "card" }, h("summary", {}, "Manifest"), h("pre", {}, data.manifest)));
     await actions(data);
     if (report.state === "pending" && searched !== report.summary) {
@@ -119,6 +122,14 @@ export function job(namespace, name) {
   }
 
   return { element, refresh, close: () => stopLog?.abort() };
+}
+
+function evictions({ evictions: list = [] }) {
+  return list.length ? h("ul", {}, list.map((each) => h("li", {}, `${ago(each.time)} ago: ${each.pods ?? 1} pods evicted, ${each.by || "cause unknown"}`))) : null;
+}
+
+function between(begin, end) {
+  return begin && end ? ago(begin, Date.parse(end)) : "-";
 }
 
 function times(entries) {

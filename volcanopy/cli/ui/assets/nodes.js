@@ -23,7 +23,7 @@ export function nodes() {
     if (!data.nodes.length) map.replaceChildren(h("p", { class: "empty" }, "The cluster has no nodes."));
     else if (!shown.nodes.length) map.replaceChildren(h("p", { class: "empty" }, `None of ${data.nodes.length} nodes matches.`));
     else map.replaceChildren(clusterMap(shown, resource, {}, (node) => { chosen = node[0]; show(data); }),
-      h("p", { class: "dim" }, "Each colour is a job. Hatched: reserved for pods that wait for evicted ones to end. Red border: not ready or cordoned. Click a node for its jobs."));
+      h("p", { class: "dim" }, "Each colour is a job. Hatched: reserved for pods that wait for evicted ones to end. Dotted: stranded, free while cpu or memory of the node is used up. Red border: not ready or cordoned. Click a node for its jobs."));
     show(data);
   }
 

@@ -1,6 +1,6 @@
 import { get } from "./api.js";
 import { amount, card, fill, h, percent } from "./dom.js";
-import { bars } from "./charts.js";
+import { bars, legend } from "./charts.js";
 
 export function overview() {
   const element = h("div", {}, h("p", { class: "empty" }, "Loading"));
@@ -14,7 +14,7 @@ export function overview() {
       h("div", { class: "grid" },
         card("Cluster", figures(data), data.resources.length ? resources(data.resources) : h("p", { class: "empty" }, "no nodes")),
         card("Waiting jobs by reason", waiting(data.waiting)),
-        card("Queues", tree(data.queues.queues)),
+        card(`Queues, ${data.queues.resource}`, tree(data.queues)),
         card("Decisions per minute, last 30 minutes", decisions(data.decisions))));
   }
   return { element, refresh };
@@ -30,19 +30,20 @@ function figures(data) {
 function resources(rows) {
   return h("table", {}, h("tbody", {}, rows.map((row) => h("tr", {},
     h("td", { class: "name" }, row.name),
-    h("td", {}, bar(row.allocated, 0, 0, row.allocatable, `${row.name}: ${row.allocatedText} of ${row.allocatableText} allocated`)),
+    h("td", {}, bar(row.allocated, 0, null, row.allocatable, `${row.name}: ${row.allocatedText} of ${row.allocatableText} allocated`)),
     h("td", { class: "number" }, `${amount(row.name, row.allocated)} / ${amount(row.name, row.allocatable)}`),
     h("td", { class: "number" }, percent(row.allocated, row.allocatable))))));
 }
 
-// A bar: the allocated amount up to the fair share, what is borrowed beyond it, the fair share, the scale.
-export function bar(allocated, share, _limit, scale, label) {
+// A bar: the allocated amount up to the fair share, what is borrowed beyond it, the fair share, a mark at the limit, the scale.
+export function bar(allocated, share, limit, scale, label) {
   const own = share ? Math.min(allocated, share) : allocated;
   const width = (value) => ({ width: `${scale ? Math.min(100, (100 * value) / scale) : 0}%` });
   return h("div", { class: "bar", role: "img", "aria-label": label, title: label },
     share ? h("i", { class: "share", style: width(share) }) : null,
     allocated > own ? h("i", { class: "borrowed", style: width(allocated) }) : null,
-    h("i", { class: "own", style: width(own) }));
+    h("i", { class: "own", style: width(own) }),
+    limit ? h("i", { class: "limit", style: { left: `calc(${scale ? Math.min(100, (100 * limit) / scale) : 0}% - 2px)` } }) : null);
 }
 
 function waiting(rows) {
@@ -50,17 +51,32 @@ function waiting(rows) {
   return h("ul", { class: "reasons" }, rows.map((row) => h("li", {}, h("span", { class: "chip" }, String(row.count)), h("b", {}, row.gate), h("span", { class: "dim" }, row.example))));
 }
 
-function tree(roots) {
-  const lines = [];
+function tree({ tree: { queues }, amounts, resource }) {
+  const rows = [];
+  const scale = scaleOf(amounts);
   const walk = (queue, depth) => {
-    lines.push(h("div", { style: { "padding-left": `${depth * 16}px` } },
-      h("a", { href: "#/queues" }, queue.name), " ",
-      h("span", { class: "dim" }, Object.entries(queue.allocated ?? {}).filter(([name]) => name !== "pods").map(([name, text]) => `${name} ${text}`).join(", ") || "nothing allocated",
-        queue.state === "Open" ? "" : `, ${queue.state}`)));
+    const { allocated, fairShare } = amounts[queue.name];
+    rows.push(h("tr", {},
+      h("td", { class: "name", style: { "padding-left": `${depth * 16}px` } }, h("a", { href: `#/jobs?queue=${encodeURIComponent(queue.name)}` }, queue.name), queue.state === "Open" ? null : h("span", { class: "dim" }, ` ${queue.state}`)),
+      h("td", { class: "fill" }, queueBar(queue.name, amounts[queue.name], resource, scale)),
+      h("td", { class: "number" }, fairShare ? `${amount(resource, allocated)} / ${amount(resource, fairShare)}` : amount(resource, allocated))));
     for (const child of queue.children ?? []) walk(child, depth + 1);
   };
-  roots.forEach((queue) => walk(queue, 0));
-  return lines.length ? lines : h("p", { class: "empty" }, "no queues");
+  queues.forEach((queue) => walk(queue, 0));
+  if (!rows.length) return h("p", { class: "empty" }, "no queues");
+  return [h("table", {}, h("thead", {}, h("tr", {}, ["QUEUE", "", "ALLOCATED / FAIR SHARE"].map((text, place) => h("th", { scope: "col", class: place ? "number" : null }, text)))), h("tbody", {}, rows)), QUEUE_LEGEND()];
+}
+
+export const QUEUE_LEGEND = () => legend([["allocated", "var(--own)"], ["borrowed", "var(--borrowed)"], ["fair share", "var(--share)"], ["capability", "var(--text)"]]);
+
+// The amount that is as long as a whole bar.
+export function scaleOf(amounts) {
+  return Math.max(1, ...Object.values(amounts).map((each) => Math.max(each.allocated, each.fairShare, each.capability ?? 0)));
+}
+
+export function queueBar(name, { allocated, fairShare, capability }, resource, scale) {
+  const limit = capability === null ? "" : `, capability ${amount(resource, capability)}`;
+  return bar(allocated, fairShare, capability, scale, `${name}: ${amount(resource, allocated)} allocated, fair share ${amount(resource, fairShare)}${limit}`);
 }
 
 function decisions(perMinute) {

@@ -1,6 +1,6 @@
 import { get, theSession } from "./api.js";
 import { amount, card, distinct, fill, h } from "./dom.js";
-import { bar } from "./overview.js";
+import { QUEUE_LEGEND, queueBar, scaleOf } from "./overview.js";
 import { legend, stacked } from "./charts.js";
 
 export function queues() {
@@ -23,7 +23,7 @@ export function queues() {
     const [decisions, rows] = [await get("/api/decisions"), []];
     if (period && (kept?.key !== `${period} ${chosen}` || Date.now() - kept.time > 60000))
       kept = { key: `${period} ${chosen}`, time: Date.now(), data: await get(`/api/queues/history?period=${period}&resource=${encodeURIComponent(chosen)}`) };
-    const scale = Math.max(1, ...Object.values(data.amounts).map((each) => Math.max(each.allocated, each.fairShare, each.capability ?? 0)));
+    const scale = scaleOf(data.amounts);
     const leaves = [];
     const walk = (queue, depth) => {
       rows.push(row(queue, depth, data.amounts[queue.name], chosen, scale));
@@ -36,7 +36,7 @@ export function queues() {
         rows.length ? h("div", { class: "scroll" }, h("table", {},
           h("thead", {}, h("tr", {}, ["QUEUE", chosen.toUpperCase(), "ALLOCATED", "FAIR SHARE", "BORROWED", "CAPABILITY", "WAITING", "STATE"].map((text, place) => h("th", { scope: "col", class: place > 1 && place < 7 ? "number" : null }, text)))),
           h("tbody", {}, rows))) : h("p", { class: "empty" }, "no queues"),
-        legend([["allocated", "var(--own)"], ["borrowed", "var(--borrowed)"], ["fair share", "var(--share)"]])),
+        QUEUE_LEGEND()),
       card("Allocated over time", history(period ? kept.data : data.history, leaves, decisions.decisions)));
   }
   return { element, refresh };
@@ -44,10 +44,9 @@ export function queues() {
 
 function row(queue, depth, amounts, resource, scale) {
   const borrowed = amounts.fairShare ? Math.max(0, amounts.allocated - amounts.fairShare) : 0;
-  const label = `${queue.name}: ${amount(resource, amounts.allocated)} allocated, fair share ${amount(resource, amounts.fairShare)}`;
   return h("tr", {},
     h("td", { class: "name", style: { "padding-left": `${depth * 16}px` } }, h("a", { href: `#/jobs?queue=${encodeURIComponent(queue.name)}` }, queue.name)),
-    h("td", { style: { "min-width": "140px", width: "30%" } }, bar(amounts.allocated, amounts.fairShare, amounts.capability, scale, label)),
+    h("td", { class: "fill" }, queueBar(queue.name, amounts, resource, scale)),
     [amounts.allocated, amounts.fairShare || null, borrowed || null, amounts.capability, amounts.waiting || null].map((units) => h("td", { class: "number" }, amount(resource, units))),
     h("td", {}, queue.stopPolicy === "None" ? queue.state : `${queue.state}, ${queue.stopPolicy}`));
 }

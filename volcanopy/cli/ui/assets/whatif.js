@@ -85,9 +85,9 @@ export function whatif() {
 
 function withNew(data, asked, result) {
   const model = data.nodes.find((node) => node[0] === asked.like);
-  const added = model ? Array.from({ length: asked.count }, (_, place) => [`${asked.like}-whatif-${place + 1}`, model[1], "", model[3], []]) : [];
+  const added = model ? Array.from({ length: asked.count }, (_, place) => [`${asked.like}-whatif-${place + 1}`, model[1], "", model[3], [], model[5].map(() => [])]) : [];
   const removed = new Set(asked.remove);
-  return { ...data, nodes: [...data.nodes.filter((node) => !removed.has(node[0])), ...added], planned: result.placements };
+  return { ...data, nodes: [...data.nodes.filter((node) => !removed.has(node[0])), ...added] };
 }
 
 function shown(result, nodes) {
@@ -98,10 +98,12 @@ function shown(result, nodes) {
   parts.push(card("Jobs", changed.length
     ? table(["JOB", "QUEUE", "NOW", "WITH THE CHANGES", "DETAILS"], changed.map((job) => [jobLink(job.job), job.queue, job.before, job.after, details(job)]))
     : h("p", {}, "No job starts at another time."), same ? h("p", { class: "dim" }, `${same} other waiting ${same === 1 ? "job is" : "jobs are"} unchanged.`) : null));
-  if (result.evictions.length) parts.push(card("Evicted", table(["POD", "FOR"], result.evictions.map((each) => [each.pod, each.for || each.reason]))));
-  if (Object.keys(result.placements).length) {
+  if (result.evictions.length) parts.push(card("Evicted", table(["POD", "NODE", "FOR"], result.evictions.map((each) => [each.pod, each.node || "-", each.for || each.reason]))));
+  const evicted = {};
+  for (const { node, pod } of result.evictions) if (node) (evicted[node] ??= []).push(pod);
+  if (Object.keys(result.placements).length || result.evictions.length) {
     const resource = nodes.gpus[0] ?? nodes.resources[0];
-    parts.push(card("Placements", clusterMap(nodes, resource, result.placements), h("p", { class: "dim" }, "Blue border: pods would start on this node.")));
+    parts.push(card("Placements", clusterMap(nodes, resource, { planned: result.placements, evicted }), h("p", { class: "dim" }, "Blue border: pods would start on this node. Red cross: pods would be evicted from it.")));
   }
   if (result.ended) parts.push(h("p", { class: "warning" }, "The time for the answer ended before everything was known."));
   if (!result.configured) parts.push(h("p", { class: "dim" }, "The scheduler's configuration was not found: the answer is for the default one."));
