@@ -108,6 +108,7 @@ def _with_answer(report: JobReport, facts: JobFacts) -> JobReport:
         result=answer.start.value,
         starts_with=lines,
         remedies=tuple(remedy.document() for remedy in answer.remedies),
+        search_ended="budget ended" if answer.searched is False else "",
     )
 
 

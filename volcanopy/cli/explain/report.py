@@ -62,6 +62,8 @@ class JobReport:
     estimated_start: str = ""
     starts_with: tuple[str, ...] = ()
     remedies: tuple[Json, ...] = ()
+    search_ended: str = ""
+    """What ended the search for remedies before it was complete, as in the document of a plan."""
     numbers: Mapping[str, str] = field(default_factory=dict)
     amounts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     tasks: tuple[str, ...] = ()
@@ -83,6 +85,7 @@ class JobReport:
                 "result": self.result,
                 "estimatedStart": self.estimated_start,
                 "remedies": list(self.remedies),
+                "searchEnded": self.search_ended,
                 "numbers": dict(self.numbers),
                 "amounts": {key: dict(amounts) for key, amounts in self.amounts.items()},
                 "tasks": list(self.tasks),

@@ -10,11 +10,13 @@ from typing import Any
 
 import yaml
 
+from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
 from volcanopy.api.model import InvalidObjectError, Json
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli import whatif
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.explain.confirmed import ClusterState
+from volcanopy.cli.ui.node_usage import job_of
 from volcanopy.scheduler.model.plan import Bind, Evict
 from volcanopy.whatif.answer import Answer, answer
 from volcanopy.whatif.cluster import Cluster
@@ -107,7 +109,7 @@ def ask(state: ClusterState, question: Question, now: datetime) -> Json:
             loaded = Loaded(cluster, new=_workloads(question))
             whatif.submitted(loaded, now)
             after = _answer(state, loaded, now)
-            evictions = _evictions(after, cluster)
+            evictions, placements = _evictions(after, cluster), _placements(after, cluster)
     except (ManifestError, QuantityError, InvalidObjectError, CommandError) as error:
         raise QuestionError(str(error)) from None
     rejected = [
@@ -115,7 +117,7 @@ def ask(state: ClusterState, question: Question, now: datetime) -> Json:
     ]
     return {
         "jobs": _differences(before, after),
-        "placements": _placements(after),
+        "placements": placements,
         "evictions": evictions,
         "rejected": rejected,
         "ended": before.ended or after.ended,
@@ -190,12 +192,18 @@ def _differences(before: Answer, after: Answer) -> list[Json]:
     return sorted(result, key=lambda entry: (not entry["changed"], entry["job"]))
 
 
-def _placements(result: Answer) -> dict[str, list[str]]:
-    """Return the pods that are placed on each node."""
-    places: dict[str, list[str]] = {}
+def _placements(result: Answer, cluster: Cluster) -> dict[str, list[Json]]:
+    """Return the pods that are placed on each node, with the job of each and its requests in base units.
+
+    A pod is known only as long as the question's changes are in the cluster.
+    """
+    places: dict[str, list[Json]] = {}
     for plan in result.plans:
         for effect in plan.of(Bind):
-            places.setdefault(effect.node, []).append(effect.pod)
+            pod = cluster.pod(effect.pod)
+            job = effect.pod if pod is None else job_of(pod)
+            amounts = {} if pod is None else pod_requests(resources_of(pod.spec))
+            places.setdefault(effect.node, []).append({"pod": effect.pod, "job": job, "amounts": amounts})
     return places
 
 

@@ -47,7 +47,7 @@ export function job(namespace, name) {
     if (report.state !== "pending") return null;
     if (!remedies) return card("Starts with", h("p", { class: "empty" }, "asking the scheduler"));
     const rows = remedies.remedies ?? [];
-    if (!rows.length) return card("Starts with", h("p", { class: "dim" }, remedies.result === "starts now" ? "it starts now" : "no change found that lets it start"));
+    if (!rows.length) return card("Starts with", h("p", { class: "dim" }, unknown(remedies)));
     return card("Starts with", h("ul", {}, rows.map((remedy) => h("li", {}, remedy.text))), h("p", { class: "dim" }, "Each change was tried by the scheduler on a copy of the cluster."));
   }
 
@@ -135,6 +135,13 @@ function between(begin, end) {
 function times(entries) {
   const rows = Object.entries(entries).map(([what, time]) => `${what} ${ago(time)} ago`);
   return rows.length ? h("p", { class: "dim" }, rows.join(", ")) : null;
+}
+
+// Why there are no remedies.
+function unknown({ result, searchEnded, notes = [] }) {
+  if (result === "starts now") return "it starts now";
+  if (searchEnded) return "the search ended before a change was found";
+  return result ? "no change found that lets it start" : notes.join("; ") || "not known";
 }
 
 function gates(report) {

@@ -97,19 +97,20 @@ export function clusterMap(data, resource, { planned = {}, evicted = {} } = {}, 
     const least = Math.ceil(Math.sqrt(cards.length));
     let columns = least;
     while (cards.length % columns && columns < 2 * least) columns += 1;
-    const cell = (size - 2) / columns;
+    const across = (size - 2) / columns;
+    const down = (size - 2) / Math.ceil(cards.length / columns);
     cards.forEach((parts, card) => {
-      const left = x + 1 + (card % columns) * cell;
-      const top = y + 1 + Math.floor(card / columns) * cell;
+      const left = x + 1 + (card % columns) * across;
+      const top = y + 1 + Math.floor(card / columns) * down;
       let filled = 0;
       for (const [fill, part, reserved] of parts) {
-        const height = part * (cell - 1);
-        fillUse(context, left, top + cell - 1 - filled - height, cell - 1, height, fill, reserved);
+        const height = part * (down - 1);
+        fillUse(context, left, top + down - 1 - filled - height, across - 1, height, fill, reserved);
         filled += height;
       }
       context.lineWidth = 1;
       context.strokeStyle = look.line;
-      context.strokeRect(left + 0.5, top + 0.5, cell - 2, cell - 2);
+      context.strokeRect(left + 0.5, top + 0.5, across - 2, down - 2);
     });
   }
 

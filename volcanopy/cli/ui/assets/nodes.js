@@ -31,6 +31,7 @@ export function nodes() {
     const node = data.nodes.find((each) => each[0] === chosen);
     if (!node) return detail.replaceChildren();
     const [name, rack, state, allocatable, uses] = node;
+    const shown = data.resources.map((_, place) => place).filter((place) => allocatable[place]);
     const jobs = new Map();
     for (const [job, reserved, amounts] of uses) {
       const key = `${data.jobs[job]}${reserved ? " (reserved)" : ""}`;
@@ -40,11 +41,11 @@ export function nodes() {
       jobs.set(key, entry);
     }
     detail.replaceChildren(card(`${name}${rack ? ` in ${rack}` : ""}${state ? `, ${state}` : ""}`,
-      h("p", {}, data.resources.map((resource, place) => `${resource} ${amount(resource, allocatable[place])}`).join(", ")),
+      h("p", {}, shown.map((place) => `${data.resources[place]} ${amount(data.resources[place], allocatable[place])}`).join(", ")),
       jobs.size ? h("div", { class: "scroll" }, h("table", {},
-        h("thead", {}, h("tr", {}, ["JOB", "PODS", ...data.resources.map((resource) => resource.toUpperCase())].map((text) => h("th", { scope: "col" }, text)))),
+        h("thead", {}, h("tr", {}, ["JOB", "PODS", ...shown.map((place) => data.resources[place].toUpperCase())].map((text) => h("th", { scope: "col" }, text)))),
         h("tbody", {}, [...jobs.values()].map((entry) => h("tr", {}, h("td", {}, jobLink(entry.job), entry.reserved ? " (reserved)" : ""), h("td", {}, String(entry.pods)),
-          entry.amounts.map((units, place) => h("td", {}, amount(data.resources[place], units)))))))) : h("p", { class: "empty" }, "no pods")));
+          shown.map((place) => h("td", {}, amount(data.resources[place], entry.amounts[place])))))))) : h("p", { class: "empty" }, "no pods")));
   }
 
   return { element, refresh };

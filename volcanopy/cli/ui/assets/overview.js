@@ -11,7 +11,7 @@ export function overview() {
       data.alerts.length
         ? h("ul", { class: "card", role: "list", "aria-label": "Attention" }, data.alerts.map((alert) => h("li", { class: alert.severity }, alert.message)))
         : null,
-      h("div", { class: "grid" },
+      h("div", { class: "grid halves" },
         card("Cluster", figures(data), data.resources.length ? resources(data.resources) : h("p", { class: "empty" }, "no nodes")),
         card("Waiting jobs by reason", waiting(data.waiting)),
         card(`Queues, ${data.queues.resource}`, tree(data.queues)),
@@ -28,11 +28,11 @@ function figures(data) {
 }
 
 function resources(rows) {
-  return h("table", {}, h("tbody", {}, rows.map((row) => h("tr", {},
+  return h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, rows.map((row) => h("tr", {},
     h("td", { class: "name" }, row.name),
-    h("td", {}, bar(row.allocated, 0, null, row.allocatable, `${row.name}: ${row.allocatedText} of ${row.allocatableText} allocated`)),
+    h("td", { class: "fill" }, bar(row.allocated, 0, null, row.allocatable, `${row.name}: ${row.allocatedText} of ${row.allocatableText} allocated`)),
     h("td", { class: "number" }, `${amount(row.name, row.allocated)} / ${amount(row.name, row.allocatable)}`),
-    h("td", { class: "number" }, percent(row.allocated, row.allocatable))))));
+    h("td", { class: "number" }, percent(row.allocated, row.allocatable)))))));
 }
 
 // A bar: the allocated amount up to the fair share, what is borrowed beyond it, the fair share, a mark at the limit, the scale.
@@ -64,7 +64,8 @@ function tree({ tree: { queues }, amounts, resource }) {
   };
   queues.forEach((queue) => walk(queue, 0));
   if (!rows.length) return h("p", { class: "empty" }, "no queues");
-  return [h("table", {}, h("thead", {}, h("tr", {}, ["QUEUE", "", "ALLOCATED / FAIR SHARE"].map((text, place) => h("th", { scope: "col", class: place ? "number" : null }, text)))), h("tbody", {}, rows)), QUEUE_LEGEND()];
+  const headings = ["QUEUE", "", "ALLOCATED / FAIR SHARE"].map((text, place) => h("th", { scope: "col", class: place ? "number" : null }, text));
+  return [h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, headings)), h("tbody", {}, rows))), QUEUE_LEGEND()];
 }
 
 export const QUEUE_LEGEND = () => legend([["allocated", "var(--own)"], ["borrowed", "var(--borrowed)"], ["fair share", "var(--share)"], ["capability", "var(--text)"]]);

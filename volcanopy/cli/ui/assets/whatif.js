@@ -72,7 +72,7 @@ export function whatif() {
     try {
       const asked = question();
       const [result, nodes] = await Promise.all([post("/api/whatif", asked), get("/api/nodes")]);
-      answer.replaceChildren(...shown(result, withNew(nodes, asked, result)));
+      answer.replaceChildren(...shown(result, withNew(nodes, asked, result.placements)));
     } catch (error) {
       answer.replaceChildren(h("p", { class: "error", role: "alert" }, error.message));
     } finally {
@@ -83,11 +83,18 @@ export function whatif() {
   return { element, refresh };
 }
 
-function withNew(data, asked, result) {
+// The map with the nodes of the question, and its pods as reserved.
+function withNew(data, asked, placements) {
   const model = data.nodes.find((node) => node[0] === asked.like);
   const added = model ? Array.from({ length: asked.count }, (_, place) => [`${asked.like}-whatif-${place + 1}`, model[1], "", model[3], [], model[5].map(() => [])]) : [];
   const removed = new Set(asked.remove);
-  return { ...data, nodes: [...data.nodes.filter((node) => !removed.has(node[0])), ...added] };
+  const jobs = [...data.jobs];
+  const number = (job) => (jobs.includes(job) ? jobs.indexOf(job) : jobs.push(job) - 1);
+  const nodes = [...data.nodes.filter((node) => !removed.has(node[0])), ...added].map((node) => {
+    const placed = (placements[node[0]] ?? []).map(({ job, amounts }) => [number(job), 1, data.resources.map((resource) => amounts[resource] ?? 0)]);
+    return placed.length ? node.with(4, [...node[4], ...placed]) : node;
+  });
+  return { ...data, jobs, nodes };
 }
 
 function shown(result, nodes) {
@@ -102,8 +109,13 @@ function shown(result, nodes) {
   const evicted = {};
   for (const { node, pod } of result.evictions) if (node) (evicted[node] ??= []).push(pod);
   if (Object.keys(result.placements).length || result.evictions.length) {
-    const resource = nodes.gpus[0] ?? nodes.resources[0];
-    parts.push(card("Placements", clusterMap(nodes, resource, { planned: result.placements, evicted }), h("p", { class: "dim" }, "Blue border: pods would start on this node. Red cross: pods would be evicted from it.")));
+    const planned = Object.fromEntries(Object.entries(result.placements).map(([node, pods]) => [node, pods.map((each) => each.pod)]));
+    const place = h("div");
+    const select = h("select", { onchange: () => draw(select.value) }, nodes.resources.map((name) => h("option", { value: name }, name)));
+    const draw = (resource) => place.replaceChildren(clusterMap(nodes, resource, { planned, evicted }));
+    draw(nodes.resources[0]);
+    parts.push(card("Placements", h("div", { class: "tools" }, h("label", {}, "Resource", select)), place,
+      h("p", { class: "dim" }, "Hatched, with a blue border: pods would start on this node. Red cross: pods would be evicted from it.")));
   }
   if (result.ended) parts.push(h("p", { class: "warning" }, "The time for the answer ended before everything was known."));
   if (!result.configured) parts.push(h("p", { class: "dim" }, "The scheduler's configuration was not found: the answer is for the default one."));
