@@ -5,9 +5,11 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from volcanopy.api import core, names
 from volcanopy.cli.ui.decisions import Decisions
+from volcanopy.cli.ui.gpu_cards import used_parts
 from volcanopy.cli.ui.node_usage import NodeUsage
 from volcanopy.cli.ui.samples import Samples
 
@@ -81,6 +83,36 @@ def test_an_eviction_is_a_decision_once_with_its_message() -> None:
     decisions.take_pod(running, evicted, NOW)
     decisions.take_pod(evicted, evicted, NOW)
     assert [(each.action, each.message) for each in decisions.items] == [("evicted", "preempted for a/high")]
+
+
+@pytest.mark.parametrize(("placed", "after"), [("high-0", 3.0), ("other-0", None)])
+def test_an_eviction_has_paid_when_pods_of_the_preemptor_are_placed(placed: str, after: float | None) -> None:
+    decisions = Decisions()
+    evicted = pod("j-0", "n1", evicted='Preempted: preempted by job "high" in queue "q"')
+    decisions.take_pod(pod("j-0", "n1"), evicted, NOW)
+    decisions.take_pod(pod(placed), pod(placed, "n1"), NOW + timedelta(seconds=3))
+    document = decisions.documents(2)[1]
+    assert (document["action"], document["preemptor"], document["paidAfter"]) == ("evicted", "high", after)
+
+
+def test_shared_gpus_show_the_part_that_each_job_uses() -> None:
+    def sharing(name: str, cards: str, memory: int = 0) -> core.Pod:
+        shown = pod(name, "n1")
+        limits = {names.GPU_MEMORY: memory} if memory else {names.GPU_NUMBER: 1}
+        container = core.Container(resources=core.ResourceRequirements(limits=limits))
+        metadata = replace(shown.metadata, annotations={names.GPU_INDEX: cards})
+        return replace(shown, metadata=metadata, spec=replace(shown.spec, containers=(container,)))
+
+    node = core.Node(
+        metadata=core.Meta(name="n1", uid="n1"),
+        status=core.NodeStatus(allocatable={names.GPU_MEMORY: 32, names.GPU_NUMBER: 4}),
+    )
+    usage = NodeUsage()
+    for each in (sharing("a-0", "0", 2), sharing("b-0", "0", 4), sharing("c-0", "2")):
+        usage.take(each)
+    assert used_parts(node, usage) == [[("a/a", 0.25), ("a/b", 0.5)], [], [("a/c", 1.0)], []]
+    listed = replace(node.metadata, annotations={names.VGPU_REGISTER: "u1,10,16000,A,true,:u2,10,16000,A,true,:"})
+    assert used_parts(replace(node, metadata=listed), usage) == [[], []]
 
 
 def test_a_pod_group_is_admitted_once_and_waits_at_each_new_gate() -> None:

@@ -186,6 +186,21 @@ async def test_a_document_is_not_sent_again_while_nothing_changes(kubeconfig: Pa
         assert body == b""
 
 
+async def test_the_snapshot_of_the_page_is_read_by_plan(gangs: Run, kubeconfig: Path, tmp_path: Path) -> None:
+    async with page(kubeconfig) as (url, session), session.get(f"{url}api/snapshot") as response:
+        assert response.headers["Content-Disposition"].startswith("attachment")
+        (tmp_path / "snapshot.json").write_bytes(await response.read())
+    planned = await told(gangs, "plan", "-f", str(tmp_path / "snapshot.json"), "--budget", "0")
+    assert planned.status == 0, planned
+    assert "test-server/waits" in planned.out
+
+
+async def test_the_history_of_a_job_has_the_earlier_ones_of_its_name(gangs: Run, kubeconfig: Path) -> None:
+    async with page(kubeconfig) as (url, session):
+        history = (await get(session, f"{url}api/jobs/test-server/runs"))["history"]
+    assert [(entry["name"], entry["phase"], entry["evictedPods"]) for entry in history] == [("runs", "Running", 0)]
+
+
 async def test_a_missing_job_and_a_missing_pod_are_404(kubeconfig: Path) -> None:
     async with page(kubeconfig) as (url, session):
         for path in ("api/jobs/test-server/none", "api/jobs/test-server/runs/logs/none"):
