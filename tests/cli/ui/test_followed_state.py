@@ -98,7 +98,7 @@ def test_an_eviction_has_paid_when_pods_of_the_preemptor_are_placed(placed: str,
 def test_shared_gpus_show_the_part_that_each_job_uses() -> None:
     def sharing(name: str, cards: str, memory: int = 0) -> core.Pod:
         shown = pod(name, "n1")
-        limits = {names.GPU_MEMORY: memory} if memory else {names.GPU_NUMBER: 1}
+        limits: dict[str, str | int | float] = {names.GPU_MEMORY: memory} if memory else {names.GPU_NUMBER: 1}
         container = core.Container(resources=core.ResourceRequirements(limits=limits))
         metadata = replace(shown.metadata, annotations={names.GPU_INDEX: cards})
         return replace(shown, metadata=metadata, spec=replace(shown.spec, containers=(container,)))
