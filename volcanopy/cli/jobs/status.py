@@ -3,7 +3,7 @@
 import difflib
 
 from volcanopy.api.batch_read import BatchJob, TaskSpec
-from volcanopy.api.core import EstimatedStart
+from volcanopy.api.core import EstimatedStart, PodGroup, position_of
 from volcanopy.cli.errors import CommandError
 
 PHASES = (
@@ -65,6 +65,12 @@ def estimated_start(estimate: EstimatedStart | None) -> str:
     if estimate.time is None:
         return f"unknown: {estimate.message}"
     return f"{estimate.time:%Y-%m-%dT%H:%M:%SZ} ({estimate.basis})"
+
+
+def position(group: PodGroup) -> str:
+    """Return the position in the queue of a job's pod group; ``-`` for one that does not wait."""
+    explanation = group.status.explanation
+    return str((explanation is not None and position_of(explanation.numbers)) or "-")
 
 
 def summary(job: BatchJob) -> str:

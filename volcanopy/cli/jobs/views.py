@@ -17,6 +17,7 @@ from volcanopy.cli.jobs.status import (
     minimum,
     phase,
     phase_named,
+    position,
     queue,
     ready,
     reason,
@@ -24,7 +25,6 @@ from volcanopy.cli.jobs.status import (
     task_minimum,
     total,
 )
-from volcanopy.cli.views.podgroups import position
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.raw_kinds import JOBS, POD_GROUPS

@@ -3,12 +3,13 @@
 from typing import TYPE_CHECKING
 
 from volcanopy.api import names
-from volcanopy.api.core import PodGroup, position_of
+from volcanopy.api.core import PodGroup
 from volcanopy.cli.framework.description import Description
 from volcanopy.cli.framework.kinds import readable
 from volcanopy.cli.framework.lists import Query
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style, reason_column
 from volcanopy.cli.jobs.pods import Pod, pod_rows
+from volcanopy.cli.jobs.status import position
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS
 
@@ -49,12 +50,6 @@ def owner(group: PodGroup) -> str:
 
 def _count(field: str) -> Column:
     return Column(field.upper(), lambda group, _: str(getattr(group.status, field)), wide=field != "running")
-
-
-def position(group: PodGroup) -> str:
-    """Return the position in the queue; ``-`` for a group that does not wait."""
-    explanation = group.status.explanation
-    return str((explanation is not None and position_of(explanation.numbers)) or "-")
 
 
 VIEW = View(
