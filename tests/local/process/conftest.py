@@ -9,6 +9,7 @@ import pytest
 
 from volcanopy.kube.cache.watch import ChangeType, Reflector
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import EVENTS
 from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.local.process import machine
 from volcanopy.local.process.isolation import Bubblewrap, Isolation, PlainProcesses, strongest
@@ -72,6 +73,15 @@ class ProcessCluster:
         text = "&".join(f"{key}={value}" for key, value in {"container": container, **query}.items())
         path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/log?{text}"
         return (await self.client.get_raw(path)).decode()
+
+    async def events(self, name: str, count: int) -> list[Json]:
+        """Wait for this number of Events of a pod."""
+        reflector = Reflector(self.client, EVENTS, NAMESPACE, field_selector=f"involvedObject.name={name}")
+        async with asyncio.timeout(60):
+            async for _ in reflector.batches():
+                if len(reflector.objects) >= count:
+                    break
+        return list(reflector.objects.values())
 
     async def add(self, kind: str, body: Json) -> None:
         """Create a ConfigMap or a Secret."""

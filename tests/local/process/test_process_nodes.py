@@ -55,6 +55,9 @@ async def test_a_program_that_does_not_exist_is_a_start_error(process_cluster: P
     state = terminated(status)
     assert (status["phase"], state["reason"], state["exitCode"]) == ("Failed", "StartError", 127)
     assert state["message"] == 'failed to start container: exec: "no-such-program": executable file not found in $PATH'
+    (event,) = await process_cluster.events("p", 1)
+    assert (event["type"], event["reason"]) == ("Warning", "Failed")
+    assert event["message"] == f"Error: {state['message']}"
 
 
 async def test_a_container_without_a_command_says_that_images_are_not_run(process_cluster: ProcessCluster) -> None:

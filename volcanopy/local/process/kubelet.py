@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import answered
@@ -92,7 +93,8 @@ class ProcessKubelet:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._hosts = hosts.HostsFiles(settings.folder / "hosts")
         self._gpus = Gpus()
-        self._statuses = StatusWriter(client)
+        self._events = EventRecorder(client, "kubelet")
+        self._statuses = StatusWriter(client, self._events)
         self._ended: set[str] = set()
         self._deleted: set[str] = set()
         """Pods that are deleted while they run."""
@@ -103,21 +105,22 @@ class ProcessKubelet:
 
     async def run(self, stop: asyncio.Event, ready: asyncio.Event | None = None) -> None:
         """Serve until `stop` is set, then stop every container; `ready` is set once nodes and pods are listed."""
-        async with asyncio.TaskGroup() as tasks:
-            watching = [
-                tasks.create_task(self.nodes.run(), name="process nodes"),
-                tasks.create_task(self._services.run(self._on_services), name="services"),
-                tasks.create_task(self._pods.run(self.on_changes), name="process pods"),
-            ]
-            await self.nodes.reflector.synced.wait()
-            await self._pods.synced.wait()
-            self._remove_old_files()
-            if ready is not None:
-                ready.set()
-            await stop.wait()
-            for task in watching:
-                task.cancel()
-        await self._stop_containers()
+        async with self._events:
+            async with asyncio.TaskGroup() as tasks:
+                watching = [
+                    tasks.create_task(self.nodes.run(), name="process nodes"),
+                    tasks.create_task(self._services.run(self._on_services), name="services"),
+                    tasks.create_task(self._pods.run(self.on_changes), name="process pods"),
+                ]
+                await self.nodes.reflector.synced.wait()
+                await self._pods.synced.wait()
+                self._remove_old_files()
+                if ready is not None:
+                    ready.set()
+                await stop.wait()
+                for task in watching:
+                    task.cancel()
+            await self._stop_containers()
 
     async def _stop_containers(self) -> None:
         for runner in self._runners.values():

@@ -1,4 +1,4 @@
-"""Writes the statuses of pods to the API server, and again if an older one takes their place there.
+"""Writes the statuses of pods and their Events to the API server; a status again if an older one takes its place there.
 
 A write that the server did not answer in time is repeated. It may still be carried out later, after writes that followed it.
 """
@@ -11,10 +11,12 @@ from typing import Any
 
 import structlog
 
+from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.backoff import answered
 from volcanopy.kube.client.errors import Conflict, Invalid, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.local.process.pod_events import events_of
 
 log = structlog.get_logger(__name__)
 
@@ -33,13 +35,17 @@ class _Written:
 class StatusWriter:
     """The statuses of the pods of a kubelet, until they are forgotten."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, client: Client, events: EventRecorder) -> None:
+        self._client, self._events = client, events
         self._written: dict[str, _Written] = {}
 
     async def write(self, pod: Json, status: Json) -> None:
         """Write a new status; returns when the server has it, or the pod is gone."""
         written = self._written.setdefault(pod["metadata"]["uid"], _Written())
+        metadata = pod["metadata"]
+        reference = ObjectReference("v1", "Pod", metadata["name"], metadata["namespace"], metadata["uid"])
+        for event in events_of(pod, written.status, status):
+            self._events.record(reference, *event)
         written.status = status
         await self._send(pod, written)
 
