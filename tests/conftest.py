@@ -38,8 +38,13 @@ _reasons: dict[str, str] = {}
 """Of tests that ran, by node id: with xdist, reports carry them from the workers."""
 
 
-def pytest_configure() -> None:
-    """Undo what a shell leaves behind that started the tests in the background: SIGINT ignored, in every child as well."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Collect no garbage while tests are collected; undo what a shell leaves behind that started them in the background.
+
+    That is SIGINT ignored, in every child as well.
+    """
+    if config.getvalue("dist") == "no":  # not in the process that only distributes tests: it collects none
+        gc.disable()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -74,9 +79,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave out of garbage collections what was imported and collected: it stays until the end."""
+    """Leave out of garbage collections what was imported and collected: it stays until the end. Collect as the services do."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    gc.enable()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

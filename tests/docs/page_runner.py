@@ -69,11 +69,13 @@ class Reader:
     def output_of(self, command: str, shown: str, place: str) -> str:
         """Return what a command prints; a read-only one is repeated until it prints what the page shows or time is up."""
         until = time.monotonic() + (OUTPUT_TIMEOUT if command.startswith(READ_ONLY) else 0.0)
+        pause = 0.5
         while True:
             printed = self.run(command, place, fails=shown.startswith(ERROR_PREFIXES))
             if like(shown, printed) or not shown.strip() or time.monotonic() >= until:
                 return printed
-            time.sleep(0.5)
+            time.sleep(pause)
+            pause = min(1.5 * pause, 2.0)  # each time starts a process
 
     def run(self, command: str, place: str, *, fails: bool = False) -> str:
         """Run a command in a shell and return its output on both streams."""
