@@ -49,9 +49,10 @@ controlplane: $(VENV)/.dev  ## Build kube-apiserver and etcd for the tests, once
 helm: $(VENV)/.dev  ## Build helm for the tests of the chart, once, if Go is installed.
 	$(BIN)/python -m hack.helm
 
-packages:  ## Install what the tests of process nodes use, on Debian or Ubuntu; without it they are skipped.
+packages: $(VENV)/.dev  ## Install what the tests of process nodes and of the web page use, on Debian or Ubuntu; without it they are skipped.
 	$(SUDO) apt-get update --quiet
-	$(SUDO) apt-get install --quiet --yes --no-install-recommends bubblewrap openmpi-bin openssh-server
+	$(SUDO) apt-get install --quiet --yes --no-install-recommends bubblewrap openmpi-bin openssh-server chromium
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[browser]"
 
 test: export PYTHONDONTWRITEBYTECODE =
 test: check controlplane helm  ## Every test, on both API servers. They start hundreds of processes, which share compiled modules.

@@ -7,6 +7,7 @@ the tests of the files in `SPLIT`, which share nothing, are distributed one by o
 
 import gc
 import signal
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -93,7 +94,15 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the slowest ten tests, each with the reason if it has one."""
+    """Print the slowest ten tests, each with the reason if it has one, and which programs skipped tests lack."""
+    skipped = Counter(
+        report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()) if isinstance(report.longrepr, tuple)
+    )
+    lacking = {reason: count for reason, count in skipped.items() if "not installed" in reason}
+    if lacking:
+        terminalreporter.section("skipped for lack of a program: `make packages` installs it")
+    for reason, count in lacking.items():
+        terminalreporter.write_line(f"{count:5} tests: {reason.removeprefix('Skipped: ')}")
     slowest = sorted(_durations.items(), key=lambda entry: -entry[1])[:10]
     if not slowest or slowest[0][1] < 1.0:
         return

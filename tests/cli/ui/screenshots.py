@@ -18,7 +18,7 @@ from random import Random
 import aiohttp
 
 from tests.cli.run_commands import COMMAND
-from tests.cli.ui.test_browser import browser
+from tests.cli.ui.chromium import browser
 
 PAGES = {"queues": "queues", "job": "jobs/default/large"}
 SAMPLES = 25

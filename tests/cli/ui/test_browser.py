@@ -1,18 +1,12 @@
-"""The web page in a real browser: what it shows, live changes, hostile names, and small and large windows.
-
-Needs the package ``playwright`` and a Chromium of the system (``apt-get install chromium``).
-"""
+"""The web page in a real browser: what it shows, live changes, hostile names, keys, states, and small and large windows."""
 
 import asyncio
-import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.cli.run_commands import Outcome, Run
+from tests.cli.ui.chromium import browser, needs_browser
 from tests.cli.ui.conftest import GANG
 from tests.cli.ui.test_server import page
 from volcanopy.cli.simulation.comparison import Comparison
@@ -23,32 +17,13 @@ from volcanopy.simulate.cluster_description import equal_nodes, queues, with_def
 from volcanopy.simulate.engine import Simulator
 from volcanopy.simulate.generators import ML_QUEUES, ml_mix
 
-playwright = pytest.importorskip("playwright.async_api", reason="playwright is not installed: see CONTRIBUTING.md")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: see CONTRIBUTING.md")
+pytestmark = needs_browser
 WIDTHS = (390, 1280, 2560)
+UNNAMED = """() => [...document.querySelectorAll("a, button, input, select, textarea, canvas, [role=img]")]
+  .filter((element) => element.checkVisibility())
+  .filter((element) => !(element.getAttribute("aria-label") || element.labels?.length || element.textContent.trim()))
+  .map((element) => element.outerHTML)"""
 PAGES = ("", "queues", "jobs", "nodes", "whatif", "decisions", "jobs/test-browser/waits")
-
-
-@asynccontextmanager
-async def browser(width: int = 1280, scheme: str = "light") -> AsyncIterator[Any]:
-    """A tab of a browser; errors of its scripts fail the test."""
-    errors: list[str] = []
-    async with playwright.async_playwright() as program:
-        chromium = await program.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        tab = await chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        tab.on("pageerror", lambda error: errors.append(str(error)))
-        tab.on("console", lambda line: errors.append(line.text) if _is_fault(line) else None)
-        try:
-            yield tab
-        finally:
-            await chromium.close()
-    assert errors == []
-
-
-def _is_fault(line: Any) -> bool:
-    """Whether a line of the console is an error of a script; answers such as 404 are lines too."""
-    return line.type == "error" and not line.text.startswith("Failed to load resource")
 
 
 async def command(run: Run, *words: str, stdin: str = "") -> Outcome:
@@ -60,7 +35,7 @@ async def test_the_table_of_jobs_follows_the_cluster(gangs: Run, kubeconfig: Pat
         await tab.goto(f"{url}#/jobs")
         await tab.get_by_role("link", name="waits", exact=True).wait_for()
         await command(gangs, "job", "submit", "-f", "-", stdin=GANG.format(name="later", pods=1, cpu=1))
-        await tab.get_by_role("link", name="later", exact=True).wait_for(timeout=10_000)
+        await tab.get_by_role("link", name="later", exact=True).wait_for()
         await tab.get_by_label("Filter").fill("later")
         await tab.get_by_text("1 of").wait_for()
     await command(gangs, "job", "delete", "later")
@@ -85,6 +60,39 @@ async def test_a_question_is_answered_on_the_page(gangs: Run, kubeconfig: Path) 
         row = tab.get_by_role("row").filter(has_text="test-browser/waits")
         await row.wait_for(timeout=60_000)
         assert "starts now" in await row.inner_text()
+        await tab.locator("canvas").focus()
+        await tab.keyboard.press("End")
+        await tab.get_by_role("tooltip").filter(has_text="would start here: test-browser/waits").wait_for()
+
+
+async def test_a_weight_and_a_manifest_are_part_of_the_question(gangs: Run, kubeconfig: Path) -> None:
+    async with page(kubeconfig) as (url, _), browser() as tab:
+        await tab.goto(f"{url}#/whatif")
+        await tab.get_by_role("combobox", name="Queue").select_option("default")
+        await tab.get_by_label("Weight").fill("3")
+        await tab.get_by_label("Manifests").fill(GANG.format(name="asked", pods=1, cpu=1))
+        await tab.get_by_role("button", name="Ask the scheduler").click()
+        row = tab.get_by_role("row").filter(has_text="test-browser/asked")
+        await row.wait_for(timeout=60_000)
+        assert "starts now" in await row.inner_text()
+
+
+async def test_the_map_is_used_with_keys(gangs: Run, kubeconfig: Path) -> None:
+    async with page(kubeconfig) as (url, _), browser() as tab:
+        await tab.goto(f"{url}#/nodes")
+        await tab.locator("canvas").focus()
+        for key in ("ArrowRight", "End", "Home", "Enter"):
+            await tab.keyboard.press(key)
+        await tab.get_by_role("heading", name="node-1", exact=True).wait_for()
+
+
+async def test_every_control_has_a_name_for_screen_readers(gangs: Run, kubeconfig: Path) -> None:
+    async with page(kubeconfig) as (url, _), browser() as tab:
+        for name in PAGES:
+            await tab.goto(f"{url}#/{name}")
+            await tab.locator("main [data-ready]").wait_for()
+            unnamed = await tab.evaluate(UNNAMED)
+            assert unnamed == [], name
 
 
 async def test_names_that_look_like_html_are_shown_as_text(gangs: Run, kubeconfig: Path) -> None:
