@@ -31,21 +31,20 @@ PAGES = {"": "Cluster", "queues": "QUEUE", "jobs": "of 10000 jobs", "nodes": "Ea
 def fill(view: ClusterView) -> None:
     """Put the objects into the caches of a view: every second job runs a pod of 2 cpu on each of two nodes."""
     queues = [f"queue-{number}" for number in range(QUEUES)]
-    amounts = {"cpu": "200", "memory": "800Gi"}
     for name in queues:
-        status = core.QueueStatus(state="Open", allocated=amounts, fair_share={"cpu": "800", "memory": "3200Gi"})
-        _insert(view._queues[0], core.Queue(metadata=_meta(name, ""), status=status))
+        amounts = core.QueueStatus(state="Open", allocated={"cpu": "200"}, fair_share={"cpu": "800"})
+        _insert(view._queues[0], core.Queue(metadata=_meta(name, ""), status=amounts))
     for number in range(NODES):
-        status = core.NodeStatus(allocatable={"cpu": "8", "memory": "32Gi", "pods": "110"})
-        _insert(view._nodes, core.Node(metadata=_meta(f"node-{number:04}", ""), status=status))
+        node = core.NodeStatus(allocatable={"cpu": "8", "memory": "32Gi", "pods": "110"})
+        _insert(view._nodes, core.Node(metadata=_meta(f"node-{number:04}", ""), status=node))
     pods: list[core.Pod] = []
     for number in range(JOBS):
         name, runs = f"job-{number:05}", number % 2 == 0
         phase = "Running" if runs else "Pending"
         state = JobState(phase=phase, message="" if runs else "0/5000 nodes are available: 5000 Insufficient cpu")
         spec = BatchJobSpec(queue=queues[number % QUEUES], tasks=(TaskSpec(name="worker", replicas=2),))
-        status = BatchJobStatus(state=state, running=2 if runs else 0, pending=0 if runs else 2)
-        _insert(view._jobs[0], BatchJob(metadata=_meta(name), spec=spec, status=status))
+        counts = BatchJobStatus(state=state, running=2 if runs else 0, pending=0 if runs else 2)
+        _insert(view._jobs[0], BatchJob(metadata=_meta(name), spec=spec, status=counts))
         reason = core.Explanation(gate="nodes", message=state.message, numbers={"position": str(number // QUEUES + 1)})
         group = core.PodGroup(
             metadata=_meta(f"{name}-{name}"),
