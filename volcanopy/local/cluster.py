@@ -40,8 +40,8 @@ from volcanopy.services.scheduler import scheduler_service as scheduler
 
 log = structlog.get_logger(__name__)
 
-READY_TIMEOUT = 30.0
-"""Seconds in which a component must be ready."""
+READY_TIMEOUT = 120.0
+"""Seconds in which a component must be ready: pods of a persistent cluster start at the same time, also on a busy machine."""
 STOP_TIMEOUT = 8.0
 """Seconds after which a component is cancelled that does not stop."""
 
