@@ -14,12 +14,14 @@ from tests.e2e.test_volumes import claim, storage_class, volume, with_volume
 from tests.e2e.world import CRON_JOBS, FLOWS, JOBS, POD_GROUPS, PODS, QUEUES, World, batch_job, condition, phase_of
 from volcanopy.api import names
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import HYPER_NODES, NODES
 from volcanopy.local.manifests import CreateError
 
 CLAIMS: Kind[Json] = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, dict)
 COMMANDS: Kind[Json] = Kind("bus.volcanopy.io", "v1alpha1", "Command", "commands", True, dict)
 CONFIG_MAPS: Kind[Json] = Kind("", "v1", "ConfigMap", "configmaps", True, dict)
 DAEMON_SETS: Kind[Json] = Kind("apps", "v1", "DaemonSet", "daemonsets", True, dict)
+RACK = "example.com/rack"
 BUSY = {"image": "busybox", "resources": {"requests": {"cpu": "100m"}}}
 ALL_PLUGINS: dict[str, list[str]] = {"env": [], "svc": [], "ssh": []}
 
@@ -38,6 +40,8 @@ async def run_concurrently(world: World) -> None:
         volumes,
         devices,
         hypernode_is_validated,
+        hypernodes_are_discovered,
+        pod_waits_for_its_queue,
         job_for_a_missing_queue,
         pod_for_a_missing_group,
     )
@@ -221,6 +225,33 @@ async def hypernode_is_validated(world: World) -> None:
             "spec": {"tier": 1, "members": members},
         }
     )
+
+
+async def hypernodes_are_discovered(world: World) -> None:
+    """Labels of nodes make HyperNodes, change them, and delete them."""
+
+    async def labelled(node: str, rack: str | None, expected: dict[str, int]) -> None:
+        """Label a node, and wait for the numbers of nodes by rack."""
+        await world.client.patch(NODES, None, node, {"metadata": {"labels": {RACK: rack}}})
+        await world.all_of(HYPER_NODES, lambda items: _racks(items) == expected)
+
+    await labelled("node-2", "a", {"a": 1})
+    await labelled("node-0", "a", {"a": 2})
+    await labelled("node-2", "b", {"a": 1, "b": 1})
+    await labelled("node-2", None, {"a": 1})
+
+
+def _racks(hyper_nodes: list[Json]) -> dict[str, int]:
+    made = [item for item in hyper_nodes if RACK in (item["metadata"].get("labels") or {})]
+    return {item["metadata"]["labels"][RACK]: (item.get("status") or {}).get("nodeCount", 0) for item in made}
+
+
+async def pod_waits_for_its_queue(world: World) -> None:
+    """The scheduling gate of a pod is removed when it is placed."""
+    manifest = batch_job("gated", 1, "100m", duration="100ms")
+    manifest["spec"]["tasks"][0]["template"]["metadata"]["annotations"][names.QUEUE_ALLOCATION_GATE] = "true"
+    await world.create(manifest)
+    await world.job("gated", "Completed")
 
 
 async def job_for_a_missing_queue(world: World) -> None:

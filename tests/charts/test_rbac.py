@@ -27,7 +27,12 @@ from volcanopy.local.simulated import nodes
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
 ACTIONS = "enqueue, allocate, preempt, reclaim, backfill"
-VALUES: Json = {"scheduler": {"config": {"actions": ACTIONS}}}
+DISCOVERY = {"networkTopologyTypes": {"plain": [{"nodeLabel": exercise.RACK}, {"nodeLabel": "kubernetes.io/hostname"}]}}
+VALUES: Json = {
+    "scheduler": {"config": {"actions": ACTIONS}},
+    "controller": {"config": {"networkTopologyDiscovery": [{"source": "label", "enabled": True, "config": DISCOVERY}]}},
+    "admission": {"policy": {"queueGates": True}},
+}
 ACCOUNTS = tuple(f"volcanopy-{part}" for part in ("scheduler", "controller", "admission"))
 
 SCHEDULING, SYSTEM = "scheduling.volcanopy.io", NAMESPACE

@@ -36,7 +36,8 @@ def named_by_volcano(right: Right) -> Right:
 
 
 def test_every_right_for_a_kind_is_given_for_that_of_volcano() -> None:
-    objects = render({"api": "both"})
+    discovery = {"networkTopologyDiscovery": [{"source": "label"}]}
+    objects = render({"api": "both", "controller": {"config": discovery}})
     for role in ROLES:
         ours = {right for right in rights(objects, role) if right[1] != "jobhistories"}
         assert ours

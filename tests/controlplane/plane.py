@@ -237,6 +237,7 @@ class ControlPlane:
         return [
             f"--kubeconfig={self._write('controllers.kubeconfig', kubeconfig(self.url, self.ca, 'controllers', who))}",
             f"--controllers={','.join(controllers)}",
+            f"--root-ca-file={self._write('root-ca', self.ca)}",
             f"--flex-volume-plugin-dir={self.directory}",
             "--leader-elect=false",
             "--secure-port=0",

@@ -14,6 +14,7 @@ import msgspec
 
 from tests.controlplane.plane import CONTROLLERS, ControlPlane
 from tests.volcano_e2e import commands
+from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.api.bindings import VOLCANO
 from volcanopy.api.volcano_crds import crds_of
 from volcanopy.kube.client.api_client import Client
@@ -26,6 +27,7 @@ from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated import nodes
 from volcanopy.local.simulated.pod_stages import Stages
 from volcanopy.services.admission.admission_service import AdmissionSettings
+from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.process.settings import SchedulerSettings
 
 CONFIG = "volcano-scheduler-ci.conf"
@@ -33,6 +35,17 @@ CONFIG_NAME, CONFIG_NAMESPACE = "integration-scheduler-configmap", "volcano-syst
 WORKERS = ("integration-worker", "integration-worker2", "integration-worker3", "integration-worker4")
 KWOK = tuple(f"kwok-node-{number}" for number in range(8))
 """Nodes that only pods with a toleration use, of the suites that need many."""
+DISCOVERY = """
+networkTopologyDiscovery:
+  - source: label
+    enabled: true
+    config:
+      networkTopologyTypes:
+        e2e-rack-topology:
+          - nodeLabel: volcano.sh/e2e-hypernode-rack
+          - nodeLabel: kubernetes.io/hostname
+"""
+"""The configuration of the controller of Volcano's script."""
 PERIOD = 0.3
 START_DELAY = 1.0
 """Seconds in which containers start: as on real nodes, a status that is written with the binding is seen before them."""
@@ -42,7 +55,7 @@ _UNBOUND = "/api/v1/pods?fieldSelector=spec.nodeName%3D,spec.schedulerName%3Ddef
 
 def control_plane() -> ControlPlane:
     """Start a control plane with Volcano's kinds. Raises StartError."""
-    controllers = (*CONTROLLERS, "replicationcontroller-controller")
+    controllers = (*CONTROLLERS, "replicationcontroller-controller", "root-ca-certificate-publisher-controller")
     return ControlPlane.start(crds=crds_of((VOLCANO,)), controllers=controllers)
 
 
@@ -65,9 +78,24 @@ def objects(configuration: str) -> list[Json]:
             "provisioner": "rancher.io/local-path",
             "volumeBindingMode": "WaitForFirstConsumer",
         },
+        _controllers(),
         _node("integration-control-plane", {"cpu": "4", "memory": "16Gi"}) | {"spec": {"taints": [taint]}},
         *workers,
     ]
+
+
+def _controllers() -> Json:
+    """Return the Deployment of Volcano's chart whose arguments a spec reads; here the controllers run in this process."""
+    name = "integration-controllers"
+    labels = {"app": name}
+    container = {"name": name, "image": "volcanopy", "args": ["controller"]}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": CONFIG_NAMESPACE},
+        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template},
+    }
 
 
 def kwok_nodes(names: Iterable[str]) -> list[Json]:
@@ -100,6 +128,8 @@ def _node(name: str, capacity: dict[str, str]) -> Json:
 @contextlib.asynccontextmanager
 async def running(kubeconfig: Path, configuration: Path, given: Iterable[Json]) -> AsyncIterator[Components]:
     """Run volcanopy and the nodes in a control plane; ``configuration`` is the file of the scheduler."""
+    discovery = configuration.with_name("controller.conf")
+    await asyncio.to_thread(discovery.write_text, DISCOVERY)
     connection = read_kubeconfig((kubeconfig,))
     async with Client(connection) as client:
         creator = Creator(client)
@@ -108,7 +138,8 @@ async def running(kubeconfig: Path, configuration: Path, given: Iterable[Json]) 
     parts = Parts(
         api=VOLCANO.name,
         scheduler=SchedulerSettings(config=configuration, config_period=PERIOD),
-        admission=AdmissionSettings(),
+        controller=JobControllerSettings(config=discovery),
+        admission=AdmissionSettings(policy=AdmissionPolicy(queue_gates=True)),
         claims=True,
         stages=Stages(start_delay=START_DELAY),
     )

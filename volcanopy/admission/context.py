@@ -51,6 +51,9 @@ class AdmissionPolicy(Model):
     queue_labels: list[str] = Field(default_factory=list, max_length=16)
     """Labels that name the queue of a job, PodGroup or pod that names none itself, or of all in a namespace, such as
     kueue.x-k8s.io/queue-name or kai.scheduler/queue."""
+    queue_gates: Bool = False
+    """Whether pods with the annotation ``scheduling.volcanopy.io/queue-allocation-gate: "true"`` get the scheduling gate of that
+    name. The scheduler removes it, for which it needs the permission to patch pods."""
     scheduler_names: list[str] = Field(default_factory=lambda: [names.SCHEDULER], min_length=1, max_length=16)
     """Scheduler names of pods that volcanopy schedules."""
     scheduler_plugins: list[str] | None = Field(default=None, max_length=64)

@@ -10,6 +10,7 @@ from volcanopy.admission.queue_tree import amounts_of
 from volcanopy.admission.request import at
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec, dependency_cycle
+from volcanopy.api.bindings import Binding
 from volcanopy.api.model import (
     InvalidObjectError,
     Json,
@@ -22,6 +23,7 @@ from volcanopy.api.model import (
     too_long,
 )
 from volcanopy.api.quantity import amount
+from volcanopy.api.queue_gate import with_queue_gate
 from volcanopy.api.volcano import read_as
 
 _MAX_POD_NAME = 63
@@ -41,6 +43,20 @@ def with_task_names(manifest: Json) -> Json:
     if not isinstance(spec, dict) or not isinstance(tasks, list):
         return manifest
     return manifest | {"spec": spec | {"tasks": [_named(task, number) for number, task in enumerate(tasks)]}}
+
+
+def with_queue_gates(manifest: Json, binding: Binding) -> Json:
+    """Return a job whose templates have the scheduling gate of queues where their annotations ask for it."""
+    spec = manifest.get("spec")
+    tasks = spec.get("tasks") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(tasks, list):
+        return manifest
+    return manifest | {"spec": spec | {"tasks": [_with_queue_gate(task, binding) for task in tasks]}}
+
+
+def _with_queue_gate(task: Json, binding: Binding) -> Json:
+    template = task.get("template") if isinstance(task, dict) else None
+    return {**task, "template": with_queue_gate(template, binding)} if isinstance(template, dict) else task
 
 
 _IMPLIED = {"svc": {"tensorflow", "mpi", "pytorch", "ray"}, "ssh": {"mpi"}}

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from volcanopy.admission.access import pod_with_queue, with_queue
 from volcanopy.admission.context import Context
 from volcanopy.admission.hypernodes import validate_hyper_node, validate_hyper_node_deletion
-from volcanopy.admission.jobs import with_defaults, with_task_names
+from volcanopy.admission.jobs import with_defaults, with_queue_gates, with_task_names
 from volcanopy.admission.pod_dry_run import dry_run_findings
 from volcanopy.admission.podgroups import (
     is_scheduled_here,
@@ -20,7 +20,7 @@ from volcanopy.admission.podgroups import (
     validate_pod_update,
 )
 from volcanopy.admission.queues import validate_queue, validate_queue_deletion, with_root
-from volcanopy.admission.request import Request, size_problems, unused_fields
+from volcanopy.admission.request import Request, at, size_problems, unused_fields
 from volcanopy.admission.response import AdmissionResponse, AdmissionWarning, Findings, patch_between
 from volcanopy.admission.submitter import belongs_to_job, submitter, submitter_problems, with_submitter
 from volcanopy.admission.workloads import (
@@ -32,7 +32,9 @@ from volcanopy.admission.workloads import (
     validate_template,
 )
 from volcanopy.api import names
+from volcanopy.api.bindings import binding_of_scheduler
 from volcanopy.api.model import InvalidObjectError, Json, Problem
+from volcanopy.api.queue_gate import with_queue_gate
 
 Validate = Callable[[Request, Context], Findings]
 Mutate = Callable[[Request, Context], Json]
@@ -117,13 +119,21 @@ def _queued(request: Request, context: Context) -> Json:
 
 def _job(request: Request, context: Context) -> Json:
     job = with_task_names(_queued(request, context))
+    if context.policy.queue_gates:
+        job = with_queue_gates(job, request.binding)
     return with_defaults(job) if request.binding.writes_defaults else job
+
+
+def _gated_pod(pod: Json) -> Json:
+    return with_queue_gate(pod, binding_of_scheduler(str(at(pod, "spec", "schedulerName"))))
 
 
 def _pod(request: Request, context: Context) -> Json:
     if not is_scheduled_here(request, context):
         return request.object or {}
     request = request.with_object(_submitted(request, context))
+    if context.policy.queue_gates and request.object is not None:
+        request = request.with_object(_gated_pod(request.object))
     return pod_with_queue(request, submitter(request, context.policy), context) or {}
 
 

@@ -30,7 +30,7 @@ _VOLCANO_KEYS = frozenset(
         *(names.JDB_MAX_UNAVAILABLE, names.CREATED_BY_FLOW, names.CREATED_BY_TEMPLATE, names.SCHEDULED_TIME),
         *(names.POD_QUEUE_NAME, names.POD_GROUP_NAME, names.GROUP_MIN_MEMBER, names.NETWORK_TOPOLOGY_MODE),
         *(names.NETWORK_TOPOLOGY_HIGHEST_TIER, names.SLA_WAITING_TIME, names.HIERARCHY, names.HIERARCHY_WEIGHTS),
-        names.CLOSED_BY_PARENT,
+        *(names.CLOSED_BY_PARENT, names.NETWORK_TOPOLOGY_SOURCE, names.QUEUE_ALLOCATION_GATE),
     }
 )
 """The labels and annotations that Volcano has as well. The others exist under volcanopy's domain only."""

@@ -97,11 +97,15 @@ SCHEDULED_TIME = "volcanopy.io/cronjob-scheduled-timestamp"
 # On pods that are not part of a job, and on namespaces.
 POD_QUEUE_NAME = "scheduling.volcanopy.io/queue-name"
 POD_GROUP_NAME = "scheduling.volcanopy.io/group-name"
+QUEUE_ALLOCATION_GATE = "scheduling.volcanopy.io/queue-allocation-gate"
+"""Annotation of pods, "true" for the scheduling gate of the same name (:mod:`volcanopy.api.queue_gate`)."""
 GROUP_MIN_MEMBER = "scheduling.volcanopy.io/group-min-member"
 
 # On pods that are not part of a job, for the PodGroup that is created for them.
 NETWORK_TOPOLOGY_MODE = "volcanopy.io/network-topology-mode"
 NETWORK_TOPOLOGY_HIGHEST_TIER = "volcanopy.io/network-topology-highest-tier"
+NETWORK_TOPOLOGY_SOURCE = "volcanopy.io/network-topology-source"
+"""Label of HyperNodes that are discovered: from what."""
 SLA_WAITING_TIME = "volcanopy.io/sla-waiting-time"
 OWN_PREFIX = "volcanopy.io/"
 """Prefix of the keys of volcanopy's annotations."""

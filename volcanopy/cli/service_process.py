@@ -11,6 +11,7 @@ import uvloop
 from volcanopy.admission.context import PolicyError
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.logs import configure
+from volcanopy.jobcontroller.topology_discovery import ControllerConfigError
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.scheduler.framework.config import ConfigError
@@ -36,7 +37,7 @@ def serve(cluster: "Cluster", options: "ProcessOptions", service: Service) -> No
         uvloop.run(_serve(cluster.connection(), options, service))
     except* ConfigError as errors:
         raise CommandError(f"scheduler configuration: {_first(errors)}") from None
-    except* (KubeError, ThirdPartyError, PolicyError, OSError) as errors:
+    except* (KubeError, ThirdPartyError, PolicyError, ControllerConfigError, OSError) as errors:
         raise CommandError(str(_first(errors))) from None
 
 

@@ -144,6 +144,14 @@ def controller_command(
             "--queue-label", metavar="KEY", help="Label of workloads that names the queue of their pods. Repeatable."
         ),
     ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="Controller configuration: discovery of HyperNodes; changes take effect while running.",
+        ),
+    ] = None,
 ) -> None:
     """Run the controllers of jobs, flows, cron jobs and queues."""
     from volcanopy.cli.service_process import serve
@@ -154,6 +162,7 @@ def controller_command(
         scheduler_name=scheduler_name,
         election=election.election("volcanopy-controller"),
         queue_labels=tuple(queue_label or ()),
+        config=config,
     )
     serve(cluster, process, lambda connection, stop, health: run(connection, settings, stop, health=health))
 

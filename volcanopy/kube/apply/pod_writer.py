@@ -20,6 +20,7 @@ from random import Random
 from typing import Any
 
 from volcanopy.api import core
+from volcanopy.api.queue_gate import has_queue_gate
 from volcanopy.kube import machine
 from volcanopy.kube.apply.claim_writer import ClaimProgress, ClaimWriter
 from volcanopy.kube.apply.event_writer import EventRecorder, EventType, ObjectReference
@@ -84,6 +85,13 @@ class WriterContext:
         self.store.apply_response(answer)
         return True
 
+    async def remove_queue_gate(self, pod: core.Pod) -> None:
+        """Remove the scheduling gate of a pod that waits for its queue; it has no other."""
+        meta = pod.metadata
+        patch = {"metadata": {"uid": meta.uid}, "spec": {"schedulingGates": None}}
+        answer = await self.client.patch(PODS, meta.namespace, meta.name, patch)
+        self.store.apply_response(answer)
+
 
 class PodWriter:
     """Applies the effects of a plan to pods."""
@@ -136,6 +144,9 @@ class PodWriter:
         async with context.locks.lock(("Pod", effect.pod)):
             try:
                 async with context.bind_slots:
+                    pod = context.store.pods.get(effect.pod)
+                    if pod is not None and has_queue_gate(pod):
+                        await context.remove_queue_gate(pod)
                     await context.client.bind(namespace, name, effect.node, uid=uid, annotations=effect.annotations)
             except NotFound as fault:
                 log.info("pod to bind is gone", pod=effect.pod, node=effect.node, error=str(fault))

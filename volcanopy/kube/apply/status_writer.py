@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from volcanopy.api import core
 from volcanopy.api.gates import Gate
+from volcanopy.api.queue_gate import has_queue_gate
 from volcanopy.kube.apply.pod_writer import WriterContext
 from volcanopy.kube.cache import statuses
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, QUEUES
@@ -258,10 +259,10 @@ class ExplanationWriter:
         self._context.delayed.put(("Explain", job), delay, partial(self._write, job))
 
     def _has_condition(self, key: str) -> bool:
-        """Whether a pod has the condition that it is not scheduled, for any reason."""
+        """Whether a pod has the condition that it is not scheduled, for any reason but a scheduling gate."""
         pod = self._context.store.pods.get(key)
         condition = None if pod is None else statuses.pod_condition(pod, "PodScheduled")
-        return condition is not None and condition.status == "False"
+        return condition is not None and condition.status == "False" and condition.reason != "SchedulingGated"
 
     def _forget_deleted(self) -> None:
         groups = self._context.store.groups
@@ -294,23 +295,32 @@ class ExplanationWriter:
                 self._put(job, last.at + self._timing.repeat_delay - now)
             waiting = [pod for pod in waiting if not self._has_condition(pod)]
         reason, texts = statuses.reason_of(explain), _with_condition(explain)
-        await asyncio.gather(*(self._write_pod(pod, reason, texts[pod]) for pod in waiting if pod in texts))
+        admitted = explain.gate in _AFTER_QUEUE
+        await asyncio.gather(*(self._write_pod(pod, reason, texts[pod], admitted) for pod in waiting if pod in texts))
 
-    async def _write_pod(self, key: str, reason: str, message: str) -> None:
+    async def _write_pod(self, key: str, reason: str, message: str, admitted: bool) -> None:
+        """Write the condition of a pod; one with the gate of queues has it until its queue admits the pod."""
         context = self._context
         async with context.locks.lock(("Pod", key)), context.write_slots:
             pod = context.store.pods.get(key)
             if pod is None or not context.store.waits(key):
                 return
             patch = statuses.unscheduled_patch(pod, reason, message, context.now())
-            if patch is None:
+            waits_for_queue = has_queue_gate(pod)
+            if patch is None or (waits_for_queue and not admitted):
                 return
             if context.pod_events:
                 context.record_event(pod, "Warning", "FailedScheduling", message)
             try:
+                if waits_for_queue:
+                    await context.remove_queue_gate(pod)
                 await context.patch_pod(key, patch)
             except KubeError as fault:
                 log.warning("pod condition not written", pod=key, error=describe(fault))
+
+
+_AFTER_QUEUE = frozenset({Gate.TOPOLOGY, Gate.NODES})
+"""Gates of jobs that their queues have admitted: they wait for nodes."""
 
 
 def _with_condition(explain: Explain) -> Mapping[str, str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from volcanopy.api import core, names
+from volcanopy.api.queue_gate import is_gated
 from volcanopy.scheduler.cache import totals
 from volcanopy.scheduler.cache.shapes import has_terms
 from volcanopy.scheduler.model import claim_tables, pod_claims, pod_fields
@@ -140,7 +141,7 @@ def _read(state: "State", key: str, pod: core.Pod, groups: dict[str, _Group], co
         pod_fields.runtime(pod),
         pod_fields.ordinal(meta.name),
         pod_fields.flag(meta, names.PREEMPTABLE, absent=True),
-        bool(spec.scheduling_gates),
+        is_gated(pod),
     )
     for add, value in zip(columns.add, values, strict=True):
         add(value)

@@ -13,6 +13,7 @@ from typing import Any
 
 from volcanopy.api import core, names, quantity, topology_read
 from volcanopy.api.builtin import policy
+from volcanopy.api.queue_gate import is_gated
 from volcanopy.scheduler.cache import freeze
 from volcanopy.scheduler.cache.bulk_load import load
 from volcanopy.scheduler.cache.claim_cache import CLAIM_KINDS, ClaimCache, ClaimObject
@@ -246,7 +247,7 @@ class State:
         columns["runtime"][row] = runtime
         columns["ordinal"][row] = pod_fields.ordinal(pod.metadata.name)
         columns["preemptable"][row] = pod_fields.flag(pod.metadata, names.PREEMPTABLE, absent=True)
-        columns["gated"][row] = bool(pod.spec.scheduling_gates)
+        columns["gated"][row] = is_gated(pod)
         self._match(row)
         count(self, row, +1)
         if job_before not in {NONE, job_row}:

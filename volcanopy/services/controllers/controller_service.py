@@ -21,6 +21,7 @@ from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import JOBS, is_of
 from volcanopy.services.controllers.api_controllers import ApiControllers, api_controllers
+from volcanopy.services.controllers.hyper_nodes import ControllerConfigFile, HyperNodeController
 from volcanopy.services.controllers.jobs import JobController, JobControllerSettings
 from volcanopy.services.controllers.queues import QueueController
 from volcanopy.services.controllers.run_times import RunTimes
@@ -52,10 +53,12 @@ async def run(
     """Run the controllers until ``stop`` is set. ``ready`` is set when the caches are synced and the workers run.
 
     With an election in the settings the caches follow the cluster from the start, the workers run from leadership on.
-    ``health`` gets the checks. Raises ThirdPartyError when an installed job plugin is invalid, VolcanoRunsError, LostLeadership.
+    ``health`` gets the checks. Raises ThirdPartyError when an installed job plugin is invalid,
+    ControllerConfigError, VolcanoRunsError, LostLeadership.
     """
     settings = settings or JobControllerSettings()
     plugins = job_registry()
+    config = ControllerConfigFile(settings.config)
     stop = stop or asyncio.Event()
     async with (
         candidacy(connection, settings.election, "controller") as candidate,
@@ -72,6 +75,7 @@ async def run(
                 api.loose.queue_opened(queue)
 
         queues = QueueController(client, recorder, opened, bindings=bindings)
+        hyper_nodes = HyperNodeController(client, recorder, bindings, config)
         priorities = Reflector(client, PRIORITY_CLASSES)
 
         def priority_changes(changes: Sequence[Change[Any]]) -> None:
@@ -83,19 +87,29 @@ async def run(
                 api.dispatch(event, manifest)
             if any(is_of(kind, manifest) for kind in queues.kinds()):
                 queues.event(event, manifest)
+            if any(is_of(kind, manifest) for kind in hyper_nodes.kinds()):
+                hyper_nodes.event(event, manifest)
 
         supervisor = Supervisor()
         async with asyncio.TaskGroup() as tasks:
             ending = tasks.create_task(stop.wait())
-            workers: list[Worker] = [*(api.jobs for api in apis), queues, *(w for api in apis for w in api.workers)]
+            workers: list[Worker] = [
+                *(api.jobs for api in apis),
+                queues,
+                hyper_nodes,
+                *(w for api in apis for w in api.workers),
+            ]
             seen_first = (priorities, *(watch for api in apis for watch in api.watches))
             required = tuple(kind for api in apis for kind in api.jobs.kinds)
-            users = UserKinds(client, _kinds(apis, queues), required, dispatch)
+            users = UserKinds(client, [*_kinds(apis, queues), *hyper_nodes.kinds()], required, dispatch)
             work = [worker.queue for worker in workers]
             _watch_over(
                 health or Health(), candidate, (*seen_first, *users.required), required, work, supervisor, settings
             )
             supervisor.add("watch priorityclasses", partial(priorities.run, each_alone(priority_changes)))
+            supervisor.add("watch nodes", hyper_nodes.follow_nodes)
+            if settings.config is not None:
+                supervisor.add("configuration", hyper_nodes.follow_config)
             for api in apis:
                 for name, following in api.following(queues.contents):
                     supervisor.add(f"watch {name}{_of(api)}", following)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 
 import structlog
 
@@ -51,6 +52,8 @@ class JobControllerSettings:
     served APIs."""
     queue_labels: tuple[str, ...] = ()
     """Labels of workloads that name the queue of their pods, such as kueue.x-k8s.io/queue-name."""
+    config: Path | None = None
+    """The configuration file: which HyperNodes are discovered. It is read again when it changes. None: none are."""
     settle: float = 0.02
     """Delay of a reconcile after a pod's change, to merge it with others of the job."""
     pace: float = 0.2

@@ -1,0 +1,169 @@
+"""The controller of HyperNodes: it keeps those that are discovered from labels of nodes, and counts the nodes of all.
+
+Nodes are watched only where there is a HyperNode or a discovery.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+from msgspec.structs import replace
+
+from volcanopy.api import core, topology_read
+from volcanopy.api.bindings import Binding
+from volcanopy.jobcontroller.topology_discovery import (
+    ControllerConfigError,
+    Discovery,
+    HyperNodeChanges,
+    changes,
+    parse,
+)
+from volcanopy.kube import machine
+from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
+from volcanopy.kube.cache.followed_kinds import NODES
+from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import AlreadyExists, NotFound
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import HYPER_NODES, bound, of_object
+from volcanopy.scheduler.model.topology import forest
+from volcanopy.services.controllers.worker import Worker
+from volcanopy.services.process.watched_file import RereadFile
+
+log = structlog.get_logger(__name__)
+
+PACE = 0.2
+"""Seconds in which changes of nodes and HyperNodes are merged into one reconcile."""
+CONFIG_PERIOD = 2.0
+"""Seconds between two checks of the configuration file."""
+_KEY = "topology"
+"""The only key: one HyperNode depends on the others."""
+
+
+class ControllerConfigFile(RereadFile[Discovery]):
+    """The configuration file of the controller; ``current`` is the last valid one."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Read the file; raises ControllerConfigError. Without a path nothing is discovered."""
+        super().__init__(path, "controller configuration", parse, ControllerConfigError, Discovery)
+
+
+class HyperNodeController(Worker):
+    """Reconciles the network topology as a whole. ``now`` is injected by tests."""
+
+    noun = "HyperNode"
+
+    def __init__(
+        self,
+        client: Client,
+        recorder: EventRecorder,
+        bindings: Sequence[Binding],
+        config: ControllerConfigFile,
+        now: Callable[[], datetime] = machine.utc_now,
+    ) -> None:
+        """``bindings``: the APIs whose HyperNodes are counted; new ones are created in the last."""
+        super().__init__(client, recorder, now)
+        self._bindings = tuple(bindings)
+        self._config = config
+        self._needed = asyncio.Event()
+        self._hyper_nodes: dict[tuple[str, str], Json] = {}
+        self.nodes = Reflector(client, NODES, transform=_labels_only)
+        self._look()
+
+    def kinds(self) -> Sequence[Kind[Any]]:
+        """Return the kinds of HyperNodes."""
+        return tuple(bound(HYPER_NODES, binding) for binding in self._bindings)
+
+    def event(self, event: str, manifest: Json) -> None:
+        """Take a HyperNode that was listed, added, changed or deleted."""
+        key = (manifest["apiVersion"], manifest["metadata"]["name"])
+        if event == "DELETED":
+            self._hyper_nodes.pop(key, None)
+        else:
+            self._hyper_nodes[key] = manifest
+        self._look()
+
+    def _look(self) -> None:
+        """Reconcile soon, if there is anything to do."""
+        if self._hyper_nodes or self._config.current.types is not None:
+            self._needed.set()
+            self.queue.add(_KEY, PACE)
+
+    async def follow_nodes(self) -> None:
+        """Watch nodes from the moment on at which they matter, for ever."""
+        await self._needed.wait()
+        await self.nodes.run(self._node_changes)
+
+    async def follow_config(self) -> None:
+        """Read the configuration file again when it changes, for ever."""
+        while True:
+            await asyncio.sleep(CONFIG_PERIOD)
+            if await asyncio.to_thread(self._config.reload):
+                self._look()
+
+    def _node_changes(self, changed: Sequence[Change[core.Node]]) -> None:
+        if any(_matters(change) for change in changed):
+            self._look()
+
+    def exists(self, key: str) -> bool:
+        """Whether the nodes are known; their list wakes the controller."""
+        return self.nodes.synced.is_set()
+
+    def subject(self, key: str) -> ObjectReference | None:
+        """Return None: errors concern no single object."""
+        return None
+
+    async def reconcile(self, key: str) -> datetime | None:
+        """Write the HyperNodes that differ from the labels, and the counts that have changed."""
+        nodes = [self.nodes.objects[name] for name in sorted(self.nodes.objects)]
+        hyper_nodes = [self._hyper_nodes[key] for key in sorted(self._hyper_nodes)]
+        types = self._config.current.types
+        if types is not None:
+            labels = {node.metadata.name: node.metadata.labels for node in nodes}
+            await self._apply(await asyncio.to_thread(changes, types, labels, hyper_nodes, self._bindings[-1]))
+        counts = await asyncio.to_thread(_counts, hyper_nodes, nodes)
+        for item in hyper_nodes:
+            count = counts.get(item["metadata"]["name"], 0)
+            if count != (item.get("status") or {}).get("nodeCount", 0):
+                with contextlib.suppress(NotFound):
+                    await self._client_kind(item, self.client.patch_status, {"status": {"nodeCount": count}})
+        return None
+
+    async def _apply(self, changed: HyperNodeChanges) -> None:
+        """Write changes. What another process has created or deleted meanwhile is seen by the watch."""
+        for item in changed.create:
+            with contextlib.suppress(AlreadyExists):
+                await self.client.create(of_object(HYPER_NODES, item["apiVersion"]), None, item)
+        for item in changed.change:
+            content = {"metadata": {"labels": item["metadata"]["labels"]}, "spec": item["spec"]}
+            with contextlib.suppress(NotFound):
+                await self._client_kind(item, self.client.patch, content)
+        for item in changed.delete:
+            kind, meta = of_object(HYPER_NODES, item["apiVersion"]), item["metadata"]
+            with contextlib.suppress(NotFound):
+                await self.client.delete(kind, None, meta["name"], uid=meta["uid"])
+
+    async def _client_kind(self, item: Json, write: Callable[..., Any], content: Json) -> None:
+        await write(of_object(HYPER_NODES, item["apiVersion"]), None, item["metadata"]["name"], content)
+
+
+def _counts(hyper_nodes: Sequence[Json], nodes: Sequence[core.Node]) -> Mapping[str, int]:
+    """Return the number of nodes of each HyperNode that the scheduler uses."""
+    declared = {item["metadata"]["name"]: msgspec.convert(item, topology_read.HyperNode) for item in hyper_nodes}
+    table = forest(declared, nodes)
+    return {name: len(table.nodes(row)) for row, name in enumerate(table.names)}
+
+
+def _labels_only(node: core.Node) -> core.Node:
+    return core.Node(metadata=replace(node.metadata, annotations={}))
+
+
+def _matters(change: Change[core.Node]) -> bool:
+    if change.type is not ChangeType.MODIFIED or change.old is None:
+        return True
+    return change.old.metadata.labels != change.object.metadata.labels
