@@ -236,7 +236,7 @@ async def hypernodes_are_discovered(world: World) -> None:
         await world.all_of(HYPER_NODES, lambda items: _racks(items) == expected)
 
     await labelled("node-2", "a", {"a": 1})
-    await labelled("node-0", "a", {"a": 2})
+    await labelled("node-3", "a", {"a": 2})
     await labelled("node-2", "b", {"a": 1, "b": 1})
     await labelled("node-2", None, {"a": 1})
 

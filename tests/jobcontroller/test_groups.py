@@ -109,6 +109,14 @@ def test_min_member_comes_from_the_workload(said: str, member: int, cpu: str | N
     assert all(f'"{said}"' in message and "using 1" in message for message in warned)
 
 
+@pytest.mark.parametrize(("at_once", "member"), [(3, 3), (0, 1), (None, 1)])
+def test_a_gang_may_consist_of_all_pods_that_the_workload_runs_at_once(at_once: int | None, member: int) -> None:
+    owner = Owner({names.GROUP_MIN_MEMBER: "all"}, at_once=at_once)
+    effects = reconcile_group(GroupObserved((pod(),), owner))
+    assert made(effects)["spec"]["minMember"] == member
+    assert any(isinstance(effect, RecordEvent) for effect in effects) == (at_once is None)
+
+
 @pytest.mark.parametrize(
     ("mode", "tier", "made_of_it"),
     [

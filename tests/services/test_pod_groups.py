@@ -21,6 +21,7 @@ from volcanopy.services.controllers.workqueue import WorkQueue
 
 DAEMON_SETS: Kind[Json] = Kind("apps", "v1", "DaemonSet", "daemonsets", True, dict)
 REPLICA_SETS: Kind[Json] = Kind("apps", "v1", "ReplicaSet", "replicasets", True, dict)
+KUBERNETES_JOBS: Kind[Json] = Kind("batch", "v1", "Job", "jobs", True, dict)
 
 BURST = {"embedded": 1000, "real": 200}
 
@@ -110,6 +111,23 @@ async def test_a_burst_of_pods_causes_one_group_and_one_patch_per_pod(
     spec = cluster.groups["burst"]["spec"]
     assert (spec["minMember"], spec["minResources"]["cpu"]) == (10, "10")
     assert "queue" not in spec
+
+
+@pytest.mark.parametrize(("completions", "member"), [(None, 4), (9, 4), (3, 3)])
+async def test_the_pods_of_a_job_that_run_at_once_are_a_gang_if_it_asks_for_that(
+    cluster: Cluster, completions: int | None, member: int
+) -> None:
+    cluster.plays = False
+    job: Json = {"parallelism": 4, "suspend": True, "template": {"spec": pod("x")["spec"] | {"restartPolicy": "Never"}}}
+    job |= {} if completions is None else {"completions": completions}
+    notes = {names.GROUP_MIN_MEMBER: "all"}
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "sweep", "annotations": notes}, "spec": job}
+    async with controller(cluster):
+        made = await cluster.client.create(KUBERNETES_JOBS, cluster.namespace, body)
+        reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "sweep", "uid": made["metadata"]["uid"]}
+        await create(cluster, pod("sweep-0", reference | {"controller": True}))
+        await cluster.until(lambda: "sweep" in cluster.groups)
+    assert cluster.groups["sweep"]["spec"]["minMember"] == member
 
 
 async def test_pods_with_their_own_group_or_another_scheduler_are_ignored(cluster: Cluster) -> None:

@@ -86,7 +86,7 @@ def run(suite: str, built: Programs, folder: Path, focus: Sequence[str], timeout
 async def _run(
     suite: str, built: Programs, program: Path, plane: ControlPlane, folder: Path, flags: Sequence[str]
 ) -> Result:
-    config = built.source / "installer" / "helm" / "chart" / "volcano" / "config" / world.CONFIG
+    config = built.chart / "config" / world.CONFIG
     file = folder / f"{suite}.conf"
     shutil.copyfile(config, file)
     given = world.objects(config.read_text()) + world.kwok_nodes(world.KWOK[: KWOK_NODES.get(suite, 0)])

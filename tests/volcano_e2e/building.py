@@ -36,6 +36,17 @@ class Programs:
         self._build(program, ["go", "test", "-c", *overlay, f"./test/e2e/{name}"])
         return program
 
+    @property
+    def chart(self) -> Path:
+        """Volcano's chart."""
+        return self.source / "installer" / "helm" / "chart" / "volcano"
+
+    def controllers(self) -> Path:
+        """Return the program of Volcano's controllers, which is built if it does not exist. Raises BuildError."""
+        program = self.folder / "vc-controller-manager"
+        self._build(program, ["go", "build", "./cmd/controller-manager"])
+        return program
+
     def tools(self) -> None:
         """Build vcctl, and ginkgo, which runs the suites. Raises BuildError."""
         self._build(self.folder / "vcctl", ["go", "build", "./cmd/cli"])

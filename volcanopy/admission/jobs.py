@@ -46,7 +46,7 @@ def with_task_names(manifest: Json) -> Json:
 
 
 def with_queue_gates(manifest: Json, binding: Binding) -> Json:
-    """Return a job whose templates have the scheduling gate of queues where their annotations ask for it."""
+    """Return a job whose templates have the scheduling gate of queues where their annotations request it."""
     spec = manifest.get("spec")
     tasks = spec.get("tasks") if isinstance(spec, dict) else None
     if not isinstance(spec, dict) or not isinstance(tasks, list):

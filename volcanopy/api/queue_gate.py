@@ -1,6 +1,6 @@
 """The scheduling gate of pods that wait for their queue.
 
-A pod asks for it with an annotation. Admission adds the gate, and the scheduler removes it when it binds the pod or when the pod
+A pod requests it with an annotation. Admission adds the gate, and the scheduler removes it when it binds the pod or when the pod
 waits for nodes only, so that a cluster autoscaler adds no nodes for a pod that its queue does not admit. Volcano has the same
 gate.
 """
@@ -22,13 +22,13 @@ def has_queue_gate(pod: core.Pod) -> bool:
 
 
 def is_gated(pod: core.Pod) -> bool:
-    """Whether the pod has another gate, which somebody else must remove."""
+    """Whether the pod has another gate, which another controller or user must remove."""
     gates = pod.spec.scheduling_gates
     return bool(gates) and {gate.name for gate in gates} != {gate_of(pod)}
 
 
 def with_queue_gate(manifest: Json, binding: Binding) -> Json:
-    """Return a pod, or the template of one, with the gate if its annotation asks for it."""
+    """Return a pod, or the template of one, with the gate if its annotation requests it."""
     key = binding.key(names.QUEUE_ALLOCATION_GATE)
     metadata, spec = manifest.get("metadata"), manifest.get("spec")
     notes = metadata.get("annotations") if isinstance(metadata, dict) else None

@@ -1,4 +1,4 @@
-"""HyperNodes from the labels of nodes, and the configuration file of the controller that asks for them.
+"""HyperNodes from the labels of nodes, and the configuration file of the controller for that.
 
 The file is that of Volcano's controller: ``networkTopologyDiscovery`` with a list of sources, of which ``label`` exists here. It
 has topologies, each with the labels of nodes from the widest domain to ``kubernetes.io/hostname``. A HyperNode is made for each
@@ -222,8 +222,8 @@ def _same(known: Json, after: Json) -> bool:
     """Whether a HyperNode has this content; it may have further labels."""
     labels: Mapping[str, str] = known["metadata"].get("labels") or {}
     spec: Json = known.get("spec") or {}
-    wanted: Mapping[str, str] = after["metadata"]["labels"]
-    return wanted.items() <= labels.items() and bool(after["spec"] == spec)
+    desired: Mapping[str, str] = after["metadata"]["labels"]
+    return desired.items() <= labels.items() and bool(after["spec"] == spec)
 
 
 def _identity(item: Json) -> tuple[str, str]:

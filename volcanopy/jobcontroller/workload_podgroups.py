@@ -38,6 +38,8 @@ _POD_ANNOTATIONS = frozenset(
     }
 )
 _OWNER_ANNOTATIONS = frozenset({names.GROUP_MIN_MEMBER, names.POD_QUEUE_NAME})
+ALL = "all"
+"""Value of the annotation for the size of the gang: all pods that the workload runs at once."""
 _OVER = frozenset({"Succeeded", "Failed"})
 
 
@@ -86,10 +88,11 @@ class WorkloadPod(ReadModel, frozen=True, kw_only=True, gc=False):
 
 @dataclass(frozen=True)
 class Owner:
-    """Annotations of a workload and its replicas, None if it has none."""
+    """Annotations of a workload; its replicas, and the pods that it runs at once, None if it does not state them."""
 
     annotations: Mapping[str, str] = field(default_factory=dict)
     replicas: int | None = None
+    at_once: int | None = None
 
 
 @dataclass(frozen=True)
@@ -178,7 +181,7 @@ def pod_group(pod: WorkloadPod, owner: Owner, events: list[RecordEvent]) -> Json
     """Return the manifest of the PodGroup of a pod and its siblings; invalid annotations are added to ``events``."""
     bare = pod.metadata.controller is None
     notes, own = pod.metadata.annotations, group_annotations(owner.annotations)
-    member = 1 if bare else _min_member(own, events)
+    member = 1 if bare else _min_member(own, owner.at_once, events)
     usage = {name: units * member for name, units in pod_usage(msgspec.to_builtins(pod.spec)).items()}
     spec: Json = {"minMember": member, "minResources": written({name: n for name, n in usage.items() if n})}
     if pod.spec.priority_class_name:
@@ -204,16 +207,19 @@ def pod_group(pod: WorkloadPod, owner: Owner, events: list[RecordEvent]) -> Json
     }
 
 
-def _min_member(own: Mapping[str, str], events: list[RecordEvent]) -> int:
+def _min_member(own: Mapping[str, str], at_once: int | None, events: list[RecordEvent]) -> int:
     text = own.get(names.GROUP_MIN_MEMBER)
     if text is None:
         return 1
+    if text == ALL and at_once is not None:
+        return max(at_once, 1)
     if not (text.isascii() and text.isdecimal() and int(text) < 2**31):
         events.append(
             RecordEvent(
                 "Warning",
                 "InvalidAnnotation",
-                f'annotation {names.GROUP_MIN_MEMBER} of the workload: Invalid value: "{text}": must be an integer, using 1',
+                f'annotation {names.GROUP_MIN_MEMBER} of the workload: Invalid value: "{text}": must be an integer, '
+                'or "all" for a workload with spec.replicas or spec.parallelism; using 1',
             )
         )
         return 1

@@ -29,9 +29,11 @@ _REMEMBERED = 10_000
 
 
 class WorkloadSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """The replicas of a workload; None if it has no such field."""
+    """The numbers of pods of a workload; None if it has no such field."""
 
     replicas: int | None = None
+    parallelism: int | None = None
+    completions: int | None = None
 
 
 class Workload(ReadModel, frozen=True, kw_only=True, gc=False):
@@ -157,4 +159,6 @@ def _owner(workload: Workload) -> Owner | None:
     """Return the settings of a workload; a terminating one counts as gone, since its PodGroup is deleted with it."""
     if workload.metadata.deletion_timestamp is not None:
         return None
-    return Owner(group_annotations(workload.metadata.annotations), workload.spec.replicas)
+    spec = workload.spec
+    at_once = spec.replicas if spec.parallelism is None else min(spec.parallelism, spec.completions or spec.parallelism)
+    return Owner(group_annotations(workload.metadata.annotations), spec.replicas, at_once)

@@ -210,6 +210,17 @@ class TemplateStrategy(Strategy):
         body["status"] = {}
 
 
+class KubernetesJobStrategy(TemplateStrategy):
+    """Kubernetes' Jobs: one completion is the default only of a job that states no parallelism."""
+
+    def default(self, body: Body) -> None:
+        """Defaults of the kind and of its pod template."""
+        spec = body.setdefault("spec", {})
+        if "parallelism" not in spec:
+            spec.setdefault("completions", 1)
+        super().default(body)
+
+
 class DefaultsStrategy(Strategy):
     """Kinds whose only rule is a few defaults."""
 
@@ -311,8 +322,8 @@ def _workloads() -> list[Kind]:
     stateful = TemplateStrategy(status=True, defaults={
         "replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady",
         "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}})  # fmt: skip
-    job = TemplateStrategy(status=True, propagation="Orphan", defaults={
-        "parallelism": 1, "completions": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": False,
+    job = KubernetesJobStrategy(status=True, propagation="Orphan", defaults={
+        "parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": False,
         "podReplacementPolicy": "TerminatingOrFailed"})  # fmt: skip
     cron = TemplateStrategy(status=True, defaults={
         "concurrencyPolicy": "Allow", "suspend": False, "successfulJobsHistoryLimit": 3,
