@@ -76,11 +76,12 @@ def _insert(watch: Any, item: Any) -> None:
 
 
 @asynccontextmanager
-async def served() -> AsyncIterator[tuple[str, ClusterView]]:
-    """Serve the page of the large cluster; there is no API server behind it."""
+async def served(*, filled: bool = True) -> AsyncIterator[tuple[str, ClusterView]]:
+    """Serve the page of the large cluster, or of an empty one; there is no API server behind it."""
     async with Client(Connection("http://127.0.0.1:1")) as client:
         view = ClusterView(client, None, lambda: NOW)
-        fill(view)
+        if filled:
+            fill(view)
         runner = web.AppRunner(Page(client, view, UiSettings(port=0)).app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -111,6 +112,19 @@ async def test_every_page_shows_ten_thousand_jobs_and_five_thousand_nodes() -> N
         view._take([Change(ChangeType.MODIFIED, job)])
         await tab.get_by_label("Filter").fill("job-00001")
         await tab.get_by_role("cell", name="1", exact=True).first.wait_for()
+
+
+@needs_browser
+async def test_what_cannot_be_read_is_not_shown_as_missing() -> None:
+    async with served(filled=False) as (url, view), browser() as tab:
+        view._nodes.fault = 'nodes is forbidden: User "ada" cannot list resource "nodes"'
+        await opened(tab, url, "nodes")
+        await tab.get_by_text("not known: nodes cannot be read").wait_for()
+        await tab.get_by_role("alert").filter(has_text='User "ada" cannot list').wait_for()
+        await opened(tab, url, "")
+        assert "? nodes" in await tab.inner_text("main")
+        await opened(tab, url, "jobs")
+        await tab.get_by_text("There are no jobs").wait_for()
 
 
 async def measured() -> None:

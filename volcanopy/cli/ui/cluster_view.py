@@ -96,6 +96,11 @@ class ClusterView:
         """Return the kinds that are not up to date: their watch fails, or the user may not read them."""
         return [Missing(each.kind.plural, each.fault) for each in self._required if each.fault]
 
+    @property
+    def unknown(self) -> list[str]:
+        """The kinds of which no object is known because their watch fails: that there are none would be untrue."""
+        return [each.kind.plural for each in self._required if each.fault and not each.objects]
+
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
         async with asyncio.TaskGroup() as tasks:

@@ -33,6 +33,7 @@ def overview(view: ClusterView, now: datetime) -> Json:
     totals = _totals(view, nodes)
     return {
         "revision": view.revision,
+        "unknown": view.unknown,
         "resources": [
             {"name": name, "allocatable": totals[name][0], "allocated": totals[name][1], **_texts(name, *totals[name])}
             for name in ordered(totals)
@@ -49,10 +50,8 @@ def overview(view: ClusterView, now: datetime) -> Json:
 
 
 def alerts(view: ClusterView) -> list[Json]:
-    """Return what needs attention: data that is not up to date, nodes that are not ready, queues that are closed."""
-    entries = [
-        {"severity": "error", "message": f"{each.kind} are not up to date: {each.message}"} for each in view.missing()
-    ]
+    """Return what needs attention: nodes that are not ready, queues that are closed."""
+    entries: list[Json] = []
     down = [node.metadata.name for node in view.nodes if not is_ready(node)]
     if down:
         more = f" and {len(down) - 5} more" if len(down) > 5 else ""
@@ -120,6 +119,7 @@ def queues(view: ClusterView, resource: str, *, history: bool = True) -> Json:
     chosen = resource if resource in names else tree.select_resource(known) if known else "cpu"
     return {
         "revision": view.revision,
+        "unknown": view.unknown,
         "resources": ordered(names),
         "resource": chosen,
         "tree": tree.document(known),
@@ -157,6 +157,7 @@ def jobs(view: ClusterView, query: Mapping[str, str], now: datetime) -> Json:
     shown = chosen[(page - 1) * PAGE : page * PAGE]
     return {
         "revision": view.revision,
+        "unknown": view.unknown,
         "headings": headings,
         "rows": form.cells([job for _, job in shown], now),
         "keys": [job.metadata.key for _, job in shown],
@@ -224,6 +225,7 @@ def cluster_map(view: ClusterView) -> Json:
     entries.sort(key=lambda entry: (entry[1], entry[0]))
     return {
         "revision": view.revision,
+        "unknown": view.unknown,
         "resources": resources,
         "gpus": [name for name in resources if name.endswith(_GPU)],
         "jobs": list(numbers),

@@ -217,8 +217,7 @@ class Page:
                         revision = await self._view.change_after(revision)
                 except TimeoutError:
                     pass
-                missing = [f"{each.kind}: {each.message}" for each in self._view.missing()]
-                event = json.dumps({"revision": revision, "missing": missing})
+                event = json.dumps({"revision": revision, "missing": _problems(self._view)})
                 await response.write(f"data: {event}\n\n".encode())
                 await asyncio.sleep(_PERIOD)
         return response
@@ -282,6 +281,14 @@ class Page:
         async with self._asking:
             state = await cluster_state(self._client)
             return _json(await in_thread(questions.ask, state, question, current_time()))
+
+
+def _problems(view: ClusterView) -> list[str]:
+    """Return why kinds are not up to date, each reason once."""
+    kinds: dict[str, list[str]] = {}
+    for each in view.missing():
+        kinds.setdefault(each.message, []).append(each.kind)
+    return [f"{', '.join(names)}: {message}" for message, names in kinds.items()]
 
 
 async def _ok(_: web.Request) -> web.Response:

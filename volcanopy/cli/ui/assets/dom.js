@@ -22,6 +22,12 @@ export function fill(element, ...children) {
   element.replaceChildren(...shown(children));
 }
 
+// The text where there is nothing to show: that objects do not exist, unless they cannot be read.
+export function nothing(data, plurals, text) {
+  const unread = plurals.filter((plural) => data.unknown.includes(plural));
+  return h("p", { class: "empty" }, unread.length ? `not known: ${unread.join(", ")} cannot be read` : text);
+}
+
 export function table(headings, rows, { empty = "none" } = {}) {
   if (!rows.length) return h("p", { class: "empty" }, empty);
   return h("div", { class: "scroll" }, h("table", {},

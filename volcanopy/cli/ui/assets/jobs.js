@@ -1,5 +1,5 @@
 import { get } from "./api.js";
-import { h, jobLink } from "./dom.js";
+import { h, jobLink, nothing } from "./dom.js";
 
 export function jobs() {
   const start = new URLSearchParams(location.hash.split("?")[1] ?? "");
@@ -23,7 +23,7 @@ export function jobs() {
     if (mine !== number) return;
     options(queue, "all queues", data.queues, query.queue);
     options(phase, "all phases", data.phases, query.phase);
-    if (!data.all) return content.replaceChildren(h("p", { class: "empty" }, "There are no jobs. Create one with: volcanopy job run --image busybox -- echo hello"));
+    if (!data.all) return content.replaceChildren(nothing(data, ["batchjobs"], "There are no jobs. Create one with: volcanopy job run --image busybox -- echo hello"));
     if (!data.total) return content.replaceChildren(h("p", { class: "empty" }, `None of ${data.all} jobs matches.`));
     content.replaceChildren(
       h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, data.headings.map(heading))),

@@ -1,5 +1,5 @@
 import { get } from "./api.js";
-import { amount, card, h, jobLink } from "./dom.js";
+import { amount, card, h, jobLink, nothing } from "./dom.js";
 import { clusterMap } from "./map.js";
 
 export function nodes() {
@@ -20,7 +20,7 @@ export function nodes() {
     resource = data.resources.includes(resource) ? resource : data.resources[0] ?? "";
     select.value = resource;
     const shown = { ...data, nodes: data.nodes.filter((node) => node[0].includes(find)) };
-    if (!data.nodes.length) map.replaceChildren(h("p", { class: "empty" }, "The cluster has no nodes."));
+    if (!data.nodes.length) map.replaceChildren(nothing(data, ["nodes"], "The cluster has no nodes."));
     else if (!shown.nodes.length) map.replaceChildren(h("p", { class: "empty" }, `None of ${data.nodes.length} nodes matches.`));
     else map.replaceChildren(clusterMap(shown, resource, {}, (node) => { chosen = node[0]; show(data); }),
       h("p", { class: "dim" }, "Each colour is a job. Hatched: reserved for pods that wait for evicted ones to end. Dotted: stranded, free while cpu or memory of the node is used up. Red border: not ready or cordoned. Click a node for its jobs."));

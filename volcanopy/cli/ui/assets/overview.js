@@ -1,5 +1,5 @@
 import { get } from "./api.js";
-import { amount, card, fill, h, percent } from "./dom.js";
+import { amount, card, fill, h, nothing, percent } from "./dom.js";
 import { bars, legend } from "./charts.js";
 
 export function overview() {
@@ -12,8 +12,8 @@ export function overview() {
         ? h("ul", { class: "card", role: "list", "aria-label": "Attention" }, data.alerts.map((alert) => h("li", { class: alert.severity }, alert.message)))
         : null,
       h("div", { class: "grid halves" },
-        card("Cluster", figures(data), data.resources.length ? resources(data.resources) : h("p", { class: "empty" }, "no nodes")),
-        card("Waiting jobs by reason", waiting(data.waiting)),
+        card("Cluster", figures(data), data.resources.length ? resources(data.resources) : nothing(data, ["nodes"], "no nodes")),
+        card("Waiting jobs by reason", waiting(data)),
         card(`Queues, ${data.queues.resource}`, tree(data.queues)),
         card("Decisions per minute, last 30 minutes", decisions(data.decisions))));
   }
@@ -22,8 +22,9 @@ export function overview() {
 
 function figures(data) {
   const phases = Object.entries(data.jobs).sort();
-  return h("p", {}, h("a", { href: "#/nodes" }, `${data.nodes} nodes`), `, ${data.pods} pods, `,
-    h("a", { href: "#/jobs" }, `${phases.reduce((sum, [, count]) => sum + count, 0)} jobs`),
+  const count = (plural, number) => (data.unknown.includes(plural) ? "?" : number);
+  return h("p", {}, h("a", { href: "#/nodes" }, `${count("nodes", data.nodes)} nodes`), `, ${count("pods", data.pods)} pods, `,
+    h("a", { href: "#/jobs" }, `${count("batchjobs", phases.reduce((sum, [, jobs]) => sum + jobs, 0))} jobs`),
     phases.length ? ": " : "", phases.map(([phase, count], place) => [place ? ", " : "", `${count} ${phase}`]));
 }
 
@@ -46,12 +47,14 @@ export function bar(allocated, share, limit, scale, label) {
     limit ? h("i", { class: "limit", style: { left: `calc(${scale ? Math.min(100, (100 * limit) / scale) : 0}% - 2px)` } }) : null);
 }
 
-function waiting(rows) {
-  if (!rows.length) return h("p", { class: "empty" }, "no job waits");
+function waiting(data) {
+  const rows = data.waiting;
+  if (!rows.length) return nothing(data, ["podgroups"], "no job waits");
   return h("ul", { class: "reasons" }, rows.map((row) => h("li", {}, h("span", { class: "chip" }, String(row.count)), h("b", {}, row.gate), h("span", { class: "dim" }, row.example))));
 }
 
-function tree({ tree: { queues }, amounts, resource }) {
+function tree(data) {
+  const { tree: { queues }, amounts, resource } = data;
   const rows = [];
   const scale = scaleOf(amounts);
   const walk = (queue, depth) => {
@@ -63,7 +66,7 @@ function tree({ tree: { queues }, amounts, resource }) {
     for (const child of queue.children ?? []) walk(child, depth + 1);
   };
   queues.forEach((queue) => walk(queue, 0));
-  if (!rows.length) return h("p", { class: "empty" }, "no queues");
+  if (!rows.length) return nothing(data, ["queues"], "no queues");
   const headings = ["QUEUE", "", "ALLOCATED / FAIR SHARE"].map((text, place) => h("th", { scope: "col", class: place ? "number" : null }, text));
   return [h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, headings)), h("tbody", {}, rows))), QUEUE_LEGEND()];
 }

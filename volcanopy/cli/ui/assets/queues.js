@@ -1,5 +1,5 @@
 import { get, theSession } from "./api.js";
-import { amount, card, distinct, fill, h } from "./dom.js";
+import { amount, card, distinct, fill, h, nothing } from "./dom.js";
 import { QUEUE_LEGEND, queueBar, scaleOf } from "./overview.js";
 import { legend, stacked } from "./charts.js";
 
@@ -35,7 +35,7 @@ export function queues() {
       h("div", { class: "card" },
         rows.length ? h("div", { class: "scroll" }, h("table", {},
           h("thead", {}, h("tr", {}, ["QUEUE", chosen.toUpperCase(), "ALLOCATED", "FAIR SHARE", "BORROWED", "CAPABILITY", "WAITING", "STATE"].map((text, place) => h("th", { scope: "col", class: place > 1 && place < 7 ? "number" : null }, text)))),
-          h("tbody", {}, rows))) : h("p", { class: "empty" }, "no queues"),
+          h("tbody", {}, rows))) : nothing(data, ["queues"], "no queues"),
         QUEUE_LEGEND()),
       card("Allocated over time", history(period ? kept.data : data.history, leaves, decisions.decisions)));
   }
