@@ -133,7 +133,7 @@ async def test_every_granted_permission_is_used_and_no_request_is_forbidden(watc
 
 def install(plane: ControlPlane) -> None:
     command = ["install", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--create-namespace", "--values=-"]
-    run_helm(*command, values=f"scheduler: {{config: {{actions: '{ACTIONS}'}}}}", kubeconfig=plane.kubeconfig)
+    run_helm(*command, values=json.dumps(VALUES), kubeconfig=plane.kubeconfig)
 
 
 @contextlib.asynccontextmanager
