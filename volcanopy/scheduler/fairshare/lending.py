@@ -15,6 +15,7 @@ import numpy as np
 from volcanopy.scheduler.fairshare.queue_demand import held_queues
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.model.resources import Ints, Rows
+from volcanopy.scheduler.model.snapshot import NONE, TaskTable
 from volcanopy.scheduler.model.task_status import READY, Status
 
 _SHAPES = 32
@@ -101,10 +102,13 @@ class Lending:
         first: dict[int, int] = {}
         for row in rows.tolist():
             pending = cluster.job(row).tasks(Status.PENDING)
-            shape = int(tasks.shape[pending[0]]) if len(pending) else -1
-            if shape >= 0 and shape not in first and len(first) < _SHAPES:
-                first[shape] = int(pending[0])
-            groups.setdefault((int(cluster.snapshot.jobs.queue[row]), shape if shape in first else -1), []).append(row)
+            task = _first(tasks, pending) if len(pending) else NONE
+            shape = int(tasks.shape[task]) if len(pending) else NONE
+            if len(pending) and shape not in first and len(first) < _SHAPES:
+                first[shape] = task
+            groups.setdefault((int(cluster.snapshot.jobs.queue[row]), shape if shape in first else NONE), []).append(
+                row
+            )
         free = {
             shape: future[:, ~cluster.queries.infeasible_nodes(cluster.task(task))].sum(axis=1)
             for shape, task in first.items()
@@ -114,3 +118,9 @@ class Lending:
             claimed = amounts[:, members].sum(axis=1)
             sums[:, queue] += np.minimum(claimed, free[shape]) if shape in free else claimed
         return sums
+
+
+def _first(tasks: TaskTable, rows: Rows) -> int:
+    """Return the first of some tasks of a job, whatever the order of arrival."""
+    least = rows[tasks.ordinal[rows] == tasks.ordinal[rows].min()]
+    return int(least[0]) if len(least) == 1 else int(min(least.tolist(), key=lambda row: str(tasks.keys[row])))
