@@ -121,6 +121,22 @@ def test_victims_are_checked_in_sum(size: int, victims: int) -> None:
     assert len(plan.of(Evict)) == victims
 
 
+@pytest.mark.parametrize(("allocated", "victims"), [(3, 1), (4, 0)])
+def test_a_queue_reclaims_up_to_its_fair_share(allocated: int, victims: int) -> None:
+    """By weight each of three queues gets four of twelve. With four of them a queue has its share, although another has more."""
+    text = f"""
+        node  n1 cpu=12
+        queue root
+        queue a parent=root
+        queue b parent=root
+        queue c parent=root
+        job a min=0 queue=a: {allocated} x cpu=1 on=n1, 1 x cpu=1
+        job b min=0 queue=b: 1 x cpu=1 on=n1
+        job c min=0 queue=c: {11 - allocated} x cpu=1 on=n1
+    """
+    assert len(decide(text, hdrf("allocate, reclaim")).of(Evict)) == victims
+
+
 def test_queries_do_not_change_the_tree() -> None:
     scene = Scene(snapshot(FULL + "job s queue=sci: 5 x cpu=1"), {"drf": {}})
     plugin = HierarchicalDrf(NoArguments(), scene.session.cluster, True)

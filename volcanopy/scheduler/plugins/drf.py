@@ -10,12 +10,14 @@ from volcanopy.api.gates import Gate
 from volcanopy.scheduler.fairshare.credit import PAYBACK, queue_credit
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
 from volcanopy.scheduler.fairshare.hierarchical_drf import Tree, path
-from volcanopy.scheduler.fairshare.queue_quota import QueueQuota
+from volcanopy.scheduler.fairshare.lending import Lending
+from volcanopy.scheduler.fairshare.queue_quota import QueueQuota, exceeds
+from volcanopy.scheduler.fairshare.whole_gangs import with_whole_gangs
 from volcanopy.scheduler.framework.plugin import GangPreemptor, NoArguments, Plugin, Rejection
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView, with_jobs
 from volcanopy.scheduler.model.queue_shares import Levels, QueueShares, bounds
-from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, Resources, Rows
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 
 _PAYBACK = PAYBACK * 4 / 3
@@ -70,18 +72,16 @@ class HierarchicalDrf(Drf):
     """
 
     def open(self) -> None:
-        """Compute the limits if any queue has borrowing or lending limits."""
+        """Compute the limits, which apply if any queue has borrowing or lending limits."""
         super().open()
         self._known: dict[object, list[bool]] = {}
         self._change = -1
         queues, total = self.cluster.snapshot.queues, self.cluster.snapshot.total
-        self._reserved: Ints | None = None
-        self._quota: QueueQuota | None = None
-        if queues.terms.lending is not None:
-            limits = bounds(total, queues, by_weight=True, in_tree=True, alone=True)
-            self._reserved = limits.reserved
-            limit = Levels(queues).limits(total, limits.reserved, limits.limit)
-            self._quota = QueueQuota(self.cluster, limits, limit, limits.reserved, in_tree=True)
+        self._pods = self.cluster.axis.index["pods"]
+        limits = bounds(total, queues, by_weight=True, in_tree=True, alone=True)
+        self._reserved: Ints | None = None if queues.terms.lending is None else limits.reserved
+        limit = limits.limit if self._reserved is None else Levels(queues).limits(total, limits.reserved, limits.limit)
+        self._quota = QueueQuota(self.cluster, limits, limit, self._reserved, in_tree=True)
 
     @cached_property
     def _tree(self) -> Tree:
@@ -93,10 +93,32 @@ class HierarchicalDrf(Drf):
     @cached_property
     def _due(self) -> Floats:
         """(N,): what the parts of the tree get beside their shares, or give, for their credit: fractions of the cluster."""
+        return self._tree.of_parts(self._payback)
+
+    @cached_property
+    def _payback(self) -> Floats:
+        """(Q,): what queues get beside their fair shares, or give, for their credit: fractions of the cluster."""
         snapshot, most = self.cluster.snapshot, self._fair_shares
         used = snapshot.nodes.used.values.sum(axis=1) / np.maximum(snapshot.total, 1)
         credit = queue_credit(snapshot)[int(used.argmax())] / _PAYBACK  # of the scarcest resource
-        return self._tree.of_parts(np.clip(credit, -most, most))
+        paid_back: Floats = np.clip(credit, -most, most)
+        return paid_back
+
+    @cached_property
+    def _own_shares(self) -> Floats:
+        """(Q,): the fractions of the cluster that the own jobs of queues get by their weights."""
+        return np.array([self._admission_tree.fair_share(row) for row in range(len(self.cluster.snapshot.queues))])
+
+    @cached_property
+    def _own_most(self) -> Ints:
+        """(R, Q): the fair shares of the own jobs of queues, with what they are paid back."""
+        share = self._own_shares + np.maximum(self._payback, 0.0)
+        most: Ints = np.ceil(share * self.cluster.snapshot.total[:, None]).astype(np.int64)
+        return most
+
+    @cached_property
+    def _lending(self) -> Lending:
+        return Lending(self.cluster, self._own_most)
 
     @cached_property
     def _fair_shares(self) -> Floats:
@@ -109,8 +131,9 @@ class HierarchicalDrf(Drf):
         queues, total = self.cluster.snapshot.queues, self.cluster.snapshot.total
         used = self.cluster.ledger.tree_allocated.any(axis=0) | self._has_jobs
         fair_share = np.rint(np.where(used, self._fair_shares, 0.0) * total[:, None]).astype(np.int64)
-        limit = np.full_like(fair_share, UNLIMITED) if self._quota is None else self._quota.limit
-        return QueueShares(fair_share, limit, queues.guarantee.values if self._reserved is None else self._reserved)
+        return QueueShares(
+            fair_share, self._quota.limit, queues.guarantee.values if self._reserved is None else self._reserved
+        )
 
     @property
     def _has_jobs(self) -> Mask:
@@ -187,7 +210,7 @@ class HierarchicalDrf(Drf):
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """Borrowing limits of the queue and its ancestors, and lending limits of others."""
         quota, request = self._quota, task.request.values * count
-        if quota is None:
+        if self._reserved is None:
             return None
         tree = self.cluster.ledger.tree_allocated
         exceeded = (row for row in queue.line.tolist() if quota.exceeds_limit(row, tree[:, row], request))
@@ -204,6 +227,23 @@ class HierarchicalDrf(Drf):
             quota.message("capability", row, tree[:, row], request.tolist(), limit, parts=count),
         )
 
+    def within_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """The fair share of the queue by weight, where others could reclaim what it has above it."""
+        if not self.cluster.queries.reclaims:
+            return None
+        request, allocated = task.request.values * count, self.cluster.ledger.queue_allocated[:, queue.row]
+        if not exceeds(allocated + request, self._own_most[:, queue.row], request, self._pods):
+            return None
+        fair_share = np.rint(self._own_shares[queue.row] * self.cluster.snapshot.total).astype(np.int64)
+        message = self._quota.message("share", queue.row, allocated, request.tolist(), fair_share, parts=count)
+        return Rejection(Gate.SHARE, message)
+
+    def beyond_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """What queues below their fair shares can use."""
+        if not self.cluster.queries.reclaims or self._lending.lends(queue.row, task.request.values * count):
+            return None
+        return self.within_share(queue, task, count)
+
     def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """As :meth:`reclaimable`; queues keep what they do not lend."""
         victims = self.reclaimable(reclaimer, victims)
@@ -217,12 +257,18 @@ class HierarchicalDrf(Drf):
 
     def within_fair_share(self, queue: QueueView, claim: Resources) -> bool:
         """Whether the share of the claim is within the fair share of the queue by weight."""
-        return claim.share_of(self._total) <= self._admission_tree.fair_share(queue.row)
+        return claim.share_of(self._total) <= float(self._own_shares[queue.row])
+
+    def preemptive(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
+        """A queue reclaims only within its fair share by weight."""
+        request = sum((task.request for task in tasks), start=queue.allocated)
+        return request.share_of(self._total) <= float(self._own_shares[queue.row]) + _EQUAL
 
     def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Tasks of queues that, without the task, still come after the reclaimer's queue with its task.
+        """Tasks of queues above their fair share that, without the task, still come after the reclaimer's queue with its task.
 
-        Earlier victims count as evicted for later ones.
+        Earlier victims count as evicted for later ones. A gang that a victim breaks is a victim as a whole, if that makes the
+        shares fairer.
         """
         own = reclaimer.job
         if own is None:
@@ -233,7 +279,25 @@ class HierarchicalDrf(Drf):
         key = (own.row, reclaimer.shape, shapes)
         if key not in self._known:
             self._known[key] = _reclaimable(tree, own, reclaimer, jobs, candidates)
-        return [task for task, evict in zip(candidates, self._known[key], strict=True) if evict]
+        victims = [task for task, evict in zip(candidates, self._known[key], strict=True) if evict]
+        return with_whole_gangs(candidates, self._above_fair_share(victims), own, self._missing_share)
+
+    def _above_fair_share(self, victims: Sequence[TaskView]) -> list[TaskView]:
+        """Return those of queues above their fair share; each counts as evicted for the next ones."""
+        left: dict[int, Resources] = {}
+        chosen = []
+        for victim, job in with_jobs(victims):
+            row = job.queue.row
+            allocated = left.get(row, job.queue.allocated)
+            if allocated.share_of(self._total) > self._own_shares[row] + _EQUAL:
+                chosen.append(victim)
+                left[row] = allocated - victim.request
+        return chosen
+
+    def _missing_share(self, job: JobView, without: Ints) -> float:
+        """Return the fraction of the cluster that the queue of a job lacks of its fair share without some amounts."""
+        rest = Resources(self._total.axis, job.queue.allocated.values - without)
+        return max(float(self._own_shares[job.queue.row]) - rest.share_of(self._total), 0.0)
 
     def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
         """Between queues, as :meth:`reclaimable`."""
