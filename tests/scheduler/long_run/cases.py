@@ -121,19 +121,22 @@ SHARE_CASES = (
     shares("the heaviest queue has pods of 8 cpu", streams=LARGE_PODS),
     shares("the heaviest queue has pods of 8 cpu, reclaim", RECLAIMING, LARGE_PODS),
     shares("the lightest queue has gangs of 8 x 2 cpu", streams=GANGS_OF_THE_LIGHTEST),
-    shares("the heaviest queue comes late", streams=LATE, settle=140),
-    shares("the heaviest queue comes late, reclaim", config(EVICT, without=()), LATE, settle=120),
+    shares("the heaviest queue comes late", streams=LATE, settle=140, cycles=240),
+    shares("the heaviest queue comes late, reclaim", config(EVICT, without=()), LATE, settle=120, cycles=240),
     *(late_pods(f"flat queues, pods {delay} cycles late", BUSY, delay) for delay in (2, 4)),
     late_pods("flat queues, reclaim, pods 2 cycles late", BUSY, 2, config=RECLAIMING),
     late_pods("the heaviest queue has pods of 8 cpu, 4 cycles late", LARGE_PODS, 4),
-    _tree(name="tree of three levels"),
-    _tree(name="tree of three levels, reclaim", config=RECLAIMING),
-    shares(
-        "hierarchical drf",
-        config(share=HIERARCHICAL_DRF),
-        tuple(Stream(leaf) for leaf in ("xa", "xb", "yc", "yd")),
-        TWO_LEVELS,
-        expected={"xa": 1, "xb": 1, "yc": 2, "yd": 4},
+    _tree(name="tree of three levels", cycles=240),
+    _tree(name="tree of three levels, reclaim", config=RECLAIMING, cycles=240),
+    *(
+        shares(
+            name,
+            config(actions, HIERARCHICAL_DRF),
+            tuple(Stream(leaf) for leaf in ("xa", "xb", "yc", "yd")),
+            TWO_LEVELS,
+            expected={"xa": 1, "xb": 1, "yc": 2, "yd": 4},
+        )
+        for name, actions in (("hierarchical drf", ADMIT), ("hierarchical drf, reclaim", RECLAIM))
     ),
     shares("elastic jobs", streams=ELASTIC, cycles=120),
     shares(

@@ -23,7 +23,7 @@ class Case:
     """The fair shares of the busy queues, relative to each other; of ``queue/user`` for users."""
     singles: tuple[Single, ...] = ()
     nodes: str = EIGHT_NODES
-    cycles: int = 240
+    cycles: int = 180
     settle: int = 60
     """Cycles at the beginning that are not measured."""
     restarts: tuple[int, ...] = ()

@@ -29,8 +29,8 @@ SLOWEST = 4.0
 
 USED = 90
 """Percent of the cluster that are allocated at least."""
-LESS_USED = {"tree of three levels, reclaim": 88}
-"""A queue with a share of 8 cpus keeps the rest of it for its next job of up to 8, with reservations or without: 88.5 to 89.5 percent
+LESS_USED = {"tree of three levels, reclaim": 88, "hierarchical drf, reclaim": 88}
+"""A queue with a share of 8 cpus keeps the rest of it for its next job of up to 8. With reservations or without, 88.5 to 89.5 percent
 are used. If the rest is lent, these are 93.0, but with 14 to 48 evictions for 1,000 starts instead of 0 to 15."""
 
 
