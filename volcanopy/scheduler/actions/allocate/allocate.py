@@ -57,6 +57,7 @@ class Allocate:
         with session.hooks.within_shares():
             rest = self._place(session, job_queues(session))
         if rest:
+            session.cluster.precedence.begin()
             self._place(session, _beyond_shares(session, rest), beyond_shares=True)
 
     def _place(
