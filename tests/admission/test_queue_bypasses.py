@@ -214,6 +214,15 @@ def test_a_group_is_not_deleted_while_its_pods_run(status: Json, expected: bool)
         assert answer("PodGroup", None, {}, user=user, request=request)["allowed"]
 
 
+@pytest.mark.parametrize("kind", ["BatchJob", "CronBatchJob", "JobTemplate"])
+def test_a_private_key_in_a_job_is_rejected_because_whoever_reads_the_job_reads_it(kind: str) -> None:
+    made = {"BatchJob": of_flow("eve"), "CronBatchJob": cron("eve", "x"), "JobTemplate": template("eve", "x")}[kind]
+    spec = made["spec"]["jobTemplate"]["spec"] if kind == "CronBatchJob" else made["spec"]
+    spec["plugins"] = {"ssh": ["--ssh-private-key=a", "--ssh-public-key=b"]}
+    message = answer(kind, None, made, user="bob")["status"]["message"]
+    assert "spec.plugins.ssh[0]: Forbidden: --ssh-private-key is readable with the job" in message
+
+
 @pytest.mark.parametrize(
     ("unpreemptable", "expected"), [(None, True), ({"users": ["eve"]}, True), ({"users": ["bob"]}, False)]
 )

@@ -13,6 +13,7 @@ from tests.whatif.asking import job
 from volcanopy.api import names
 from volcanopy.cli import whatif
 from volcanopy.cli.errors import CommandError
+from volcanopy.cli.manifests import read
 from volcanopy.cli.plan import PlanOptions, plan_with
 from volcanopy.testing.notation import NOW
 
@@ -55,6 +56,13 @@ def test_the_plan_has_bindings_and_reasons() -> None:
     assert run.stdout.splitlines()[0] == "bind lab/small-0 -> n1"
     assert "podgroup large Pending Unschedulable: " in run.stdout
     assert run.stderr == "volcanopy: ignored 1 ConfigMap: not read by the scheduler\n"
+
+
+def test_a_file_of_brackets_alone_is_an_error_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "deep.yaml"
+    file.write_text("[" * 100_000)
+    with pytest.raises(CommandError, match="invalid YAML: more than 200 levels of nesting"):
+        read([str(file)])
 
 
 def test_the_json_form_is_a_plan_document(tmp_path: Path) -> None:

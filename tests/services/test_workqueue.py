@@ -2,6 +2,7 @@
 
 import asyncio
 
+from volcanopy.kube.client.backoff import AFTER_OUTAGE
 from volcanopy.services.controllers.workqueue import LONGEST_PAUSE, WorkQueue
 
 
@@ -53,6 +54,7 @@ async def test_backoff_grows_with_failures_up_to_a_limit_and_resets_on_success()
     pauses = [queue.failed("a", lambda: 1.0) for _ in range(15)]
     assert pauses == sorted(pauses)
     assert pauses[-1] == LONGEST_PAUSE
+    assert queue.failed("a", lambda: 1.0, AFTER_OUTAGE) == 5.0  # a server that returns is asked soon
     queue.succeeded("a")
     assert queue.failed("a", lambda: 1.0) == pauses[0]
     queue.forget("a")
