@@ -243,3 +243,17 @@ def test_requests_of_a_pod_grow_only_where_no_queue_limits_them() -> None:
     response = answer("Pod", sized("1", "small"), sized("2", "small"))
     assert 'queue "small" limits cpu: create a new pod' in response["status"]["message"]
     assert answer("Pod", sized("2", "small"), sized("1", "small"))["allowed"]
+
+
+@pytest.mark.parametrize("value", ["a-job", ""])
+@pytest.mark.parametrize("user", ["eve", "system:serviceaccount:kube-system:replicaset-controller"])
+def test_only_the_controllers_set_the_label_of_pods_of_jobs(user: str, value: str) -> None:
+    """Pods with it are not mutated: the queue and the submitter of others would be missing."""
+    labelled = pod()
+    labelled["metadata"]["labels"] = {"volcanopy.io/job-name": value}
+    message = answer("Pod", None, labelled, user=user)["status"]["message"]
+    assert "metadata.labels[volcanopy.io/job-name]: Forbidden: label is set by the controllers: remove it" in message
+    assert "submitted-by" not in message, "the one cause is named"
+    superusers = {"superusers": {"users": ["restore"]}}
+    assert answer("Pod", None, labelled, user="restore", policy=superusers)["allowed"]
+    assert answer("Pod", None, labelled, user=CONTROLLER)["allowed"]

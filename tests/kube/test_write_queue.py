@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from volcanopy.kube.apply.write_queue import DelayedWrites, KeyLocks, Write
+from volcanopy.kube.apply.write_queue import DelayedWrites, KeyLocks, Write, spread
 
 
 async def test_writes_of_one_object_run_in_the_order_of_their_requests() -> None:
@@ -128,3 +128,12 @@ async def test_waiting_writes_are_dropped_on_abort() -> None:
     assert len(delayed) == 0
     await asyncio.sleep(0.03)
     assert log.written == []
+
+
+@pytest.mark.parametrize(
+    ("waiting", "delay"),
+    [(0, 1.0), (50, 1.0), (100, 2.0), (10000, 5.0)],
+)
+def test_less_urgent_writes_are_at_most_fifty_a_second_until_the_longest_delay(waiting: int, delay: float) -> None:
+    assert spread(1.0, 5.0, waiting) == delay
+    assert spread(3600.0, 5.0, waiting) == 3600.0, "never earlier than without others"

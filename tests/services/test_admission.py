@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.services.service_cluster import Cluster, task
+from volcanopy.admission.context import AdmissionPolicy
+from volcanopy.api import names
 from volcanopy.kube.client.errors import AlreadyExists, ApiError, NotFound
 from volcanopy.kube.client.raw_kinds import JOBS
 from volcanopy.services.admission.admission_service import (
@@ -101,3 +103,16 @@ def test_behind_a_service_the_configuration_names_the_service() -> None:
             assert webhook["clientConfig"]["caBundle"] == "UEVN"
             assert webhook["clientConfig"]["service"]["name"] == "hooks"
             assert "url" not in webhook["clientConfig"]
+
+
+def test_pods_of_jobs_pass_the_mutating_webhook_without_an_evaluation_of_its_conditions() -> None:
+    """Validation rejects their label on the pods of others, as far as it can distinguish users."""
+    named, unnamed = (
+        {webhook["name"]: webhook.get("objectSelector") for webhook in made["webhooks"]}
+        for policy in (AdmissionPolicy(controllers=["the-controller"]), AdmissionPolicy())
+        for kind, made in Registration("https://127.0.0.1:1", authority=b"PEM", policy=policy).configurations()
+        if kind is MUTATING
+    )
+    selector = {"matchExpressions": [{"key": names.JOB_NAME, "operator": "DoesNotExist"}]}
+    assert {name: given for name, given in named.items() if given} == {"pods.mutate.volcanopy.io": selector}
+    assert not any(unnamed.values())

@@ -29,6 +29,13 @@ def is_checked(user: User, context: Context) -> bool:
     return named and not is_trusted(user, context) and not is_kubernetes(user)
 
 
+def has_job_label(request: Request, context: Context) -> bool:
+    """Return whether a pod has the label of pods of jobs, which only trusted users set: such pods are not mutated."""
+    labels = at(request.object, "metadata", "labels")
+    named = bool(context.policy.controllers) and bool(request.user.name)
+    return named and request.kind == "Pod" and isinstance(labels, dict) and names.JOB_NAME in labels
+
+
 def change_problems(request: Request, context: Context, queue: str, *path: str) -> Iterator[Problem]:
     """Yield a problem if the field is changed by a user that is neither the submitter nor an administrator of the queue."""
     owner = recorded(request.old)

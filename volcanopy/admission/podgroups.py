@@ -13,6 +13,7 @@ from volcanopy.admission.ownership import (
     deletion_problems,
     group_owner,
     group_owner_in,
+    has_job_label,
     is_checked,
     job_owner_problems,
     protection_problems,
@@ -204,12 +205,10 @@ def validate_pod(request: Request, context: Context) -> Iterator[Problem | Admis
 
 
 def _binding_problems(request: Request, context: Context) -> Iterator[Problem]:
-    """Yield a problem if the pod bypasses the scheduler, or passes for a pod of a job."""
-    if not is_checked(request.user, context):
-        return
-    if at(request.object, "spec", "nodeName"):
+    """Yield a problem if the pod bypasses the scheduler, or passes for a pod of a job, as pods of workloads could as well."""
+    if is_checked(request.user, context) and at(request.object, "spec", "nodeName"):
         yield forbidden("spec.nodeName", BOUND)
-    if at(request.object, "metadata", "labels", names.JOB_NAME):
+    if has_job_label(request, context) and not is_trusted(request.user, context):
         yield forbidden(f"metadata.labels[{names.JOB_NAME}]", "label is set by the controllers: remove it")
 
 

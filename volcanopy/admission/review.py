@@ -11,6 +11,7 @@ from volcanopy.admission.access import pod_with_queue, with_queue
 from volcanopy.admission.context import Context
 from volcanopy.admission.hypernodes import validate_hyper_node, validate_hyper_node_deletion
 from volcanopy.admission.jobs import with_defaults, with_queue_gates, with_task_names
+from volcanopy.admission.ownership import has_job_label
 from volcanopy.admission.pod_dry_run import dry_run_findings
 from volcanopy.admission.podgroups import (
     is_scheduled_here,
@@ -95,7 +96,7 @@ def _findings(request: Request, context: Context) -> Iterator[Problem | Admissio
         if problems := list(size_problems(request.object)):
             yield from problems
             return
-        if request.key in _WITH_SUBMITTER and (request.kind != "Pod" or is_scheduled_here(request, context)):
+        if request.key in _WITH_SUBMITTER and _records_submitter(request, context):
             yield from submitter_problems(request, context.policy)
         yield from map(AdmissionWarning, unused_fields(request))
     try:
@@ -103,6 +104,14 @@ def _findings(request: Request, context: Context) -> Iterator[Problem | Admissio
     except InvalidObjectError as error:
         yield from error.problems
     yield from dry_run_findings(context.dry_runs, context.policy)
+
+
+def _records_submitter(request: Request, context: Context) -> bool:
+    """Return whether the object is one that the mutating webhook has recorded the submitter in."""
+    if request.kind != "Pod":
+        return True
+    created_for_job = request.operation == "CREATE" and has_job_label(request, context)
+    return is_scheduled_here(request, context) and not created_for_job
 
 
 def _submitted(request: Request, context: Context) -> Json:

@@ -19,6 +19,7 @@ from volcanopy.api import core
 from volcanopy.api.gates import Gate
 from volcanopy.api.queue_gate import has_queue_gate
 from volcanopy.kube.apply.pod_writer import WriterContext
+from volcanopy.kube.apply.write_queue import SPREAD, spread
 from volcanopy.kube.cache import statuses
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, QUEUES
 from volcanopy.kube.client.errors import KubeError, NotFound, describe
@@ -34,11 +35,16 @@ class Timing:
     """Delays of writes, in seconds."""
 
     settle: float = 1.0
-    """Counts, and the first unschedulable condition."""
+    """Counts, and the first unschedulable condition. With many objects that wait for it at once, up to ``message_delay``."""
     message_delay: float = 5.0
     """A new message of a pod group's unschedulable condition."""
     repeat_delay: float = 30.0
     """A new message of pods that have the condition, and a repeated event."""
+
+
+def _settle(context: WriterContext, timing: Timing) -> float:
+    """Return the delay of counts and first messages."""
+    return spread(timing.settle, timing.message_delay, len(context.delayed))
 
 
 class PodGroupStatusWriter:
@@ -71,7 +77,7 @@ class PodGroupStatusWriter:
         only_message = (
             not newly and _counts(expected) == _counts(group.status) and statuses.unschedulable(expected) is not None
         )
-        self._put(key, self._timing.message_delay if only_message else self._timing.settle)
+        self._put(key, self._timing.message_delay if only_message else _settle(self._context, self._timing))
         return None
 
     def explain(self, explain: Explain) -> None:
@@ -95,7 +101,7 @@ class PodGroupStatusWriter:
         self._context.delayed.put(("PodGroup", key), delay, partial(self._write, key))
 
     async def _write(self, key: str, at_once: bool = False) -> None:
-        context, timing = self._context, self._timing
+        context = self._context
         async with context.locks.lock(("PodGroup", key)), context.write_slots:
             group = context.store.groups.get(key)
             if group is None:
@@ -107,11 +113,11 @@ class PodGroupStatusWriter:
                 self._since.pop(key, None)
                 expected = group.status
             if at_once and expected.phase == group.status.phase:
-                self._put(key, timing.settle)  # the write before this one has written the phase
+                self._put(key, _settle(self._context, self._timing))  # the write before this one has written the phase
                 return
             status, early = expected, 0.0
             if key in self._since:
-                early = self._since[key] + timing.settle - asyncio.get_running_loop().time()
+                early = self._since[key] + _settle(self._context, self._timing) - asyncio.get_running_loop().time()
                 if early > 0 and not context.delayed.flushing:
                     status = replace(expected, conditions=group.status.conditions)
                 else:
@@ -176,10 +182,6 @@ def _scheduled(status: core.PodGroupStatus) -> bool:
     return any(condition.type == "Scheduled" and condition.status == "True" for condition in status.conditions)
 
 
-_SPREAD = 0.02
-"""Seconds per existing queue by which a less urgent write of a queue's status is delayed."""
-
-
 class QueueStatusWriter:
     """Writes the expected statuses of queues."""
 
@@ -195,7 +197,7 @@ class QueueStatusWriter:
         store, delay = self._context.store, self._timing.settle
         queue, expected = store.queues.get(name), store.expected_queue(name)
         if queue is not None and expected is not None and expected.allocated == queue.status.allocated:
-            delay = max(self._timing.message_delay, _SPREAD * len(store.queues))
+            delay = max(self._timing.message_delay, SPREAD * len(store.queues))
         self._context.delayed.put(("Queue", name), delay, partial(self._write, name))
 
     async def _write(self, name: str) -> None:
@@ -251,7 +253,7 @@ class ExplanationWriter:
             return
         self._explains[job] = explain
         first = job not in self._written or any(not self._has_condition(pod) for pod in _with_condition(explain))
-        self._put(job, self._timing.settle if first else self._timing.repeat_delay)
+        self._put(job, _settle(self._context, self._timing) if first else self._timing.repeat_delay)
         if len(self._explains) > 2 * len(self._context.store.groups) + 256:
             self._forget_deleted()
 

@@ -15,6 +15,18 @@ Write = Callable[[], Coroutine[Any, Any, None]]
 Spawn = Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"]
 
 
+SPREAD = 0.02
+"""Seconds for each waiting write by which a less urgent one is delayed: 50 a second."""
+
+
+def spread(delay: float, longest: float, waiting: int) -> float:
+    """Return the delay of a less urgent write when so many are waiting: it grows with their number, up to ``longest``.
+
+    Most of them will have changed again by then. A status costs the API server as much as creating four pods.
+    """
+    return min(max(delay, SPREAD * waiting), max(delay, longest))
+
+
 class KeyLocks:
     """One lock per key, granted in the order of the requests."""
 

@@ -57,7 +57,13 @@ class Registration:
                     self._webhook("flows.mutate", rules(names.FLOW, _CHANGE, "jobflows", "jobtemplates")),
                     self._webhook("podgroups.mutate", rules(names.SCHEDULING, _CHANGE, "podgroups"), foreign),
                     self._webhook("queues.mutate", rules(names.SCHEDULING, _CREATE, "queues")),
-                    self._webhook("pods.mutate", [_rule("", _CREATE, "pods")], pods, elsewhere=True),
+                    self._webhook(
+                        "pods.mutate",
+                        [_rule("", _CREATE, "pods")],
+                        pods,
+                        elsewhere=True,
+                        unlabelled=self._pods_of_jobs(),
+                    ),
                 ],
             ),
             self._configuration(
@@ -104,6 +110,14 @@ class Registration:
         users = self.policy.controllers
         return [_condition(name, f"!(request.userInfo.username in {_list(users)}{further})")] if users else []
 
+    def _pods_of_jobs(self) -> str:
+        """Return the label that pods of jobs have and that validation rejects on those of others; empty if it rejects none.
+
+        A selector costs the API server nothing, conditions a conversion of the pod. Defaults are all that a user can miss who
+        sets the label.
+        """
+        return names.JOB_NAME if self.policy.controllers and VOLCANOPY in self.bindings else ""
+
     def _webhook(
         self,
         name: str,
@@ -112,6 +126,7 @@ class Registration:
         *,
         writes: bool = False,
         elsewhere: bool = False,
+        unlabelled: str = "",
     ) -> Json:
         made: Json = {
             "name": f"{name}.volcanopy.io",
@@ -127,6 +142,8 @@ class Registration:
             made["matchConditions"] = conditions
         if elsewhere:
             made["namespaceSelector"] = {"matchExpressions": [_not_in(self._own_namespaces())]}
+        if unlabelled:
+            made["objectSelector"] = {"matchExpressions": [{"key": unlabelled, "operator": "DoesNotExist"}]}
         return made
 
     def _own_namespaces(self) -> list[str]:
@@ -255,7 +272,7 @@ def _merged(current: Json, target: Json) -> Json:
         if "caBundle" not in config and (bundle := (old.get("clientConfig") or {}).get("caBundle")):
             config["caBundle"] = bundle
         merged = {**old, **webhook, "clientConfig": config}
-        for key in ("matchConditions", "namespaceSelector"):
+        for key in ("matchConditions", "namespaceSelector", "objectSelector"):
             if key not in webhook and old.get(key) not in (None, {}, []):
                 merged.pop(key)
         webhooks.append(merged)

@@ -20,6 +20,7 @@ from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.jobcontroller.reconcile import reconcile
 from volcanopy.kube import machine
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
+from volcanopy.kube.apply.write_queue import spread
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import COMMANDS, JOB_HISTORIES, JOBS, bound
@@ -59,7 +60,8 @@ class JobControllerSettings:
     pace: float = 0.2
     """Least time between two reconciles of a job because of its pods."""
     status_settle: float = 1.0
-    """Delay of a status with other counts only, or of the first one: what changes within it is one write."""
+    """Delay of a status with other counts only, or of the first one: what changes within it is one write. With many jobs
+    that wait for it at once, up to five times as much."""
     election: Election | None = None
     """The leader election; None: this is the only controller."""
     shutdown: float = 20.0
@@ -95,7 +97,7 @@ class JobController(Worker):
         self._last: dict[str, tuple[float, float]] = {}
         """By key: when a job was last reconciled, and how long its plan took."""
         self._unwritten: dict[str, float] = {}
-        """By key: since when a job's status has changes that may be written later."""
+        """By key: when the changes of a job's status are due that may be written later."""
         self.reconciles = 0
         self.cache = JobCache(self.wake, binding)
         registry.JOBS.follow(self.cache, jobs_by_phase)
@@ -170,7 +172,8 @@ class JobController(Worker):
             self._unwritten.pop(key, None)
             return plan
         now = asyncio.get_running_loop().time()
-        wait = self._unwritten.setdefault(key, now) + self._settings.status_settle - now
+        settle = self._settings.status_settle
+        wait = self._unwritten.setdefault(key, now + spread(settle, 5 * settle, len(self._unwritten))) - now
         if wait <= 0:
             del self._unwritten[key]
             return plan
