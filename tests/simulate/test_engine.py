@@ -77,7 +77,7 @@ def test_a_job_that_loses_its_pods_to_a_higher_priority_starts_again() -> None:
 
 
 def test_a_failing_node_restarts_its_jobs() -> None:
-    options = Options(checked=True, node_mtbf=20_000, repair=600, heartbeat=3600)
+    options = Options(checked=True, node_mtbf=10_000, repair=600, heartbeat=3600)
     outcome = simulated(poisson(20, cpus=8, seed=1), options=options)
     measures = measure(outcome)
     assert measures.interruptions > 0

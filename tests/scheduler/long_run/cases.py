@@ -30,7 +30,7 @@ def config(
         ["priority", {"name": "gang", "enablePreemptable": False, "enableReclaimable": False}, "conformance", *first],
         ["overcommit", {"name": "drf", "enablePreemptable": False}, "predicates", share, "nodeorder", "binpack"],
     ]
-    tiers[1].append("reservation")
+    tiers[1] += ["slowdown", "reservation"]
     entries = [[{"name": entry} if isinstance(entry, str) else entry for entry in tier] for tier in tiers]
     if isinstance(share, dict) and share["name"] == "drf":
         entries[1] = [entry for entry in entries[1] if entry["name"] != "drf" or entry is share]

@@ -204,7 +204,7 @@ def test_a_job_with_a_reservation_is_admitted_to_a_full_cluster() -> None:
     assert "podgroup big Inqueue" in str(decide(world, configured()))
 
 
-@pytest.mark.parametrize(("arguments", "admitted"), [({}, []), ({"admitRunnable": True}, ["a", "c"])])
+@pytest.mark.parametrize(("arguments", "admitted"), [({"admitRunnable": False}, []), ({}, ["a", "c"])])
 def test_jobs_that_fit_into_idle_resources_are_admitted(arguments: Mapping[str, Any], admitted: list[str]) -> None:
     world = """
     node n1 cpu=8
@@ -220,10 +220,22 @@ def test_jobs_that_fit_into_idle_resources_are_admitted(arguments: Mapping[str, 
     assert [job for job in "abcd" if phases.get(job) == "Inqueue"] == admitted
 
 
+def test_what_admitted_jobs_will_use_is_not_idle_for_others() -> None:
+    """The pods of small exist, and no cycle has tried to place them. Those of large do not fit."""
+    text = """
+    node n1 cpu=8
+    job run: 1 x cpu=1 on=n1
+    job large phase=Inqueue minres.cpu=8: 8 x cpu=1
+    job small phase=Inqueue minres.cpu=4: 4 x cpu=1
+    """
+    assert explained(decide(f"{text}job a phase=Pending minres.cpu=3", configured())) == []
+    assert explained(decide(f"{text}job a phase=Pending minres.cpu=4", configured())) == ["a"]
+
+
 def test_jobs_that_did_not_start_do_not_let_others_be_admitted_without_end() -> None:
     waiting = "\n".join(f"job w{number} phase=Inqueue minres.cpu=4: 4 x cpu=1" for number in range(3))
     text = f"node n1 cpu=8\njob run: 5 x cpu=1 on=n1\n{waiting}\njob a phase=Pending minres.cpu=3"
-    arguments = {"after": "2h", "admitRunnable": True}
+    arguments = {"after": "2h"}
     assert explained(decide(text, configured(arguments))) == []
     assert explained(
         decide(text.replace("job a", "job w3 phase=Inqueue minres.cpu=4: 4 x cpu=1\njob a"), configured(arguments))
@@ -289,6 +301,23 @@ def test_a_reservation_exceeds_a_share_only_if_others_cannot_reclaim_it_or_the_j
         """
     plan = decide(world, replace(default(builtin()), actions=tuple(actions.split(", "))))
     assert ("big-0" in bound(plan)) == starts
+
+
+@pytest.mark.parametrize(("cpus", "minutes", "starts"), [(2, 29, True), (2, 31, False), (6, 29, True), (6, 31, False)])
+def test_the_rest_of_a_share_is_lent_until_the_job_can_start(cpus: int, minutes: int, starts: bool) -> None:
+    """The share of either queue is 4 cpus, or the job is larger than that."""
+    world = f"""
+        node n1 cpu=8
+        queue a
+        queue b
+        job own queue=a: 3 x cpu=1 on=n1 {LIMITED}=30m
+        job other queue=b: 3 x cpu=1 on=n1
+        job big queue=a: 1 x cpu={cpus}
+        job next queue=a: 1 x cpu=1 {LIMITED}={minutes}m
+        job waiting queue=b: 1 x cpu=4
+        """
+    plan = decide(world, replace(default(builtin()), actions=("enqueue", "allocate", "reclaim")))
+    assert bound(plan) == ({"next-0": "n1"} if starts else {})
 
 
 def test_a_reservation_covers_different_roles() -> None:

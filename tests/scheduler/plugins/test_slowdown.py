@@ -13,7 +13,7 @@ from tests.scheduler.plugins.scene import argument_error
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
 from volcanopy.scheduler.model.plan import Explain
 from volcanopy.testing.notation import NOW, world
 
@@ -31,7 +31,7 @@ def configured(arguments: Mapping[str, Any]) -> SchedulerConfig:
     return parse(msgspec.json.encode({"actions": "allocate", "tiers": [{"plugins": plugins}]}).decode(), builtin())
 
 
-def order(jobs: Mapping[str, Waiting], **arguments: str) -> list[str]:
+def order(jobs: Mapping[str, Waiting], config: SchedulerConfig | None = None, **arguments: str) -> list[str]:
     """Return the names of jobs that wait in a full cluster, by position."""
     text = "node n1 cpu=1\njob run: 1 x cpu=1 on=n1\n" + "\n".join(f"job {name}: 1 x cpu=1" for name in jobs)
     state = State()
@@ -48,7 +48,7 @@ def order(jobs: Mapping[str, Waiting], **arguments: str) -> list[str]:
                 item.metadata, annotations=notes, creation_timestamp=NOW - timedelta(minutes=waited)
             )
             state.upsert(msgspec.structs.replace(item, metadata=meta))
-    plan = schedule(state.snapshot(NOW, "test"), configured(arguments))
+    plan = schedule(state.snapshot(NOW, "test"), config or configured(arguments))
     positions = {each.job.removeprefix("default/"): int(each.numbers["position"]) for each in plan.of(Explain)}
     return sorted(positions, key=positions.__getitem__)
 
@@ -69,6 +69,12 @@ def test_limits_and_declared_and_learnt_estimates_count(known: tuple[int, int, b
 
 def test_jobs_without_estimates_are_ordered_by_age() -> None:
     assert order({"a": (1, 0, 0, False), "b": (50, 0, 0, False), "c": (7, 0, 0, False)}) == ["b", "c", "a"]
+
+
+def test_the_default_configuration_uses_run_times_where_there_are_any() -> None:
+    jobs = {"a": (1, 0, 0, False), "b": (50, 0, 0, False), "c": (7, 0, 0, False)}
+    assert order(jobs, default(builtin())) == ["b", "c", "a"]
+    assert order({**jobs, "short": (7, 0, 5, True)}, default(builtin())) == ["short", "b", "c", "a"]
 
 
 def test_jobs_that_have_waited_too_long_come_first_by_age() -> None:

@@ -29,6 +29,7 @@ tiers:
   - name: overcommit
   - name: drf
     enablePreemptable: false
+  - name: slowdown
   - name: predicates
   - name: proportion
   - name: nodeorder
@@ -36,7 +37,9 @@ tiers:
   - name: fragmentation
   - name: reservation
 """
-"""The default of Volcano's chart, with reservations for jobs that wait, and placement by fragmentation where nodes have GPUs."""
+"""The default of Volcano's chart, with reservations for jobs that wait, the order by expected slowdown where run times are known,
+and placement by fragmentation where nodes have GPUs.
+"""
 
 _OFF_UNLESS_SET = {"enableHierarchy", "enabledClusterOrder"}
 

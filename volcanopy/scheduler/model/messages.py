@@ -197,6 +197,11 @@ class QuotaMessage(NamedTuple):
         """The gate at which the request is rejected."""
         return _GATES.get(self.binding().kind, Gate.CAPABILITY)
 
+    def exceeds_alone(self) -> bool:
+        """Return whether the request exceeds the limit even if nothing else is allocated."""
+        quota = self.binding()
+        return any(quota.requested[dim] > quota.limit[dim] for dim in quota.short)
+
     def binding(self) -> "QuotaMessage":
         """The same of the limit that binds: a share ends at the capability, and a capability at the cluster's total."""
         quota = self

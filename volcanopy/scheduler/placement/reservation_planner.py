@@ -96,6 +96,25 @@ def hold(free: Ints, parts: Sequence[Part], leaving: Leaving, now: float) -> Hol
     return Hold(nodes, needed, kept, start, until, certain)
 
 
+def released_at(leaving: Leaving, missing: Ints, short: Rows, now: float, otherwise: float) -> float:
+    """Return when tasks whose ends are known have released (R,) amounts that a limit lacks of its ``short`` resources.
+
+    Tasks that may end at any time count as gone, so that it is not earlier. If all together do not release enough, it is the
+    last of their ends, or ``otherwise`` if that is earlier: the time does not move away as other tasks start.
+    """
+    missing = missing - leaving.request[:, ~leaving.known].sum(axis=1)
+    known = leaving.pick(leaving.known)
+    known = known.pick(np.argsort(known.end, kind="stable"))
+    released = np.cumsum(known.request, axis=1) >= missing[:, None]
+    short = short[missing[short] > 0]
+    enough = released[short].all(axis=0)
+    if not len(short):
+        return now
+    if enough.any():
+        return float(known.end[enough.argmax()])
+    return min(otherwise, float(known.end[-1])) if len(known.end) else 0.0
+
+
 def _sums(like: Ints, leaving: Leaving) -> Ints:
     """(R, N): what these tasks release on each node."""
     sums = np.zeros_like(like)

@@ -14,14 +14,15 @@ _MOST = 2
 
 
 class RunnableJobs:
-    """The jobs whose minimum fits into idle resources beside the minima of admitted jobs whose pods do not exist yet."""
+    """The jobs whose minimum fits into idle resources beside the minima of admitted jobs that no cycle has failed to place."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         jobs, nodes = snapshot.jobs, snapshot.nodes
         self._idle: Ints = np.maximum(nodes.allocatable.values - nodes.used.values, 0).sum(axis=1)
         admitted = np.flatnonzero(jobs.phase == "Inqueue")
         least = jobs.min_resources.values[:, admitted]
-        starting = ~jobs.counts[:, admitted].any(axis=0) & (least <= self._idle[:, None]).all(axis=0)
+        untried = ~jobs.counts[:, admitted].any(axis=0) | ~jobs.unschedulable[admitted]
+        starting = untried & (least <= self._idle[:, None]).all(axis=0)
         self._starting: Ints = least[:, starting].sum(axis=1)
         self._left: Ints = _MOST * snapshot.total - np.minimum(least, snapshot.total[:, None]).sum(axis=1)
 

@@ -20,7 +20,7 @@ from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, READY, Status
-from volcanopy.scheduler.placement.reservation_planner import Hold, Leaving, Part, hold
+from volcanopy.scheduler.placement.reservation_planner import Hold, Leaving, Part, hold, released_at
 from volcanopy.scheduler.placement.runnable_jobs import RunnableJobs
 from volcanopy.scheduler.placement.task_ends import Basis, TaskEnds
 
@@ -47,10 +47,11 @@ class ReservationArguments(Arguments):
         "of the job: 10 minutes for one as large as the cluster, in proportion for others.",
     )
     heads: int = Field(1, ge=1, description="The number of jobs of a queue with reservations.")
-    admit: bool = Field(
-        False,
+    admit: bool | None = Field(
+        None,
         alias="admitRunnable",
-        description="Whether jobs that fit into idle resources are admitted although larger admitted jobs use up overcommit.",
+        description="Whether jobs that fit into idle resources are admitted although larger admitted jobs use up overcommit. By "
+        "default they are, unless pods can be reclaimed.",
     )
     basis: Basis = Field(
         "estimate",
@@ -109,11 +110,16 @@ class Reservation(Plugin[ReservationArguments]):
         """By the row of the task."""
         self._known: list[_Reserved] | None = None
         self._planned: list[_Reserved] = []
-        self._runnable = RunnableJobs(self.cluster.snapshot) if self.args.admit else None
         self._ends = TaskEnds(self.cluster.snapshot, self.args.basis, seconds(self.args.assumed))
         self._admitted, self._waiting = self._jobs()
         if not len(self._admitted):
             self.cache_key = per_shape  # type: ignore[method-assign]  # nothing is reserved on nodes
+
+    @cached_property
+    def _runnable(self) -> RunnableJobs | None:
+        """The jobs to admit because they could run; what is backfilled would be reclaimed, where pods can be."""
+        admits = not self.cluster.queries.reclaims if self.args.admit is None else self.args.admit
+        return RunnableJobs(self.cluster.snapshot) if admits else None
 
     def _jobs(self) -> tuple[Rows, Rows]:
         """Return the jobs that wait in open queues: the admitted ones that lack pods on nodes, and the others."""
@@ -144,10 +150,8 @@ class Reservation(Plugin[ReservationArguments]):
             parts[self.cluster.axis.index["pods"]] = 0.0
             delay = np.minimum(parts.max(axis=0), 1.0) * _LONGEST
         waited: Mask = self._now - jobs.created[rows] >= delay
-        return waited | np.array([self._is_overdue(row) for row in rows.tolist()], dtype=np.bool_)
-
-    def _is_overdue(self, row: int) -> bool:
-        return bool(self.cluster.queries.overdue(self.cluster.job(row)))
+        overdue = [bool(self.cluster.queries.overdue(self.cluster.job(row))) for row in rows.tolist()]
+        return waited | np.array(overdue, dtype=np.bool_)
 
     def _first(self, rows: Rows, count: int) -> dict[int, list[int]]:
         """Return the first ``count`` of these jobs of each queue, in their order."""
@@ -350,8 +354,9 @@ class Reservation(Plugin[ReservationArguments]):
         rows = [task.row for task in tasks if task.nominated != NONE]
         if len(rows) == len(tasks):
             return None  # the nominations of its pods are its reservation
-        table = self.cluster.snapshot.tasks
-        np.add.at(own.T, table.nominated[rows], self._ends.requests(np.array(rows, dtype=np.intp)).T)
+        np.add.at(
+            own.T, self.cluster.snapshot.tasks.nominated[rows], self._ends.requests(np.array(rows, dtype=np.intp)).T
+        )
         reserved.plan = hold(free + own, parts, self._leaving(reserved), self._now)
         if reserved.plan is None:
             return None
@@ -359,9 +364,7 @@ class Reservation(Plugin[ReservationArguments]):
             shares = (queries.within_share(job.queue, equal[0], len(equal)) for equal in shapes.values())
             above = next((each for each in shares if each is not None), None)
             if above is not None and not (is_first and (not queries.reclaims or _never_covers(above))):
-                reserved.plan, reserved.rejection, reserved.until = None, above, self._now
-                reserved.members = frozenset({job.queue.row})
-                return reserved
+                return self._reserve_share(reserved, above, reserved.plan.until)
         reserved.until, reserved.fits = reserved.plan.until, reserved.plan.start <= self._now
         return reserved
 
@@ -371,23 +374,26 @@ class Reservation(Plugin[ReservationArguments]):
         if not isinstance(quota, QuotaMessage) or _never_covers(rejection):
             return None
         quota = quota.binding()
-        own, limited = reserved.job.queue, queues.index[quota.queue]
+        own, limited = reserved.job.queue.row, queues.index[quota.queue]
         below = {row for row, line in enumerate(queues.lines) if limited in line}
-        reserved.rejection, reserved.members = rejection, frozenset({own.row} if own.row == limited else below)
-        missing = np.array(quota.requested) + np.array(quota.allocated) - np.array(quota.limit)
-        leaving = self._leaving(reserved, reserved.members)
-        missing = missing - leaving.request[:, ~leaving.known].sum(axis=1)
-        known = leaving.pick(leaving.known)
-        known = known.pick(np.argsort(known.end, kind="stable"))
-        released = np.cumsum(known.request, axis=1) >= missing[:, None]
-        short_dims = np.array(quota.short)
-        short_dims = short_dims[missing[short_dims] > 0]
-        enough = released[short_dims].all(axis=0)
-        if not len(short_dims):
-            reserved.until = self._now
-        elif enough.any():
-            reserved.until = float(known.end[enough.argmax()])
+        reserved.rejection, reserved.members = rejection, frozenset({own} if own == limited else below)
+        reserved.until = self._released(reserved, quota, 0.0)
         return reserved
+
+    def _reserve_share(self, reserved: _Reserved, rejection: Rejection, ready: float) -> _Reserved:
+        """Reserve the rest of the fair share of a queue for its job, for which nodes are not ready before ``ready``."""
+        reserved.plan, reserved.rejection, reserved.until = None, rejection, self._now
+        reserved.members = frozenset({reserved.job.queue.row})
+        if isinstance(rejection.reason, QuotaMessage):
+            reserved.until = self._released(reserved, rejection.reason.binding(), ready)
+        return reserved
+
+    def _released(self, reserved: _Reserved, quota: QuotaMessage, otherwise: float) -> float:
+        """Return when the tasks of the member queues have released what a limit lacks (:func:`released_at`)."""
+        missing = np.array(quota.requested) + np.array(quota.allocated) - np.array(quota.limit)
+        return released_at(
+            self._leaving(reserved, reserved.members), missing, np.array(quota.short), self._now, otherwise
+        )
 
     def _needed(self, job: JobView) -> list[TaskView]:
         """Return the pending tasks that the job's minimum lacks, those of role minima first; none if there are too few."""
@@ -407,8 +413,6 @@ class Reservation(Plugin[ReservationArguments]):
         taken = {task.row for task in chosen}
         chosen += [task for task in left if task.row not in taken][: max(lacking - len(chosen), 0)]
         return chosen if len(chosen) >= lacking else []
-
-    # Free resources over time
 
     def _leaving(self, reserved: _Reserved, queues: frozenset[int] | None = None) -> Leaving:
         """Return the running tasks of other jobs with their ends; those that the job can preempt end now."""
@@ -443,8 +447,4 @@ class Reservation(Plugin[ReservationArguments]):
 
 def _never_covers(rejection: Rejection) -> bool:
     """Return whether a request exceeds a limit even if nothing else is allocated."""
-    quota = rejection.reason
-    if not isinstance(quota, QuotaMessage):
-        return True
-    quota = quota.binding()
-    return any(quota.requested[dim] > quota.limit[dim] for dim in quota.short)
+    return not isinstance(rejection.reason, QuotaMessage) or rejection.reason.exceeds_alone()
