@@ -1,7 +1,7 @@
 """Who waits how long: our configurations and reference policies on generated workloads, mean over seeds.
 
-``python -m bench.quality.queueing [--seeds N] [--processes N] [workload ...]`` prints the table of each workload. Users expect
-1 to 5 times the run time; with learnt estimates, half of the jobs repeat an earlier one.
+``python -m bench.quality.queueing [--seeds N] [--jobs N] [--processes N] [workload ...]`` prints the table of each workload.
+Users expect 1 to 5 times the run time; with learnt estimates, half of the jobs repeat an earlier one.
 """
 
 import argparse
@@ -26,7 +26,10 @@ from volcanopy.simulate.workload import Job
 class Workload:
     """A workload that follows from a seed, and its cluster of equal nodes."""
 
-    jobs: Callable[[int], list[Job]]
+    generator: Callable[[int, int], list[Job]]
+    """Returns a number of jobs that follow from a seed."""
+    number: int
+    """The number of jobs by default."""
     nodes: int
     allocatable: Mapping[str, str]
     resource: str
@@ -42,24 +45,30 @@ _CPUS = {"cpu": "8", "memory": "64Gi"}
 _CARDS = {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "8"}
 
 
-def _lublin(load: float) -> Callable[[int], list[Job]]:
-    return lambda seed: lublin(load=load, recurring=0.5, seed=seed)
+def _lublin(load: float) -> Callable[[int, int], list[Job]]:
+    return lambda jobs, seed: lublin(jobs=jobs, load=load, recurring=0.5, seed=seed)
+
+
+def _ml(jobs: int, seed: int) -> list[Job]:
+    return ml_mix(jobs=jobs, days=3.0 * jobs / 979, seed=seed)
 
 
 WORKLOADS: Mapping[str, Workload] = {
-    "lublin-0.9": Workload(_lublin(0.9), 16, _CPUS, "cpu", {}),
-    "lublin-1.1": Workload(_lublin(1.1), 16, _CPUS, "cpu", {}),
-    "ml": Workload(lambda seed: ml_mix(seed=seed), 16, _CARDS, "nvidia.com/gpu", ML_QUEUES),
+    "lublin-0.9": Workload(_lublin(0.9), 1500, 16, _CPUS, "cpu", {}),
+    "lublin-1.1": Workload(_lublin(1.1), 1500, 16, _CPUS, "cpu", {}),
+    "ml": Workload(_ml, 979, 16, _CARDS, "nvidia.com/gpu", ML_QUEUES),
 }
 """The workloads by name."""
-SLOWDOWN = DEFAULT.replace("  - name: conformance\n", "  - name: slowdown\n  - name: conformance\n", 1)
-"""The default configuration, with the order by expected slowdown."""
+BY_AGE = DEFAULT.replace("  - name: slowdown\n", "", 1).replace(
+    "  - name: reservation\n", "  - name: reservation\n    arguments: {admitRunnable: false}\n", 1
+)
+"""The default configuration with jobs in the order of their ages, and without admission of jobs that fit into idle resources."""
 OURS = {
-    "ours, no estimates": ("none", DEFAULT),
-    "ours, users' estimates": ("users", DEFAULT),
-    "ours, learnt estimates": ("learnt", DEFAULT),
-    "ours with slowdown, users' estimates": ("users", SLOWDOWN),
-    "ours with slowdown, learnt estimates": ("learnt", SLOWDOWN),
+    "default, no estimates": ("none", DEFAULT),
+    "default, users' estimates": ("users", DEFAULT),
+    "default, learnt estimates": ("learnt", DEFAULT),
+    "without slowdown and admitRunnable, no estimates": ("none", BY_AGE),
+    "without slowdown and admitRunnable, users' estimates": ("users", BY_AGE),
 }
 """Our configurations, with the run times that they are given."""
 REFERENCES: Mapping[str, tuple[Order, bool]] = {
@@ -70,16 +79,15 @@ REFERENCES: Mapping[str, tuple[Order, bool]] = {
 """The reference policies: their order, and whether they backfill."""
 
 
-def ours(workload: str, seed: int, estimates: str, config: str) -> Measures:
+def ours(workload: str, jobs: Sequence[Job], seed: int, estimates: str, config: str) -> Measures:
     """Return the measures of a configuration."""
-    given = WORKLOADS[workload]
     options = Options(seed=seed, estimates=estimates)
-    return measure(Simulator(given.objects(), given.jobs(seed), parse(config, builtin()), options).run())
+    return measure(Simulator(WORKLOADS[workload].objects(), jobs, parse(config, builtin()), options).run())
 
 
-def reference(workload: str, seed: int, order: Order, backfill: bool) -> Measures:
+def reference(workload: str, jobs: Sequence[Job], order: Order, backfill: bool) -> Measures:
     """Return the measures of a reference policy. It knows no queues."""
-    given, jobs = WORKLOADS[workload], WORKLOADS[workload].jobs(seed)
+    given = WORKLOADS[workload]
     per_node = quantity.amount(given.resource, given.allocatable[given.resource])
     starts = start_times(jobs, given.nodes, per_node, order, backfill, given.resource)
     return measured(jobs, starts, given.nodes * float(given.allocatable[given.resource]), given.resource)
@@ -149,18 +157,22 @@ def main() -> None:
         "workloads", nargs="*", choices=[[], *WORKLOADS], default=[], help="Workloads. Defaults to all."
     )
     parser.add_argument("--seeds", type=int, default=1, help="Number of seeds, from 42. Defaults to 1.")
+    parser.add_argument("--jobs", type=int, default=0, help="Number of jobs. Defaults to that of the workload.")
     parser.add_argument("--processes", type=int, default=1, help="Runs at the same time. Defaults to 1.")
     options = parser.parse_args()
     seeds = range(42, 42 + options.seeds)
     with ProcessPoolExecutor(options.processes) as pool:
         for workload in options.workloads or WORKLOADS:
-            print(f"\n{workload}, {options.seeds} seeds from 42\n\n{HEADINGS}")
+            number = options.jobs or WORKLOADS[workload].number
+            print(f"\n{workload}, {number} jobs, {options.seeds} seeds from 42\n\n{HEADINGS}")
+            jobs = {seed: WORKLOADS[workload].generator(number, seed) for seed in seeds}
             runs = {
-                name: [pool.submit(reference, workload, seed, *policy) for seed in seeds]
+                name: [pool.submit(reference, workload, jobs[seed], *policy) for seed in seeds]
                 for name, policy in REFERENCES.items()
             }
             runs |= {
-                name: [pool.submit(ours, workload, seed, *config) for seed in seeds] for name, config in OURS.items()
+                name: [pool.submit(ours, workload, jobs[seed], seed, *config) for seed in seeds]
+                for name, config in OURS.items()
             }
             for name, measures in runs.items():
                 print(row(name, over_seeds([run.result() for run in measures])), flush=True)
