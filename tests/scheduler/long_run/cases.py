@@ -162,7 +162,7 @@ def users(name: str, *streams: Stream, **more: Any) -> Case:
     named = tuple(
         replace(stream, queue="q", user=user) for stream, user in zip(streams, ("ana", "bo", "cy"), strict=True)
     )
-    return shares(name, streams=named, queues="queue q order=fair", expected=USERS, **more)
+    return shares(name, streams=named, queues="queue q order=fair", expected=USERS, cycles=240, **more)
 
 
 USER_CASES = (
