@@ -170,29 +170,39 @@ def _ready(pod: Pod) -> None:
 
 def test_admission_may_create_pods_in_dry_runs_only(watched: Watched) -> None:
     """RBAC cannot tell the two apart; a policy of the chart does."""
-    plane = watched.plane
-    account = f"system:serviceaccount:{NAMESPACE}:volcanopy-admission"
     pod = {"metadata": {"name": "tried"}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
     path = "/api/v1/namespaces/default/pods"
+    assert post(watched.plane, "admission", f"{path}?dryRun=All", pod) == 201
+    refused_in_time(watched.plane, "admission", path, pod)
 
-    def ask(query: str) -> int:
-        context = ssl.create_default_context(cadata=plane.ca.decode())
-        connection = http.client.HTTPSConnection(plane.url.removeprefix("https://"), context=context, timeout=30)
-        mine = token(plane, NAMESPACE, account.rpartition(":")[2])
-        headers = {"Authorization": f"Bearer {mine}", "Content-Type": "application/json"}
-        connection.request("POST", path + query, json.dumps(pod), headers)
-        answer = connection.getresponse()
-        said = answer.read().decode()
-        connection.close()
-        assert answer.status in {201, 403}, said
-        return answer.status
 
-    assert ask("?dryRun=All") == 201
-    # A policy takes a moment to come into force.
+def test_the_controller_writes_the_learnt_run_times_and_nothing_else_in_its_namespace(watched: Watched) -> None:
+    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+    refused_in_time(watched.plane, "controller", path, {"metadata": {"name": "tried"}})
+    learnt = {"metadata": {"name": "volcanopy-run-times"}, "data": {"run-times.json": "[]"}}
+    assert post(watched.plane, "controller", f"{path}?dryRun=All", learnt) == 201
+
+
+def post(plane: ControlPlane, account: str, path: str, item: Json) -> int:
+    """Create an object as a service account of the chart; returns 201, 403, or 409."""
+    context = ssl.create_default_context(cadata=plane.ca.decode())
+    connection = http.client.HTTPSConnection(plane.url.removeprefix("https://"), context=context, timeout=30)
+    mine = token(plane, NAMESPACE, f"volcanopy-{account}")
+    headers = {"Authorization": f"Bearer {mine}", "Content-Type": "application/json"}
+    connection.request("POST", path, json.dumps(item), headers)
+    answer = connection.getresponse()
+    said = answer.read().decode()
+    connection.close()
+    assert answer.status in {201, 403, 409}, said
+    return answer.status
+
+
+def refused_in_time(plane: ControlPlane, account: str, path: str, item: Json) -> None:
+    """A policy takes a moment to come into force."""
     deadline = time.monotonic() + 30
-    while ask("") != 403:
-        plane.request("DELETE", f"{path}/tried?gracePeriodSeconds=0")
-        assert time.monotonic() < deadline, "the pod was made"
+    while post(plane, account, path, item) != 403:
+        plane.request("DELETE", f"{path}/{item['metadata']['name']}?gracePeriodSeconds=0")
+        assert time.monotonic() < deadline, "it was created"
         time.sleep(0.2)
 
 
