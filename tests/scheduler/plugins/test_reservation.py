@@ -204,16 +204,20 @@ def test_a_job_with_a_reservation_is_admitted_to_a_full_cluster() -> None:
     assert "podgroup big Inqueue" in str(decide(world, configured()))
 
 
-@pytest.mark.parametrize(("arguments", "admitted"), [({"admitRunnable": False}, []), ({}, ["a", "c"])])
+@pytest.mark.parametrize(
+    ("arguments", "admitted"),
+    [({"admitRunnable": False}, []), ({"admitRunnable": True}, ["a", "c"]), ({}, ["c", "d"])],
+)
 def test_jobs_that_fit_into_idle_resources_are_admitted(arguments: Mapping[str, Any], admitted: list[str]) -> None:
-    world = """
+    """By default only those that have a run time: others could run for ever where the large job waits."""
+    world = f"""
     node n1 cpu=8
     job run: 5 x cpu=1 on=n1
     job big phase=Inqueue minres.cpu=8: 8 x cpu=1
     job a phase=Pending minres.cpu=1
     job b phase=Pending minres.cpu=4
-    job c phase=Pending minres.cpu=2
-    job d phase=Pending minres.cpu=1
+    job c phase=Pending minres.cpu=2 note.{names.RUNNING_ESTIMATE}=5m
+    job d phase=Pending minres.cpu=1 note.{names.WALLTIME}=5m
     """
     plan = decide(world, configured({"after": "2h", **arguments}))
     phases = {each.pod_group.removeprefix("default/"): each.phase for each in plan.of(SetPodGroup)}
@@ -228,14 +232,15 @@ def test_what_admitted_jobs_will_use_is_not_idle_for_others() -> None:
     job large phase=Inqueue minres.cpu=8: 8 x cpu=1
     job small phase=Inqueue minres.cpu=4: 4 x cpu=1
     """
-    assert explained(decide(f"{text}job a phase=Pending minres.cpu=3", configured())) == []
-    assert explained(decide(f"{text}job a phase=Pending minres.cpu=4", configured())) == ["a"]
+    config = configured({"admitRunnable": True})
+    assert explained(decide(f"{text}job a phase=Pending minres.cpu=3", config)) == []
+    assert explained(decide(f"{text}job a phase=Pending minres.cpu=4", config)) == ["a"]
 
 
 def test_jobs_that_did_not_start_do_not_let_others_be_admitted_without_end() -> None:
     waiting = "\n".join(f"job w{number} phase=Inqueue minres.cpu=4: 4 x cpu=1" for number in range(3))
     text = f"node n1 cpu=8\njob run: 5 x cpu=1 on=n1\n{waiting}\njob a phase=Pending minres.cpu=3"
-    arguments = {"after": "2h"}
+    arguments = {"after": "2h", "admitRunnable": True}
     assert explained(decide(text, configured(arguments))) == []
     assert explained(
         decide(text.replace("job a", "job w3 phase=Inqueue minres.cpu=4: 4 x cpu=1\njob a"), configured(arguments))

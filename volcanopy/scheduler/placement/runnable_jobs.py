@@ -7,6 +7,7 @@ import numpy as np
 
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.resources import Ints
+from volcanopy.scheduler.model.run_times import shortest
 from volcanopy.scheduler.model.snapshot import Snapshot
 
 _MOST = 2
@@ -14,10 +15,14 @@ _MOST = 2
 
 
 class RunnableJobs:
-    """The jobs whose minimum fits into idle resources beside the minima of admitted jobs that no cycle has failed to place."""
+    """The jobs whose minimum fits into idle resources beside the minima of admitted jobs that no cycle has failed to place.
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    With ``ending`` these are only jobs whose run time is known: others could run for ever where larger ones wait.
+    """
+
+    def __init__(self, snapshot: Snapshot, *, ending: bool = False) -> None:
         jobs, nodes = snapshot.jobs, snapshot.nodes
+        self._run_times = shortest(jobs.walltime, jobs.estimate) if ending else None
         self._idle: Ints = np.maximum(nodes.allocatable.values - nodes.used.values, 0).sum(axis=1)
         admitted = np.flatnonzero(jobs.phase == "Inqueue")
         least = jobs.min_resources.values[:, admitted]
@@ -30,6 +35,8 @@ class RunnableJobs:
         """Return whether a job could run."""
         least = None if job.min_resources is None else job.min_resources.values
         if least is None or job.phase != "Pending":
+            return False
+        if self._run_times is not None and not self._run_times[job.row]:
             return False
         fits = (self._starting + least <= self._idle) & (least <= self._left)
         return bool(fits[least > 0].all())

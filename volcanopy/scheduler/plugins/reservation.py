@@ -51,7 +51,7 @@ class ReservationArguments(Arguments):
         None,
         alias="admitRunnable",
         description="Whether jobs that fit into idle resources are admitted although larger admitted jobs use up overcommit. By "
-        "default they are, unless pods can be reclaimed.",
+        "default those with a known run time are, unless pods can be reclaimed.",
     )
     basis: Basis = Field(
         "estimate",
@@ -119,7 +119,7 @@ class Reservation(Plugin[ReservationArguments]):
     def _runnable(self) -> RunnableJobs | None:
         """The jobs to admit because they could run; what is backfilled would be reclaimed, where pods can be."""
         admits = not self.cluster.queries.reclaims if self.args.admit is None else self.args.admit
-        return RunnableJobs(self.cluster.snapshot) if admits else None
+        return RunnableJobs(self.cluster.snapshot, ending=self.args.admit is None) if admits else None
 
     def _jobs(self) -> tuple[Rows, Rows]:
         """Return the jobs that wait in open queues: the admitted ones that lack pods on nodes, and the others."""
