@@ -103,6 +103,7 @@ async def test_an_unschedulable_gang_has_a_reason_and_runs_within_a_second_of_a_
         assert condition is not None
         assert condition.status == "False"
         assert "3 pods must start together, 2 can be placed" in condition.message
+        await cluster.until(lambda: has_condition(cluster, "a"), POD_GROUPS)
         (said,) = (await cluster.get_group("a")).status.conditions
         assert (said.type, said.message) == ("Unschedulable", condition.message)
         assert await cluster.where() == {}
@@ -255,6 +256,10 @@ async def test_a_failing_plugin_causes_a_dump_and_the_process_continues(cluster:
 
 async def has_pending_message(cluster: Cluster, pod: str) -> bool:
     return pod_condition(await cluster.get_pod(pod), "PodScheduled") is not None
+
+
+async def has_condition(cluster: Cluster, group: str) -> bool:
+    return bool((await cluster.get_group(group)).status.conditions)
 
 
 async def phase(cluster: Cluster, group: str, wanted: str) -> bool:

@@ -105,4 +105,5 @@ async def test_without_control_groups_a_container_is_killed_when_it_is_measured_
     hog = "part = bytearray(80 << 20)\nimport time; time.sleep(1000)"
     status = await process_cluster.run("p", sys.executable, "-c", hog, resources={"limits": {"memory": "40Mi"}})
     state = status["containerStatuses"][0]["state"]["terminated"]
-    assert (status["phase"], state["reason"], state["exitCode"]) == ("Failed", "OOMKilled", 137)
+    outcome = (status["phase"], state["reason"], state["exitCode"])
+    assert outcome == ("Failed", "OOMKilled", 137), await process_cluster.log("p")

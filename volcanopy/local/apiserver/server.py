@@ -265,7 +265,7 @@ class ApiServer:
         ctx, method, kind = self.context, call.method, call.kind
         if call.subresource:
             return await self._subresource(call)
-        if kind.group == METRICS:
+        if kind.group == METRICS and ctx.usage is not None:
             return await read_metrics(ctx, call)
         if call.name:
             if method == "GET":

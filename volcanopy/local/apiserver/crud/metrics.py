@@ -26,8 +26,9 @@ def metrics_kinds() -> list[Kind]:
 
 async def read_metrics(ctx: Context, call: Call) -> Response:
     """Measure, and answer with one object, or with those that a request selects: pods and nodes that run processes."""
-    if call.method != "GET" or call.flag("watch") or ctx.usage is None:
+    if call.method != "GET" or call.flag("watch"):
         raise method_not_allowed()
+    assert ctx.usage is not None  # the server that serves these kinds measures
     measurement = await ctx.usage()
     measured = ctx.registry.at("", "v1", call.kind.plural)
     assert measured is not None
