@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import re
 import urllib.request
 from collections.abc import AsyncIterator, Callable
 from collections.abc import Set as AbstractSet
@@ -202,7 +203,8 @@ async def test_objects_of_the_first_release_survive_the_upgrade_a_migration_and_
 
     # Migrated, all objects are stored in v1beta1, and the definitions know no other stored version.
     await migrate(site.cluster, "v1beta1", site.settle)
-    assert "commands: 1 objects stored in v1beta1, none in v1alpha1" in capsys.readouterr().out
+    # A control plane that tests share may have more Commands.
+    assert re.search(r"commands: [1-9]\d* objects stored in v1beta1, none in v1alpha1", capsys.readouterr().out)
     for old, manifest in zip(before, objects, strict=True):
         assert site.stored_version(manifest) == "v1beta1"
         assert lost(old, await site.read(manifest)) == []

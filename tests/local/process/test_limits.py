@@ -103,7 +103,7 @@ async def test_without_control_groups_a_container_is_killed_when_it_is_measured_
     process_cluster: ProcessCluster,
 ) -> None:
     hog = "part = bytearray(80 << 20)\nimport time; time.sleep(1000)"
-    status = await process_cluster.run("p", sys.executable, "-c", hog, resources={"limits": {"memory": "40Mi"}})
+    status = await process_cluster.run("p", "python3", "-c", hog, resources={"limits": {"memory": "40Mi"}})
     state = status["containerStatuses"][0]["state"]["terminated"]
     outcome = (status["phase"], state["reason"], state["exitCode"])
     assert outcome == ("Failed", "OOMKilled", 137), await process_cluster.log("p")
