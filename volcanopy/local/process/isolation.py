@@ -69,7 +69,7 @@ class Bubblewrap:
 
     name = "bubblewrap"
     description = (
-        "each container has its own processes, /tmp and /etc/hosts and sees the files of this machine read-only (bubblewrap); "
+        "each container has its own processes, /tmp and /etc/hosts and sees the files of this machine read-only; "
         "the network is that of the machine"
     )
 
