@@ -107,3 +107,15 @@ async def test_without_control_groups_a_container_is_killed_when_it_is_measured_
     state = status["containerStatuses"][0]["state"]["terminated"]
     outcome = (status["phase"], state["reason"], state["exitCode"])
     assert outcome == ("Failed", "OOMKilled", 137), await process_cluster.log("p")
+
+
+async def test_a_container_whose_limits_cannot_be_set_does_not_start(
+    process_cluster: ProcessCluster, tmp_path: Path
+) -> None:
+    kubelet = process_cluster.cluster.process_kubelet
+    assert kubelet is not None
+    kubelet.cgroups = Cgroups({"memory": tmp_path / "gone"})
+    status = await process_cluster.run("p", "true", resources={"limits": {"memory": "40Mi"}})
+    state = status["containerStatuses"][0]["state"]["terminated"]
+    assert (status["phase"], state["reason"], state["exitCode"]) == ("Failed", "StartError", 128)
+    assert "its limits cannot be set: [Errno 2] No such file or directory" in state["message"]

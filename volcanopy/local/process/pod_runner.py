@@ -225,7 +225,7 @@ class PodRunner:
             tty = bool(state.container.get("tty"))
             command = self._around.isolation.command(spec, self._placement(spec), tty=tty)
             _check_executable(spec, self._placement(spec))
-            limits = EnforcedLimits(self._around.cgroups, state.container, f"{self.uid}-{state.name}-{state.restarts}")
+            limits = self._limits(state)
             run = await ContainerRun.start(
                 replace(command, prefix=limits.prefix),
                 self.log_path(state.name, state.restarts),
@@ -251,6 +251,13 @@ class PodRunner:
         self._runs.pop(state.name, None)
         state.end(self.uid, end)
         return end
+
+    def _limits(self, state: ContainerState) -> EnforcedLimits:
+        name = f"{self.uid}-{state.name}-{state.restarts}"
+        try:
+            return EnforcedLimits(self._around.cgroups, state.container, name)
+        except OSError as error:
+            raise StartError(f"its limits cannot be set: {error}", 128) from error
 
     async def _resolve(self, state: ContainerState) -> ContainerSpec:
         """The container's command; waits while something that its environment needs is missing."""
