@@ -153,9 +153,10 @@ def changes(
     """
     discovered = [item for item in existing if _label(item, names.NETWORK_TOPOLOGY_SOURCE) == SOURCE]
     left = {_identity(item): item for item in discovered}
+    by_name = {str(item["metadata"]["name"]): item for item in reversed(discovered)}
     create, change = [], []
     for domain, name in _named(_domains(types, nodes), discovered):
-        known = next((item for item in discovered if item["metadata"]["name"] == name), None)
+        known = by_name.get(name)
         if known is None:
             create.append(_hyper_node(domain, name, binding))
             continue
@@ -184,17 +185,15 @@ def _domains(types: Mapping[str, Sequence[str]], nodes: Mapping[str, Mapping[str
 
 def _named(domains: Sequence[_Domain], discovered: Sequence[Json]) -> list[tuple[_Domain, str]]:
     """Return the domains with their names; members of higher tiers are replaced by the names of their HyperNodes."""
-    known = sorted(discovered, key=lambda item: str(item["metadata"]["name"]))
+    labelled: dict[tuple[str, str], list[str]] = {}
+    for item in sorted(discovered, key=lambda item: str(item["metadata"]["name"])):
+        for label in (item["metadata"].get("labels") or {}).items():
+            labelled.setdefault(label, []).append(str(item["metadata"]["name"]))
     by_value: dict[tuple[str, int, str], str] = {}
     result = []
     for domain in domains:  # in the order of tiers
         prefix = f"hypernode-{re.sub('[^a-z0-9.-]', '-', domain.type_name.lower())}-tier{domain.tier}-"
-        adopted = (
-            str(item["metadata"]["name"])
-            for item in known
-            if str(item["metadata"]["name"]).startswith(prefix)
-            and (item["metadata"].get("labels") or {}).get(domain.label) == domain.value
-        )
+        adopted = (name for name in labelled.get((domain.label, domain.value), ()) if name.startswith(prefix))
         digest = hashlib.sha256(f"{domain.label}={domain.value}".encode()).hexdigest()[:_DIGITS]
         name = next(adopted, f"{prefix}{digest}")
         by_value[domain.type_name, domain.tier, domain.value] = name
