@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import pytest
 import yaml
 
 from tests.cli.fake_api_server import FakeApiServer, fake_api_server
-from tests.cli.run_commands import COMMAND, Outcome, Run, run_in_process
+from tests.cli.run_commands import Outcome, Run, local_cluster, run_in_process
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists
@@ -24,19 +22,8 @@ NAMESPACES: Kind[Json] = Kind("", "v1", "Namespace", "namespaces", False, dict)
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The kubeconfig of a cluster at work, with three nodes of 8 cpu each."""
     path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
-    words = [*COMMAND, "local", "up", "--simulate", "3", "--kubeconfig", str(path)]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        assert process.stdout is not None
-        said = process.stdout.readline()
-        assert "is running" in said, said
+    with local_cluster(path, "--simulate", "3"):
         yield path
-    finally:
-        process.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=60)
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture(scope="module")

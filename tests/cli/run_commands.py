@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -141,3 +142,21 @@ def run_in_terminal(
     with terminal([*COMMAND, *map(str, words)], environment, columns) as (process, end):
         said = read_until(end, process)
         return process.wait(timeout=60), said.replace("\r\n", "\n")
+
+
+@contextlib.contextmanager
+def local_cluster(kubeconfig: Path, *arguments: str) -> Iterator[None]:
+    """Run `local up` with these arguments as a process, from its first line to the end of the block."""
+    words = [*COMMAND, "local", "up", *arguments, "--kubeconfig", str(kubeconfig)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        assert "is running" in said, said
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=60)
+        process.kill()
+        process.wait()

@@ -1,15 +1,12 @@
 """The page of a cluster that serves both APIs: Jobs of Volcano are beside BatchJobs, also of the same name."""
 
-import contextlib
-import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.cli.run_commands import COMMAND, run_in_process
+from tests.cli.run_commands import local_cluster, run_in_process
 from tests.cli.ui.conftest import GANG
 from tests.cli.ui.test_server import get, page
 from volcanopy.cli.ui.server import TOKEN_HEADER
@@ -25,23 +22,13 @@ def of_volcano(manifest: str) -> str:
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The kubeconfig of a cluster with a BatchJob and a Job of one name, and a Job that waits."""
     path = tmp_path_factory.mktemp("both") / "kubeconfig"
-    words = [*COMMAND, "local", "up", "--simulate", "1", "--api", "both", "--kubeconfig", str(path)]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        assert process.stdout is not None
-        assert "is running" in process.stdout.readline()
+    with local_cluster(path, "--simulate", "1", "--api", "both"):
         gang = GANG.format(name="same", pods=2, cpu=1)
         manifests = [gang, of_volcano(gang), of_volcano(GANG.format(name="waits", pods=2, cpu=8))]
         submitted = run_in_process("job", "submit", "-f", "-", kubeconfig=path, stdin="\n---\n".join(manifests))
         assert submitted.status == 0, submitted
         assert run_in_process("job", "wait", "same", "--for", "phase=Running", kubeconfig=path).status == 0
         yield path
-    finally:
-        process.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=60)
-        process.kill()
-        process.wait()
 
 
 async def test_jobs_of_both_apis_are_shown_explained_and_changed(both: Path) -> None:
