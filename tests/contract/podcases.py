@@ -86,6 +86,7 @@ POD_STORIES: dict[str, list[Step]] = {
         Step("PATCH", f"{PODS}/p", {"spec": {"activeDeadlineSeconds": 5}}, STRATEGIC),
         Step("PATCH", f"{PODS}/p", {"status": {"phase": "Running"}}, MERGE),
         Step("PATCH", f"{PODS}/p/status", {"status": {"phase": "Running"}, "spec": {"nodeName": "contract-n1"}}, MERGE),
+        Step("PATCH", f"{PODS}/p/status", {"metadata": {"annotations": {"a": "b"}, "labels": {"c": "d"}}}, MERGE),
         Step(
             "PATCH",
             f"{PODS}/p/status",

@@ -5,6 +5,7 @@ import asyncio
 from tests.kube.applier_setup import Rig, bind
 from tests.kube.cluster import Cluster
 from tests.kube.flaky_client import lost, refused
+from volcanopy.api import names
 from volcanopy.kube.apply.applier import Applied
 from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.cache.statuses import pod_condition
@@ -158,11 +159,24 @@ async def test_an_eviction_sets_its_condition_before_it_deletes(cluster: Cluster
         "preempted: a job of higher priority needs its room",
     )
     assert await rig.condition("a-0", "Ready") == ("False", "Evicted", "a job of higher priority needs its room")
+    assert names.PREEMPTOR not in (await cluster.get_pod("a-0")).metadata.annotations
     rig.script.held["delete"].set()
     assert (await task).evicted == 1
     assert (await cluster.client.list(PODS)).items == []
     assert await rig.recorder.flush()
     assert [(name, reason) for name, reason, _ in await cluster.events()] == [("a", "Evicted"), ("a-0", "Evicted")]
+
+
+async def test_an_eviction_names_the_job_of_the_preemptor_in_an_annotation(cluster: Cluster, rig: Rig) -> None:
+    await running_pod(cluster, rig)
+    await cluster.gang("b", 1)
+    await rig.see()
+    rig.script.held["delete"] = asyncio.Event()
+    task = rig.submit(Evict("default/a-0", "preempt", "default/a", preemptor="default/b"))
+    await rig.script.until("delete")
+    assert (await cluster.get_pod("a-0")).metadata.annotations[names.PREEMPTOR] == "default/b"
+    rig.script.held["delete"].set()
+    assert (await task).evicted == 1
 
 
 async def test_an_eviction_tried_again_after_a_failed_delete_deletes(cluster: Cluster, rig: Rig) -> None:

@@ -59,6 +59,10 @@ BIND_PHASE = "volcanopy.io/bind-phase"
 BIND_TIME = "volcanopy.io/bind-time"
 TOPOLOGY_DECISION = "volcanopy.io/topology-decision"
 
+# On evicted pods: annotation.
+PREEMPTOR = "volcanopy.io/preemptor"
+"""``namespace/name`` of the job for which the scheduler evicts the pod, set with its condition ``DisruptionTarget``."""
+
 # Device requests of pods: resources and annotations.
 GPU_MEMORY = "volcanopy.io/gpu-memory"
 GPU_NUMBER = "volcanopy.io/gpu-number"

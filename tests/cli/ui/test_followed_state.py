@@ -17,11 +17,20 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
 def pod(
-    name: str, node: str = "", *, cpu: str = "1", phase: str = "Running", nominated: str = "", evicted: str = ""
+    name: str,
+    node: str = "",
+    *,
+    cpu: str = "1",
+    phase: str = "Running",
+    nominated: str = "",
+    evicted: str = "",
+    preemptor: str = "",
 ) -> core.Pod:
     conditions = (core.Condition(type="DisruptionTarget", status="True", message=evicted),) if evicted else ()
+    labels = {names.JOB_NAME: name.partition("-")[0]}
+    notes = {names.PREEMPTOR: preemptor} if preemptor else {}
     return core.Pod(
-        metadata=core.Meta(name=name, namespace="a", uid=name, labels={names.JOB_NAME: name.partition("-")[0]}),
+        metadata=core.Meta(name=name, namespace="a", uid=name, labels=labels, annotations=notes),
         spec=core.PodSpec(
             node_name=node,
             containers=(core.Container(resources=core.ResourceRequirements(requests={"cpu": cpu})),),
@@ -88,11 +97,11 @@ def test_an_eviction_is_a_decision_once_with_its_message() -> None:
 @pytest.mark.parametrize(("placed", "after"), [("high-0", 3.0), ("other-0", None)])
 def test_an_eviction_has_paid_when_pods_of_the_preemptor_are_placed(placed: str, after: float | None) -> None:
     decisions = Decisions()
-    evicted = pod("j-0", "n1", evicted='Preempted: preempted by job "high" in queue "q"')
+    evicted = pod("j-0", "n1", evicted='preempt: preempted by job "high" in queue "q"', preemptor="a/high")
     decisions.take_pod(pod("j-0", "n1"), evicted, NOW)
     decisions.take_pod(pod(placed), pod(placed, "n1"), NOW + timedelta(seconds=3))
     document = decisions.documents(2)[1]
-    assert (document["action"], document["preemptor"], document["paidAfter"]) == ("evicted", "high", after)
+    assert (document["action"], document["preemptor"], document["paidAfter"]) == ("evicted", "a/high", after)
 
 
 def test_shared_gpus_show_the_part_that_each_job_uses() -> None:

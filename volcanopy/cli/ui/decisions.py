@@ -1,11 +1,11 @@
 """The last decisions of the scheduler, as changes of pods and pod groups show them: who was admitted, placed, evicted."""
 
-import re
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from volcanopy.api import names
 from volcanopy.api.core import Condition, Pod, PodGroup
 from volcanopy.api.model import Json
 from volcanopy.cli.ui.node_usage import job_of
@@ -13,8 +13,6 @@ from volcanopy.cli.ui.node_usage import job_of
 _KEPT = 2000
 _MERGED = timedelta(seconds=2)
 """Pods of a job within this time are one decision."""
-_PREEMPTOR = re.compile(r'by job "([^"]+)"')
-"""The job in the message of an eviction."""
 _NODES = 8
 """Most nodes named in a decision."""
 
@@ -23,8 +21,8 @@ _NODES = 8
 class Decision:
     """Something that was decided about a job: ``action`` is admitted, placed, nominated, evicted or waits.
 
-    Of an eviction, ``preemptor`` is the name of the job for which pods were evicted, and ``paid`` the time at which pods of
-    that job were placed afterwards, None as long as they are not.
+    Of an eviction, ``preemptor`` is ``namespace/name`` of the job for which pods were evicted, and ``paid`` the time at which
+    pods of that job were placed afterwards, None as long as they are not.
     """
 
     time: datetime
@@ -58,7 +56,7 @@ class Decisions:
 
     items: deque[Decision] = field(default_factory=lambda: deque(maxlen=_KEPT))
     _unpaid: set[str] = field(default_factory=set)
-    """Names of jobs for which pods were evicted and none placed since."""
+    """Jobs for which pods were evicted and none placed since."""
 
     def take_pod(self, old: Pod | None, pod: Pod, now: datetime) -> None:
         """Take a changed pod; ``old`` is None for one that is new."""
@@ -72,8 +70,7 @@ class Decisions:
         eviction = _disruption(pod)
         if eviction is not None and (old is None or _disruption(old) is None):
             nodes = (pod.spec.node_name,) if pod.spec.node_name else ()
-            cause = _PREEMPTOR.search(eviction.message)
-            job = cause.group(1) if cause else ""
+            job = pod.metadata.annotations.get(names.PREEMPTOR, "")
             evicted = Decision(
                 now, "evicted", job_of(pod), pods=1, nodes=nodes, message=eviction.message, preemptor=job
             )
@@ -93,12 +90,11 @@ class Decisions:
 
     def _pay(self, job: str, now: datetime) -> None:
         """Record that pods of a job were placed for which others were evicted."""
-        name = job.rpartition("/")[2]
-        if name not in self._unpaid:
+        if job not in self._unpaid:
             return
-        self._unpaid.discard(name)
+        self._unpaid.discard(job)
         for place, decision in enumerate(self.items):
-            if decision.preemptor == name and decision.paid is None:
+            if decision.preemptor == job and decision.paid is None:
                 self.items[place] = replace(decision, paid=now)
 
     def _add(self, decision: Decision) -> None:

@@ -200,10 +200,11 @@ class PodWriter:
             pod = context.store.pods.get(effect.pod)
             if pod is None or pod.metadata.uid != uid:
                 return True
-            message = statuses.eviction_message(effect, context.store.groups.get(effect.preemptor))
+            preemptor = context.store.groups.get(effect.preemptor)
+            message = statuses.eviction_message(effect, preemptor)
             self._announce(effect, pod, message)
             try:
-                patch = statuses.disruption_patch(pod, effect.reason, message, context.now())
+                patch = statuses.disruption_patch(pod, effect.reason, message, preemptor, context.now())
                 if patch is not None and not await context.patch_pod(effect.pod, patch):
                     return True
                 await context.client.delete(PODS, namespace, name, uid=uid)

@@ -196,8 +196,13 @@ def eviction_message(effect: Evict, preemptor: core.PodGroup | None) -> str:
     return f'{_EVICTED.get(effect.reason, "evicted")} by job "{job_name(preemptor)}" in queue "{queue}"'
 
 
-def disruption_patch(pod: core.Pod, reason: str, message: str, now: datetime) -> Json | None:
-    """Return the strategic merge patch that sets ``DisruptionTarget``; None if the pod has that condition."""
+def disruption_patch(
+    pod: core.Pod, reason: str, message: str, preemptor: core.PodGroup | None, now: datetime
+) -> Json | None:
+    """Return the strategic merge patch that sets ``DisruptionTarget`` and names the preemptor's job in an annotation.
+
+    None if the pod has that condition.
+    """
     targets = (
         ("DisruptionTarget", "True", "PreemptionByScheduler", f"{reason}: {message.removeprefix(f'{reason}: ')}"),
         ("Ready", "False", "Evicted", message),
@@ -207,7 +212,14 @@ def disruption_patch(pod: core.Pod, reason: str, message: str, now: datetime) ->
         old = pod_condition(pod, kind)
         if old is None or (old.status, old.reason) != (status, cause):
             changed.append(_condition(old, kind, status, cause, text, now))
-    return _patch(pod, changed) if changed else None
+    if not changed:
+        return None
+    patch = _patch(pod, changed)
+    if preemptor is not None:
+        # An update of a pod's status may change its annotations (podStatusStrategy of kube-apiserver).
+        key = f"{preemptor.metadata.namespace}/{job_name(preemptor)}"
+        patch["metadata"]["annotations"] = {names.PREEMPTOR: key}
+    return patch
 
 
 def nomination_patch(pod: core.Pod, node: str) -> Json | None:

@@ -181,8 +181,12 @@ class PodStrategy(Strategy):
         return body["spec"]  # type: ignore[no-any-return]
 
     def prepare_status(self, new: Body, old: Body) -> Body:
-        """The quality of service is settled at creation."""
+        """The quality of service is settled at creation. Labels and annotations may change with the status."""
         made = super().prepare_status(new, old)
+        for key in ("labels", "annotations"):
+            made["metadata"].pop(key, None)
+            if key in new["metadata"]:
+                made["metadata"][key] = new["metadata"][key]
         settled = old["status"].get("qosClass") or quality(old["spec"])
         made["status"] = {"phase": "Pending", **made.get("status", {}), "qosClass": settled}
         return made
