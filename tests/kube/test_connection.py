@@ -265,6 +265,12 @@ def test_an_auth_provider_without_a_token_gets_an_error(tmp_path: Path) -> None:
         load(tmp_path, config({"auth-provider": {"name": "gcp", "config": {"cmd-path": ""}}}))
 
 
+def test_an_auth_provider_without_its_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kubernetes.client", None)
+    with pytest.raises(NoCluster, match=r"pip install 'volcanopy\[auth-providers\]'"):
+        load(tmp_path, config({"auth-provider": {"name": "oidc", "config": {}}}))
+
+
 def test_only_auth_providers_need_the_official_client(tmp_path: Path) -> None:
     write(tmp_path / "config", config({"token": "t"}))
     program = (
@@ -286,7 +292,8 @@ def test_listing_jobs_imports_nothing_that_it_does_not_need() -> None:
         "from volcanopy.__main__ import main\n"
         "with contextlib.suppress(SystemExit):\n"
         "    main()\n"
-        "heavy = ('aiohttp', 'cryptography', 'kubernetes', 'kubernetes_validate', 'numpy', 'rich', 'structlog', 'uvloop')\n"
+        "heavy = ['aiohttp', 'cryptography', 'kubernetes', 'kubernetes_validate', 'numpy', 'prometheus_client', 'rich',"
+        " 'structlog', 'uvloop']\n"
         "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
