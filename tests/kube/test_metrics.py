@@ -17,6 +17,7 @@ from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.request_metrics import measure_requests
 from volcanopy.kube.metrics import registry
 from volcanopy.kube.metrics.metric_types import CallbackGauge, MetricRegistry, exponential_buckets
 
@@ -160,6 +161,7 @@ def test_gauges_of_deleted_objects_are_removed() -> None:
 
 
 async def test_requests_are_counted_by_verb_resource_and_outcome() -> None:
+    measure_requests()
     before = served()
     async with faulty_server() as server, Client(connect(server)) as client:
         server.faults.append(Fault("POST", code=429, reason="TooManyRequests", headers={"Retry-After": "0"}))

@@ -1,8 +1,7 @@
-"""Output of objects, listed or by name, once or as they change."""
+"""Output of objects, listed or by name."""
 
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +10,10 @@ from volcanopy.cli.framework.durations import current_time
 from volcanopy.cli.framework.kinds import key_of, read, readable
 from volcanopy.cli.framework.objects import PartialError, find_object, for_each, list_objects, select_objects
 from volcanopy.cli.framework.options import Format, Selection, ShowOptions
-from volcanopy.cli.framework.tables import TableForm, View, plain_table
-from volcanopy.cli.framework.watch import Changes, WatchedObjects, watch_objects
-from volcanopy.kube.cache.watch import ChangeType
+from volcanopy.cli.framework.tables import TableForm, View
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Json
-
-_REFRESH = 1.0
-"""Seconds between two updates of a live table without changes, for the ages in it."""
 
 Describe = Callable[[Client, Any], Awaitable[str]]
 
@@ -39,9 +33,11 @@ class Query:
 async def show_list(client: Client, view: View, query: Query, show: ShowOptions) -> None:
     """Print the objects in the order of namespaces and names; with ``--watch`` continue until Ctrl-C."""
     if show.watch:
-        await _watch(client, view, query, show)
+        from volcanopy.cli.framework.live_lists import watch_list  # takes longer to load than a list takes
+
+        await watch_list(client, view, query, show)
         return
-    bodies = _matching(
+    bodies = matching_objects(
         view, query, await list_objects(client, view.kind, query.namespace, query.selector, query.fields)
     )
     if not bodies and show.output in {Format.table, Format.wide}:
@@ -49,7 +45,7 @@ async def show_list(client: Client, view: View, query: Query, show: ShowOptions)
         print(f"No {query.title or view.kind.plural} found{where}.", file=sys.stderr)
         return
     others = await _others(client, view, query.namespace, show)
-    show_objects(view, bodies, show, form=_form(view, show, namespaces=query.namespace is None, others=others))
+    show_objects(view, bodies, show, form=table_form(view, show, namespaces=query.namespace is None, others=others))
 
 
 async def show_named(
@@ -60,7 +56,7 @@ async def show_named(
         name = key_of(await find_object(client, view.kind, namespace, names[0])).name
         await show_list(client, view, Query(namespace, fields=f"metadata.name={name}"), show)
         return
-    form = _form(view, show, others=await _others(client, view, namespace, show))
+    form = table_form(view, show, others=await _others(client, view, namespace, show))
     try:
         bodies = await for_each(names, lambda name: find_object(client, view.kind, namespace, name))
     except PartialError as error:
@@ -75,7 +71,7 @@ async def describe_selected(
     """Print the description of each selected object, separated by empty lines."""
 
     async def describe_all(bodies: Sequence[Json]) -> None:
-        for number, body in enumerate(sorted(bodies, key=_order)):
+        for number, body in enumerate(sorted(bodies, key=name_order)):
             text = await describe(client, read(view.model, body))
             print(f"\n\n{text}" if number else text, flush=True)
 
@@ -101,21 +97,23 @@ def show_objects(
         tables.print_table(form, view.items(bodies), current_time())
 
 
-def _form(
+def table_form(
     view: View, show: ShowOptions, *, namespaces: bool = False, others: Mapping[str, Any] | None = None
 ) -> TableForm:
+    """Return the columns of a table; ``others`` are the objects of its joined column."""
     wide = show.output is Format.wide
     return view.table(wide=wide, namespaces=namespaces, headings=not show.no_headers, others=others)
 
 
-def _needs_others(view: View, show: ShowOptions) -> bool:
+def needs_others(view: View, show: ShowOptions) -> bool:
+    """Whether the table has a column of joined objects."""
     return view.joined is not None and show.output is Format.wide
 
 
 async def _others(client: Client, view: View, namespace: str | None, show: ShowOptions) -> Mapping[str, Any]:
     """Return the objects of the joined column by ``namespace/name``; none if they may not be read."""
     joined = view.joined
-    if joined is None or not _needs_others(view, show):
+    if joined is None or not needs_others(view, show):
         return {}
     try:
         bodies = (await client.list(joined.kind, namespace)).items
@@ -124,110 +122,15 @@ async def _others(client: Client, view: View, namespace: str | None, show: ShowO
     return {item.metadata.key: item for item in readable(joined.model, bodies)}
 
 
-class _WatchedOthers(Mapping[str, Any]):
-    """The objects of the joined column as they are now, read when a row needs them."""
-
-    def __init__(self, model: type[Any], watched: WatchedObjects) -> None:
-        self._model, self._watched = model, watched
-
-    def __getitem__(self, key: str) -> Any:
-        return read(self._model, self._watched.objects[key])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._watched.objects)
-
-    def __len__(self) -> int:
-        return len(self._watched.objects)
-
-
-def _matching(view: View, query: Query, bodies: Sequence[Json]) -> list[Json]:
+def matching_objects(view: View, query: Query, bodies: Sequence[Json]) -> list[Json]:
     """Return the objects that pass the filter, in order."""
     matches = query.matches
     if matches is not None:
         bodies = [body for body in bodies if any(map(matches, view.items([body])))]
-    return sorted(bodies, key=_order)
+    return sorted(bodies, key=name_order)
 
 
-def _order(body: Json) -> tuple[str, str]:
+def name_order(body: Json) -> tuple[str, str]:
+    """Return the place of an object in lists: by namespace, then name."""
     key = key_of(body)
     return key.namespace, key.name
-
-
-async def _watch(client: Client, view: View, query: Query, show: ShowOptions) -> None:
-    live = tables.coloured() and show.output in {Format.table, Format.wide}
-    async with AsyncExitStack() as stack:
-        others: Mapping[str, Any] = {}
-        if view.joined is not None and _needs_others(view, show):
-            with suppress(Forbidden, NotFound):
-                joined = await stack.enter_async_context(watch_objects(client, view.joined.kind, query.namespace))
-                others = _WatchedOthers(view.joined.model, joined)
-        form = _form(view, show, namespaces=query.namespace is None, others=others)
-        printer = None if live else _Printer(view, query, show, form)
-        watched = await stack.enter_async_context(
-            watch_objects(
-                client,
-                view.kind,
-                query.namespace,
-                selector=query.selector,
-                fields=query.fields,
-                take=printer.take if printer else None,
-            )
-        )
-        if live:
-            await _live(watched, view, query, form)
-        while True:
-            await watched.changed()
-
-
-async def _live(watched: WatchedObjects, view: View, query: Query, form: TableForm) -> None:
-    from rich.live import Live
-
-    with Live(console=tables.console(), auto_refresh=False, vertical_overflow="crop") as live:
-        while True:
-            bodies = _matching(view, query, list(watched.objects.values()))
-            live.update(form.rich(view.items(bodies), current_time()), refresh=True)
-            await watched.changed(_REFRESH)
-
-
-class _Printer:
-    """Prints changes: rows below one line of headings, or documents."""
-
-    def __init__(self, view: View, query: Query, show: ShowOptions, form: TableForm) -> None:
-        self._view, self._query, self._show, self._form = view, query, show, form
-        self._widths: list[int] = []
-
-    def take(self, changes: Changes) -> None:
-        """Print a batch; deleted objects are printed in their last state."""
-        matches = self._query.matches
-        bodies = [
-            change.object
-            for change in changes
-            if matches is None or any(map(matches, self._view.items([change.object])))
-        ]
-        if all(change.type is ChangeType.ADDED for change in changes):
-            bodies.sort(key=_order)
-        if self._show.output is Format.name:
-            for body in bodies:
-                print(documents.name(self._view.kind, body), flush=True)
-        elif self._show.output in {Format.json, Format.yaml}:
-            mark = "---\n" if self._show.output is Format.yaml else ""
-            for body in bodies:
-                document = documents.whole(self._view.kind, body)
-                print(mark + documents.text(document, self._show.output), end="", flush=True)
-        elif bodies:
-            self._rows(bodies)
-
-    def _rows(self, bodies: Sequence[Json]) -> None:
-        """Print rows below the earlier ones: columns get wider, never narrower."""
-        rows = self._form.cells(self._view.items(bodies), current_time())
-        headings = [column.heading for column in self._form.columns]
-        without_headings = self._widths or not self._form.headings
-        self._widths = [
-            max([old, len(heading), *(len(row[number]) for row in rows)])
-            for number, (old, heading) in enumerate(zip(self._widths or [0] * len(headings), headings, strict=True))
-        ]
-        padded = [
-            [cell.ljust(width) for cell, width in zip(row, self._widths, strict=True)] for row in (headings, *rows)
-        ]
-        text = plain_table(padded[0], padded[1:])
-        print(text.partition("\n")[2] if without_headings else text, flush=True)

@@ -2,16 +2,16 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import NamedTuple
 
-from prometheus_client import Counter as Total
-from prometheus_client import Histogram
-
 from volcanopy.kube.client.errors import ApiError
-from volcanopy.kube.metrics import registry
+
+Observer = Callable[[str, str, str, float], None]
+"""Takes the verb, the resource, the HTTP status (``none`` without a response) and the seconds of a request."""
+observers: set[Observer] = set()
+"""Called after each request of this process. Commands have none: they serve no metrics, and need not import them."""
 
 WATCH = "WATCH"
 """The verb of a request whose response is a stream of changes."""
@@ -59,19 +59,8 @@ class RequestCounts:
             code = error.code
             raise
         finally:
-            name = resource(path)
-            _seconds(verb, name).observe(time.perf_counter() - begun)
-            _requests(verb, name, str(answer.code or code or "none")).inc()
-
-
-@lru_cache(maxsize=1024)
-def _requests(verb: str, resource: str, code: str) -> Total:
-    return registry.REQUESTS.labels(verb, resource, code)
-
-
-@lru_cache(maxsize=1024)
-def _seconds(verb: str, resource: str) -> Histogram:
-    return registry.REQUEST_SECONDS.labels(verb, resource)
+            for observe in observers:
+                observe(verb, resource(path), str(answer.code or code or "none"), time.perf_counter() - begun)
 
 
 def resource(path: str) -> str:

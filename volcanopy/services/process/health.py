@@ -16,6 +16,7 @@ from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
 from volcanopy.kube import machine
+from volcanopy.kube.client.request_metrics import measure_requests
 from volcanopy.kube.metrics.registry import REGISTRY
 
 Check = Callable[[], str]
@@ -139,6 +140,7 @@ async def serving(
 
     Raises OSError with a remedy if an address is in use.
     """
+    measure_requests()
     async with contextlib.AsyncExitStack() as stack:
         own = metrics.port is not None
         routes = [*health.routes(), *([] if own else [metrics.route()])]
