@@ -15,9 +15,11 @@ from pydantic_core import PydanticUndefined
 
 from volcanopy.api.attribute_docstrings import attribute_docstrings
 from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.filters.gpus.device_names import DeviceNames
 from volcanopy.scheduler.framework.config import DEFAULT
 from volcanopy.scheduler.framework.hook_table import SWITCHES, SWITCHES_WITHOUT_EFFECT
 from volcanopy.scheduler.framework.metrics_source import Metrics
+from volcanopy.scheduler.plugins.deviceshare import DeviceShare
 
 PAGE = Path(__file__).parents[1] / "docs" / "scheduler-configuration.md"
 
@@ -102,6 +104,11 @@ def page() -> str:
     for name, plugin in sorted(registry.plugins.items()):
         parts.append(f"### {name}\n\n{_wrapped(_prose(plugin.__doc__))}\n")
         parts += _table(plugin.arguments)
+        if name == DeviceShare.name:
+            parts.append("The names in `deviceshare.names`, by the default ones:\n\n| name | description |\n|---|---|")
+            descriptions = attribute_docstrings(DeviceNames)
+            fields = DeviceNames.model_fields.items()
+            parts.append("".join(f"| `{field.alias}` | {descriptions[key]} |\n" for key, field in fields))
     parts.append("## Measured load\n\nThe block `metrics`. See [devices and load](devices-and-load.md).\n")
     parts += _table(Metrics)
     return "\n".join(parts).rstrip() + "\n"

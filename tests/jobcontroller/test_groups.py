@@ -140,7 +140,7 @@ def test_pod_annotations_set_queue_priority_and_hints_before_the_workload() -> N
         names.PREEMPTABLE: "true",
         names.JDB_MIN_AVAILABLE: "2",
         names.JDB_MAX_UNAVAILABLE: "3",
-        "volcanopy.io/gpu-index": "1",
+        "volcano.sh/gpu-index": "1",
     }
     owner = {
         names.POD_QUEUE_NAME: "other",

@@ -123,7 +123,7 @@ def test_bulk_loading_includes_selectors_devices_and_deadlines() -> None:
     volume = core.Volume(name="v", persistent_volume_claim=core.ClaimSource(claim_name="c"))
     pods = [
         *(pod(f"p-x-{number}", labels={"app": "ab"[number % 2]}, node_name="n1") for number in range(40)),
-        pod("card", node_name="n2", annotations={"volcanopy.io/gpu-index": "1"}),
+        pod("card", node_name="n2", annotations={"volcano.sh/gpu-index": "1"}),
         pod("claims", node_name="n2", volumes=(volume,)),
         pod("limited", active_deadline_seconds=600),
         pod("other", cpu="3", annotations={"volcanopy.io/task-spec": "b", "volcanopy.io/task-priority": "x"}),

@@ -175,15 +175,15 @@ def bare(text: str) -> Sequence[str]:
 
 
 def test_gpu_cards_of_assumed_binds_are_in_the_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    room = "volcanopy.io/gpu-memory=20 volcanopy.io/gpu-number=2"
-    state = parsed_state(f"node n1 cpu=8 {room}\njob a: 1 x cpu=1 volcanopy.io/gpu-memory=6")
+    room = "volcano.sh/gpu-memory=20 volcano.sh/gpu-number=2"
+    state = parsed_state(f"node n1 cpu=8 {room}\njob a: 1 x cpu=1 volcano.sh/gpu-memory=6")
     state.assume(schedule(state.snapshot(NOW), parse(CONFIG, builtin())))
-    for obj in notation.world("job b: 1 x cpu=1 volcanopy.io/gpu-memory=6"):
+    for obj in notation.world("job b: 1 x cpu=1 volcano.sh/gpu-memory=6"):
         state.upsert(obj)
     first, second = again(tmp_path, state.snapshot(NOW, "s1"), capsys)
     assert first == second
     (bind,) = [item for item in first if item["effect"] == "Bind"]
-    assert bind["annotations"]["volcanopy.io/gpu-index"] == "1"
+    assert bind["annotations"]["volcano.sh/gpu-index"] == "1"
 
 
 def test_evicted_pods_are_marked_in_the_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

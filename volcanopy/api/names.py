@@ -48,38 +48,45 @@ MAX_RUNTIME = "volcanopy.io/max-runtime"
 SCORING_TYPE = "volcanopy.io/resource-strategy-scoring-type"
 SCORING_WEIGHT = "volcanopy.io/resource-strategy-weight"
 
-# On bound pods: annotations with the devices and CPUs allocated to them.
-GPU_INDEX = "volcanopy.io/gpu-index"
-PREDICATE_TIME = "volcanopy.io/predicate-time"
-VGPU_NODE = "volcanopy.io/vgpu-node"
-VGPU_TIME = "volcanopy.io/vgpu-time"
-VGPU_IDS = "volcanopy.io/vgpu-ids-new"
-VGPU_TO_ALLOCATE = "volcanopy.io/devices-to-allocate"
-BIND_PHASE = "volcanopy.io/bind-phase"
-BIND_TIME = "volcanopy.io/bind-time"
+# On bound pods: the CPUs allocated to them.
 TOPOLOGY_DECISION = "volcanopy.io/topology-decision"
 
 # On evicted pods: annotation.
 PREEMPTOR = "volcanopy.io/preemptor"
 """``namespace/name`` of the job for which the scheduler evicts the pod, set with its condition ``DisruptionTarget``."""
 
+# Names that Volcano's and NVIDIA's device plugins read and write, the defaults of the table in
+# volcanopy.scheduler.filters.gpus.device_names. On bound pods: annotations with the devices allocated to them.
+GPU_INDEX = "volcano.sh/gpu-index"
+PREDICATE_TIME = "volcano.sh/predicate-time"
+VGPU_NODE = "volcano.sh/vgpu-node"
+VGPU_TIME = "volcano.sh/vgpu-time"
+VGPU_IDS = "volcano.sh/vgpu-ids-new"
+VGPU_TO_ALLOCATE = "volcano.sh/devices-to-allocate"
+BIND_PHASE = "volcano.sh/bind-phase"
+BIND_TIME = "volcano.sh/bind-time"
+
 # Device requests of pods: resources and annotations.
-GPU_MEMORY = "volcanopy.io/gpu-memory"
-GPU_NUMBER = "volcanopy.io/gpu-number"
-VGPU_NUMBER = "volcanopy.io/vgpu-number"
-VGPU_MEMORY = "volcanopy.io/vgpu-memory"
-VGPU_PERCENTAGE = "volcanopy.io/vgpu-memory-percentage"
-VGPU_CORES = "volcanopy.io/vgpu-cores"
-VGPU_MODE = "volcanopy.io/vgpu-mode"
-VGPU_USE = "volcanopy.io/vgpu-use-gpuuuid"
-VGPU_AVOID = "volcanopy.io/vgpu-nouse-gpuuuid"
-VGPU_GROUP_POLICY = "volcanopy.io/vgpu-podgroup-policy"
+GPU_MEMORY = "volcano.sh/gpu-memory"
+GPU_NUMBER = "volcano.sh/gpu-number"
+VGPU_NUMBER = "volcano.sh/vgpu-number"
+VGPU_MEMORY = "volcano.sh/vgpu-memory"
+VGPU_PERCENTAGE = "volcano.sh/vgpu-memory-percentage"
+VGPU_CORES = "volcano.sh/vgpu-cores"
+VGPU_MODE = "volcano.sh/vgpu-mode"
+VGPU_USE = "volcano.sh/vgpu-use-gpuuuid"
+VGPU_AVOID = "volcano.sh/vgpu-nouse-gpuuuid"
+VGPU_GROUP_POLICY = "volcano.sh/vgpu-podgroup-policy"
 GPU_TYPE_USE = "nvidia.com/use-gputype"
 GPU_TYPE_AVOID = "nvidia.com/nouse-gputype"
 
 # On nodes: annotations that describe their devices.
-VGPU_REGISTER = "volcanopy.io/node-vgpu-register"
-GPU_UNHEALTHY = "volcanopy.io/gpu-unhealthy-ids"
+VGPU_REGISTER = "volcano.sh/node-vgpu-register"
+VGPU_HANDSHAKE = "volcano.sh/node-vgpu-handshake"
+GPU_UNHEALTHY = "volcano.sh/gpu-unhealthy-ids"
+
+PERCENTAGE_SUFFIX = "-percentage"
+"""The end of names of resources that are a part of a device: nodes have no amount of them."""
 
 # On nodes and queues: labels and annotations of groups of nodes.
 NODE_GROUP = "volcanopy.io/nodegroup-name"

@@ -24,6 +24,7 @@ from volcanopy.api.topology import HyperNode, NumaTopology
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.manifests import read
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, plugin_problems
+from volcanopy.scheduler.filters.gpus.device_names import DeviceNames
 
 _DOMAIN = "volcano.sh"
 _OUR_DOMAIN = "volcanopy.io"
@@ -31,11 +32,9 @@ _CONTROLLER_ACTIONS = ("EnqueueJob", "SyncJob", "SyncQueue", "OpenQueue", "Close
 _SCHEDULERS = {"volcano": names.SCHEDULER}
 _SCHEDULER_LINE = re.compile(r"schedulerName[\"']?\s*:\s*[\"']?volcano\b(?!py)")
 _DEVICES = frozenset(
-    f"{prefix}{_DOMAIN}/{device}"
-    for prefix in ("", "requests.", "limits.")
-    for device in ("gpu-memory", "gpu-number", "vgpu-number", "vgpu-memory", "vgpu-memory-percentage", "vgpu-cores")
+    f"{prefix}{field.alias}" for prefix in ("", "requests.", "limits.") for field in DeviceNames.model_fields.values()
 )
-"""Resources that Volcano's device plugins publish on nodes."""
+"""Resources and annotations of Volcano's device plugins."""
 _KEY = re.compile(r"(?P<before>(?:[\w-]+\.)*)volcano\.sh/(?P<name>[\w./-]+)")
 """A label, an annotation, a resource, or a group with its version."""
 _SHOWN = 80
@@ -106,7 +105,7 @@ def _note_remains(conversion: Conversion) -> None:
     for steps, text in _texts(conversion.body, ()):
         path = path_of(steps)
         if text in _DEVICES:
-            conversion.note(path, f"{text} left as it is: the name that a device plugin publishes")
+            conversion.note(path, f"{text} left as it is: a name of device plugins")
         elif _DOMAIN in text.replace(_OUR_DOMAIN, "") or _SCHEDULER_LINE.search(text):
             shown = next((line.strip() for line in text.splitlines() if _DOMAIN in line or "volcano" in line), text)
             conversion.note(path, f"contains {shown[:_SHOWN]!r}: left as it is, change it if it is meant for volcanopy")

@@ -10,6 +10,8 @@ from tests.scheduler.plugins.scene import Scene, argument_error, configured, mad
 from volcanopy.api import names
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.filters.gpus import gpu_annotations
+from volcanopy.scheduler.filters.gpus.card_selection import Card
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
 from volcanopy.scheduler.plugins import deviceshare
 from volcanopy.testing.notation import NOW, world
@@ -154,6 +156,60 @@ def test_vgpus_are_given_by_memory_cores_and_number() -> None:
     assert fourth.annotations[names.VGPU_IDS] == "GPU-a,T4,4000,0:"
 
 
+def test_the_cards_of_a_pod_are_those_that_volcanos_device_plugin_looks_for() -> None:
+    """It registers cards so, and finds those of container 1 after one semicolon, by the family of their type."""
+    register = gpu_annotations.parse_register("GPU-9e0,10,15109,NVIDIA-Tesla V100-SXM2-32GB,true,hami-core:")
+    assert register.cards == (Card("GPU-9e0", 15109, 10, "NVIDIA-Tesla V100-SXM2-32GB"),)
+    kind = register.cards[0].type
+    assert gpu_annotations.format_vgpus([[], [("GPU-9e0", kind, 3000, 50)]]) == ";GPU-9e0,NVIDIA,3000,50:"
+
+
+def test_a_node_whose_device_plugin_has_gone_offers_no_cards() -> None:
+    text = f"""
+        node n1 cpu=8 {vgpus("GPU-a,4,8000,T4")} note.{names.VGPU_HANDSHAKE}='Deleted_2026.01.02 10:00:00'
+        node n2 cpu=8 {vgpus("GPU-b,4,8000,T4")} note.{names.VGPU_HANDSHAKE}='Reported 2026.01.02 10:00:00'
+        job a: 2 x cpu=1 {names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=100
+    """
+    assert cards(made(seen(text), by("vgpu"))) == {"a-0": "n2 GPU-b", "a-1": "n2 GPU-b"}
+
+
+def test_resources_and_annotations_may_have_other_names() -> None:
+    named = {
+        names.VGPU_NUMBER: "x.io/gpu",
+        names.VGPU_MEMORY: "x.io/gpumem",
+        names.VGPU_PERCENTAGE: "x.io/gpumem-percentage",
+        names.VGPU_CORES: "x.io/gpucores",
+        names.VGPU_REGISTER: "x.io/register",
+        names.VGPU_IDS: "x.io/ids",
+        names.VGPU_AVOID: "x.io/avoid",
+        names.GPU_TYPE_USE: "x.io/type",
+    }
+    room = "x.io/gpu=8 x.io/gpumem=16000 x.io/gpucores=200"
+    text = f"""
+        node n1 cpu=8 {room} note.x.io/register='GPU-a,4,8000,T4,true,hami-core:GPU-b,4,8000,T4,true,hami-core:'
+        job old: 1 x cpu=1 on=n1 x.io/gpu=1 x.io/gpumem=6000 note.{names.VGPU_IDS}=GPU-b,T4,6000,0:
+        job a: 1 x cpu=1 x.io/gpu=1 x.io/gpumem-percentage=50 note.x.io/avoid=GPU-b note.x.io/type=T4
+        job b: 1 x cpu=1 x.io/gpu=1 x.io/gpumem=5000
+    """
+    plan = made(seen(text), by("vgpu", names=named))
+    (bind,) = plan.of(Bind)
+    assert (bind.pod, bind.annotations["x.io/ids"]) == ("default/a-0", "GPU-a,T4,4000,0:")
+    assert bind.annotations[names.VGPU_IDS] == bind.annotations["x.io/ids"]
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"volcano.sh/vgpu-memry": "x"}, "unknown argument 'deviceshare.names.volcano.sh/vgpu-memry', did you mean"),
+        ({names.VGPU_CORES: names.VGPU_NUMBER}, f"the name {names.VGPU_NUMBER} is that of {names.VGPU_NUMBER} already"),
+        ({names.VGPU_PERCENTAGE: "x.io/part"}, "must end with -percentage, not x.io/part"),
+        ({names.GPU_INDEX: ""}, "must be a name, not empty"),
+    ],
+)
+def test_names_of_devices_are_checked(named: dict[str, str], message: str) -> None:
+    assert message in argument_error("deviceshare", {"deviceshare.names": named})
+
+
 def test_all_cores_of_a_card_are_exclusive_to_one_pod() -> None:
     words = f"cpu=1 {names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=1000"
     text = f"""
@@ -194,7 +250,7 @@ def test_unhealthy_mig_and_unreadable_cards_are_not_assigned() -> None:
     assert Scene(seen(text), by("vgpu")).rejected("a-0") == {
         "n1": deviceshare.UNFIT,
         "n2": deviceshare.OTHER_MODE,
-        "n3": deviceshare.UNREADABLE,
+        "n3": deviceshare.UNREADABLE.format(names.VGPU_REGISTER),
         "n4": deviceshare.NO_CARDS,
     }
 

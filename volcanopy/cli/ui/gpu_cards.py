@@ -11,7 +11,7 @@ def cards_of(node: core.Node) -> tuple[Card, ...]:
     """Return the cards that a node shares: those that its device plugin lists, or equal ones."""
     notes = node.metadata.annotations
     if register := notes.get(names.VGPU_REGISTER):
-        return gpu_annotations.parse_register(register).cards
+        return gpu_annotations.parse_register(register, notes.get(names.VGPU_HANDSHAKE, "")).cards
     try:
         allocatable = quantity.amounts(node.status.allocatable)
     except QuantityError:

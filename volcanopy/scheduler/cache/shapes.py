@@ -44,7 +44,8 @@ def request_of(spec: core.PodSpec, defaults: Mapping[str, int] | None = None) ->
     ``defaults`` are the requests of a container that has none.
     """
     request = pod_requests(resources_of(spec), defaults or {})
-    request.pop(names.VGPU_PERCENTAGE, None)  # a percentage of a card: not a resource of nodes
+    if any(name.endswith(names.PERCENTAGE_SUFFIX) for name in request):
+        request = {name: units for name, units in request.items() if not name.endswith(names.PERCENTAGE_SUFFIX)}
     request["pods"] = 1
     return request
 

@@ -46,8 +46,8 @@ def request_of(spec: core.PodSpec) -> dict[str, int]:
     total = _sum(total, sidecars)
     total = _larger(total, peak)
     total = _sum(total | _of_pod(spec.resources, total), quantity.amounts(spec.overhead))
-    total.pop(names.VGPU_PERCENTAGE, None)  # a part of a card, not an amount of the node
-    return total | {"pods": 1}
+    of_nodes = {name: units for name, units in total.items() if not name.endswith(names.PERCENTAGE_SUFFIX)}
+    return of_nodes | {"pods": 1}
 
 
 def _of_container(container: core.Container) -> dict[str, int]:

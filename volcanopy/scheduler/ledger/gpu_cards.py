@@ -80,6 +80,10 @@ class GpuCards(Protocol):
         """The rows of the nodes whose cards were assigned or became free during the session, in order."""
         ...
 
+    def types(self, task: TaskView) -> tuple[str, ...]:
+        """The types of cards that the task accepts or not, as its annotations name them."""
+        ...
+
     def need(self, task: TaskView) -> CardNeed | None:
         """What the task requests of cards; None if nothing."""
         ...

@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from volcanopy.api import core, names
+from volcanopy.api import core
+from volcanopy.api.names import GPU_INDEX, VGPU_IDS
 from volcanopy.scheduler.filters.assignments import NodeAssignments
 from volcanopy.scheduler.filters.gpus import gpu_annotations
 from volcanopy.scheduler.filters.gpus.card_selection import (
@@ -26,6 +27,7 @@ from volcanopy.scheduler.filters.gpus.card_usage import (
     SessionCards,
     matching_rules,
 )
+from volcanopy.scheduler.filters.gpus.device_names import DeviceNames
 from volcanopy.scheduler.filters.gpus.shared_cards import SharedCards
 from volcanopy.scheduler.filters.traits.trait_cache import cached, cached_by_shapes
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
@@ -37,7 +39,7 @@ from volcanopy.scheduler.model.resources import Floats, Mask, Rows
 from volcanopy.scheduler.model.task_status import Status
 
 NO_CARDS = "node(s) didn't have GPUs to share"
-UNREADABLE = f"node(s) had an annotation {names.VGPU_REGISTER} that cannot be read"
+UNREADABLE = "node(s) had an annotation {} that cannot be read"
 OTHER_MODE = "node(s) didn't have GPUs in the requested mode"
 UNFIT = "node(s) didn't have enough GPUs of the requested kind and size"
 BUSY = "node(s) didn't have enough free capacity on single GPUs"
@@ -75,6 +77,8 @@ class DeviceShareArguments(Arguments):
     """Where that ConfigMap would be."""
     rules: tuple[dict[str, str], ...] = Field((), alias="deviceshare.GPUExclusiveRules")
     """Pods that have all labels of one of these do not share a card with each other."""
+    names: DeviceNames = Field(default_factory=DeviceNames, alias="deviceshare.names")
+    """Other names of resources and annotations, by the default ones; the next table has them all."""
 
     @field_validator("rules")
     @classmethod
@@ -110,7 +114,7 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         self._requests: dict[Hashable, CardCriteria] = {}
         if args.sharing or args.number or args.vgpu:
             self._requested = cached_by_shapes(
-                self.cluster.traits, f"cards requested: {self._mode}", shapes, self._read_requests
+                self.cluster.traits, f"cards requested: {self._mode} {self.args.names}", shapes, self._read_requests
             )
 
     def scope(self, task: TaskView) -> Scope:
@@ -143,7 +147,7 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         unreadable = ~self._readable[bad]
         unwilling = ~none & ~self._in_mode(task)[bad]
         rejections = [
-            NodeRejection(UNREADABLE, _spread(rejected, unreadable), final=True),
+            NodeRejection(UNREADABLE.format(self.args.names.registered), _spread(rejected, unreadable), final=True),
             NodeRejection(NO_CARDS, _spread(rejected, none & ~unreadable), final=True),
             NodeRejection(OTHER_MODE, _spread(rejected, unwilling), final=True),
             NodeRejection(UNFIT, _spread(rejected, ~none & ~unwilling & ~possible), final=True),
@@ -182,29 +186,36 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         def criteria(task: TaskView) -> CardCriteria | None:
             return self._request_of(task) if task.shape in self._requested else None
 
-        return SharedCards(self._session_cards, self._requested, criteria, self._assignments.sync)
+        def types(task: TaskView) -> tuple[str, ...]:
+            return self._card_annotations(task)[3:]
+
+        return SharedCards(self._session_cards, self._requested, criteria, types, self._assignments.sync)
 
     def bind_annotations(self, task: TaskView, node: int) -> dict[str, str]:
-        """The cards, in the form that the node's device plugin reads."""
+        """The cards, in the form that the node's device plugin reads.
+
+        The default name of the cards is always among them: by it they are known in later cycles, whatever the names are then.
+        """
         if task.shape not in self._requested:
             return {}
         self._assignments.sync()
         assigned = self._assignments.get(task.row)
         if assigned is None:
             return {}
-        moment = self.cluster.now.timestamp()
+        moment, named = self.cluster.now.timestamp(), self.args.names
         if not self.args.vgpu:
             ids = ",".join(self._cards.ids[card] for card in assigned.pod_usage.cards.tolist())
-            return {names.GPU_INDEX: ids, names.PREDICATE_TIME: str(int(moment * 1000) * 1_000_000)}
+            return {GPU_INDEX: ids, named.gpu_index: ids, named.predicate_time: str(int(moment * 1000) * 1_000_000)}
         cards = self._vgpu_text(self._requested[task.shape], assigned)
         seconds = str(int(moment))
         return {
-            names.VGPU_NODE: self.cluster.snapshot.nodes.names[node],
-            names.VGPU_TIME: seconds,
-            names.VGPU_IDS: cards,
-            names.VGPU_TO_ALLOCATE: cards,
-            names.BIND_PHASE: "allocating",
-            names.BIND_TIME: seconds,
+            named.vgpu_node: self.cluster.snapshot.nodes.names[node],
+            named.vgpu_time: seconds,
+            VGPU_IDS: cards,
+            named.vgpu_ids: cards,
+            named.to_allocate: cards,
+            named.bind_phase: "allocating",
+            named.bind_time: seconds,
         }
 
     def _vgpu_text(self, requests: Sequence[CardRequest | None], assigned: AssignedCards) -> str:
@@ -224,7 +235,7 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         return "memory" if self.args.sharing else "number" if self.args.number else "vgpu"
 
     def _read_requests(self) -> dict[int, tuple[CardRequest | None, ...]]:
-        read: Callable[[core.PodSpec], tuple[CardRequest | None, ...]] = {
+        read: Callable[[core.PodSpec, DeviceNames], tuple[CardRequest | None, ...]] = {
             "memory": gpu_annotations.shared_memory_requests,
             "number": gpu_annotations.whole_card_requests,
             "vgpu": gpu_annotations.vgpu_requests,
@@ -232,18 +243,19 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         return {
             number: requests
             for number, spec in enumerate(self.cluster.snapshot.shapes.specs)
-            if (requests := read(spec))
+            if (requests := read(spec, self.args.names))
         }
 
     def _card_annotations(self, task: TaskView) -> tuple[str, ...]:
         """The pod's annotations about cards."""
         value = task.pod.metadata.annotations
-        keys = (names.VGPU_MODE, names.VGPU_USE, names.VGPU_AVOID, names.GPU_TYPE_USE, names.GPU_TYPE_AVOID)
+        named = self.args.names
+        keys = (named.mode, named.use, named.avoid, named.type_use, named.type_avoid)
         return tuple(value.get(key, "") for key in keys) if self.args.vgpu else ("",) * len(keys)
 
     def _job_to_avoid(self, task: TaskView) -> int | None:
         """The row of the job whose other pods' cards the task avoids, if it does."""
-        spread = self.args.vgpu and task.pod.metadata.annotations.get(names.VGPU_GROUP_POLICY) == _ALONE
+        spread = self.args.vgpu and task.pod.metadata.annotations.get(self.args.names.group_policy) == _ALONE
         return task.job.row if spread and task.job is not None else None
 
     def _request_of(self, task: TaskView) -> CardCriteria:
@@ -299,19 +311,22 @@ class DeviceShare(Plugin[DeviceShareArguments]):
 
     @cached_property
     def _registers(self) -> tuple[gpu_annotations.VgpuRegister, ...]:
-        snapshot = self.cluster.snapshot
+        snapshot, named = self.cluster.snapshot, self.args.names
         notes = [node.metadata.annotations for node in snapshot.nodes.traits.objects]
         if self.args.vgpu:
             return tuple(
-                gpu_annotations.parse_register(annotations.get(names.VGPU_REGISTER, "")) for annotations in notes
+                gpu_annotations.parse_register(
+                    annotations.get(named.registered, ""), annotations.get(named.handshake, "")
+                )
+                for annotations in notes
             )
         offers = [
             snapshot.nodes.allocatable[name].tolist() if name in snapshot.axis.index else [0] * len(notes)
-            for name in (names.GPU_MEMORY, names.GPU_NUMBER)
+            for name in (named.gpu_memory, named.gpu_number)
         ]
         return tuple(
             gpu_annotations.VgpuRegister(
-                gpu_annotations.shared_cards(memory, number, annotations.get(names.GPU_UNHEALTHY, ""))
+                gpu_annotations.shared_cards(memory, number, annotations.get(named.unhealthy, ""))
             )
             for annotations, memory, number in zip(notes, *offers, strict=True)
         )
@@ -341,9 +356,11 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         order = orders.get(self.args.policy, CardOrder.LAST if self.args.vgpu else CardOrder.FIRST)
         lasting, cards = self.cluster.traits.lasting, self._cards
         rules = tuple(tuple(sorted(rule.items())) for rule in self.args.rules)
-        known: tuple[CardTable, object, CardUsage] | None = lasting.get(f"cards taken: {self._mode}")
+        known: tuple[CardTable, object, CardUsage] | None = lasting.get(
+            kind := f"cards taken: {self._mode} {self.args.names}"
+        )
         if known is None or known[0] is not cards or known[1] != rules:
-            known = lasting[f"cards taken: {self._mode}"] = (cards, rules, CardUsage(cards, len(rules)))
+            known = lasting[kind] = (cards, rules, CardUsage(cards, len(rules)))
         known[2].sync(self.cluster, self._shares)
         return SessionCards(self.cluster, cards, known[2], order, lambda row: self._request_of(self.cluster.task(row)))
 
@@ -359,10 +376,10 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         """The shares of cards allocated to a pod on a node."""
         notes = pod.notes
         if self.args.vgpu:
-            shares = gpu_annotations.vgpu_shares(notes.get(names.VGPU_IDS, ""))
+            shares = gpu_annotations.vgpu_shares(notes.get(VGPU_IDS, ""))
         else:
             requests = self._requested.get(int(self.cluster.snapshot.tasks.shape[pod.row]), (None,))
-            shares = gpu_annotations.shared_gpu_shares(notes.get(names.GPU_INDEX, ""), requests[0])
+            shares = gpu_annotations.shared_gpu_shares(notes.get(GPU_INDEX, ""), requests[0])
         return shares, matching_rules(self.args.rules, pod.pod.metadata.labels)
 
 

@@ -12,8 +12,9 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from volcanopy.api import names
 from volcanopy.scheduler.filters.gpus.pod_mix import (
+    GPUS,
+    MIG,
     CardKind,
     Mix,
     PodClass,
@@ -44,6 +45,10 @@ class FragmentationArguments(Arguments):
     """The mix of pods is that of so many pods with GPUs, the last created, waiting ones included."""
     exclusive: bool = Field(True, alias="fragmentation.exclusive")
     """Where nodes have GPUs, binpack and the scores by amounts of nodeorder do not count."""
+    gpus: tuple[str, ...] = Field(GPUS, alias="fragmentation.gpus")
+    """The extended resources whose unit is a GPU."""
+    mig: str = Field(MIG, alias="fragmentation.mig")
+    """The beginning of the names of MIG profiles, before `3g.20gb`: their unit is as many sevenths of a GPU."""
 
 
 class _Cards:
@@ -103,7 +108,7 @@ class Fragmentation(Plugin[FragmentationArguments]):
         """Find the resources that are GPUs."""
         self._parts: Mapping[int, float] = {
             position: part
-            for position, part in gpu_resources(self.cluster.axis).items()
+            for position, part in gpu_resources(self.cluster.axis, self.args.gpus, self.args.mig).items()
             if self.cluster.snapshot.nodes.allocatable.values[position].any()
         }
 
@@ -254,7 +259,7 @@ class Fragmentation(Plugin[FragmentationArguments]):
             (each for each in classes if each is not None), nodes, 0 if provider is None else len(provider.node)
         )
 
-    def _counts(self) -> dict[tuple[int, str, str], tuple[int, int]]:
+    def _counts(self) -> dict[tuple[int, tuple[str, ...]], tuple[int, int]]:
         """A task of each class of recent tasks with GPUs, and how many there are."""
         snapshot, sharing = self.cluster.snapshot, self._sharing
         table, request = snapshot.tasks, snapshot.shapes.request.values
@@ -267,10 +272,10 @@ class Fragmentation(Plugin[FragmentationArguments]):
             created = table.created[rows]
             since = np.partition(created, len(rows) - self.args.recent)[len(rows) - self.args.recent]
             rows = rows[created >= since]
-        counts: dict[tuple[int, str, str], tuple[int, int]] = {}
+        counts: dict[tuple[int, tuple[str, ...]], tuple[int, int]] = {}
         for row, shape in zip(rows.tolist(), table.shape[rows].tolist(), strict=True):
-            notes = table.pods[row].metadata.annotations if shape in sharing else {}
-            key = shape, notes.get(names.GPU_TYPE_USE, ""), notes.get(names.GPU_TYPE_AVOID, "")
+            types = self._provider.types(self.cluster.task(row)) if self._provider and shape in sharing else ()
+            key = shape, types
             known = counts.get(key)
             counts[key] = (row, 1) if known is None else (known[0], known[1] + 1)
         return counts

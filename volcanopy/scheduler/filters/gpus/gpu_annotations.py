@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from volcanopy.api import core, names, quantity
+from volcanopy.api import core, quantity
 from volcanopy.scheduler.filters.gpus.card_selection import Card, CardRequest
+from volcanopy.scheduler.filters.gpus.device_names import DEFAULT, DeviceNames
 
 HAMI_CORE = "hami-core"
 _SLOTS = 1 << 31
@@ -46,15 +47,15 @@ def shared_cards(memory: int, number: int, unhealthy: str) -> tuple[Card, ...]:
     return tuple(Card(str(card), memory // number, _SLOTS, healthy=str(card) not in ids) for card in range(number))
 
 
-def shared_memory_requests(spec: core.PodSpec) -> tuple[CardRequest | None, ...]:
+def shared_memory_requests(spec: core.PodSpec, named: DeviceNames = DEFAULT) -> tuple[CardRequest | None, ...]:
     """Return the memory that a pod requests of one card; empty without a request."""
-    units = _pod_limit(spec, names.GPU_MEMORY)
+    units = _pod_limit(spec, named.gpu_memory)
     return (CardRequest(memory=units),) if units else ()
 
 
-def whole_card_requests(spec: core.PodSpec) -> tuple[CardRequest | None, ...]:
+def whole_card_requests(spec: core.PodSpec, named: DeviceNames = DEFAULT) -> tuple[CardRequest | None, ...]:
     """Return the number of whole cards that a pod requests; empty without a request."""
-    number = _pod_limit(spec, names.GPU_NUMBER)
+    number = _pod_limit(spec, named.gpu_number)
     return (CardRequest(number=number, whole=True),) if number else ()
 
 
@@ -81,8 +82,13 @@ def _limit(container: core.Container, resource: str) -> int:
 
 
 @lru_cache(maxsize=16384)
-def parse_register(annotation: str) -> VgpuRegister:
-    """Parse the cards of a node: ``uuid,pods,memory,type,health,mode`` of each, terminated by colons."""
+def parse_register(annotation: str, handshake: str = "") -> VgpuRegister:
+    """Parse the cards of a node: ``uuid,pods,memory,type,health,mode`` of each, terminated by colons.
+
+    The ``handshake`` of older device plugins is ``Deleted_`` with a time where the plugin has gone.
+    """
+    if handshake.startswith("Deleted"):
+        return VgpuRegister()
     cards, mode = [], HAMI_CORE
     for text in annotation.split(":"):
         if not text.strip():
@@ -97,26 +103,30 @@ def parse_register(annotation: str) -> VgpuRegister:
     return VgpuRegister(tuple(cards), mode)
 
 
-def vgpu_requests(spec: core.PodSpec) -> tuple[CardRequest | None, ...]:
+def vgpu_requests(spec: core.PodSpec, named: DeviceNames = DEFAULT) -> tuple[CardRequest | None, ...]:
     """Return the request of each container, None without one; empty if no container has one."""
-    requests = tuple(_vgpu_request(container) for container in spec.containers)
+    requests = tuple(_vgpu_request(container, named) for container in spec.containers)
     return requests if any(requests) else ()
 
 
-def _vgpu_request(container: core.Container) -> CardRequest | None:
-    memory, percent = _limit(container, names.VGPU_MEMORY), _limit(container, names.VGPU_PERCENTAGE)
-    number = _limit(container, names.VGPU_NUMBER) or (1 if memory or percent else 0)
+def _vgpu_request(container: core.Container, named: DeviceNames) -> CardRequest | None:
+    memory, percent = _limit(container, named.vgpu_memory), _limit(container, named.vgpu_percentage)
+    number = _limit(container, named.vgpu_number) or (1 if memory or percent else 0)
     if not number:
         return None
     if not memory and not percent:
         percent = 100
-    return CardRequest(number, memory, 0 if memory else percent, _limit(container, names.VGPU_CORES))
+    return CardRequest(number, memory, 0 if memory else percent, _limit(container, named.vgpu_cores))
 
 
 def format_vgpus(containers: Iterable[Sequence[tuple[str, str, int, int]]]) -> str:
-    """Format the cards of each container (id, type, memory, cores) as the annotation read by the device plugin."""
+    """Format the cards of each container (id, type, memory, cores) as the annotation read by the device plugin.
+
+    The device plugin compares the family of a type, ``NVIDIA`` of ``NVIDIA-Tesla V100``, so the annotation has only that.
+    """
     return ";".join(
-        "".join(f"{uuid},{kind},{memory},{cores}:" for uuid, kind, memory, cores in cards) for cards in containers
+        "".join(f"{uuid},{kind.partition('-')[0]},{memory},{cores}:" for uuid, kind, memory, cores in cards)
+        for cards in containers
     )
 
 

@@ -13,21 +13,23 @@ import numpy as np
 from volcanopy.scheduler.ledger.gpu_cards import ALL_CORES
 from volcanopy.scheduler.model.resources import Axis, Floats, Ints, Mask, Rows
 
-GPUS = frozenset({"nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"})
+GPUS = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
 """The extended resources whose unit is a GPU."""
-_MIG = re.compile(r"nvidia\.com/mig-([1-9])g\..*")
+MIG = "nvidia.com/mig-"
+"""The beginning of the names of MIG profiles."""
+_PROFILE = re.compile(r"([1-9])g\..*")
 _MIG_SLICES = 7
 """The compute slices of a GPU in MIG mode."""
 MOST = 64
 """The classes that are considered, the most frequent first."""
 
 
-def gpu_resources(axis: Axis) -> dict[int, float]:
+def gpu_resources(axis: Axis, gpus: Sequence[str] = GPUS, mig: str = MIG) -> dict[int, float]:
     """Return the positions of the extended resources that are GPUs or MIG slices, each with the part of a GPU of a unit."""
     parts = {}
     for position, name in enumerate(axis.names):
-        profile = _MIG.fullmatch(name)
-        if name in GPUS:
+        profile = _PROFILE.fullmatch(name.removeprefix(mig)) if name.startswith(mig) else None
+        if name in gpus:
             parts[position] = 1.0
         elif profile:
             parts[position] = min(int(profile[1]) / _MIG_SLICES, 1.0)

@@ -20,13 +20,15 @@ class SharedCards:
         cards: SessionCards,
         shapes: Iterable[int],
         criteria: Callable[[TaskView], CardCriteria | None],
+        types: Callable[[TaskView], tuple[str, ...]],
         sync: Callable[[], None],
     ) -> None:
-        """``shapes`` are those whose tasks request cards, ``criteria`` returns what such a task requests, and ``sync`` assigns
-        cards to the tasks that were placed since the last call.
+        """``shapes`` are those whose tasks request cards, ``criteria`` returns what such a task requests, ``types`` the types of
+        cards that it accepts, and ``sync`` assigns cards to the tasks that were placed since the last call.
         """
         self._cards, self._table, self._criteria, self._sync = cards, cards.cards, criteria, sync
         self.shapes = frozenset(shapes)
+        self.types = types
         self.node, self.start, self.memory = self._table.node, self._table.start, self._table.memory
 
     def free(self, cards: Rows) -> tuple[Ints, Ints]:
