@@ -12,8 +12,9 @@ from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import EVENTS
 from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.local.process import machine
-from volcanopy.local.process.isolation import Bubblewrap, Isolation, PlainProcesses, strongest
+from volcanopy.local.process.isolation import Bubblewrap, PlainProcesses, strongest
 from volcanopy.local.process.kubelet import ProcessSettings
+from volcanopy.local.process.runtime import MachineRuntime, Runtime
 from volcanopy.local.process.status_writer import PODS
 
 NAMESPACE = "default"
@@ -89,20 +90,20 @@ class ProcessCluster:
         await self.client.create(Kind("", "v1", kind, plural, True, dict), NAMESPACE, body)
 
 
-def isolation_named(name: str) -> Isolation:
-    """The isolation, if it can be used here."""
+def runtime_named(name: str) -> Runtime:
+    """The runtime with this isolation, if it can be used here."""
     if name == "plain":
-        return PlainProcesses()
-    result = strongest()
-    if not isinstance(result, Bubblewrap):
+        return MachineRuntime(PlainProcesses())
+    isolation = strongest()
+    if not isinstance(isolation, Bubblewrap):
         pytest.skip("bubblewrap is not installed or may not be used here")
-    return result
+    return MachineRuntime(isolation)
 
 
 @pytest.fixture(params=RUNTIMES)
 async def process_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ProcessCluster]:
     """A cluster without services: one process node only."""
-    settings = ProcessSettings(tmp_path / "run", tmp_path / "claims", isolation_named(request.param), back_off=0.05)
+    settings = ProcessSettings(tmp_path / "run", tmp_path / "claims", runtime_named(request.param), back_off=0.05)
     parts = Parts(scheduler=None, controller=None, admission=None, process=settings)
     async with LocalCluster(0, objects=machine.manifests(1, 4, 8 << 30), parts=parts) as cluster:
         yield ProcessCluster(cluster, tmp_path)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.fixtures import kubectl_program
-from tests.local.process.conftest import RUNTIMES, ProcessCluster, isolation_named
+from tests.local.process.conftest import RUNTIMES, ProcessCluster, runtime_named
 from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.local.process import machine
 from volcanopy.local.process.kubelet import ProcessSettings
@@ -56,7 +56,7 @@ class Kubectl:
 
 @pytest.fixture(params=RUNTIMES)
 async def kubectl(request: pytest.FixtureRequest, kubectl_program: Path, tmp_path: Path) -> AsyncIterator[Kubectl]:
-    settings = ProcessSettings(tmp_path / "run", tmp_path / "claims", isolation_named(request.param), back_off=0.05)
+    settings = ProcessSettings(tmp_path / "run", tmp_path / "claims", runtime_named(request.param), back_off=0.05)
     parts = Parts(scheduler=None, controller=None, admission=None, process=settings)
     async with LocalCluster(1, objects=machine.manifests(1, 4, 8 << 30), parts=parts) as cluster:
         (tmp_path / "kubeconfig").write_text(cluster.kubeconfig())

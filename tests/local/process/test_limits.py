@@ -4,15 +4,18 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.local.process.conftest import ProcessCluster
 from volcanopy.local.process.cgroups import Cgroups, Limits, writable
-from volcanopy.local.process.container_run import ContainerRun, End
+from volcanopy.local.process.container_run import End
 from volcanopy.local.process.isolation import Command
 from volcanopy.local.process.limits import EnforcedLimits, described, limits_of
+from volcanopy.local.process.program_run import ProgramRun
+from volcanopy.local.process.runtime import MachineRuntime
 
 HOG = "parts = []\nwhile True: parts.append(bytearray(1 << 20))"
 
@@ -36,7 +39,7 @@ async def run(cgroups: Cgroups, tmp_path: Path, script: str, **limits: str) -> t
     enforced = EnforcedLimits(cgroups, container(**limits), "run")
     command = Command((sys.executable, "-c", script), dict(os.environ), "/", prefix=enforced.prefix)
     async with asyncio.timeout(60):
-        end = await (await ContainerRun.start(command, tmp_path / "log", limits=enforced)).wait()
+        end = await (await ProgramRun.start(command, tmp_path / "log", limits=enforced)).wait()
     return end, (tmp_path / "log").read_text()
 
 
@@ -114,7 +117,8 @@ async def test_a_container_whose_limits_cannot_be_set_does_not_start(
 ) -> None:
     kubelet = process_cluster.cluster.process_kubelet
     assert kubelet is not None
-    kubelet.cgroups = Cgroups({"memory": tmp_path / "gone"})
+    assert isinstance(kubelet.runtime, MachineRuntime)
+    kubelet.runtime = replace(kubelet.runtime, cgroups=Cgroups({"memory": tmp_path / "gone"}))
     status = await process_cluster.run("p", "true", resources={"limits": {"memory": "40Mi"}})
     state = status["containerStatuses"][0]["state"]["terminated"]
     assert (status["phase"], state["reason"], state["exitCode"]) == ("Failed", "StartError", 128)

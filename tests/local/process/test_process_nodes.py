@@ -5,7 +5,7 @@ import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
@@ -15,6 +15,7 @@ from volcanopy.kube.client.errors import KubeError, NoAnswer
 from volcanopy.local.process.container_spec import Sources
 from volcanopy.local.process.isolation import PlainProcesses
 from volcanopy.local.process.pod_runner import PodRunner, Surroundings
+from volcanopy.local.process.runtime import MachineRuntime
 from volcanopy.local.process.status_writer import PODS
 
 SHELL = ("sh", "-c")
@@ -205,7 +206,9 @@ async def test_the_deadline_counts_from_the_start_of_the_pod_also_after_a_restar
     }
     addresses = {"pod": "127.1.0.1", "host": "127.0.0.1"}
     sources, statuses = AsyncMock(return_value=Sources()), AsyncMock()
-    around = Surroundings(tmp_path, tmp_path / "claims", tmp_path / "hosts", addresses, PlainProcesses(), sources)
+    around = Surroundings(
+        tmp_path, tmp_path / "claims", tmp_path / "hosts", addresses, MachineRuntime(PlainProcesses()), sources, Mock()
+    )
     async with asyncio.timeout(30):
         await PodRunner(pod, around, statuses).run()
     ((status,), _) = statuses.await_args_list[-1]
@@ -256,7 +259,8 @@ async def test_a_readiness_probe_makes_a_container_ready(process_cluster: Proces
 
 
 async def test_a_failed_liveness_probe_restarts_a_container(process_cluster: ProcessCluster) -> None:
-    probe = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 10}
+    command = [*SHELL, "echo stuck >&2; exit 1"]
+    probe = {"exec": {"command": command}, "periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 10}
     container = {"name": "main", "image": "none", "command": ["sleep", "1000"], "livenessProbe": probe}
     await process_cluster.create(
         "p", {"restartPolicy": "Always", "containers": [container], "terminationGracePeriodSeconds": 60}
@@ -265,6 +269,10 @@ async def test_a_failed_liveness_probe_restarts_a_container(process_cluster: Pro
         "p", lambda pod: pod["status"].get("containerStatuses", [{}])[0].get("restartCount", 0) > 0
     )
     assert pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 143
+    events = {event["reason"]: event for event in await process_cluster.events("p", 3)}
+    assert events["Unhealthy"]["message"] == "Liveness probe failed: stuck"
+    assert events["Killing"]["message"] == "Container main failed liveness probe, will be restarted"
+    assert events["Killing"]["involvedObject"]["fieldPath"] == "spec.containers{main}"
 
 
 async def test_the_log_of_a_container_that_waits_says_why(process_cluster: ProcessCluster) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.world import EXAMPLES, JOBS, phase_of
-from tests.local.process.conftest import isolation_named
+from tests.local.process.conftest import runtime_named
 from volcanopy.cli.manifests import read
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.kinds import Json
@@ -59,7 +59,7 @@ class Examples:
 @asynccontextmanager
 async def cluster_with(folder: Path, cpus: int, config: Path | None = None) -> AsyncIterator[Examples]:
     """A cluster with two process nodes, which leaves neither programs nor mounts behind."""
-    settings = ProcessSettings(folder / "run", folder / "claims", isolation_named("bubblewrap"))
+    settings = ProcessSettings(folder / "run", folder / "claims", runtime_named("bubblewrap"))
     nodes = machine.manifests(2, cpus, 4 << 30)
     programs = set(descendants(os.getpid()))
     parts = Parts(process=settings, scheduler=SchedulerSettings(config=config))

@@ -38,8 +38,9 @@ from volcanopy.local.process import machine
 from volcanopy.local.process.cgroups import writable
 from volcanopy.local.process.gpus import gpus_of_machine
 from volcanopy.local.process.guardian import Guardian
+from volcanopy.local.process.isolation import strongest
 from volcanopy.local.process.kubelet import ProcessSettings
-from volcanopy.local.process.limits import described
+from volcanopy.local.process.runtime import MachineRuntime
 from volcanopy.local.simulated import nodes as simulated
 from volcanopy.services.process.settings import SchedulerSettings
 
@@ -154,8 +155,7 @@ async def _up(
         kinds = [f"{count} {kind} node{'s' if count > 1 else ''}" for kind, count in counts.items() if count]
         print(f"Cluster with {' and '.join(kinds) or 'no nodes'} is running at {cluster.url}. Stop it with Ctrl-C.")
         if (process := cluster.process_kubelet) is not None:
-            print(f"Process nodes use {process.isolation.name}: {process.isolation.description}.")
-            print(described(process.cgroups))
+            print(f"Process nodes use {process.runtime.name}: {process.runtime.description}")
             print("They run programs with your rights: this is no security boundary.")
             for line in _lost(process.lost):
                 print(line)
@@ -257,7 +257,7 @@ def _process_settings(persist: Path | None, size: Size) -> Iterator[ProcessSetti
         folder = Path(tempfile.mkdtemp(prefix="volcanopy-"))
         claims, guardian = folder / "claims", Guardian(folder, cgroups.folders)
     try:
-        yield ProcessSettings(folder, claims, guardian=guardian, cgroups=cgroups)
+        yield ProcessSettings(folder, claims, MachineRuntime(strongest(), guardian, cgroups))
     finally:
         cgroups.remove()
         guardian.close()

@@ -40,10 +40,12 @@ class ObjectReference(Struct, rename="camel", frozen=True, omit_defaults=True):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    field_path: str = ""
+    """The part of the object, such as `spec.containers{main}`."""
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """The identity of the object, without its version."""
+        """The identity of the object, without its version and the part of it."""
         return self.kind, self.namespace, self.name, self.uid
 
 
@@ -67,6 +69,7 @@ class _EventKey(NamedTuple):
     type: str
     reason: str
     message: str
+    field_path: str
 
 
 class _Entry:
@@ -140,7 +143,7 @@ class EventRecorder:
         self.counters.recorded += 1
         registry.EVENTS.labels("recorded").inc()
         message = message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 1] + "…"
-        event = _EventKey(reference.key, event_type, reason, message)
+        event = _EventKey(reference.key, event_type, reason, message, reference.field_path)
         now = self._now()
         entry = self._entries.get(event)
         if entry is None:

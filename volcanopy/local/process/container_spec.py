@@ -13,6 +13,7 @@ from volcanopy.api import quantity
 from volcanopy.kube.client.kinds import Json
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""The search path of a container whose image is ignored."""
 _REFERENCE = re.compile(r"\$\$|\$\(([^()\s]+)\)")
 
 
@@ -59,13 +60,19 @@ class Mount:
 
 @dataclass(frozen=True)
 class ContainerSpec:
-    """A container that is ready to run: `argv` is empty where neither command nor args are given."""
+    """A container that is ready to run: `command` replaces the entry point of its image, `arguments` the command of its image."""
 
     name: str
-    argv: tuple[str, ...]
+    command: tuple[str, ...]
+    arguments: tuple[str, ...]
     environment: Mapping[str, str]
     working_directory: str
     mounts: tuple[Mount, ...]
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """What runs where images are ignored; empty where neither command nor args are given."""
+        return self.command + self.arguments
 
 
 def resolve(pod: Json, container: Json, sources: Sources) -> ContainerSpec:
@@ -74,8 +81,8 @@ def resolve(pod: Json, container: Json, sources: Sources) -> ContainerSpec:
     `pod` has `status.podIP` and `status.hostIP`. Raises ContainerConfigError.
     """
     environment = _environment(pod, container, sources)
-    command = [_expanded(text, environment) for text in container.get("command") or ()]
-    arguments = [_expanded(text, environment) for text in container.get("args") or ()]
+    command = tuple(_expanded(text, environment) for text in container.get("command") or ())
+    arguments = tuple(_expanded(text, environment) for text in container.get("args") or ())
     mounts = tuple(
         Mount(
             mount["name"],
@@ -85,9 +92,7 @@ def resolve(pod: Json, container: Json, sources: Sources) -> ContainerSpec:
         )
         for mount in container.get("volumeMounts") or ()
     )
-    return ContainerSpec(
-        container["name"], (*command, *arguments), environment, container.get("workingDir", ""), mounts
-    )
+    return ContainerSpec(container["name"], command, arguments, environment, container.get("workingDir", ""), mounts)
 
 
 def referenced(pod: Json) -> tuple[set[str], set[str]]:
@@ -117,7 +122,7 @@ def _name_of(reference: Json | None, key: str) -> set[str]:
 
 
 def _environment(pod: Json, container: Json, sources: Sources) -> dict[str, str]:
-    environment = {"PATH": DEFAULT_PATH, "HOSTNAME": pod["spec"].get("hostname") or pod["metadata"]["name"]}
+    environment = {"HOSTNAME": pod["spec"].get("hostname") or pod["metadata"]["name"]}
     for source in container.get("envFrom") or ():
         for key, content in _data_of(source, sources).items():
             environment[source.get("prefix", "") + key] = content.decode(errors="replace")

@@ -61,7 +61,7 @@ async def _run_on_terminal(command: Command, streams: CommandStreams, guardian: 
         process = await _start(command, spawning.Streams(device, device, device), guardian, terminal)
         terminal.started()
         try:
-            tasks.append(asyncio.create_task(follow_sizes(terminal, streams), name="terminal size"))
+            tasks.append(asyncio.create_task(follow_sizes(terminal.resize, streams), name="terminal size"))
             if streams.stdin is not None:
                 tasks.append(asyncio.create_task(type_input(terminal, streams.stdin), name="terminal input"))
             if streams.stdout is not None:
@@ -83,10 +83,10 @@ async def type_input(terminal: Terminal, stdin: Pipe) -> None:
         terminal.end_input()
 
 
-async def follow_sizes(terminal: Terminal, streams: CommandStreams) -> None:
-    """Give a terminal the sizes that a client reports."""
+async def follow_sizes(resize: Callable[[int, int], None], streams: CommandStreams) -> None:
+    """Call `resize` with the sizes (columns, rows) that a client reports."""
     while streams.sizes is not None:
-        terminal.resize(*await streams.sizes.get())
+        resize(*await streams.sizes.get())
 
 
 async def _start(

@@ -53,6 +53,8 @@ class Isolation(Protocol):
     name: str
     description: str
     """One sentence for the user: what a container sees of the machine."""
+    root: Path
+    """The folder of this machine that is `/` in a container."""
 
     def command(self, spec: ContainerSpec, placement: Placement, *, tty: bool = False) -> Command:
         """The program that runs the container. With `tty` the standard input is a terminal that controls it."""
@@ -65,38 +67,67 @@ class Isolation(Protocol):
 
 
 class Bubblewrap:
-    """Own mount, process and host name spaces by bubblewrap: the machine's files read-only, volumes at their paths."""
+    """Own mount, process and host name spaces by bubblewrap: the files of `root` read-only, volumes at their paths."""
 
     name = "bubblewrap"
-    description = (
-        "each container has its own processes, /tmp and /etc/hosts and sees the files of this machine read-only; "
-        "the network is that of the machine"
-    )
 
-    def __init__(self, program: str) -> None:
-        self._program = program
+    def __init__(self, program: str, root: Path = Path("/")) -> None:
+        self._program, self.root = program, root
+        files = "this machine" if root == Path("/") else str(root)
+        self.description = (
+            f"each container has its own processes, /tmp and /etc/hosts and sees the files of {files} read-only; "
+            "the network is that of the machine"
+        )
 
     def command(self, spec: ContainerSpec, placement: Placement, *, tty: bool = False) -> Command:
         """bubblewrap with the arguments for the mounts."""
         mounts = {**placement.mounts, "/etc/hosts": (placement.hosts, True)}
         mounts.setdefault("/tmp", (placement.temporary, False))
         arguments = ["--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
-        arguments += ["--hostname", placement.hostname, *root_arguments(mounts, _entries, os.path.lexists)]
+        directory = spec.working_directory.rstrip("/") or "/"
+        made = (*mounts, "/dev", "/proc", *([directory] if directory != "/" else ()))
+        root = root_arguments(made, self._entries, self._exists, str(self.root).rstrip("/"))
+        arguments += ["--hostname", placement.hostname, *root]
         for path, (source, read_only) in sorted(mounts.items()):
             arguments += ["--ro-bind" if read_only else "--bind", str(source), path]
         arguments += ["--dev-bind", "/dev", "/dev", "--proc", "/proc"]
-        arguments += ["--chdir", spec.working_directory or "/"]
-        argv = _SESSION + spec.argv if tty else spec.argv
+        if not self._exists(directory):
+            arguments += ["--dir", directory]
+        arguments += ["--chdir", directory]
+        argv = (*self._session(tty), *spec.argv)
         return Command(
-            (self._program, *arguments, "--", *argv), spec.environment, "/", "--info-fd", dies_with_parent=True
+            (self._program, *arguments, "--", *argv),
+            spec.environment,
+            "/",
+            "--info-fd",
+            takes_terminal=not self._session(tty),
+            dies_with_parent=True,
         )
 
     def beside(self, first_pid: int, spec: ContainerSpec, placement: Placement, *, tty: bool) -> Command:
         """The command, entered into the name spaces of the container."""
         users = ("--user", "--preserve-credentials") if _has_own_users(first_pid) else ()
         enter = ("nsenter", "--target", str(first_pid), *users, "--mount", "--uts", "--ipc", "--pid", "--wd")
-        argv = _SESSION + spec.argv if tty else spec.argv
-        return Command((*enter, "--", *argv), spec.environment, "/")
+        argv = (*self._session(tty), *spec.argv)
+        return Command((*enter, "--", *argv), spec.environment, "/", takes_terminal=not self._session(tty))
+
+    def _session(self, tty: bool) -> tuple[str, ...]:
+        """The beginning of a command with a terminal; empty where the files of containers have no such program."""
+        return _SESSION if tty and self._exists("/usr/bin/setsid") and not self._is_link("/usr/bin/setsid") else ()
+
+    def _exists(self, path: str) -> bool:
+        return os.path.lexists(self._of_machine(path))
+
+    def _is_link(self, path: str) -> bool:
+        return os.path.islink(self._of_machine(path))
+
+    def _entries(self, folder: str) -> Iterator[tuple[str, str | None]]:
+        for entry in sorted(os.scandir(self._of_machine(folder)), key=lambda entry: entry.name):
+            yield entry.name, os.readlink(entry.path) if entry.is_symlink() else None
+
+    def _of_machine(self, path: str) -> str:
+        """The path on this machine of a path in a container without mounts."""
+        return str(self.root / path.lstrip("/"))
 
 
 def _has_own_users(pid: int) -> bool:
@@ -108,6 +139,7 @@ class PlainProcesses:
     """No isolation: paths of mounts are replaced in command, arguments and environment by where the volumes are."""
 
     name = "plain processes"
+    root = Path("/")
     description = (
         "containers are ordinary processes of this machine without files of their own: names of pods are not resolved, and "
         "paths of volumes are replaced in command, arguments and environment only; install bubblewrap for mounts and names"
@@ -155,23 +187,26 @@ def _in_name(character: str) -> bool:
 
 
 def root_arguments(
-    paths: Iterable[str], entries: Callable[[str], Iterable[tuple[str, str | None]]], exists: Callable[[str], bool]
+    paths: Iterable[str],
+    entries: Callable[[str], Iterable[tuple[str, str | None]]],
+    exists: Callable[[str], bool],
+    root: str = "",
 ) -> list[str]:
-    """The bubblewrap arguments for a read-only view of the machine in which the mount points `paths` can be made.
+    """The bubblewrap arguments for a read-only view of the folder `root` in which the mount points `paths` can be made.
 
     The deepest existing folder above a missing mount point becomes a tmpfs with its entries bound into it again. `entries` gives
-    name and link target (None for what is no link) of the entries of a folder.
+    name and link target (None for what is no link) of the entries of a folder of the container, `exists` whether it has a path.
     """
     targets = sorted(paths)
     outermost = [path for path in targets if not any(path.startswith(other + "/") for other in targets)]
     folders = sorted({_nearest(path, exists) for path in outermost if not exists(path)})
     # The root of bubblewrap is a tmpfs unless something is mounted there.
-    arguments = [] if "/" in folders else ["--ro-bind", "/", "/"]
+    arguments = [] if "/" in folders else ["--ro-bind", root or "/", "/"]
     for folder in folders:
         arguments += ["--tmpfs", folder] if folder != "/" else []
         for name, target in entries(folder):
             path = f"{folder.rstrip('/')}/{name}"
-            arguments += ["--symlink", target, path] if target is not None else ["--ro-bind", path, path]
+            arguments += ["--symlink", target, path] if target is not None else ["--ro-bind", root + path, path]
     return arguments
 
 
@@ -182,16 +217,11 @@ def _nearest(path: str, exists: Callable[[str], bool]) -> str:
     return folder
 
 
-def _entries(folder: str) -> Iterator[tuple[str, str | None]]:
-    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-        yield entry.name, os.readlink(entry.path) if entry.is_symlink() else None
-
-
-def strongest() -> Isolation:
-    """bubblewrap where it is installed with nsenter and this user may use it, else plain processes."""
+def strongest(root: Path = Path("/")) -> Isolation:
+    """bubblewrap where it is installed with nsenter and this user may use it, else plain processes, which have no `root`."""
     program = shutil.which("bwrap")
     if program is not None and shutil.which("nsenter") is not None and _works(program):
-        return Bubblewrap(program)
+        return Bubblewrap(program, root)
     return PlainProcesses()
 
 

@@ -7,7 +7,7 @@ import contextlib
 import shutil
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,15 +24,13 @@ from volcanopy.local.apiserver.context import ContainerUsage, Measurement
 from volcanopy.local.apiserver.streams.command_streams import CommandStreams, Pipe
 from volcanopy.local.log_queries import NoLogError
 from volcanopy.local.process import container_logs, exec_commands, hosts, pod_status
-from volcanopy.local.process.cgroups import Cgroups
 from volcanopy.local.process.container_run import ContainerRun
 from volcanopy.local.process.container_spec import Sources, containers_of, referenced
 from volcanopy.local.process.gpus import Gpus
-from volcanopy.local.process.guardian import Guardian
-from volcanopy.local.process.isolation import Isolation, strongest
 from volcanopy.local.process.machine import description, is_process_node
 from volcanopy.local.process.measurements import Usage
 from volcanopy.local.process.pod_runner import FIRST_BACK_OFF, PodRunner, Surroundings
+from volcanopy.local.process.runtime import Runtime
 from volcanopy.local.process.status_writer import PODS, StatusWriter
 from volcanopy.local.simulated.heartbeats import Heartbeats
 
@@ -62,29 +60,22 @@ async def _feed(run: ContainerRun, stdin: Pipe, once: bool) -> None:
 
 @dataclass(frozen=True)
 class ProcessSettings:
-    """Process nodes: where their pods keep files, and how containers run; `isolation` None chooses the strongest.
-
-    A `guardian` ends the programs if this process is killed.
-    """
+    """Process nodes: where their pods keep files, and what runs their containers."""
 
     folder: Path
     claims: Path
-    isolation: Isolation | None = None
-    back_off: float = field(default=FIRST_BACK_OFF)
-    guardian: Guardian | None = None
-    cgroups: Cgroups = field(default_factory=lambda: Cgroups({}))
-    """The control groups that limit containers."""
+    runtime: Runtime
+    back_off: float = FIRST_BACK_OFF
 
 
 class ProcessKubelet:
     """Serves the nodes with the label `volcanopy.io/runtime: process`."""
 
     def __init__(self, client: Client, settings: ProcessSettings) -> None:
-        self.isolation = settings.isolation or strongest()
+        self.runtime = settings.runtime
         self.nodes = Heartbeats(
             client, is_own=is_process_node, arrived=self._arrived, left=self._left, describe=description
         )
-        self.cgroups = settings.cgroups
         self._client, self._settings = client, settings
         self._pods = Reflector(client, PODS, field_selector="spec.nodeName!=")
         self._services = Reflector(client, SERVICES)
@@ -270,11 +261,10 @@ class ProcessKubelet:
             claims=self._settings.claims,
             hosts=self._hosts.path(namespace),
             addresses={"pod": address, "host": hosts.HOST_ADDRESS},
-            isolation=self.isolation,
+            runtime=self.runtime,
             sources=self._sources,
+            record=partial(self._statuses.record, pod),
             back_off=self._settings.back_off,
-            guardian=self._settings.guardian,
-            cgroups=self.cgroups,
             gpus=self._take_gpus,
         )
 
@@ -327,8 +317,7 @@ class ProcessKubelet:
         spec = next(each for each in containers_of(dict(pod)) if each["name"] == container)
         output = run.attach()
         tasks = [asyncio.create_task(_feed(run, streams.stdin, bool(spec.get("stdinOnce"))))] if streams.stdin else []
-        if run.terminal is not None:
-            tasks.append(asyncio.create_task(exec_commands.follow_sizes(run.terminal, streams)))
+        tasks.append(asyncio.create_task(exec_commands.follow_sizes(run.resize, streams)))
         try:
             while data := await output.read():
                 if streams.stdout is not None:

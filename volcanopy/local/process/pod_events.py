@@ -6,25 +6,30 @@ from typing import NamedTuple
 
 from volcanopy.kube.apply.event_writer import EventType
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.process.pod_status import all_of
+from volcanopy.local.process.pod_status import all_of, place_of
+
+_IMAGE_REASONS = ("ErrImagePull", "ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName")
 
 
 class PodEvent(NamedTuple):
-    """An Event of a pod."""
+    """An Event of a pod; `place` is the container that it is about, as a field path."""
 
     type: EventType
     reason: str
     message: str
+    place: str = ""
 
 
 def events_of(pod: Json, before: Json, after: Json) -> list[PodEvent]:
     """The Events of the change from one status of a pod to the next, `before` empty for the first."""
     known = {each["name"]: each for each in all_of({"status": before})}
+    init = {each["name"] for each in after.get("initContainerStatuses") or ()}
     result = []
     for container in all_of({"status": after}):
         old = known.get(container["name"]) or {}
         if container["state"] != old.get("state"):
-            result += _of_container(pod, container)
+            place = place_of(container["name"], init=container["name"] in init)
+            result += [event._replace(place=place) for event in _of_container(pod, container)]
     if after.get("reason") and not before.get("reason"):
         result.append(PodEvent("Warning", after["reason"], after.get("message", "")))
     return result
@@ -41,10 +46,16 @@ def _of_container(pod: Json, container: Json) -> list[PodEvent]:
             return [PodEvent("Warning", "OOMKilling", f"Container {name} exceeded its limit of memory")]
         return []
     waiting = state.get("waiting") or {}
-    if waiting.get("reason") == "CrashLoopBackOff":
+    reason: str = waiting.get("reason", "")
+    if reason == "CrashLoopBackOff":
         metadata = pod["metadata"]
         full = f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
         return [PodEvent("Warning", "BackOff", f"Back-off restarting failed container {name} in pod {full}")]
-    if waiting.get("reason") == "CreateContainerConfigError":
+    if reason == "CreateContainerConfigError":
         return [PodEvent("Warning", "Failed", f"Error: {waiting.get('message', '')}")]
+    if reason in _IMAGE_REASONS:
+        failed = PodEvent("Warning", "Failed", f"Error: {reason}")
+        if reason == "ImagePullBackOff":
+            return [PodEvent("Normal", "BackOff", f'Back-off pulling image "{container["image"]}"'), failed]
+        return [failed]
     return []

@@ -12,24 +12,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
 import signal
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import structlog
 
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.apiserver.streams.command_streams import CommandStreams
-from volcanopy.local.process import exec_commands, pod_status, probes
-from volcanopy.local.process.cgroups import Cgroups
+from volcanopy.local.process import pod_status, probes
 from volcanopy.local.process.container_run import ContainerRun, End, StartError
 from volcanopy.local.process.container_spec import (
-    DEFAULT_PATH,
     ContainerConfigError,
     ContainerSpec,
     Sources,
@@ -37,11 +35,11 @@ from volcanopy.local.process.container_spec import (
     resolve,
 )
 from volcanopy.local.process.gpus import VARIABLE
-from volcanopy.local.process.guardian import Guardian
-from volcanopy.local.process.isolation import Isolation, Placement
-from volcanopy.local.process.limits import EnforcedLimits
+from volcanopy.local.process.isolation import Placement
 from volcanopy.local.process.measurements import Usage
+from volcanopy.local.process.pod_events import PodEvent
 from volcanopy.local.process.pod_status import ContainerState
+from volcanopy.local.process.runtime import ContainerRequest, ImageError, Runtime
 from volcanopy.local.process.volumes import Volumes
 
 log = structlog.get_logger(__name__)
@@ -51,6 +49,8 @@ FIRST_BACK_OFF, LONGEST_BACK_OFF, STABLE = 10.0, 300.0, 600.0
 RETRY_CONFIG = 2.0
 """Seconds between attempts to create a container whose configuration is incomplete."""
 DEFAULT_GRACE = 30.0
+OUTPUT_LIMIT = 10 << 10
+"""Bytes of the output of a probe that its Event has."""
 _LOST = "The container ended when the node was stopped; its exit code is not known."
 
 
@@ -62,11 +62,11 @@ class Surroundings:
     claims: Path
     hosts: Path
     addresses: dict[str, str]
-    isolation: Isolation
+    runtime: Runtime
     sources: Callable[[Json], Awaitable[Sources]]
+    record: Callable[[PodEvent], None]
+    """Writes an Event of the pod."""
     back_off: float = FIRST_BACK_OFF
-    guardian: Guardian | None = None
-    cgroups: Cgroups = field(default_factory=lambda: Cgroups({}))
     gpus: Callable[[Json], Awaitable[dict[str, str]]] | None = None
     """Waits for the GPUs of a pod; returns the visible devices of its containers on a node with GPUs."""
 
@@ -220,29 +220,19 @@ class PodRunner:
     async def _run_once(self, state: ContainerState, started: asyncio.Event | None) -> End | None:
         """Run a container once, with an empty /tmp; None if it could not be started."""
         shutil.rmtree(self._temporary(state.name), ignore_errors=True)
+        await self._pull(state)
         try:
-            spec = await self._resolve(state)
-            tty = bool(state.container.get("tty"))
-            command = self._around.isolation.command(spec, self._placement(spec), tty=tty)
-            _check_executable(spec, self._placement(spec))
-            limits = self._limits(state)
-            run = await ContainerRun.start(
-                replace(command, prefix=limits.prefix),
-                self.log_path(state.name, state.restarts),
-                self._around.guardian,
-                limits,
-                stdin=bool(state.container.get("stdin")),
-                tty=tty,
-            )
+            run = await self._around.runtime.start(self._request(state, await self._resolve(state)))
         except StartError as error:
             now = time.time()
+            state.container_id = ""
             state.end(self.uid, End(error.code, now, now), "StartError", f"failed to start container: {error}")
             return None
         self._runs[state.name] = run
-        state.run(self.uid, run.began)
+        state.run(self.uid, run.began, run.identifier, run.image_id)
         watches = self._watch_probes(state, run, started)
         try:
-            await self._post_start(state, spec)
+            await self._hook(state, "postStart", self._grace())
             await self._show()
             end = await run.wait()
         finally:
@@ -251,13 +241,6 @@ class PodRunner:
         self._runs.pop(state.name, None)
         state.end(self.uid, end)
         return end
-
-    def _limits(self, state: ContainerState) -> EnforcedLimits:
-        name = f"{self.uid}-{state.name}-{state.restarts}"
-        try:
-            return EnforcedLimits(self._around.cgroups, state.container, name)
-        except OSError as error:
-            raise StartError(f"its limits cannot be set: {error}", 128) from error
 
     async def _resolve(self, state: ContainerState) -> ContainerSpec:
         """The container's command; waits while something that its environment needs is missing."""
@@ -271,25 +254,41 @@ class PodRunner:
                 await self._show()
                 await asyncio.sleep(RETRY_CONFIG)
                 continue
-            if not spec.argv:
-                image = state.container.get("image", "")
-                raise StartError(
-                    f"no command: images are not run on process nodes, and {image!r} has its command inside", 127
-                )
             devices = self._devices.get(state.name)
             if devices is None:
                 return spec
             return replace(spec, environment={VARIABLE: devices, **spec.environment})
+
+    async def _pull(self, state: ContainerState) -> None:
+        """Make the image of a container available; waits with a growing delay while that fails."""
+        back_off = self._around.back_off
+        while True:
+            try:
+                sources = await self._around.sources(self.pod)
+                await self._around.runtime.pull(self.pod, state.container, sources, self._around.record)
+            except ImageError as error:
+                state.wait(error.reason, str(error))
+                await self._show()
+                if error.reason == "ErrImagePull":
+                    image = state.container["image"]
+                    state.wait("ImagePullBackOff", f'Back-off pulling image "{image}": {error.reason}: {error}')
+                    await self._show()
+                await asyncio.sleep(back_off)
+                back_off = min(back_off * 2, LONGEST_BACK_OFF)
+            else:
+                return
+
+    def _request(self, state: ContainerState, spec: ContainerSpec) -> ContainerRequest:
+        name, log_path = f"{self.uid}-{state.name}-{state.restarts}", self.log_path(state.name, state.restarts)
+        return ContainerRequest(self.pod, state.container, spec, self._placement(spec), log_path, name)
 
     def _placement(self, spec: ContainerSpec) -> Placement:
         mounts = {
             mount.path.rstrip("/"): (self._mounted(mount.volume, mount.sub_path), mount.read_only)
             for mount in spec.mounts
         }
-        temporary = self._temporary(spec.name)
-        temporary.mkdir(parents=True, exist_ok=True)
         hostname = self.pod["spec"].get("hostname") or self.pod["metadata"]["name"]
-        return Placement(mounts, temporary, self._around.hosts, hostname[:63])
+        return Placement(mounts, self._temporary(spec.name), self._around.hosts, hostname[:63])
 
     def _temporary(self, container: str) -> Path:
         return self._around.folder / "tmp" / container
@@ -307,57 +306,49 @@ class PodRunner:
     def _watch_probes(
         self, state: ContainerState, run: ContainerRun, started: asyncio.Event | None
     ) -> list[asyncio.Task[None]]:
-        """Watch the probes of a container; without a readiness probe it is ready as soon as it has started."""
-        container = state.container
+        """Watch the probes of a container; without any it has started and is ready."""
+        container, address = state.container, self._around.addresses["pod"]
         if not any(container.get(key) for key in ("startupProbe", "readinessProbe", "livenessProbe")):
             state.started = state.ready = True
             if started is not None:
                 started.set()
             return []
-        return [asyncio.create_task(self._probe(state, run, started), name=f"probes of {state.name}")]
 
-    async def _probe(self, state: ContainerState, run: ContainerRun, started: asyncio.Event | None) -> None:
-        container, address = state.container, self._around.addresses["pod"]
-
-        async def execute(command: list[str], timeout: float) -> int:
-            return await self._execute(state, command, timeout)
-
-        async def alive(verdict: bool) -> None:
-            if not verdict:
-                log.info("container failed its probe and is restarted", container=state.name, uid=self.uid)
-                await run.stop(self._grace())
+        async def on_started() -> None:
+            state.started = True
+            if started is not None:
+                started.set()
+            await self._show()
 
         async def on_ready(verdict: bool) -> None:
             state.ready = verdict
             await self._show()
 
-        if probe := container.get("startupProbe"):
-            verdicts: asyncio.Queue[bool] = asyncio.Queue()
-            watching = asyncio.create_task(probes.watch(probe, container, address, execute, verdicts.put))
-            try:
-                if not await verdicts.get():
-                    await alive(False)
-                    return
-            finally:
-                watching.cancel()
-        state.started = True
-        if started is not None:
-            started.set()
-        if not container.get("readinessProbe"):
-            state.ready = True
-        await self._show()
-        async with asyncio.TaskGroup() as tasks:
-            for key, report in (("readinessProbe", on_ready), ("livenessProbe", alive)):
-                if probe := container.get(key):
-                    tasks.create_task(probes.watch(probe, container, address, execute, report))
+        async def restart(kind: str) -> None:
+            message = f"Container {state.name} failed {kind} probe, will be restarted"
+            self._around.record(PodEvent("Normal", "Killing", message, state.place))
+            await run.stop(self._grace())
 
-    async def _execute(self, state: ContainerState, command: list[str], timeout: float) -> int:
-        """Run a command in a container without streams; its exit code. Raises TimeoutError."""
+        def unhealthy(message: str) -> None:
+            self._around.record(PodEvent("Warning", "Unhealthy", message, state.place))
+
+        reactions = probes.Reactions(on_started, on_ready, restart, unhealthy)
+        watching = probes.watch_all(container, address, partial(self._execute, state), reactions)
+        return [asyncio.create_task(watching, name=f"probes of {state.name}")]
+
+    async def _execute(self, state: ContainerState, command: list[str], timeout: float) -> tuple[int, str]:
+        """Run a command in a container; its exit code and the beginning of its output. Raises TimeoutError, OSError."""
+        output = bytearray()
+
+        async def collect(data: bytes) -> None:
+            output.extend(data[: OUTPUT_LIMIT - len(output)])
+
         try:
             async with asyncio.timeout(timeout):
-                return await self.execute(state.name, command, CommandStreams())
+                code = await self.execute(state.name, command, CommandStreams(stdout=collect, stderr=collect))
         except StartError as error:
-            return error.code
+            raise OSError(str(error)) from None
+        return code, output.decode(errors="replace")
 
     async def execute(self, container: str, command: list[str], streams: CommandStreams) -> int:
         """Run a command in a running container until it ends; its exit code. Raises StartError."""
@@ -365,16 +356,16 @@ class PodRunner:
         run = self._runs.get(container)
         if run is None:
             raise StartError(f'container not found ("{container}")', 126)
-        spec = replace(await self._resolve(state), argv=tuple(command))
-        placement = self._placement(spec)
-        _check_executable(spec, placement)
-        beside = self._around.isolation.beside(run.first_pid, spec, placement, tty=streams.tty)
-        return await exec_commands.run(replace(beside, prefix=run.prefix), streams, self._around.guardian)
+        request = self._request(state, await self._resolve(state))
+        request = replace(request, spec=replace(request.spec, command=tuple(command), arguments=()))
+        return await self._around.runtime.execute(run, request, streams)
 
-    async def _post_start(self, state: ContainerState, spec: ContainerSpec) -> None:
-        hook = ((state.container.get("lifecycle") or {}).get("postStart") or {}).get("exec")
-        if hook:
-            await self._execute(state, list(hook.get("command") or ()), self._grace())
+    async def _hook(self, state: ContainerState, kind: str, seconds: float) -> None:
+        """Run a command of the container's lifecycle, within a time."""
+        hook = ((state.container.get("lifecycle") or {}).get(kind) or {}).get("exec")
+        if hook and seconds > 0:
+            with contextlib.suppress(TimeoutError, OSError):
+                await self._execute(state, list(hook.get("command") or ()), seconds)
 
     # Stop
 
@@ -385,10 +376,8 @@ class PodRunner:
     async def _stop_container(self, name: str, run: ContainerRun, grace: float) -> None:
         state = next(state for state in (*self._init, *self._main) if state.name == name)
         began = time.monotonic()
-        hook = ((state.container.get("lifecycle") or {}).get("preStop") or {}).get("exec")
-        if hook and grace > 0:
-            with contextlib.suppress(TimeoutError):
-                await self._execute(state, list(hook.get("command") or ()), grace)
+        self._around.record(PodEvent("Normal", "Killing", f"Stopping container {name}", state.place))
+        await self._hook(state, "preStop", grace)
         await run.stop(max(grace - (time.monotonic() - began), 0.0))
         self._runs.pop(name, None)
         state.end(self.uid, await run.wait())
@@ -415,23 +404,3 @@ class PodRunner:
         if status != self._published:
             self._published = status
             await self._publish(status)
-
-
-def _check_executable(spec: ContainerSpec, placement: Placement) -> None:
-    """Raise StartError unless the program exists: it is searched as the container will."""
-    program = spec.argv[0]
-    if "/" in program:
-        path = next(
-            (
-                f"{source}{program.removeprefix(mount)}"
-                for mount, (source, _) in sorted(placement.mounts.items(), reverse=True)
-                if program == mount or program.startswith(mount + "/")
-            ),
-            os.path.join(spec.working_directory or "/", program),
-        )
-        if not os.path.exists(path):
-            raise StartError(f'exec: "{program}": stat {program}: no such file or directory', 127)
-        if not os.access(path, os.X_OK):
-            raise StartError(f'exec: "{program}": permission denied', 126)
-    elif shutil.which(program, path=spec.environment.get("PATH", DEFAULT_PATH)) is None:
-        raise StartError(f'exec: "{program}": executable file not found in $PATH', 127)

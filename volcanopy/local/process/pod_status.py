@@ -38,16 +38,22 @@ class ContainerState:
         return str(self.container["name"])
 
     @property
+    def place(self) -> str:
+        """The field path of the container in its pod."""
+        return place_of(self.name, init=self.init)
+
+    @property
     def exit_code(self) -> int | None:
         """The exit code of a container that has terminated for good, else None."""
         terminated = self.state.get("terminated")
         return None if terminated is None else int(terminated["exitCode"])
 
-    def run(self, uid: str, began: float) -> None:
-        """Enter the state `running`."""
+    def run(self, uid: str, began: float, identifier: str = "", image_id: str = "") -> None:
+        """Enter the state `running`; without an `identifier` of the runtime the id of the container is made up."""
         self._remember()
         self.state = {"running": {"startedAt": stamp(began)}}
-        self.container_id = container_id(uid, self.name, self.restarts)
+        self.container_id = identifier or container_id(uid, self.name, self.restarts)
+        self.image_id = image_id
 
     def end(self, uid: str, end: End, reason: str = "", message: str = "") -> None:
         """Enter the state `terminated`."""
@@ -58,7 +64,7 @@ class ContainerState:
             "reason": reason or ("Completed" if end.code == 0 else "OOMKilled" if end.out_of_memory else "Error"),
             "startedAt": stamp(end.began),
             "finishedAt": stamp(end.ended),
-            "containerID": container_id(uid, self.name, self.restarts),
+            "containerID": self.container_id or container_id(uid, self.name, self.restarts),
         }
         if end.code in _SIGNALS and not message:
             message = f"terminated by {_SIGNALS[end.code]}"
@@ -73,6 +79,7 @@ class ContainerState:
         self.state = waiting(reason, message)
 
     container_id: str = ""
+    image_id: str = ""
 
     def _remember(self) -> None:
         if "terminated" in self.state:
@@ -83,7 +90,7 @@ class ContainerState:
         made: Json = {
             "name": self.name,
             "image": self.container.get("image", ""),
-            "imageID": "",
+            "imageID": self.image_id,
             "ready": self.ready,
             "started": self.started,
             "restartCount": self.restarts,
@@ -93,6 +100,11 @@ class ContainerState:
         if self.container_id:
             made["containerID"] = self.container_id
         return made
+
+
+def place_of(container: str, *, init: bool) -> str:
+    """The field path of a container in its pod, as Events have it."""
+    return f"spec.{'initContainers' if init else 'containers'}{{{container}}}"
 
 
 def container_id(uid: str, name: str, run: int) -> str:
@@ -110,7 +122,7 @@ def restored(pod: Json, container: Json, *, init: bool) -> ContainerState:
     state = ContainerState(
         container, init, status.get("restartCount", 0), status.get("state") or {}, status.get("lastState") or {}
     )
-    state.container_id = status.get("containerID", "")
+    state.container_id, state.image_id = status.get("containerID", ""), status.get("imageID", "")
     return state
 
 

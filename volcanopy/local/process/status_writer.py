@@ -16,7 +16,7 @@ from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.backoff import answered
 from volcanopy.kube.client.errors import Conflict, Invalid, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.local.process.pod_events import events_of
+from volcanopy.local.process.pod_events import PodEvent, events_of
 
 log = structlog.get_logger(__name__)
 
@@ -42,12 +42,18 @@ class StatusWriter:
     async def write(self, pod: Json, status: Json) -> None:
         """Write a new status; returns when the server has it, or the pod is gone."""
         written = self._written.setdefault(pod["metadata"]["uid"], _Written())
-        metadata = pod["metadata"]
-        reference = ObjectReference("v1", "Pod", metadata["name"], metadata["namespace"], metadata["uid"])
         for event in events_of(pod, written.status, status):
-            self._events.record(reference, *event)
+            self.record(pod, event)
         written.status = status
         await self._send(pod, written)
+
+    def record(self, pod: Json, event: PodEvent) -> None:
+        """Write an Event of a pod."""
+        metadata, place = pod["metadata"], event.place
+        reference = ObjectReference(
+            "v1", "Pod", metadata["name"], metadata["namespace"], metadata["uid"], field_path=place
+        )
+        self._events.record(reference, event.type, event.reason, event.message)
 
     def is_replaced(self, pod: Json) -> bool:
         """Whether this state of a pod follows the write of its newest status, but has another one."""

@@ -1,0 +1,169 @@
+"""A container that is a program of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+from volcanopy.local.process import spawning
+from volcanopy.local.process.container_run import OUTPUT_CHUNK, ContainerRun, End, StartError
+from volcanopy.local.process.guardian import Guardian
+from volcanopy.local.process.isolation import Command
+from volcanopy.local.process.limits import EnforcedLimits
+from volcanopy.local.process.measurements import Usage, descendants, used_by
+from volcanopy.local.process.terminal import Terminal, before_exec
+
+
+class ProgramRun(ContainerRun):
+    """A running program of this machine. Made by :meth:`start`."""
+
+    def __init__(
+        self,
+        process: spawning.Program,
+        first_pid: int,
+        log: Path,
+        terminal: Terminal | None = None,
+        guardian: Guardian | None = None,
+        limits: EnforcedLimits | None = None,
+    ) -> None:
+        self.first_pid = first_pid
+        self._process, self._terminal = process, terminal
+        self._guardian, self._limits = guardian, limits
+        super().__init__(log)
+        if guardian is not None:
+            guardian.started(process.pid)
+        self._watching: asyncio.Task[None] | None = None
+        if limits is not None:
+            self._watching = asyncio.create_task(limits.watch(self.used, lambda: self.signal(signal.SIGKILL)))
+
+    @classmethod
+    async def start(
+        cls,
+        command: Command,
+        log: Path,
+        guardian: Guardian | None = None,
+        limits: EnforcedLimits | None = None,
+        *,
+        stdin: bool = False,
+        tty: bool = False,
+    ) -> ProgramRun:
+        """Start the program, with an input that stays open and a terminal if asked. Raises StartError."""
+        argv = list(command.argv)
+        reading, writing = os.pipe() if command.info_option else (-1, -1)
+        if command.info_option:
+            argv[1:1] = [command.info_option, str(writing)]
+        argv = [*command.prefix, *argv]
+        log.parent.mkdir(parents=True, exist_ok=True)
+        terminal = Terminal() if tty else None
+        streams = spawning.Streams(spawning.PIPE if stdin else spawning.NOTHING, spawning.PIPE, spawning.STDOUT)
+        if terminal is not None:
+            streams = spawning.Streams(terminal.device, terminal.device, spawning.STDOUT)
+        try:
+            process = await spawning.start(
+                argv,
+                streams,
+                command.environment,
+                command.working_directory,
+                pass_fds=(writing,) if writing >= 0 else (),
+                before=before_exec(command, terminal),
+            )
+        except FileNotFoundError:
+            _close(reading, writing, terminal)
+            raise StartError(f'exec: "{argv[0]}": executable file not found in $PATH', 127) from None
+        except OSError as error:
+            _close(reading, writing, terminal)
+            raise StartError(f'exec: "{argv[0]}": {error.strerror}', 126) from None
+        if terminal is not None:
+            terminal.started()
+        first_pid = process.pid
+        if command.info_option:
+            os.close(writing)
+            first_pid = await _reported_pid(reading) or process.pid
+        return cls(process, first_pid, log, terminal, guardian, limits)
+
+    @property
+    def prefix(self) -> tuple[str, ...]:
+        """The beginning of a command line whose program has the limits of the container."""
+        return () if self._limits is None else self._limits.prefix
+
+    async def _read(self) -> bytes:
+        if self._terminal is not None:
+            return await self._terminal.read()
+        assert self._process.stdout is not None
+        return await self._process.stdout.read(OUTPUT_CHUNK)
+
+    def used(self) -> Usage:
+        """What the processes of the container use."""
+        return used_by([self._process.pid, *descendants(self._process.pid)])
+
+    async def write_input(self, data: bytes) -> None:
+        """Send bytes to the program's input. Raises OSError if it reads none any more."""
+        if self._terminal is not None:
+            await self._terminal.write(data)
+        elif self._process.stdin is not None:
+            self._process.stdin.write(data)
+            await self._process.stdin.drain()
+
+    def end_input(self) -> None:
+        """Close the program's input."""
+        if self._terminal is not None:
+            self._terminal.end_input()
+        elif self._process.stdin is not None:
+            self._process.stdin.close()
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Set the size of the program's terminal; without effect if it has none."""
+        if self._terminal is not None:
+            self._terminal.resize(columns, rows)
+
+    async def wait(self) -> End:
+        """Wait for the end of the program; what it has started and left behind is killed."""
+        code = await self._process.wait()
+        if self.first_pid == self._process.pid:
+            self.signal(signal.SIGKILL)
+        if self._guardian is not None:
+            self._guardian.ended(self._process.pid)
+        await self.copied()
+        if self._terminal is not None:
+            self._terminal.close()
+        if self._watching is not None:
+            self._watching.cancel()
+        out_of_memory = self._limits is not None and self._limits.end()
+        return End(128 - code if code < 0 else code, self.began, time.time(), out_of_memory)
+
+    async def _ended(self) -> None:
+        await self._process.wait()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to every process of the container."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if self.first_pid == self._process.pid:
+                os.killpg(self._process.pid, number)
+            elif number is signal.SIGKILL:
+                # The first process of a process name space takes all others with it.
+                os.kill(self.first_pid, number)
+            else:
+                for pid in list(descendants(self.first_pid)):
+                    os.kill(pid, number)
+
+
+def _close(reading: int, writing: int, terminal: Terminal | None) -> None:
+    for descriptor in (reading, writing):
+        if descriptor >= 0:
+            os.close(descriptor)
+    if terminal is not None:
+        terminal.close()
+
+
+async def _reported_pid(descriptor: int) -> int:
+    """The pid that the program reports, 0 if it ended before."""
+    reader = await spawning.reader_of(open(descriptor, "rb", buffering=0))  # noqa: ASYNC230, SIM115  its transport closes it
+    try:
+        return int(json.loads(await reader.read())["child-pid"])
+    except (ValueError, KeyError):
+        return 0

@@ -1,0 +1,168 @@
+"""How the containers of pods are run: as programs of this machine, or by another program that serves the same interface."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from volcanopy.kube.client.kinds import Json
+from volcanopy.local.apiserver.streams.command_streams import CommandStreams
+from volcanopy.local.process import exec_commands
+from volcanopy.local.process.cgroups import Cgroups
+from volcanopy.local.process.container_run import ContainerRun, StartError
+from volcanopy.local.process.container_spec import DEFAULT_PATH, ContainerSpec, Sources
+from volcanopy.local.process.guardian import Guardian
+from volcanopy.local.process.isolation import Isolation, Placement
+from volcanopy.local.process.limits import EnforcedLimits, described
+from volcanopy.local.process.pod_events import PodEvent
+from volcanopy.local.process.program_run import ProgramRun
+
+_LONGEST_PATH = 200
+"""Steps after which a path with links is taken for a circle."""
+
+
+class ImageError(Exception):
+    """An image that a container cannot use; `reason` is the kubelet's for the state of the container."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class ContainerRequest:
+    """A container of a pod: what it runs and sees, the file for its output, and a name that no other run has."""
+
+    pod: Json
+    container: Json
+    spec: ContainerSpec
+    placement: Placement
+    log: Path
+    name: str
+
+
+class Runtime(Protocol):
+    """Runs containers."""
+
+    @property
+    def name(self) -> str:
+        """What runs the containers."""
+
+    @property
+    def description(self) -> str:
+        """Sentences for the user: what a container sees of the machine, and which limits are enforced."""
+
+    async def pull(self, pod: Json, container: Json, sources: Sources, report: Callable[[PodEvent], None]) -> None:
+        """Make the image of a container available, by its pull policy; `report` gets the Events. Raises ImageError."""
+
+    async def start(self, request: ContainerRequest) -> ContainerRun:
+        """Start a container. Raises StartError."""
+
+    async def execute(self, run: ContainerRun, request: ContainerRequest, streams: CommandStreams) -> int:
+        """Run the command of the request in a running container until it ends; its exit code. Raises StartError."""
+
+
+@dataclass(frozen=True)
+class MachineRuntime:
+    """Containers are programs of this machine, and their images are ignored.
+
+    A `guardian` ends the programs if this process is killed; `cgroups` limit them.
+    """
+
+    isolation: Isolation
+    guardian: Guardian | None = None
+    cgroups: Cgroups = field(default_factory=lambda: Cgroups({}))
+
+    @property
+    def name(self) -> str:
+        """The name of the isolation."""
+        return self.isolation.name
+
+    @property
+    def description(self) -> str:
+        """What the isolation separates, and which limits are enforced."""
+        return f"{self.isolation.description}. {described(self.cgroups)}"
+
+    async def pull(self, pod: Json, container: Json, sources: Sources, report: Callable[[PodEvent], None]) -> None:
+        """Nothing: images are ignored."""
+
+    async def start(self, request: ContainerRequest) -> ContainerRun:
+        """Start the program of a container. Raises StartError."""
+        spec, placement, container = request.spec, request.placement, request.container
+        if not spec.argv:
+            image = container.get("image", "")
+            raise StartError(
+                f"no command: images are not run on process nodes, and {image!r} has its command inside", 127
+            )
+        spec = _with_path(spec)
+        placement.temporary.mkdir(parents=True, exist_ok=True)
+        tty = bool(container.get("tty"))
+        command = self.isolation.command(spec, placement, tty=tty)
+        _check_executable(spec, placement, self.isolation.root)
+        limits = self._limits(request)
+        stdin = bool(container.get("stdin"))
+        command = replace(command, prefix=limits.prefix)
+        return await ProgramRun.start(command, request.log, self.guardian, limits, stdin=stdin, tty=tty)
+
+    def _limits(self, request: ContainerRequest) -> EnforcedLimits:
+        try:
+            return EnforcedLimits(self.cgroups, request.container, request.name)
+        except OSError as error:
+            raise StartError(f"its limits cannot be set: {error}", 128) from error
+
+    async def execute(self, run: ContainerRun, request: ContainerRequest, streams: CommandStreams) -> int:
+        """Run a command beside the program of a container. Raises StartError."""
+        assert isinstance(run, ProgramRun)
+        spec = _with_path(request.spec)
+        _check_executable(spec, request.placement, self.isolation.root)
+        beside = self.isolation.beside(run.first_pid, spec, request.placement, tty=streams.tty)
+        return await exec_commands.run(replace(beside, prefix=run.prefix), streams, self.guardian)
+
+
+def _with_path(spec: ContainerSpec) -> ContainerSpec:
+    """The container with the search path that an image would set."""
+    return replace(spec, environment={"PATH": DEFAULT_PATH, **spec.environment})
+
+
+def _check_executable(spec: ContainerSpec, placement: Placement, root: Path) -> None:
+    """Raise StartError unless the program exists: it is searched as the container will, below the root of its files."""
+    program = spec.argv[0]
+    if "/" not in program:
+        folders = spec.environment["PATH"].split(":")
+        places = (_resolved(root, os.path.join(folder, program)) for folder in folders if folder)
+        if not any(os.path.isfile(place) and os.access(place, os.X_OK) for place in places):
+            raise StartError(f'exec: "{program}": executable file not found in $PATH', 127)
+        return
+    inside = os.path.join(spec.working_directory or "/", program)
+    path = next(
+        (
+            f"{source}{inside.removeprefix(mount)}"
+            for mount, (source, _) in sorted(placement.mounts.items(), reverse=True)
+            if inside == mount or inside.startswith(mount + "/")
+        ),
+        _resolved(root, inside),
+    )
+    if not os.path.exists(path):
+        raise StartError(f'exec: "{program}": stat {program}: no such file or directory', 127)
+    if not os.access(path, os.X_OK):
+        raise StartError(f'exec: "{program}": permission denied', 126)
+
+
+def _resolved(root: Path, path: str) -> str:
+    """The path on this machine of a path below `root`, in which links lead to files below `root` too."""
+    waiting, reached = path.split("/")[::-1], "/"
+    for _ in range(_LONGEST_PATH):
+        if not waiting:
+            break
+        step = os.path.normpath(os.path.join(reached, waiting.pop()))
+        inside = str(root / step.lstrip("/"))
+        if os.path.islink(inside):
+            target = os.readlink(inside)
+            waiting += target.split("/")[::-1]
+            reached = "/" if target.startswith("/") else reached
+        else:
+            reached = step
+    return str(root / reached.lstrip("/"))
