@@ -37,7 +37,18 @@ sum(increase(volcanopy_evicted_cpu_seconds_total[1d]))
 _GROUPS = (
     (
         "Scheduling cycles",
-        ("e2e_", "cycle_", "open_", "action_", "plugin_", "task_", "schedule_", "pods_bound", "quarantined_"),
+        (
+            "e2e_",
+            "cycle_",
+            "open_",
+            "action_",
+            "plugin_",
+            "task_",
+            "schedule_",
+            "pods_bound",
+            "quarantined_",
+            "extender_",
+        ),
     ),
     ("Evictions", ("total_", "pod_preemption", "pod_reclaim", "evict", "useful_", "wasted_")),
     ("Waiting jobs", ("unschedule_", "waiting_", "longest_", "job_waiting", "start_estimate")),

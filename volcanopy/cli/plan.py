@@ -19,6 +19,7 @@ from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup, document
 from volcanopy.services.process.entry_points import ThirdPartyError, registry
 from volcanopy.services.scheduler import replay
+from volcanopy.services.scheduler.extender_client import RecordedExtender
 from volcanopy.whatif import answer as answers
 from volcanopy.whatif import kinds
 from volcanopy.whatif.answer import Answer, JobAnswer
@@ -105,7 +106,10 @@ def _world(manifests: Sequence[Manifest], options: PlanOptions, known: Registry)
     if cycle is not None:
         replay.apply_cycle(state, cycle)
     moment = cycle.now if cycle is not None and options.now is None else _moment(options.now)
-    result = schedule(state.snapshot(moment, "plan"), chosen, known)
+    answers_known = RecordedExtender(cycle.answers) if cycle is not None and cycle.answers else None
+    if "extender" in chosen.plugins and answers_known is None:
+        whatif.note_line("the HTTP extender is not asked: the files do not contain its answers")
+    result = schedule(state.snapshot(moment, "plan"), chosen, known, extender=answers_known)
     if cycle is not None:
         binding = {key: bind.node for key, bind in cycle.binding.items()}
         loaded.cluster.settle_assumed(binding, cycle.evicting, moment)

@@ -14,6 +14,7 @@ from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.observer import NO_OBSERVER, Observer
 from volcanopy.scheduler.framework.plugin import Plugin
 from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.model.extender_port import Extender as ExtenderPort
 from volcanopy.scheduler.model.plan import Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.plugins.binpack import Binpack
@@ -22,6 +23,7 @@ from volcanopy.scheduler.plugins.cdp import Cdp
 from volcanopy.scheduler.plugins.conformance import Conformance
 from volcanopy.scheduler.plugins.deviceshare import DeviceShare
 from volcanopy.scheduler.plugins.drf import Drf
+from volcanopy.scheduler.plugins.extender import Extender
 from volcanopy.scheduler.plugins.fragmentation import Fragmentation
 from volcanopy.scheduler.plugins.gang import Gang
 from volcanopy.scheduler.plugins.network_topology_aware import NetworkTopologyAware
@@ -46,7 +48,7 @@ from volcanopy.scheduler.report.close import close
 from volcanopy.scheduler.session.mandatory_policies import MANDATORY
 from volcanopy.scheduler.session.session import Session
 
-_JOBS = (Cdp, Conformance, Drf, Gang, Overcommit, Pdb, Priority, Rescheduling, Reservation, Sla, Slowdown)
+_JOBS = (Cdp, Conformance, Drf, Extender, Gang, Overcommit, Pdb, Priority, Rescheduling, Reservation, Sla, Slowdown)
 _QUEUES = (Capacity, Proportion, ResourceQuota)
 _NODES = (
     Binpack,
@@ -86,7 +88,11 @@ def builtin() -> Registry:
 
 
 def schedule(
-    snapshot: Snapshot, config: SchedulerConfig, registry: Registry | None = None, observer: Observer = NO_OBSERVER
+    snapshot: Snapshot,
+    config: SchedulerConfig,
+    registry: Registry | None = None,
+    observer: Observer = NO_OBSERVER,
+    extender: ExtenderPort | None = None,
 ) -> Plan:
     """Decide one cycle: which pods run on which nodes, which jobs are admitted, and why the others wait.
 
@@ -98,11 +104,12 @@ def schedule(
        and evictions to the session, and the reasons of the jobs that it cannot help.
     4. Close the session: compute the nominations, the statuses of pod groups and queues, and the explanations.
 
-    ``observer`` is informed of each part; the plan does not depend on it.
+    ``observer`` is informed of each part; the plan does not depend on it. ``extender`` asks a program outside for the plugin of
+    that name, which has no opinion without it.
     """
     actions = (registry or builtin()).actions
     with observer.during("open"):
-        session = Session(snapshot, config, observer)
+        session = Session(snapshot, config, observer, extender)
         for policy in MANDATORY:
             if policy.plugin is None and policy.applies(snapshot):
                 MANDATORY_ACTIONS[policy.name](session, {})
@@ -110,6 +117,7 @@ def schedule(
         session.cluster.precedence.begin()
         with observer.during("action", name):
             actions[name](session, config.action_arguments.get(name, {}))
+    session.hooks.session_close()
     with observer.during("close"):
         effects = close(session)
     observer.tried(session.attempts)

@@ -58,6 +58,15 @@ CYCLE_FAULTS = _ALL.counter(
     "Number of failed scheduling cycles: error in an action or plugin (error), or plan that violates an invariant (broken)",
     "kind",
 )
+EXTENDER_REQUESTS = _ALL.counter(
+    "extender_requests_total",
+    "Number of requests to the HTTP extender, by verb and result: ok, error (an answer that is none), down (no answer)",
+    "verb",
+    "result",
+)
+EXTENDER_LATENCY = _ALL.histogram(
+    "extender_request_duration_seconds", "Latency of requests to the HTTP extender, by verb", _REQUESTS, "verb"
+)
 QUARANTINED = _ALL.callback_gauge(
     "quarantined_objects", "Number of objects that the scheduler excludes because it cannot read or count them", "kind"
 )

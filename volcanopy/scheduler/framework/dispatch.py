@@ -49,6 +49,7 @@ class Hooks:
     hypernode_order: Callable[[SubJobView, Rows], Floats]
     job_starving: Callable[[JobView], bool]
     job_condition: Callable[[JobView], GroupCondition | None]
+    session_close: Callable[[], None]
     overused: Callable[[QueueView], Rejection | None]
     within_share: Callable[[QueueView, TaskView, int], Rejection | None]
     beyond_share: Callable[[QueueView, TaskView, int], Rejection | None]

@@ -257,6 +257,11 @@ class Plugin(Generic[A]):
         """The condition of the pod group at the end of the session; an empty message stands for the session's own."""
         raise NotImplementedError
 
+    @hook("each")
+    def session_close(self) -> None:
+        """Called once when all actions have run."""
+        raise NotImplementedError
+
     # Gates of a queue
 
     @hook("first", "enabledOverused")

@@ -15,6 +15,7 @@ from volcanopy.scheduler.ledger.cross_queue_priority import Precedence
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.subjob_views import SubJobView, part_of, parts, spanned
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.extender_port import Extender
 from volcanopy.scheduler.model.resources import Axis, Columns, Floats, Ints, Mask, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NodeTraits, Snapshot
 
@@ -205,8 +206,10 @@ class Cluster:
     queries: PluginQueries
     """The other plugins; not available in ``open``."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, extender: Extender | None = None) -> None:
         self._ledger = ledger
+        self.extender = extender
+        """Asks a program outside; None where nothing outside may be asked."""
         self._job_rows: Rows | None = None
         self.precedence = Precedence(ledger)
         self.packs_resources: Callable[[], bool | None] = lambda: None

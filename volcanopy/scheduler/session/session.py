@@ -22,6 +22,7 @@ from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.extender_port import Extender
 from volcanopy.scheduler.model.messages import QuotaMessage, with_job_names
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
@@ -40,12 +41,18 @@ _NO_MOVES: Mapping[int, int] = MappingProxyType({})
 class Session:
     """What the actions of one cycle and the report share."""
 
-    def __init__(self, snapshot: Snapshot, config: SchedulerConfig, observer: Observer = NO_OBSERVER) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        config: SchedulerConfig,
+        observer: Observer = NO_OBSERVER,
+        extender: Extender | None = None,
+    ) -> None:
         self.snapshot = snapshot
         self.config = config
         self.observer = observer
         self.ledger = Ledger(snapshot)
-        self.cluster = Cluster(self.ledger)
+        self.cluster = Cluster(self.ledger, extender)
         tiers: Installed = tuple(
             tuple((_opened(entry, self.cluster, observer), entry.off) for entry in tier) for tier in config.tiers
         )

@@ -28,16 +28,23 @@ _WORLD, _PLAN = ".world.json", ".plan.json"
 
 
 def dump(
-    folder: Path, snapshot: Snapshot, plan: Plan | None, problems: Sequence[str], *, anonymous: bool = False
+    folder: Path,
+    snapshot: Snapshot,
+    plan: Plan | None,
+    problems: Sequence[str],
+    *,
+    anonymous: bool = False,
+    answers: Sequence[replay.ExtenderAnswer] = (),
 ) -> Path:
     """Write the snapshot and the plan, if there is one, with its problems. Returns the snapshot's file.
 
+    ``answers`` are those of the HTTP extender, which an anonymous dump leaves out: they contain names.
     The files are readable by their owner only. With ``anonymous`` all names are pseudonyms, and the plan is left out: it is
     decided again from the snapshot. Raises OSError, also for a dump that is larger than all dumps may be.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / f"{snapshot.session}{_WORLD}"
-    items = objects(snapshot)
+    items = objects(snapshot, replay.CycleContext(answers=() if anonymous else tuple(answers)))
     if anonymous:
         items, pseudonyms = anonymised(items)
         plan, problems = None, [pseudonyms.text(problem) for problem in problems]

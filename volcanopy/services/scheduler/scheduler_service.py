@@ -34,6 +34,7 @@ from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.invariants.check import violations
+from volcanopy.scheduler.model.extender_port import Extender
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.services.process import entry_points
@@ -44,6 +45,7 @@ from volcanopy.services.process.supervisor import Supervisor
 from volcanopy.services.process.volcano_processes import VolcanoProcesses
 from volcanopy.services.scheduler.config_file import ConfigFile
 from volcanopy.services.scheduler.dump import dump
+from volcanopy.services.scheduler.extender_client import HttpExtender, RecordingExtender
 from volcanopy.services.scheduler.isolation import isolate
 from volcanopy.services.scheduler.metrics import SchedulerMetrics
 from volcanopy.services.scheduler.node_load import LoadFollower
@@ -129,7 +131,7 @@ async def run(
             if ready is not None:
                 ready.set()
             log.info("scheduling", scheduler=settings.scheduler_name, nodes=len(store.state.node_rows()))
-            with cycles.measures.shown():
+            with cycles.measures.shown(), cycles.extender:
                 await cycles.run(stop)
         await applier.finish(settings.shutdown)
         for task in background:
@@ -220,6 +222,7 @@ class Cycles:
         self._store, self._applier, self._config = store, applier, config
         self._registry, self._settings = registry, settings
         self.measures = SchedulerMetrics(store, lambda: applier.waiting)
+        self.extender = HttpExtender()
         self._instance = machine.token()
         self._number = 0
         self._earliest = 0.0
@@ -304,11 +307,11 @@ class Cycles:
         self._retry_isolated()
         with self.measures.stage("snapshot"):
             snapshot = store.snapshot(machine.utc_now(), session)
-        config = self._config.current
+        config, asked = self._config.current, RecordingExtender(self.extender)
         try:
-            decision = await in_thread(decide, snapshot, config, self._registry, self.measures)
+            decision = await in_thread(decide, snapshot, config, self._registry, self.measures, asked)
         except Exception as error:
-            self._dump(snapshot, None, [f"{type(error).__name__}: {error}"])
+            self._dump(snapshot, None, [f"{type(error).__name__}: {error}"], asked)
             raise
         # After a long cycle the rest of the process gets as much time, up to a limit.
         ended = machine.monotonic()
@@ -316,7 +319,7 @@ class Cycles:
         plan = decision.plan
         if decision.broken:
             self.measures.failed("broken")
-            self._dump(snapshot, plan, decision.broken)
+            self._dump(snapshot, plan, decision.broken, asked)
             return Plan((), plan.version, plan.session)
         if plan.of(Bind, Evict) and store.state.version != snapshot.version:
             plan = await self._recheck(plan, snapshot, config)
@@ -348,21 +351,26 @@ class Cycles:
             self._store.changed.set()
         return left.plan
 
-    def _dump(self, snapshot: Snapshot, plan: Plan | None, problems: list[str]) -> None:
+    def _dump(self, snapshot: Snapshot, plan: Plan | None, problems: list[str], asked: RecordingExtender) -> None:
+        folder, anonymous = self._settings.dump_dir, self._settings.anonymous_dumps
         try:
-            file = str(
-                dump(self._settings.dump_dir, snapshot, plan, problems, anonymous=self._settings.anonymous_dumps)
-            )
+            file = str(dump(folder, snapshot, plan, problems, anonymous=anonymous, answers=asked.answers))
         except OSError as error:
             file = f"not written: {error}"
         log.error("invalid plan not applied", session=snapshot.session, problems=problems, dump=file)
 
 
-def decide(snapshot: Snapshot, config: SchedulerConfig, registry: Registry, measures: SchedulerMetrics) -> _Decision:
+def decide(
+    snapshot: Snapshot,
+    config: SchedulerConfig,
+    registry: Registry,
+    measures: SchedulerMetrics,
+    extender: Extender | None = None,
+) -> _Decision:
     """Decide a plan and validate it. Runs in a thread: the snapshot is immutable."""
     started = machine.monotonic()
     with measures.stage("decide"):
-        plan = schedule(snapshot, config, registry, measures)
+        plan = schedule(snapshot, config, registry, measures, extender)
     with measures.stage("judge"):
         broken = violations(snapshot, plan, enforced_invariants(config)) if plan.of(Bind, Evict) else []
     return _Decision(plan, broken, (machine.monotonic() - started) * 1000)
