@@ -19,9 +19,11 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from pydantic import Field, field_validator
 
 from volcanopy.api.gates import Gate
-from volcanopy.scheduler.actions.allocate.gang_repack import pack
+from volcanopy.scheduler.actions.allocate.exact_packing import is_installed
+from volcanopy.scheduler.actions.allocate.gang_repack import allow_programs, pack
 from volcanopy.scheduler.actions.allocate.job_queues import (
     Entry,
     JobQueue,
@@ -33,13 +35,29 @@ from volcanopy.scheduler.actions.allocate.job_queues import (
 )
 from volcanopy.scheduler.actions.allocate.topology_search import place_by_topology
 from volcanopy.scheduler.actions.nominated_nodes import place_nominated
-from volcanopy.scheduler.framework.plugin import Rejection
+from volcanopy.scheduler.framework.plugin import Arguments, Rejection
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
 from volcanopy.scheduler.model.messages import blocked_by_head
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.session.rejections import Recorded
 from volcanopy.scheduler.session.session import Session
+
+
+class AllocateArguments(Arguments):
+    """How tasks are placed."""
+
+    cache: bool = Field(True, alias="predicateErrorCacheEnable")
+    """Volcano's, without effect: predicate results are always cached."""
+    exact: bool = Field(False, alias="exactPlacement")
+    """Whether a gang of unequal tasks that other searches cannot place is placed by an integer program."""
+
+    @field_validator("exact")
+    @classmethod
+    def _has_solver(cls, exact: bool) -> bool:
+        if exact and not is_installed():
+            raise ValueError("must be false unless highspy is installed (pip install 'volcanopy[exact]')")
+        return exact
 
 
 class Allocate:
@@ -49,10 +67,15 @@ class Allocate:
     """
 
     name: ClassVar[str] = "allocate"
-    arguments: ClassVar[tuple[str, ...]] = ("predicateErrorCacheEnable",)
+    arguments: ClassVar[tuple[str, ...]] = tuple(
+        field.alias or name for name, field in AllocateArguments.model_fields.items()
+    )
+    model: ClassVar[type[Arguments]] = AllocateArguments
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Place what can be placed."""
+        if AllocateArguments.model_validate(arguments).exact:
+            allow_programs(session)
         place_nominated(session)
         with session.hooks.within_shares():
             rest = self._place(session, job_queues(session))

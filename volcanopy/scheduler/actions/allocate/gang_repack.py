@@ -6,7 +6,9 @@ needs, or a pod that fits anywhere takes the only node of one that does not.
 1. Group the tasks of the gang by shape and role; gangs of one group, or larger than MOST, are left out.
 2. Select as many tasks of each group as the minimum of the gang needs, the smallest first.
 3. Stop if the free resources are insufficient in any order.
-4. If amounts alone decide, assign nodes by amounts in two ways (:mod:`.vector_packing`) and place the tasks so.
+4. If amounts alone decide, assign nodes by amounts in two ways (:mod:`.vector_packing`) and place the tasks so; with the
+   argument ``exactPlacement`` of allocate, at last by an integer program (:mod:`.exact_packing`), also where 3 stops: it
+   selects the tasks as well.
 5. Otherwise try two orders: fewest feasible nodes first, and largest first; place each task on the node where it leaves
    least, and backtrack a limited number of times.
 """
@@ -16,6 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from volcanopy.scheduler.actions.allocate.exact_packing import Demand, exact_packing
 from volcanopy.scheduler.actions.allocate.vector_packing import packing
 from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.ledger.statement import Statement
@@ -28,6 +31,8 @@ MOST = 256
 """Larger gangs are not repacked: with many tasks the order matters little."""
 BACKTRACKS = 64
 """How often one search may take a placed task off its node."""
+PROGRAMS = 4
+"""How many integer programs may be solved in a session: one takes up to a second or two."""
 
 
 @dataclass
@@ -38,6 +43,8 @@ class _Repacking:
     """How many placements may still be tried."""
     steps: int = 6000
     """How many steps of vector packing may still be taken."""
+    programs: int = 0
+    """How many integer programs may still be solved."""
     failed: dict[Hashable, int] = field(default_factory=dict)
     """The gangs, by what distinguishes them, that could not be repacked, with the number of evictions until then."""
 
@@ -54,6 +61,11 @@ class _Group:
     most: int
     """How many would fit if there were no other tasks."""
     needed: int = 0
+
+
+def allow_programs(session: Session) -> None:
+    """Let this session solve integer programs."""
+    session.state(_Repacking).programs = PROGRAMS
 
 
 def pack(session: Session, queue: QueueView, job: JobView, tasks: Sequence[int], statement: Statement) -> list[int]:
@@ -77,13 +89,17 @@ def pack(session: Session, queue: QueueView, job: JobView, tasks: Sequence[int],
     state = session.state(_Repacking)
     if state.failed.get(key) == len(session.ledger.evictions):
         return everything  # free resources only decrease until the next eviction
-    groups = [_group(session, rows) for rows in rows_of.values()]
+    groups, mark = [_group(session, rows) for rows in rows_of.values()], statement.checkpoint()
     if _select(session, job, groups) and _has_capacity(session, groups):
-        mark = statement.checkpoint()
         for order in _attempts(session, queue, groups, statement, state):
             if session.hooks.job_ready(job):
                 return [row for row in everything if row not in order]
             statement.rollback(mark)
+    if state.programs and all(session.hooks.scope(group.task) <= Scope.COLUMNS for group in groups):
+        order = _pack_exactly(session, queue, job, groups, statement, state)
+        if order and session.hooks.job_ready(job):
+            return [row for row in everything if row not in order]
+        statement.rollback(mark)
     state.failed[key] = len(session.ledger.evictions)
     return everything
 
@@ -175,14 +191,53 @@ def _pack_by_amounts(
     free, request = session.ledger.free(dims, nodes), request[dims]
     chosen, steps = packing(free, request[:, groups], feasible[:, nodes][groups], scale, balanced=balanced)
     state.steps -= steps
-    if chosen is None:
+    if chosen is None or not _place_on(session, queue, order, nodes[chosen].tolist(), statement):
         return []
-    for row, node in zip(order, nodes[chosen].tolist(), strict=True):
+    return order
+
+
+def _pack_exactly(
+    session: Session,
+    queue: QueueView,
+    job: JobView,
+    groups: Sequence[_Group],
+    statement: Statement,
+    state: _Repacking,
+) -> list[int]:
+    """Select tasks and nodes by an integer program and place them; return the tasks, none if that is not possible."""
+    feasible = np.array([session.placement.feasible_nodes(group.task) for group in groups])
+    request = np.array([group.task.request.values for group in groups]).T
+    dims, nodes = np.flatnonzero(request.any(axis=1)), np.flatnonzero(feasible.any(axis=0))
+    free, request = session.ledger.free(dims, nodes), request[dims]
+    sizes = np.array([len(group.rows) for group in groups])
+    roles = [role for role in job.roles if role.minimum > role.ready]
+    if job.min_available < sum(role.minimum for role in job.roles):
+        roles = []  # as in the gang's rule: minima of roles count only if the job's own covers them
+    minima = [
+        (np.array([group.task.role == role.row for group in groups]), role.minimum - role.ready) for role in roles
+    ]
+    demand = Demand(request, sizes, session.hooks.shortfall(job), minima)
+    state.programs -= 1
+    placed = exact_packing(free, feasible[:, nodes], demand)
+    if placed is None:
+        return []
+    order, chosen = list[int](), list[int]()
+    for group, counts in zip(groups, placed, strict=True):
+        order += group.rows[: counts.sum()]
+        chosen += np.repeat(nodes, counts).tolist()
+    return order if _place_on(session, queue, order, chosen, statement) else []
+
+
+def _place_on(
+    session: Session, queue: QueueView, order: Sequence[int], nodes: Sequence[int], statement: Statement
+) -> bool:
+    """Place these tasks on these nodes; return False at the first one that a queue's limit or a plugin rejects there."""
+    for row, node in zip(order, nodes, strict=True):
         task = TaskView(session.ledger, row)
         if session.hooks.allocatable(queue, task, 1) is not None or not _is_free(session, task, node):
-            return []
+            return False
         statement.allocate(row, node)
-    return order
+    return True
 
 
 def _orders(session: Session, groups: Sequence[_Group]) -> Iterator[list[int]]:
