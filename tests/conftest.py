@@ -1,9 +1,4 @@
-"""Order and report of the whole suite.
-
-Under xdist a file runs on one worker. The files in `PROCESSES` share a worker, so that they do not slow each other down;
-the tests of the files in `SPLIT`, which share nothing, are distributed one by one. What contains a test marked
-`slow` starts first, so that no slow test is still running when everything else has ended.
-"""
+"""Order and report of the whole suite. `tests/distribution.py` says which worker runs what."""
 
 import gc
 import signal
@@ -14,19 +9,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler.loadfile import LoadFileScheduling
 
+from tests.distribution import Scheduling, unit, uses_control_plane
+
 LIMIT = 20.0
 """Seconds: a test that takes longer needs the marker `slow`, with the reason."""
-
-PROCESSES = (
-    "tests/charts/test_rbac.py",
-    "tests/e2e/test_crashes.py",
-    "tests/e2e/test_ha.py",
-    "tests/services/test_restart.py",
-)
-"""Files whose tests start many service processes with short leases: they run one after another on one worker."""
-
-SPLIT = ("tests/docs/test_pages.py", "tests/services/test_admission_golden.py")
-"""Files whose tests are distributed one by one."""
 
 # How long an example takes depends on how busy the machine is. The examples are the same in every run; others are tried with
 # --hypothesis-profile=explore.
@@ -50,33 +36,24 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-class Scheduling(LoadFileScheduling):  # type: ignore[misc]
-    """Distributes the units of :func:`_unit`."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return _unit(nodeid)
-
-
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
     """Replace the scheduling of `--dist loadfile`."""
     return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
-def _unit(nodeid: str) -> str:
-    path = nodeid.partition("::")[0]
-    if path in PROCESSES:
-        return "processes"
-    return nodeid if path in SPLIT else path
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Move what contains slow tests to the front; the order within a file stays."""
+    """Move what contains slow tests to the front, so that none is still running when everything else has ended.
+
+    The order within a file stays.
+    """
     slow = set()
     for item in items:
+        if "real_control_plane" in getattr(item, "fixturenames", ()) and not uses_control_plane(item.nodeid):
+            raise pytest.UsageError(f"{item.nodeid} uses the control plane: name its file in tests/distribution.py")
         if (marker := item.get_closest_marker("slow")) is not None:
-            slow.add(_unit(item.nodeid))
+            slow.add(unit(item.nodeid))
             item.user_properties.append(("slow", marker.args[0]))
-    items.sort(key=lambda item: _unit(item.nodeid) not in slow)
+    items.sort(key=lambda item: unit(item.nodeid) not in slow)
 
 
 def pytest_collection_finish() -> None:

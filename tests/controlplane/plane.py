@@ -204,9 +204,9 @@ class ControlPlane:
             f"--listen-client-urls={url}",
             f"--advertise-client-urls={url}",
             "--listen-peer-urls=http://127.0.0.1:0",
-            # A member that votes alone need not give others a second to speak up.
-            "--heartbeat-interval=10",
-            "--election-timeout=100",
+            # A member that votes alone need not give others a second to speak up. Each heartbeat is work for an idle server.
+            "--heartbeat-interval=100",
+            "--election-timeout=500",
             "--log-level=error",
         ]
 

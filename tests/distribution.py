@@ -1,0 +1,81 @@
+"""Which worker of pytest-xdist runs which tests.
+
+A unit is what one worker runs: a file, except those of `PROCESSES`, which are one unit, and of `SPLIT`, where each test is one.
+A worker that has started a real control plane runs the units that use it before others, and at first only `CONTROL_PLANES`
+workers start one: each costs 6 s of processor time to start and 2 % of a processor while it runs.
+"""
+
+import re
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeVar
+
+from xdist.scheduler.loadfile import LoadFileScheduling
+from xdist.workermanage import WorkerController
+
+PROCESSES = (
+    "tests/charts/test_rbac.py",
+    "tests/e2e/test_crashes.py",
+    "tests/e2e/test_ha.py",
+    "tests/services/test_restart.py",
+)
+"""Files whose tests start many service processes with short leases: they run one after another, and do not slow each other down."""
+
+SPLIT = ("tests/docs/test_pages.py", "tests/services/test_admission_golden.py")
+"""Files whose tests share nothing."""
+
+CONTROL_PLANES = 2
+
+Worker = TypeVar("Worker", bound=Hashable)
+Units = Mapping[str, Iterable[str]]
+"""The ids of tests by the name of their unit."""
+
+_REAL = re.compile(r"[\[-]real[\]-]")
+"""The parameter of a test that runs on both API servers."""
+_ON_CONTROL_PLANE = (
+    "tests/charts/test_install.py",
+    "tests/contract/test_stories.py",
+    "tests/controlplane/test_chart_kinds.py",
+    "tests/security/test_policies.py",
+    "tests/security/test_queue_bypasses.py",
+)
+"""Files whose tests always use the shared control plane."""
+
+
+def unit(nodeid: str) -> str:
+    """Return the name of the unit of a test."""
+    path = nodeid.partition("::")[0]
+    if path in PROCESSES:
+        return "processes"
+    return nodeid if path in SPLIT else path
+
+
+def uses_control_plane(nodeid: str) -> bool:
+    """Return whether a test uses the shared control plane of its worker."""
+    return nodeid.partition("::")[0] in _ON_CONTROL_PLANE or _REAL.search(nodeid) is not None
+
+
+def next_unit(worker: Worker, queue: Units, assigned: Mapping[Worker, Units]) -> str | None:
+    """Return the unit that a worker runs next; None if any will do.
+
+    ``queue`` has the units that no worker has, ``assigned`` those that each worker has or had.
+    """
+    planes = {each for each, units in assigned.items() if any(map(_is_real, units.values()))}
+    preferred = worker in planes or len(planes) < CONTROL_PLANES
+    return next((name for name, tests in queue.items() if _is_real(tests) == preferred), None)
+
+
+def _is_real(tests: Iterable[str]) -> bool:
+    return any(map(uses_control_plane, tests))
+
+
+class Scheduling(LoadFileScheduling):  # type: ignore[misc]
+    """Distributes units."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return unit(nodeid)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Move the unit that the worker runs next to the front of the queue, from which it is taken."""
+        if (name := next_unit(node, self.workqueue, self.assigned_work)) is not None:
+            self.workqueue.move_to_end(name, last=False)
+        super()._assign_work_unit(node)
