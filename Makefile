@@ -12,7 +12,7 @@ EDITABLE := --no-deps --no-build-isolation --editable .
 COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml --quiet --group build --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo packages test volcano-e2e check docs bench bench-live golden lock wheel sbom image push chart controlplane helm image-check clean
+.PHONY: demo packages test volcano-e2e check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.run: requirements.lock pyproject.toml
@@ -36,11 +36,20 @@ demo: $(VENV)/.run  ## Run three examples as programs of this machine; as root o
 	@echo "  volcanopy job run --name hello --image none --follow -- echo hello"
 	@echo "The tutorial continues from there: docs/tutorial.md"
 
-check: $(VENV)/.dev  ## Format, lint, types, import contracts, docs site.
+check: $(VENV)/.dev  ## The four checks below, two at a time.
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-style check-imports check-docs
+
+check-style: $(VENV)/.dev  ## Format, lint.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+check-types: $(VENV)/.dev  ## Types.
 	$(BIN)/mypy
+
+check-imports: $(VENV)/.dev  ## Import contracts.
 	$(BIN)/lint-imports
+
+check-docs: $(VENV)/.dev  ## Docs site.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 controlplane: $(VENV)/.dev  ## Build kube-apiserver and etcd for the tests, once, if Go is installed.
@@ -54,9 +63,19 @@ packages: $(VENV)/.dev  ## Install what the tests of process nodes and of the we
 	$(SUDO) apt-get install --quiet --yes --no-install-recommends bubblewrap openmpi-bin openssh-server chromium
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[browser]"
 
+# Not in each worker of pytest: all tests are collected once, for the compiled modules that this leaves behind.
+$(VENV)/.compiled: $(VENV)/.dev
+	@$(BIN)/pytest --collect-only --quiet > $(VENV)/collect.log || cat $(VENV)/collect.log
+	@touch $@
+
+# The tests start hundreds of processes, which share compiled modules.
 test: export PYTHONDONTWRITEBYTECODE =
-test: check controlplane helm  ## Every test, on both API servers. They start hundreds of processes, which share compiled modules.
-	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
+test: controlplane helm  ## Every test, on both API servers, and the checks beside them.
+	@$(MAKE) --no-print-directory check > $(VENV)/check.log 2>&1 & check=$$!; trap 'kill $$check' INT TERM; \
+	$(MAKE) --no-print-directory $(VENV)/.compiled; \
+	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder; tests=$$?; \
+	wait $$check; checked=$$?; cat $(VENV)/check.log; \
+	test $$tests = 0 && test $$checked = 0
 
 volcano-e2e: $(VENV)/.dev controlplane  ## Volcano's own end-to-end suites; needs Go and VOLCANO_SOURCE=folder. Takes an hour or more.
 	$(BIN)/python -m tests.volcano_e2e $(SUITES)
