@@ -5,6 +5,7 @@ out of the box, all for the sake of such tests:
 
 * Nodes that are created through the API stay untainted (no TaintNodesByCondition, no node lifecycle controller).
 * Pods can be created the moment their namespace exists (no ServiceAccount admission, so no token volumes either).
+* Kubernetes' gang API is served (GenericWorkload).
 * Requests are not queued by priority, since one client is the whole load.
 * Only `CONTROLLERS` run. The garbage collector looks for new kinds every 30 s; kinds given to `start` as `crds` exist
   before it begins, so owners of those kinds are followed from the first moment.
@@ -241,6 +242,9 @@ class ControlPlane:
             "--max-requests-inflight=3000",
             "--max-mutating-requests-inflight=3000",
             "--profiling=false",
+            # The gang API: Workload and PodGroup, and the PodGroup that a pod names in its spec.
+            "--feature-gates=GenericWorkload=true",
+            "--runtime-config=scheduling.k8s.io/v1alpha2=true",
         ]
 
     def _controller_flags(self, controllers: Sequence[str]) -> list[str]:

@@ -11,19 +11,23 @@ import yaml
 from tests.controlplane.fixtures import kubectl_program, real_control_plane
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.world import CRON_JOBS, FLOWS, JOBS, POD_GROUPS, PODS, World
+from volcanopy.api.gang_apis import GANG_APIS
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import NODES
-from volcanopy.local.cluster import Components, LocalCluster
+from volcanopy.local.cluster import Components, LocalCluster, Parts
 from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated import nodes
+from volcanopy.services.controllers.jobs import JobControllerSettings
 
 __all__ = ["kubectl_program", "real_control_plane"]
 
 COUNT = 3
 """Nodes of 8 cpu and 32Gi each."""
+
+PARTS = Parts(controller=JobControllerSettings(gang_apis=tuple(GANG_APIS)))
 
 WORKLOADS: tuple[Kind[Json], ...] = (
     Kind("apps", "v1", "Deployment", "deployments", True, dict),
@@ -46,7 +50,7 @@ async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         async with _on_real(config, namespace) as world:
             yield world
         return
-    async with LocalCluster(COUNT) as local:
+    async with LocalCluster(COUNT, parts=PARTS) as local:
         config = tmp_path / "kubeconfig"
         config.write_text(_with_namespace(local.kubeconfig(), namespace))
         await _make_namespace(local.client, namespace)
@@ -62,7 +66,7 @@ async def _on_real(config: Path, namespace: str) -> AsyncIterator[World]:
         await Creator(client).create(nodes.manifests(COUNT))
         made: list[tuple[Kind[Json], str]] = []
         try:
-            async with Components(connection) as components:
+            async with Components(connection, PARTS) as components:
                 yield World(components, namespace, config, made)
         finally:
             # With the machinery the webhooks are gone, which keep queues in which something runs.

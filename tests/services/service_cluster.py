@@ -14,7 +14,7 @@ from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import JOBS
-from volcanopy.services.controllers.controller_service import run
+from volcanopy.services.controllers.controller_service import JobControllerSettings, run
 from volcanopy.services.controllers.user_kinds import wait_for_kinds
 
 CRDS: Kind[Json] = Kind(
@@ -180,10 +180,10 @@ class Cluster:
 
 
 @asynccontextmanager
-async def controller(cluster: Cluster) -> AsyncIterator[None]:
+async def controller(cluster: Cluster, settings: JobControllerSettings | None = None) -> AsyncIterator[None]:
     """A controller that sees everything, stopped in good order."""
     stop, ready = asyncio.Event(), asyncio.Event()
-    running = asyncio.create_task(run(cluster.connection, stop=stop, ready=ready))
+    running = asyncio.create_task(run(cluster.connection, settings, stop=stop, ready=ready))
     try:
         waiting = asyncio.create_task(ready.wait())
         await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)

@@ -15,7 +15,8 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Invalid
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.services.controllers import workload_owners
-from volcanopy.services.controllers.pod_groups import WORKLOAD_PODS, GroupController
+from volcanopy.services.controllers.group_worker import WORKLOAD_PODS
+from volcanopy.services.controllers.pod_groups import GroupController
 from volcanopy.services.controllers.queues import QueueController
 from volcanopy.services.controllers.workqueue import WorkQueue
 

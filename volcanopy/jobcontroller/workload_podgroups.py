@@ -7,7 +7,7 @@ The newest pod determines requests and annotations of the PodGroup, so that a ro
 minimum number of pods comes from the owner.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ import msgspec
 
 from volcanopy.api import names
 from volcanopy.api.core import Labels, Meta, OwnerReference, PodGroup, Quantities, ReadModel, ResourceRequirements
+from volcanopy.api.gang_apis import GANG_APIS, GangApi
 from volcanopy.api.model import Json
 from volcanopy.jobcontroller.job_podgroup import exact, pod_usage, written
 from volcanopy.jobcontroller.observed import age
@@ -35,8 +36,10 @@ _POD_ANNOTATIONS = frozenset(
         names.POD_QUEUE_NAME,
         names.NETWORK_TOPOLOGY_MODE,
         names.NETWORK_TOPOLOGY_HIGHEST_TIER,
+        *(api.annotation for api in GANG_APIS.values()),
     }
 )
+_POD_LABELS = frozenset({*_LABELS, *(api.label for api in GANG_APIS.values())})
 _OWNER_ANNOTATIONS = frozenset({names.GROUP_MIN_MEMBER, names.POD_QUEUE_NAME})
 ALL = "all"
 """Value of the annotation for the size of the gang: all pods that the workload runs at once."""
@@ -50,14 +53,21 @@ class Part(ReadModel, frozen=True, kw_only=True, gc=False):
     restart_policy: str = ""
 
 
+class SchedulingGroup(ReadModel, frozen=True, kw_only=True, gc=False):
+    """The PodGroup of Kubernetes' API that a pod belongs to."""
+
+    pod_group_name: str = ""
+
+
 class WorkloadPodSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Resources of a pod."""
+    """Resources of a pod, and the PodGroup of Kubernetes' API that it names."""
 
     priority_class_name: str = ""
     containers: tuple[Part, ...] = ()
     init_containers: tuple[Part, ...] = ()
     overhead: Quantities = msgspec.field(default_factory=dict)
     resources: ResourceRequirements | None = None
+    scheduling_group: SchedulingGroup | None = None
 
 
 class WorkloadPodStatus(ReadModel, frozen=True, kw_only=True, gc=False):
@@ -136,11 +146,27 @@ def is_ours(pod: WorkloadPod) -> bool:
     return pod.group in {"", group_name(owner_of(pod).uid)}
 
 
+def gang_of(pod: WorkloadPod, apis: Iterable[GangApi]) -> tuple[GangApi, str] | None:
+    """Return the gang API and the name of the PodGroup that the pod names there; None if it names none.
+
+    A pod that has the PodGroup of its owner keeps it.
+    """
+    if pod.group and is_ours(pod):
+        return None
+    meta, in_spec = pod.metadata, pod.spec.scheduling_group
+    for api in apis:
+        name = in_spec.pod_group_name if api.in_spec and in_spec is not None else ""
+        name = name or meta.labels.get(api.label, "") or meta.annotations.get(api.annotation, "")
+        if name:
+            return api, name
+    return None
+
+
 def slim(pod: WorkloadPod) -> WorkloadPod:
     """Return a pod with only the annotations and labels that determine its PodGroup."""
     meta = pod.metadata
     notes = {key: value for key, value in meta.annotations.items() if key in _POD_ANNOTATIONS}
-    labels = {key: value for key, value in meta.labels.items() if key in _LABELS}
+    labels = {key: value for key, value in meta.labels.items() if key in _POD_LABELS}
     if len(notes) == len(meta.annotations) and len(labels) == len(meta.labels):
         return pod
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(meta, annotations=notes, labels=labels))
@@ -182,7 +208,7 @@ def pod_group(pod: WorkloadPod, owner: Owner, events: list[RecordEvent]) -> Json
     bare = pod.metadata.controller is None
     notes, own = pod.metadata.annotations, group_annotations(owner.annotations)
     member = 1 if bare else _min_member(own, owner.at_once, events)
-    usage = {name: units * member for name, units in pod_usage(msgspec.to_builtins(pod.spec)).items()}
+    usage = {name: units * member for name, units in usage_of(pod).items()}
     spec: Json = {"minMember": member, "minResources": written({name: n for name, n in usage.items() if n})}
     if pod.spec.priority_class_name:
         spec["priorityClassName"] = pod.spec.priority_class_name
@@ -205,6 +231,11 @@ def pod_group(pod: WorkloadPod, owner: Owner, events: list[RecordEvent]) -> Json
         },
         "spec": spec,
     }
+
+
+def usage_of(pod: WorkloadPod) -> dict[str, int]:
+    """Return the usage that a ResourceQuota counts for the pod, in base units."""
+    return pod_usage(msgspec.to_builtins(pod.spec))
 
 
 def _min_member(own: Mapping[str, str], at_once: int | None, events: list[RecordEvent]) -> int:

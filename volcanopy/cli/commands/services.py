@@ -10,7 +10,7 @@ import typer
 from volcanopy.api import names
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import command
-from volcanopy.cli.framework.options import Api, Cluster, ProcessOptions
+from volcanopy.cli.framework.options import Api, Cluster, GangApiName, ProcessOptions
 
 if TYPE_CHECKING:
     from volcanopy.services.process.settings import Election
@@ -144,6 +144,10 @@ def controller_command(
             "--queue-label", metavar="KEY", help="Label of workloads that names the queue of their pods. Repeatable."
         ),
     ] = None,
+    gang_api: Annotated[
+        list[GangApiName] | None,
+        typer.Option("--gang-api", help="Other API whose PodGroups are gangs; pods name them. Repeatable."),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -162,6 +166,7 @@ def controller_command(
         scheduler_name=scheduler_name,
         election=election.election("volcanopy-controller"),
         queue_labels=tuple(queue_label or ()),
+        gang_apis=tuple(api.value for api in gang_api or ()),
         config=config,
     )
     serve(cluster, process, lambda connection, stop, health: run(connection, settings, stop, health=health))

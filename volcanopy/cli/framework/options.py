@@ -48,6 +48,14 @@ class Api(StrEnum):
     both = "both"
 
 
+class GangApiName(StrEnum):
+    """Other APIs whose PodGroups are gangs; see :mod:`volcanopy.api.gang_apis`."""
+
+    kubernetes = "kubernetes"
+    coscheduling = "coscheduling"
+    kai = "kai"
+
+
 class DryRun(StrEnum):
     """How far a change is carried out."""
 

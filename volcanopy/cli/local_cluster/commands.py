@@ -20,6 +20,7 @@ import yaml
 from rich.console import Console
 
 from volcanopy.api.bindings import VOLCANOPY
+from volcanopy.api.gang_apis import GANG_APIS
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.apply import validate
 from volcanopy.cli.framework.options import print_warning
@@ -42,6 +43,7 @@ from volcanopy.local.process.isolation import strongest
 from volcanopy.local.process.kubelet import ProcessSettings
 from volcanopy.local.process.runtime import MachineRuntime
 from volcanopy.local.simulated import nodes as simulated
+from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.process.settings import SchedulerSettings
 
 _NAME = "volcanopy"
@@ -224,7 +226,12 @@ async def _cluster(
             persist=persist.file,
             repair=persist.repair,
             fsync=persist.fsync,
-            parts=Parts(api=serving.api, scheduler=SchedulerSettings(config=config), process=process),
+            parts=Parts(
+                api=serving.api,
+                scheduler=SchedulerSettings(config=config),
+                controller=JobControllerSettings(gang_apis=tuple(GANG_APIS)),
+                process=process,
+            ),
         )
         try:
             await cluster.__aenter__()

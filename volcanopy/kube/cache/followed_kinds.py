@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from volcanopy.api import core, topology_read
 from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of, binding_of_scheduler, with_own_keys
 from volcanopy.api.builtin import devices, policy, storage
+from volcanopy.api.gang_apis import GANG_APIS
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import bound
@@ -60,7 +61,10 @@ REQUIRED: tuple[Kind[Any], ...] = (
     PODS,
 )
 """Kinds that must be readable; pods are last, since they refer to the others."""
-OLDER: dict[str, tuple[str, ...]] = {devices.GROUP: ("v1beta2", "v1beta1")}
+OLDER: dict[str, tuple[str, ...]] = {
+    devices.GROUP: ("v1beta2", "v1beta1"),
+    **{api.group: api.versions[1:] for api in GANG_APIS.values()},
+}
 """Earlier versions of groups, newest first, that the same types decode."""
 
 _IN_EVERY_API = (HYPER_NODES, NUMA_TOPOLOGIES, QUEUES, POD_GROUPS)

@@ -18,6 +18,7 @@ from volcanopy.kube.client.raw_kinds import bound, is_of
 from volcanopy.services.controllers.controller import Controller
 from volcanopy.services.controllers.cron_jobs import CronController
 from volcanopy.services.controllers.flows import FlowController
+from volcanopy.services.controllers.gangs import GangController
 from volcanopy.services.controllers.jobs import JobController, JobControllerSettings
 from volcanopy.services.controllers.pod_groups import GroupController
 from volcanopy.services.controllers.queues import QueueContents
@@ -80,8 +81,9 @@ def api_controllers(
     binding: Binding,
     plugins: Registry,
     run_times: RunTimes,
+    gangs: GangController,
 ) -> ApiControllers:
-    """Return the controllers of one API."""
+    """Return the controllers of one API; ``gangs`` is that of gangs of other APIs."""
     jobs = JobController(client, recorder, settings, plugins=plugins, binding=binding, run_times=run_times)
     pods = Reflector(client, PODS, label_selector=binding.key(names.JOB_NAME))
     groups = Reflector(client, bound(POD_GROUPS, binding))
@@ -101,6 +103,7 @@ def api_controllers(
             at_once=settings.pods_at_once,
             binding=binding,
             queue_labels=settings.queue_labels,
+            gangs=gangs,
         ),
         pods,
         groups,

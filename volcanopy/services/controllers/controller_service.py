@@ -15,12 +15,15 @@ import structlog
 from volcanopy.api.bindings import APIS
 from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.cache.followed_kinds import PRIORITY_CLASSES
+from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.watch import Change, Reflector, each_alone
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import JOBS, is_of
 from volcanopy.services.controllers.api_controllers import ApiControllers, api_controllers
+from volcanopy.services.controllers.gangs import GangController
+from volcanopy.services.controllers.group_worker import GroupWorker
 from volcanopy.services.controllers.hyper_nodes import ControllerConfigFile, HyperNodeController
 from volcanopy.services.controllers.jobs import JobController, JobControllerSettings
 from volcanopy.services.controllers.queues import QueueController
@@ -37,6 +40,8 @@ from volcanopy.services.process.volcano_processes import VolcanoProcesses
 __all__ = ["JobController", "JobControllerSettings", "run"]
 
 log = structlog.get_logger(__name__)
+
+Watch = Reflector[Any] | OptionalReflector[Any]
 
 _PRUNE = 60.0
 """Seconds between two removals of deleted objects from the queue of a follower."""
@@ -57,8 +62,7 @@ async def run(
     ControllerConfigError, VolcanoRunsError, LostLeadership.
     """
     settings = settings or JobControllerSettings()
-    plugins = job_registry()
-    config = ControllerConfigFile(settings.config)
+    plugins, config = job_registry(), ControllerConfigFile(settings.config)
     stop = stop or asyncio.Event()
     async with (
         candidacy(connection, settings.election, "controller") as candidate,
@@ -68,11 +72,13 @@ async def run(
         namespace = (settings.election.namespace if settings.election else "") or home(connection)
         run_times = RunTimes(client, namespace)
         bindings = APIS[settings.api]
-        apis = [api_controllers(client, recorder, settings, binding, plugins, run_times) for binding in bindings]
+        gangs = _gangs(client, recorder, settings)
+        apis = [api_controllers(client, recorder, settings, binding, plugins, run_times, gangs) for binding in bindings]
+        groups = [*(api.loose for api in apis), gangs]
 
         def opened(queue: str) -> None:
-            for api in apis:
-                api.loose.queue_opened(queue)
+            for group in groups:
+                group.queue_opened(queue)
 
         queues = QueueController(client, recorder, opened, bindings=bindings)
         hyper_nodes = HyperNodeController(client, recorder, bindings, config)
@@ -98,8 +104,9 @@ async def run(
                 queues,
                 hyper_nodes,
                 *(w for api in apis for w in api.workers),
+                gangs,
             ]
-            seen_first = (priorities, *(watch for api in apis for watch in api.watches))
+            seen_first = _watches(priorities, apis, gangs)
             required = tuple(kind for api in apis for kind in api.jobs.kinds)
             users = UserKinds(client, [*_kinds(apis, queues), *hyper_nodes.kinds()], required, dispatch)
             work = [worker.queue for worker in workers]
@@ -110,17 +117,44 @@ async def run(
             supervisor.add("watch nodes", hyper_nodes.follow_nodes)
             if settings.config is not None:
                 supervisor.add("configuration", hyper_nodes.follow_config)
-            for api in apis:
-                for name, following in api.following(queues.contents):
-                    supervisor.add(f"watch {name}{_of(api)}", following)
-            main = tasks.create_task(
-                _serve(apis, workers, run_times, users, client, settings, seen_first, candidate, supervisor, ready)
+            _follow(supervisor, apis, gangs, queues)
+            serving = _serve(
+                apis, groups, workers, run_times, users, client, settings, seen_first, candidate, supervisor, ready
             )
+            main = tasks.create_task(serving)
             supervising = tasks.create_task(supervisor.run())
             await ending
             await _finish(work, settings.shutdown)
             for task in (main, supervising):
                 task.cancel()
+
+
+def _watches(priorities: Watch, apis: Sequence[ApiControllers], gangs: GangController) -> tuple[Watch, ...]:
+    """Return the watches that must be synced before anything is reconciled."""
+    return (priorities, *(watch for api in apis for watch in api.watches), *gangs.watches)
+
+
+def _follow(
+    supervisor: Supervisor, apis: Sequence[ApiControllers], gangs: GangController, queues: QueueController
+) -> None:
+    """Add the watches of the controllers of APIs and gangs."""
+    for api in apis:
+        for name, following in api.following(queues.contents):
+            supervisor.add(f"watch {name}{_of(api)}", following)
+    for name, following in gangs.following():
+        supervisor.add(f"watch {name}", following)
+
+
+def _gangs(client: Client, recorder: EventRecorder, settings: JobControllerSettings) -> GangController:
+    """Return the controller of gangs of other APIs; without such an API it does nothing."""
+    return GangController(
+        client,
+        recorder,
+        settings.gang_apis,
+        at_once=settings.pods_at_once,
+        binding=APIS[settings.api][0],
+        queue_labels=settings.queue_labels,
+    )
 
 
 def _of(api: ApiControllers) -> str:
@@ -140,7 +174,7 @@ def _kinds(apis: Sequence[ApiControllers], queues: QueueController) -> list[Kind
 def _watch_over(
     health: Health,
     candidate: Candidate,
-    watches: Sequence[Reflector[Any]],
+    watches: Sequence[Watch],
     with_leadership: Collection[Kind[Any]],
     work: Sequence[WorkQueue],
     supervisor: Supervisor,
@@ -172,14 +206,14 @@ async def _finish(work: Sequence[WorkQueue], seconds: float) -> None:
         log.warning("reconciles not finished at shutdown, the next leader continues")
 
 
-async def _stand_by(candidate: Candidate, apis: Sequence[ApiControllers]) -> None:
+async def _stand_by(candidate: Candidate, groups: Sequence[GroupWorker]) -> None:
     """Wait for leadership; meanwhile changes are queued, and deleted objects leave the queue."""
 
     async def prune() -> None:
         while True:
             await asyncio.sleep(_PRUNE)
-            for api in apis:
-                api.loose.queue.prune(api.loose.exists)
+            for group in groups:
+                group.queue.prune(group.exists)
 
     async with asyncio.TaskGroup() as tasks:
         pruning = tasks.create_task(prune())
@@ -189,12 +223,13 @@ async def _stand_by(candidate: Candidate, apis: Sequence[ApiControllers]) -> Non
 
 async def _serve(
     apis: Sequence[ApiControllers],
+    groups: Sequence[GroupWorker],
     workers: Sequence[Worker],
     run_times: RunTimes,
     users: UserKinds,
     client: Client,
     settings: JobControllerSettings,
-    watches: Sequence[Reflector[Any]],
+    watches: Sequence[Watch],
     candidate: Candidate,
     supervisor: Supervisor,
     ready: asyncio.Event | None,
@@ -205,7 +240,7 @@ async def _serve(
         await reflector.synced.wait()
     volcano = VolcanoProcesses(client, "controller", APIS[settings.api])
     await volcano.ensure_none()
-    await _stand_by(candidate, apis)
+    await _stand_by(candidate, groups)
     volcano.watch(supervisor)
     for name, following in users.following():
         supervisor.add(f"watch {name}", following)

@@ -53,6 +53,8 @@ class JobControllerSettings:
     served APIs."""
     queue_labels: tuple[str, ...] = ()
     """Labels of workloads that name the queue of their pods, such as kueue.x-k8s.io/queue-name."""
+    gang_apis: tuple[str, ...] = ()
+    """Other APIs whose PodGroups are gangs: names of :data:`volcanopy.api.gang_apis.GANG_APIS`."""
     config: Path | None = None
     """The configuration file: which HyperNodes are discovered. It is read again when it changes. None: none are."""
     settle: float = 0.02

@@ -3,22 +3,16 @@
 The pods of one owner are reconciled together: one PodGroup is created, then its name is written to the pods concurrently.
 """
 
-import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import groupby
 from typing import Any
 
 from volcanopy.api import names
 from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.core import OwnerReference, PodGroup
-from volcanopy.jobcontroller.plan import CreatePodGroup, DeletePodGroup, RecordEvent, UpdatePodGroup
 from volcanopy.jobcontroller.workload_podgroups import (
-    GroupEffect,
     GroupObserved,
-    JoinGroup,
     Owner,
     WorkloadPod,
     changes_group,
@@ -26,28 +20,18 @@ from volcanopy.jobcontroller.workload_podgroups import (
     is_ours,
     owner_of,
     reconcile_group,
-    slim,
 )
 from volcanopy.kube import machine
-from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
-from volcanopy.kube.cache.followed_kinds import POD_GROUPS, with_own_names
+from volcanopy.kube.apply.event_writer import EventRecorder
+from volcanopy.kube.cache.followed_kinds import with_own_names
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector, each_alone
-from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import Conflict, NotFound
-from volcanopy.kube.client.kinds import Json
-from volcanopy.kube.client.raw_kinds import bound
 from volcanopy.services.controllers import workload_owners
-from volcanopy.services.controllers.owned_objects import OutdatedError, all_of, create_owned
-from volcanopy.services.controllers.worker import Worker
-
-WORKLOAD_PODS = raw_kinds.PODS.of(WorkloadPod)
-
-SETTLE = 0.02
-"""Seconds that a pod waits for other pods of its owner."""
+from volcanopy.services.controllers.gangs import GangController
+from volcanopy.services.controllers.group_worker import SETTLE, WORKLOAD_PODS, GroupWorker
 
 
-class GroupController(Worker):
+class GroupController(GroupWorker):
     """Creates PodGroups for pods without one. ``now`` is injected by tests; ``at_once`` limits the requests in flight."""
 
     noun = "PodGroup"
@@ -61,17 +45,15 @@ class GroupController(Worker):
         at_once: int = 48,
         binding: Binding = VOLCANOPY,
         queue_labels: Sequence[str] = (),
+        gangs: GangController | None = None,
     ) -> None:
-        """``binding``: the API of the PodGroups; ``queue_labels``: labels of workloads that name the queue."""
-        super().__init__(client, recorder, now)
-        self._binding, self._kind = binding, bound(POD_GROUPS, binding)
+        """``binding``: the API of the PodGroups; ``queue_labels``: labels of workloads that name the queue.
+
+        ``gangs`` has the pods that name a PodGroup of another gang API.
+        """
+        super().__init__(client, recorder, now, binding, at_once)
+        self._gangs = gangs
         self._owners = workload_owners.WorkloadOwners(client, self._owner_changed, (binding,), queue_labels)
-        self._pods: defaultdict[str, dict[str, WorkloadPod]] = defaultdict(dict)
-        """By key of the group, by name: the pods that have, or will get, a group of this controller."""
-        self._groups: dict[str, PodGroup] = {}
-        self._rejected: set[str] = set()
-        """Keys of groups that the server rejected, usually because of a closed queue."""
-        self._slots = asyncio.Semaphore(at_once)
         ours = f"spec.schedulerName={scheduler_name}"
         pods = Reflector(
             client,
@@ -105,7 +87,8 @@ class GroupController(Worker):
             pod = change.object
             key, name = _key(pod), pod.metadata.name
             known = self._pods[key].get(name) if key in self._pods else None
-            if change.type is ChangeType.DELETED or not is_ours(pod):
+            of_gang = self._gangs is not None and self._gangs.take_pod(change)
+            if change.type is ChangeType.DELETED or of_gang or not is_ours(pod):
                 self._lose(key, pod)
             elif known is None or known.metadata.uid != pod.metadata.uid:
                 self._pods[key][name] = pod
@@ -132,6 +115,8 @@ class GroupController(Worker):
             owner = group.metadata.controller
             if owner is None or group.metadata.name != group_name(owner.uid):
                 continue
+            if self._gangs is not None and self._gangs.take_group(change):
+                continue
             if change.type is not ChangeType.DELETED:
                 self._group_seen(group)
             elif (known := self._groups.get(key)) is not None and known.metadata.uid == group.metadata.uid:
@@ -153,44 +138,14 @@ class GroupController(Worker):
         if key in self._pods or key in self._groups:
             self.queue.add(key, SETTLE)
 
-    def queue_opened(self, _: str) -> None:
-        """Retry rejected groups at once, because a queue was opened."""
-        for key in self._rejected:
-            self.queue.add(key)
-
     # Reconciles
-
-    def rejected(self, key: str, error: Exception) -> None:
-        """Retry when a queue is opened."""
-        self._rejected.add(key)
-
-    def succeeded(self, key: str) -> None:
-        """Forget an earlier rejection."""
-        self._rejected.discard(key)
-
-    def exists(self, key: str) -> bool:
-        """Whether there are pods or a group of this key."""
-        if self._pods.get(key) or key in self._groups:
-            return True
-        self._rejected.discard(key)
-        return False
-
-    def subject(self, key: str) -> ObjectReference | None:
-        """Return the newest of the pods."""
-        pods = self._pods.get(key)
-        return None if not pods else _reference(next(reversed(pods.values())))
 
     async def reconcile(self, key: str) -> datetime | None:
         """Reconcile the pods of one owner."""
         pods, group = tuple(self._pods.get(key, {}).values()), self._groups.get(key)
         owner, again = await self._owner(key, pods, group)
         seen = GroupObserved(tuple(self._pods.get(key, {}).values()), owner, self._groups.get(key))
-        for kind, effects in groupby(reconcile_group(seen), type):
-            if kind is JoinGroup:
-                await all_of(self._slots, partial(self._apply, key), effects)
-            else:
-                for effect in effects:
-                    await self._apply(key, effect)
+        await self._carry_out(key, reconcile_group(seen))
         return self.now() + timedelta(seconds=again) if again else None
 
     async def _owner(self, key: str, pods: Sequence[WorkloadPod], group: PodGroup | None) -> tuple[Owner | None, float]:
@@ -203,72 +158,6 @@ class GroupController(Worker):
             return Owner() if pods else None, 0.0
         return await self._owners.of(reference, key.partition("/")[0])
 
-    async def _apply(self, key: str, effect: GroupEffect) -> None:
-        namespace = key.partition("/")[0]
-        match effect:
-            case CreatePodGroup():
-                self._group_seen(await self._make(namespace, effect))
-            case UpdatePodGroup():
-                try:
-                    patch = self._patch(effect.patch)
-                    self._group_seen(await self.client.patch(self._kind, namespace, effect.name, patch))
-                except NotFound:
-                    self._groups.pop(key, None)
-                    raise OutdatedError from None
-            case DeletePodGroup():
-                try:
-                    await self.client.delete(self._kind, namespace, effect.name, uid=effect.uid)
-                except NotFound:
-                    return
-                except Conflict as error:
-                    if not error.of_uid:
-                        raise
-            case JoinGroup():
-                await self._join(key, effect)
-            case RecordEvent():
-                subject = self.subject(key)
-                if subject is not None:
-                    self.recorder.record(subject, effect.type, effect.reason, effect.message)
-
-    async def _make(self, namespace: str, effect: CreatePodGroup) -> PodGroup:
-        owners = {reference["uid"] for reference in effect.manifest["metadata"]["ownerReferences"]}
-
-        def owned(group: PodGroup) -> bool:
-            return bool({reference.uid for reference in group.metadata.owner_references} & owners)
-
-        manifest = self._patch(effect.manifest) | {"apiVersion": self._kind.api_version}
-        group, _ = await create_owned(self.client, self._kind, namespace, manifest, owned, "owner of the pod")
-        return group
-
-    async def _join(self, key: str, effect: JoinGroup) -> None:
-        patch = {"metadata": {"resourceVersion": effect.version, "annotations": {names.GROUP_NAME: effect.group}}}
-        try:
-            joined = await self.client.patch(WORKLOAD_PODS, key.partition("/")[0], effect.pod, patch)
-        except (NotFound, Conflict):
-            # The watch shows the current pod, which triggers a reconcile.
-            return
-        known = self._pods.get(key, {}).get(effect.pod)
-        if known is not None and known.metadata.uid == joined.metadata.uid:
-            self._pods[key][effect.pod] = self._slim(joined)
-
-    def _slim(self, pod: WorkloadPod) -> WorkloadPod:
-        return slim(with_own_names(pod, (self._binding,)))
-
-    def _patch(self, patch: Json) -> Json:
-        """Return a patch or manifest with the names that labels and annotations have in the API."""
-        metadata = {
-            part: {self._binding.key(key): value for key, value in content.items()}
-            if part in {"labels", "annotations"}
-            else content
-            for part, content in patch.get("metadata", {}).items()
-        }
-        return {**patch, "metadata": metadata} if metadata else patch
-
 
 def _key(pod: WorkloadPod) -> str:
     return f"{pod.metadata.namespace}/{group_name(owner_of(pod).uid)}"
-
-
-def _reference(pod: WorkloadPod) -> ObjectReference:
-    meta = pod.metadata
-    return ObjectReference("v1", "Pod", meta.name, meta.namespace, meta.uid, meta.resource_version)

@@ -1,0 +1,151 @@
+"""The base of the controllers of PodGroups: the pods and PodGroups that they know, and the effects of their reconciles."""
+
+import asyncio
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from functools import partial
+from itertools import groupby
+
+from volcanopy.api import names
+from volcanopy.api.bindings import Binding
+from volcanopy.api.core import PodGroup
+from volcanopy.jobcontroller.plan import CreatePodGroup, DeletePodGroup, RecordEvent, UpdatePodGroup
+from volcanopy.jobcontroller.workload_podgroups import GroupEffect, JoinGroup, WorkloadPod, slim
+from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS, with_own_names
+from volcanopy.kube.client import raw_kinds
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import Conflict, NotFound
+from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import bound
+from volcanopy.services.controllers.owned_objects import OutdatedError, all_of, create_owned
+from volcanopy.services.controllers.worker import Worker
+
+WORKLOAD_PODS = raw_kinds.PODS.of(WorkloadPod)
+
+SETTLE = 0.02
+"""Seconds that a pod waits for other pods of its group."""
+
+
+class GroupWorker(Worker):
+    """Reconciles PodGroups of volcanopy with the pods that belong to them. A key starts with the namespace."""
+
+    def __init__(
+        self, client: Client, recorder: EventRecorder, now: Callable[[], datetime], binding: Binding, at_once: int
+    ) -> None:
+        """``binding``: the API of the PodGroups; ``at_once`` limits the requests in flight."""
+        super().__init__(client, recorder, now)
+        self._binding, self._kind = binding, bound(POD_GROUPS, binding)
+        self._pods: defaultdict[str, dict[str, WorkloadPod]] = defaultdict(dict)
+        """By key, by name: the pods that have, or will get, a group of this controller."""
+        self._groups: dict[str, PodGroup] = {}
+        """By key."""
+        self._rejected: set[str] = set()
+        """Keys of groups that the server rejected, usually because of a closed queue."""
+        self._slots = asyncio.Semaphore(at_once)
+
+    @abstractmethod
+    def _group_seen(self, group: PodGroup) -> None:
+        """Take a PodGroup that was observed or written."""
+
+    def queue_opened(self, _: str) -> None:
+        """Retry rejected groups at once, because a queue was opened."""
+        for key in self._rejected:
+            self.queue.add(key)
+
+    def rejected(self, key: str, error: Exception) -> None:
+        """Retry when a queue is opened."""
+        self._rejected.add(key)
+
+    def succeeded(self, key: str) -> None:
+        """Forget an earlier rejection."""
+        self._rejected.discard(key)
+
+    def exists(self, key: str) -> bool:
+        """Whether there are pods or a group of this key."""
+        if self._pods.get(key) or key in self._groups:
+            return True
+        self._rejected.discard(key)
+        return False
+
+    def subject(self, key: str) -> ObjectReference | None:
+        """Return the newest of the pods."""
+        pods = self._pods.get(key)
+        return None if not pods else _reference(next(reversed(pods.values())))
+
+    async def _carry_out(self, key: str, effects: Iterable[GroupEffect]) -> None:
+        """Apply effects in their order, those on pods concurrently."""
+        for kind, batch in groupby(effects, type):
+            if kind is JoinGroup:
+                await all_of(self._slots, partial(self._apply, key), batch)
+            else:
+                for effect in batch:
+                    await self._apply(key, effect)
+
+    async def _apply(self, key: str, effect: GroupEffect) -> None:
+        namespace = key.partition("/")[0]
+        match effect:
+            case CreatePodGroup():
+                self._group_seen(await self._make(namespace, effect))
+            case UpdatePodGroup():
+                try:
+                    patch = self._patch(effect.patch)
+                    self._group_seen(await self.client.patch(self._kind, namespace, effect.name, patch))
+                except NotFound:
+                    self._groups.pop(key, None)
+                    raise OutdatedError from None
+            case DeletePodGroup():
+                try:
+                    await self.client.delete(self._kind, namespace, effect.name, uid=effect.uid)
+                except NotFound:
+                    return
+                except Conflict as error:
+                    if not error.of_uid:
+                        raise
+            case JoinGroup():
+                await self._join(key, effect)
+            case RecordEvent():
+                subject = self.subject(key)
+                if subject is not None:
+                    self.recorder.record(subject, effect.type, effect.reason, effect.message)
+
+    async def _make(self, namespace: str, effect: CreatePodGroup) -> PodGroup:
+        owners = {reference["uid"] for reference in effect.manifest["metadata"]["ownerReferences"]}
+
+        def owned(group: PodGroup) -> bool:
+            return bool({reference.uid for reference in group.metadata.owner_references} & owners)
+
+        manifest = self._patch(effect.manifest) | {"apiVersion": self._kind.api_version}
+        group, _ = await create_owned(self.client, self._kind, namespace, manifest, owned, "owner of the pod")
+        return group
+
+    async def _join(self, key: str, effect: JoinGroup) -> None:
+        patch = {"metadata": {"resourceVersion": effect.version, "annotations": {names.GROUP_NAME: effect.group}}}
+        try:
+            joined = await self.client.patch(WORKLOAD_PODS, key.partition("/")[0], effect.pod, patch)
+        except (NotFound, Conflict):
+            # The watch shows the current pod, which triggers a reconcile.
+            return
+        known = self._pods.get(key, {}).get(effect.pod)
+        if known is not None and known.metadata.uid == joined.metadata.uid:
+            self._pods[key][effect.pod] = self._slim(joined)
+
+    def _slim(self, pod: WorkloadPod) -> WorkloadPod:
+        return slim(with_own_names(pod, (self._binding,)))
+
+    def _patch(self, patch: Json) -> Json:
+        """Return a patch or manifest with the names that labels and annotations have in the API."""
+        metadata = {
+            part: {self._binding.key(key): value for key, value in content.items()}
+            if part in {"labels", "annotations"}
+            else content
+            for part, content in patch.get("metadata", {}).items()
+        }
+        return {**patch, "metadata": metadata} if metadata else patch
+
+
+def _reference(pod: WorkloadPod) -> ObjectReference:
+    meta = pod.metadata
+    return ObjectReference("v1", "Pod", meta.name, meta.namespace, meta.uid, meta.resource_version)
