@@ -61,7 +61,7 @@ async def test_a_cycle_sees_pending_writes_as_written(rig: Rig) -> None:
 
 async def test_changes_caused_by_others_are_written_later(cluster: Cluster) -> None:
     """Another share with equal allocated amounts is delayed; a change of allocated is not, and includes the rest."""
-    async with applier_rig(cluster, Timing(settle=0.02, message_delay=3600.0, repeat_delay=3600.0)) as rig:
+    async with applier_rig(cluster, Timing(settle=0.02, queue_delay=3600.0)) as rig:
         await rig.see()
         await rig.apply(SetQueue("default", {}, {"cpu": "5"}, share="0.00"))
         assert rig.applier.waiting == 1

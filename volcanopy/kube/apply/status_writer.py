@@ -40,6 +40,8 @@ class Timing:
     """A new message of a pod group's unschedulable condition."""
     repeat_delay: float = 30.0
     """A new message of pods that have the condition, and a repeated event."""
+    queue_delay: float = SPREAD
+    """For each queue that exists: a status of a queue in which nothing was allocated or released."""
 
 
 def _settle(context: WriterContext, timing: Timing) -> float:
@@ -197,7 +199,7 @@ class QueueStatusWriter:
         store, delay = self._context.store, self._timing.settle
         queue, expected = store.queues.get(name), store.expected_queue(name)
         if queue is not None and expected is not None and expected.allocated == queue.status.allocated:
-            delay = max(self._timing.message_delay, SPREAD * len(store.queues))
+            delay = max(delay, self._timing.queue_delay * len(store.queues))
         self._context.delayed.put(("Queue", name), delay, partial(self._write, name))
 
     async def _write(self, name: str) -> None:
