@@ -31,6 +31,7 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.run
 demo: $(VENV)/.run  ## Run three examples as programs of this machine; as root on simulated nodes, unless ALLOW_ROOT=1.
 	$(BIN)/volcanopy local run examples/16-processes examples/17-array examples/19-pipeline --tail 2 $(if $(ALLOW_ROOT),--allow-root)
 	@echo
+	@test "$$(id -u)" != 0 || test -n "$(ALLOW_ROOT)" || echo "As root the demo runs on simulated nodes. To run the programs: make demo ALLOW_ROOT=1, or another user."
 	@echo "Next: start a cluster with '$(BIN)/volcanopy local up', and in a second terminal:"
 	@echo "  export KUBECONFIG=$$PWD/volcanopy.kubeconfig PATH=$$PWD/$(BIN):\$$PATH"
 	@echo "  volcanopy job run --name hello --image none --follow -- echo hello"

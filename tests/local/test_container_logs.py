@@ -40,6 +40,14 @@ def test_the_log_of_a_running_container_states_the_simulation_and_its_end() -> N
     ]
 
 
+def test_a_long_command_is_cut_in_the_log() -> None:
+    manifest = pod(RUNNING)
+    manifest["spec"]["containers"][0]["command"] = ["python3", "-c", "print(1)\n" * 50]
+    command = log_lines(manifest)[1].removeprefix("simulated: the command ").partition(" is not executed")[0]
+    assert len(command) == 80
+    assert command.endswith("...")
+
+
 def test_the_log_of_an_ended_container_states_how_it_ended() -> None:
     assert log_lines(pod(ENDED))[-1] == "simulated: ended with exit code 0 at 2030-01-01T00:00:03Z"
 

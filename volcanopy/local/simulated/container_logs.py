@@ -11,6 +11,8 @@ from volcanopy.local.simulated import pod_stages, pod_status
 from volcanopy.local.simulated.pod_stages import AnnotationError, Stages
 
 _PREFIX = "simulated:"
+_COMMAND = 80
+"""The most characters of a command in a log."""
 
 
 class Line(NamedTuple):
@@ -68,7 +70,9 @@ def _of_run(
     containers = (*spec["containers"], *(spec.get("initContainers") or ()))
     body = next(body for body in containers if body["name"] == container)
     command = [*(body.get("command") or ()), *(body.get("args") or ())]
-    what = f"the command {json.dumps(command, ensure_ascii=False)}" if command else f"the image {body.get('image', '')}"
+    text = json.dumps(command, ensure_ascii=False)
+    text = text if len(text) <= _COMMAND else f"{text[: _COMMAND - 3]}..."
+    what = f"the command {text}" if command else f"the image {body.get('image', '')}"
     yield Line(began, f"{_PREFIX} {what} is not executed; {_forecast(pod, container, usual)}")
     if end is not None:
         yield Line(end["finishedAt"], f"{_PREFIX} ended with exit code {end['exitCode']} at {end['finishedAt']}")
