@@ -178,6 +178,11 @@ def test_a_world_of_nodes_alone_has_the_default_queue(tmp_path: Path, capsys: py
     )
 
 
+def test_manifests_without_nodes_get_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan_with(files(tmp_path, job=NEW_JOB), PlanOptions())
+    assert "volcanopy: no manifest is a Node, so no pod can be placed: add -f FILE" in capsys.readouterr().err
+
+
 def test_a_remedy_is_applied_and_planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = files(tmp_path, world=WORLD, job=NEW_JOB)
     plan_with(paths, PlanOptions(remedy="wide"))

@@ -4,7 +4,6 @@
 add one.
 """
 
-import difflib
 import os
 import shlex
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 import volcanopy
 from volcanopy.cli.commands import chaos, services, simulate, ui
@@ -418,7 +417,10 @@ def main() -> None:
             arguments = ours
         status = root().main(arguments, prog_name=program, complete_var=VARIABLE, standalone_mode=False)
     except typer.TyperException as fault:
-        status = _usage_error(fault)
+        from volcanopy.cli.usage_errors import print_usage_error
+
+        print_usage_error(fault)
+        status = 2
     except CommandError as error:
         print(f"volcanopy: {printable(str(error))}", file=sys.stderr)
         status = error.status
@@ -427,24 +429,3 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 141
     sys.exit(status if isinstance(status, int) else 0)
-
-
-def _usage_error(fault: typer.TyperException) -> int:
-    """Print what is wrong with the command line, with a pointer to the help."""
-    context = getattr(fault, "ctx", None)
-    text = " ".join(fault.format_message().split()).rstrip(".").replace("Value error, ", "")
-    if type(fault).__name__ == "NoArgsIsHelpError":
-        print(fault.format_message())
-        return 2
-    if context is not None and (option := getattr(fault, "option_name", "")) and text.startswith("No such option"):
-        text = f"No such option: {option}{_suggestion(option, context.command)}"
-    help_command = f"{context.command_path} --help" if context is not None else "volcanopy --help"
-    print(f"volcanopy: {text}; see `{help_command}`", file=sys.stderr)
-    return 2
-
-
-def _suggestion(option: str, subcommand: TyperCommand) -> str:
-    """Return the similar options of a command, as a clause."""
-    options = [name for parameter in subcommand.params for name in parameter.opts if name.startswith("--")]
-    similar = [name for name in options if name.startswith(option)] or difflib.get_close_matches(option, options, n=2)
-    return f", did you mean {' or '.join(similar)}?" if similar else ""

@@ -82,6 +82,10 @@ def submit(loaded: Loaded, now: datetime, user: User = SUPERUSER, registry: Regi
     """Submit the new workloads: review them, and create the jobs of cron jobs and flows. Raises ManifestError."""
     if loaded.new:
         _add_default_queue(loaded)
+        if not loaded.cluster.of_kind("Node"):
+            loaded.notes.append(
+                "no manifest is a Node, so no pod can be placed: add -f FILE with a snapshot (volcanopy snapshot > FILE) or nodes"
+            )
     for key, body in loaded.new.items():
         _submit(loaded, key, body, (now, user, registry))
 
