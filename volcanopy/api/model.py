@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -255,15 +256,21 @@ def _problem(error: ErrorDetails) -> Problem:
 
 def parse_duration(value: object) -> timedelta:
     """Return a duration in Go's notation (``90s``, ``1h30m``) as a timedelta. Raises ValueError."""
-    if not isinstance(value, str):
-        if isinstance(value, timedelta):
-            return value
-        raise ValueError("must be a duration such as 90s, 10m or 1h30m")
-    if value == "0":
+    if isinstance(value, str):
+        return _parsed_duration(value)
+    if isinstance(value, timedelta):
+        return value
+    raise ValueError("must be a duration such as 90s, 10m or 1h30m")
+
+
+@lru_cache(maxsize=4096)
+def _parsed_duration(text: str) -> timedelta:
+    """Return the duration: the pods of a cluster have few different ones, each read again in many cycles."""
+    if text == "0":
         return timedelta(0)
-    if re.fullmatch(DURATION_PATTERN, value) is None:
+    if re.fullmatch(DURATION_PATTERN, text) is None:
         raise ValueError("must be a duration such as 90s, 10m or 1h30m")
-    total = sum((Fraction(n) * _MICROSECONDS[unit] for n, unit in _DURATION_PARTS.findall(value)), Fraction(0))
+    total = sum((Fraction(n) * _MICROSECONDS[unit] for n, unit in _DURATION_PARTS.findall(text)), Fraction(0))
     if total > 10**17:
         raise ValueError("must be a duration of at most 3,000 years")
     return timedelta(microseconds=int(total))
