@@ -8,6 +8,7 @@ and evictions are printed. `--large` gives the heaviest queue pods as large as a
 import argparse
 import asyncio
 import contextlib
+import logging
 import random
 import time
 from collections import Counter
@@ -16,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import structlog
 import uvloop
 
 from volcanopy.api import quantity
@@ -205,6 +207,7 @@ def main() -> None:
     parser.add_argument("--restart", action="store_true", help="The scheduler restarts half way.")
     parser.add_argument("--reclaim", action="store_true", help="Reclaim is configured.")
     options = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     with settings(options.reclaim) as scheduler:
         uvloop.run(measure(int(60 * options.minutes), "c" if options.large else "", scheduler, options.restart))
 

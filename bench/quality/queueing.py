@@ -45,8 +45,8 @@ _CPUS = {"cpu": "8", "memory": "64Gi"}
 _CARDS = {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "8"}
 
 
-def _lublin(load: float) -> Callable[[int, int], list[Job]]:
-    return lambda jobs, seed: lublin(jobs=jobs, load=load, recurring=0.5, seed=seed)
+def _lublin(load: float, cpus: int = 128) -> Callable[[int, int], list[Job]]:
+    return lambda jobs, seed: lublin(jobs=jobs, cpus=cpus, load=load, recurring=0.5, seed=seed)
 
 
 def _ml(jobs: int, seed: int) -> list[Job]:
@@ -56,6 +56,7 @@ def _ml(jobs: int, seed: int) -> list[Job]:
 WORKLOADS: Mapping[str, Workload] = {
     "lublin-0.9": Workload(_lublin(0.9), 1500, 16, _CPUS, "cpu", {}),
     "lublin-1.1": Workload(_lublin(1.1), 1500, 16, _CPUS, "cpu", {}),
+    "lublin-1.1-64": Workload(_lublin(1.1, 512), 800, 64, _CPUS, "cpu", {}),
     "ml": Workload(_ml, 979, 16, _CARDS, "nvidia.com/gpu", ML_QUEUES),
 }
 """The workloads by name."""
@@ -63,10 +64,14 @@ BY_AGE = DEFAULT.replace("  - name: slowdown\n", "", 1).replace(
     "  - name: reservation\n", "  - name: reservation\n    arguments: {admitRunnable: false}\n", 1
 )
 """The default configuration with jobs in the order of their ages, and without admission of jobs that fit into idle resources."""
+WITHOUT_RESERVATIONS = DEFAULT.replace("  - name: reservation\n", "")
+"""The default configuration without reservations."""
 OURS = {
     "default, no estimates": ("none", DEFAULT),
     "default, users' estimates": ("users", DEFAULT),
     "default, learnt estimates": ("learnt", DEFAULT),
+    "without reservations, no estimates": ("none", WITHOUT_RESERVATIONS),
+    "without reservations, users' estimates": ("users", WITHOUT_RESERVATIONS),
     "without slowdown and admitRunnable, no estimates": ("none", BY_AGE),
     "without slowdown and admitRunnable, users' estimates": ("users", BY_AGE),
 }

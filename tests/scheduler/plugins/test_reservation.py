@@ -60,6 +60,50 @@ def test_a_reservation_prevents_starvation_of_a_large_gang(arguments: Mapping[st
     assert (time.until("big-0", 60, small) is not None) == starts
 
 
+LONG = """
+node n1 cpu=4
+node n2 cpu=4
+class high value=9
+class low value=1
+job long: 1 x cpu=4 on=n1
+"""
+"""The end of the long job is not known."""
+
+
+@pytest.mark.parametrize(
+    ("minutes", "arguments", "starts"),
+    [
+        (40, KEPT, False),
+        (70, KEPT, True),
+        (70, {**KEPT, "assumedRuntime": "2h"}, False),
+        (70, {**KEPT, "basis": "walltime"}, False),
+    ],
+)
+def test_pods_use_the_reservation_while_a_pod_blocks_it_that_has_run_longer_than_they_are_assumed_to(
+    minutes: int, arguments: Mapping[str, Any], starts: bool
+) -> None:
+    time = ClusterOverTime(LONG, configured(arguments))
+    time.minute = minutes
+    time.come("job big priority=high: 2 x cpu=4")
+    time.minute += 10
+    time.come("job small phase=Pending minres.cpu=1: 1 x cpu=1")
+    time.cycle()
+    time.cycle()
+    assert bool(time.runs_on("small-0")) == starts
+
+
+def test_a_gang_starts_within_three_times_the_longest_run_time_though_others_use_its_reservation() -> None:
+    time = ClusterOverTime(LONG, configured())
+    time.minute = come = 70
+    time.runs["default/long-0"] = longest = 100
+    small = stream(time, longest - 12)
+    time.come("job big priority=high: 2 x cpu=4")
+    start = time.until("big-0", 400, small)
+    assert start is not None
+    assert any(come + 10 < minute < start for minute in time.started.values()), "others use the reservation"
+    assert start <= come + 5 + 3 * longest
+
+
 LIMITED = "note.volcanopy.io/max-runtime"
 HALF = f"""
 node n1 cpu=4

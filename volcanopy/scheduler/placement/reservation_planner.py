@@ -2,8 +2,9 @@
 
 The rule is that of batch systems (EASY backfilling). The earliest start follows from the free resources and the ends of the
 running tasks. Resources on the nodes of that start are reserved: other tasks may use them only if they end before, or if they
-leave enough. Ends that are not known are guessed to choose the nodes, but resources are not lent on a guess. The gangs that
-were planned before count with what they release at the ends of their runs.
+leave enough. Ends that are not known are guessed to choose the nodes. Resources are lent on a guess only
+while tasks run there that started before the gang or in the first half of its wait, so that tasks that follow each other do not
+put it off for ever. The gangs that were planned before count with what they release at the ends of their runs.
 """
 
 from collections.abc import Sequence
@@ -25,16 +26,22 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Leaving:
-    """M tasks that will end: where, how much they release (R, M), and when (seconds); estimates where ``known`` is false."""
+    """M tasks that will end: where, how much they release (R, M), and when (seconds); estimates where ``known`` is false.
+
+    ``earlier`` are those that started long before, as seen from the wait of the gang.
+    """
 
     node: Rows
     request: Ints
     end: Floats
     known: Mask
+    earlier: Mask
 
     def pick(self, which: Mask | Rows) -> "Leaving":
         """Return some of them."""
-        return Leaving(self.node[which], self.request[:, which], self.end[which], self.known[which])
+        return Leaving(
+            self.node[which], self.request[:, which], self.end[which], self.known[which], self.earlier[which]
+        )
 
     def joined(self, others: "Sequence[Leaving]") -> "Leaving":
         """Return them with others."""
@@ -44,6 +51,7 @@ class Leaving:
             np.concatenate([each.request for each in every], axis=1),
             np.concatenate([each.end for each in every]),
             np.concatenate([each.known for each in every]),
+            np.concatenate([each.earlier for each in every]),
         )
 
 
@@ -61,13 +69,18 @@ class Hold:
     """The expected start, in seconds."""
     until: float
     """Tasks that end before this time (seconds) do not delay it: it cannot start earlier in any case."""
+    likely: float
+    """As ``until``, where earlier tasks without a known end run for their likely time. Later ones do not move it."""
     certain: bool
     """Whether ``start`` depends on declared ends only."""
 
     def released(self, run_time: float, known: bool) -> Leaving:
         """Return what the gang releases when it has run for some seconds from its start."""
-        ends = np.full(len(self.nodes), self.start + run_time)
-        return Leaving(self.nodes, self.needed[:, self.nodes], ends, np.full(len(self.nodes), known and self.certain))
+        ends, certain = (
+            np.full(len(self.nodes), self.start + run_time),
+            np.full(len(self.nodes), known and self.certain),
+        )
+        return Leaving(self.nodes, self.needed[:, self.nodes], ends, certain, np.zeros(len(self.nodes), dtype=np.bool_))
 
 
 def hold(free: Ints, parts: Sequence[Part], leaving: Leaving, now: float) -> Hold | None:
@@ -87,13 +100,14 @@ def hold(free: Ints, parts: Sequence[Part], leaving: Leaving, now: float) -> Hol
         return None
     nodes = np.flatnonzero(needed.any(axis=0))
     there = leaving.pick(np.isin(leaving.node, nodes))
-    until = _no_earlier(free, needed, nodes, there, now)
+    until = _no_earlier(free, needed, nodes, there, there.known, now)
+    likely = _no_earlier(free, needed, nodes, there, there.known | there.earlier, now)
     in_time = there.pick(there.known & (there.end <= until))
     kept = np.clip(needed - _sums(free, in_time), 0, np.maximum(free, 0))
     start = now if not ended else max(float(leaving.end[ended - 1]), now)
     known = there.pick(there.known & (there.end <= start))
     certain = bool((free + _sums(free, known) >= needed)[:, nodes].all())
-    return Hold(nodes, needed, kept, start, until, certain)
+    return Hold(nodes, needed, kept, start, until, likely, certain)
 
 
 def released_at(leaving: Leaving, missing: Ints, short: Rows, now: float, otherwise: float) -> float:
@@ -177,12 +191,12 @@ def _place(parts: Sequence[Part], then: Ints, now: Ints) -> Ints | None:
     return needed
 
 
-def _no_earlier(free: Ints, needed: Ints, nodes: Rows, there: Leaving, now: float) -> float:
-    """The earliest time at which the nodes can be ready, if all tasks without a known end ended now."""
-    ready = free + _sums(free, there.pick(~there.known))
+def _no_earlier(free: Ints, needed: Ints, nodes: Rows, there: Leaving, counted: Mask, now: float) -> float:
+    """The earliest time at which the nodes can be ready, if all tasks ended now of which the ends are not ``counted``."""
+    ready = free + _sums(free, there.pick(~counted))
     latest = now
     late = nodes[(ready < needed)[:, nodes].any(axis=0)]
-    known = there.pick(there.known)
+    known = there.pick(counted)
     for node in late.tolist():
         room = ready[:, node].copy()
         for place in np.flatnonzero(known.node == node).tolist():  # in the order of their ends

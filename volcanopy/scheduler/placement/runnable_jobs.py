@@ -3,6 +3,9 @@
 Jobs that wait for many nodes can use up the limits of admission. No job would be admitted that could be backfilled.
 """
 
+from collections.abc import Callable
+from functools import cached_property
+
 import numpy as np
 
 from volcanopy.scheduler.ledger.views import JobView
@@ -17,12 +20,14 @@ _MOST = 2
 class RunnableJobs:
     """The jobs whose minimum fits into idle resources beside the minima of admitted jobs that no cycle has failed to place.
 
-    With ``ending`` these are only jobs whose run time is known: others could run for ever where larger ones wait.
+    Jobs whose run time is not known could run for ever where larger ones wait. With ``unlent`` they are among these only where
+    reservations are lent to them: it returns the (R,) amounts that are not, or None if none is.
     """
 
-    def __init__(self, snapshot: Snapshot, *, ending: bool = False) -> None:
+    def __init__(self, snapshot: Snapshot, unlent: Callable[[], Ints | None] | None = None) -> None:
         jobs, nodes = snapshot.jobs, snapshot.nodes
-        self._run_times = shortest(jobs.walltime, jobs.estimate) if ending else None
+        self._run_times = shortest(jobs.walltime, jobs.estimate)
+        self._unlent = unlent
         self._idle: Ints = np.maximum(nodes.allocatable.values - nodes.used.values, 0).sum(axis=1)
         admitted = np.flatnonzero(jobs.phase == "Inqueue")
         least = jobs.min_resources.values[:, admitted]
@@ -31,14 +36,19 @@ class RunnableJobs:
         self._starting: Ints = least[:, starting].sum(axis=1)
         self._left: Ints = _MOST * snapshot.total - np.minimum(least, snapshot.total[:, None]).sum(axis=1)
 
+    @cached_property
+    def _reserved(self) -> Ints | None:
+        return np.zeros_like(self._idle) if self._unlent is None else self._unlent()
+
     def includes(self, job: JobView) -> bool:
         """Return whether a job could run."""
         least = None if job.min_resources is None else job.min_resources.values
         if least is None or job.phase != "Pending":
             return False
-        if self._run_times is not None and not self._run_times[job.row]:
+        reserved = 0 if self._run_times[job.row] else self._reserved
+        if reserved is None:
             return False
-        fits = (self._starting + least <= self._idle) & (least <= self._left)
+        fits = (self._starting + least <= self._idle - reserved) & (least <= self._left)
         return bool(fits[least > 0].all())
 
     def admit(self, job: JobView) -> None:

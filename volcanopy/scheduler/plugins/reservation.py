@@ -20,6 +20,7 @@ from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, READY, Status
+from volcanopy.scheduler.placement.gang_minimum import lacking_tasks
 from volcanopy.scheduler.placement.reservation_planner import Hold, Leaving, Part, hold, released_at
 from volcanopy.scheduler.placement.runnable_jobs import RunnableJobs
 from volcanopy.scheduler.placement.task_ends import Basis, TaskEnds
@@ -51,7 +52,7 @@ class ReservationArguments(Arguments):
         None,
         alias="admitRunnable",
         description="Whether jobs that fit into idle resources are admitted although larger admitted jobs use up overcommit. By "
-        "default those with a known run time are, unless pods can be reclaimed.",
+        "default those with a known run time are, and others while reserved nodes are lent to them; with reclaim none.",
     )
     basis: Basis = Field(
         "estimate",
@@ -59,7 +60,9 @@ class ReservationArguments(Arguments):
         "declared and learnt estimates, or for all others also the assumed run time.",
     )
     assumed: Duration = Field(
-        "1h", alias="assumedRuntime", description="The run time of pods without a limit or estimate."
+        "1h",
+        alias="assumedRuntime",
+        description="The run time of pods without a limit or estimate: a pod that has run longer runs as long again.",
     )
 
     @field_validator("queues", mode="before")
@@ -76,6 +79,8 @@ class _Reserved:
     task: TaskView
     until: float = 0.0
     """Pods that end by this moment, in seconds, may use the reservation."""
+    likely: float = 0.0
+    """As ``until``, by the likely ends of pods and of those that run before the job."""
     plan: Hold | None = None
     """The reserved nodes."""
     tasks: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
@@ -119,7 +124,9 @@ class Reservation(Plugin[ReservationArguments]):
     def _runnable(self) -> RunnableJobs | None:
         """The jobs to admit because they could run; what is backfilled would be reclaimed, where pods can be."""
         admits = not self.cluster.queries.reclaims if self.args.admit is None else self.args.admit
-        return RunnableJobs(self.cluster.snapshot, ending=self.args.admit is None) if admits else None
+        return (
+            RunnableJobs(self.cluster.snapshot, self._unlent if self.args.admit is None else None) if admits else None
+        )
 
     def _jobs(self) -> tuple[Rows, Rows]:
         """Return the jobs that wait in open queues: the admitted ones that lack pods on nodes, and the others."""
@@ -171,6 +178,13 @@ class Reservation(Plugin[ReservationArguments]):
         rows = self._waiting[waiting[queues[self._waiting]] < self.args.heads]
         rows = np.array([row for heads in self._first(rows, self.args.heads).values() for row in heads], dtype=np.intp)
         return frozenset(rows[self._have_waited(rows)].tolist())
+
+    def _unlent(self) -> Ints | None:
+        """(R,): what is reserved and not lent to jobs without a run time; None if nothing is lent to them."""
+        reserved = [each for each in self._reservations() if each.plan and not each.fits] if len(self._admitted) else []
+        end = self._now + seconds(self.args.assumed)
+        kept = [each.plan.kept.sum(axis=1) for each in reserved if each.plan and each.likely < end]
+        return sum(kept, start=np.zeros(len(self.cluster.axis), np.int64)) if len(kept) < len(reserved) else None
 
     def job_enqueued(self, job: JobView) -> None:
         """What an admitted job will use is not idle for those after it."""
@@ -270,7 +284,8 @@ class Reservation(Plugin[ReservationArguments]):
             return False
         if reserved.fits:
             return True
-        if self._now + self._ends.known_run_times[task.row] <= reserved.until:
+        known, likely = self._ends.known_run_times[task.row], self._ends.likely_run_times[task.row]
+        if self._now + known <= reserved.until or self._now + likely <= reserved.likely:
             return False
         if not own or job.priority >= reserved.job.priority or not task.preemptable:
             return True
@@ -332,7 +347,7 @@ class Reservation(Plugin[ReservationArguments]):
         One that is overdue may exceed the fair share of its queue, and so may that of the first queue. With ``reclaim`` the
         latter only does if it is larger than the whole share: others could reclaim what it gets soon after its start.
         """
-        tasks = self._needed(job)
+        tasks = lacking_tasks(self.cluster, job)
         if not tasks:
             return None
         shapes: dict[int, list[TaskView]] = {}
@@ -366,6 +381,7 @@ class Reservation(Plugin[ReservationArguments]):
             if above is not None and not (is_first and (not queries.reclaims or _never_covers(above))):
                 return self._reserve_share(reserved, above, reserved.plan.until)
         reserved.until, reserved.fits = reserved.plan.until, reserved.plan.start <= self._now
+        reserved.likely = reserved.plan.likely if self.args.basis != "walltime" else 0.0
         return reserved
 
     def _reserve_limit(self, reserved: _Reserved, rejection: Rejection) -> _Reserved | None:
@@ -395,25 +411,6 @@ class Reservation(Plugin[ReservationArguments]):
             self._leaving(reserved, reserved.members), missing, np.array(quota.short), self._now, otherwise
         )
 
-    def _needed(self, job: JobView) -> list[TaskView]:
-        """Return the pending tasks that the job's minimum lacks, those of role minima first; none if there are too few."""
-        rows = job.tasks(Status.PENDING)
-        table = self.cluster.snapshot.tasks
-        rows = rows[~table.gated[rows] & ~self.cluster.snapshot.shapes.best_effort[table.shape[rows]]]
-        order = np.lexsort((table.keys[rows].astype(np.str_), table.ordinal[rows])) if len(rows) else rows
-        left = [self.cluster.task(row) for row in rows[order].tolist()]
-        lacking = job.min_available - job.ready_count - job.best_effort_pending
-        chosen: list[TaskView] = []
-        for role in sorted(job.roles, key=lambda role: role.name):
-            missing = max(role.minimum - role.ready - role.best_effort_pending, 0)
-            of_role = [task for task in left if task.role == role.row][:missing]
-            if len(of_role) < missing:
-                return []
-            chosen += of_role
-        taken = {task.row for task in chosen}
-        chosen += [task for task in left if task.row not in taken][: max(lacking - len(chosen), 0)]
-        return chosen if len(chosen) >= lacking else []
-
     def _leaving(self, reserved: _Reserved, queues: frozenset[int] | None = None) -> Leaving:
         """Return the running tasks of other jobs with their ends; those that the job can preempt end now."""
         snapshot = self.cluster.snapshot
@@ -433,7 +430,10 @@ class Reservation(Plugin[ReservationArguments]):
             preemptable = [task.row for task in self.cluster.queries.preemptable(reserved.task, views)]
             now = np.isin(rows, preemptable)
             ends[now], known[now] = self._now, True
-        leaving = Leaving(table.node[rows].astype(np.intp), self._ends.requests(rows), ends, known)
+        # In the first half of its wait: after twice the longest run time there are none, since the half moves on with its wait.
+        half = (table.created[reserved.tasks].max() + self._now) / 2
+        earlier = (table.started[rows] > 0) & (table.started[rows] < half)
+        leaving = Leaving(table.node[rows].astype(np.intp), self._ends.requests(rows), ends, known, earlier)
         if queues is not None:
             return leaving
         return leaving.joined([self._future(each) for each in self._planned if each.plan is not None])
