@@ -131,12 +131,15 @@ SHARE_CASES = (
     *(
         shares(
             name,
-            config(actions, HIERARCHICAL_DRF),
+            config(actions, HIERARCHICAL_DRF, without=without),
             tuple(Stream(leaf) for leaf in ("xa", "xb", "yc", "yd")),
             TWO_LEVELS,
             expected={"xa": 1, "xb": 1, "yc": 2, "yd": 4},
         )
-        for name, actions in (("hierarchical drf", ADMIT), ("hierarchical drf, reclaim", RECLAIM))
+        for name, actions, without in (
+            ("hierarchical drf", ADMIT, ()),
+            ("hierarchical drf, reclaim", RECLAIM, ("reservation",)),
+        )
     ),
     shares("elastic jobs", streams=ELASTIC, cycles=120),
     shares(

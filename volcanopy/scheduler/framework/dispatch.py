@@ -53,6 +53,7 @@ class Hooks:
     overused: Callable[[QueueView], Rejection | None]
     within_share: Callable[[QueueView, TaskView, int], Rejection | None]
     beyond_share: Callable[[QueueView, TaskView, int], Rejection | None]
+    reserved_as_first: Callable[[QueueView, Sequence[TaskView]], bool | None]
     allocatable: Callable[[QueueView, TaskView, int], Rejection | None]
     preemptive: Callable[[QueueView, Sequence[TaskView]], bool]
     within_fair_share: Callable[[QueueView, Resources], bool]

@@ -19,7 +19,7 @@ from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
 from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model.messages import Reason
+from volcanopy.scheduler.model.messages import QuotaMessage, Reason
 from volcanopy.scheduler.model.plan import Claims, GroupCondition
 from volcanopy.scheduler.model.queue_shares import QueueShares
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Resources, Rows
@@ -100,6 +100,11 @@ class Rejection:
 
     gate: str
     reason: Reason
+
+    @property
+    def never_passes(self) -> bool:
+        """Whether the request exceeds the limit even if nothing else is allocated, or there is no limit to compare with."""
+        return not isinstance(self.reason, QuotaMessage) or self.reason.exceeds_alone()
 
 
 @dataclass(frozen=True)
@@ -306,6 +311,11 @@ class Plugin(Generic[A]):
 
         It is asked instead of within_share when all queues have been allocated what fits within their shares.
         """
+        raise NotImplementedError
+
+    @hook("first")
+    def reserved_as_first(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool | None:
+        """True if nodes are reserved for these tasks only while their queue is the first, since nothing limits its share."""
         raise NotImplementedError
 
     @hook("every", "enablePreemptive")

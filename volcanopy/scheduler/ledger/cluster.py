@@ -174,6 +174,10 @@ class PluginQueries(Protocol):
         """A Rejection if ``count`` more tasks equal to this one exceed the fair share of the queue, else None."""
         ...
 
+    def reserved_as_first(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool | None:
+        """Return whether nodes are reserved for these tasks only while their queue is the first."""
+        ...
+
     def queue_key(self, queue: QueueView) -> tuple[Any, ...]:
         """Return the sort key of a queue."""
         ...

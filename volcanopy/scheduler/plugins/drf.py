@@ -238,6 +238,14 @@ class HierarchicalDrf(Drf):
         message = self._quota.message("share", queue.row, allocated, request.tolist(), fair_share, parts=count)
         return Rejection(Gate.SHARE, message)
 
+    def reserved_as_first(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool | None:
+        """Without reclaim, if its queue would exceed its fair share by weight: else all queues would reserve as much."""
+        request = sum((task.request.values for task in tasks), start=np.zeros(len(self.cluster.axis), dtype=np.int64))
+        allocated = self.cluster.ledger.queue_allocated[:, queue.row] + request
+        return not self.cluster.queries.reclaims and exceeds(
+            allocated, self._own_most[:, queue.row], request, self._pods
+        )
+
     def beyond_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """What queues below their fair shares can use."""
         if not self.cluster.queries.reclaims or self._lending.lends(queue.row, task.request.values * count):

@@ -55,6 +55,10 @@ class Proportion(Plugin[NoArguments]):
         self.fair_share, self._own = self._fill(self._requested)
         self._due = Due(snapshot, self.fair_share)
         self._shares: list[list[int]] = self._own.T.tolist()
+        self._lines: dict[int, list[int]] = {}
+        self._asked: tuple[int, int, list[int]] | None = None
+        """What :meth:`reclaimable` was asked last: the reclaimer, the changes until then, and the candidates."""
+        self._reclaimable: list[TaskView] = []
 
     @cached_property
     def _lacking(self) -> Ints:
@@ -181,23 +185,38 @@ class Proportion(Plugin[NoArguments]):
         In a tree so must be all ancestors that are not also ancestors of the reclaimer's queue. A gang that a victim
         breaks is a victim as a whole, if that makes the shares fairer.
         """
+        key = (reclaimer.row, self.cluster.ledger.changes, [candidate.row for candidate in candidates])
+        if key == self._asked:  # each tier of plugins asks
+            return self._reclaimable
         left: dict[tuple[int, bool], Ints] = {}
+        kept: dict[tuple[int, bool], Ints] = {}
+        losing: dict[int, list[tuple[int, bool]]] = {}
         victims = []
         own = reclaimer.job
         shared = set[int]() if own is None else set(self._line(own.queue))
+
+        def losers(queue: QueueView) -> list[tuple[int, bool]]:
+            if queue.row not in losing:
+                above = ((row, False) for row in self._line(queue)[1:] if row not in shared)
+                losing[queue.row] = [(queue.row, True), *above]
+            return losing[queue.row]
+
         for candidate, job in with_jobs(candidates):
-            above = self._line(job.queue)[1:]
-            losers = [(job.queue.row, True), *((row, False) for row in above if row not in shared)]
-            now = {loser: left[loser] if loser in left else self._of(*loser)[0] for loser in losers}
-            if all((amounts > self._kept(*loser)).any() for loser, amounts in now.items()):
+            rows = losers(job.queue)
+            for loser in rows:
+                if loser not in left:
+                    left[loser], kept[loser] = self._of(*loser)[0], self._kept(*loser)
+            if all((left[loser] > kept[loser]).any() for loser in rows):
                 victims.append(candidate)
-                left |= {loser: amounts - candidate.request.values for loser, amounts in now.items()}
+                request = candidate.request.values
+                for loser in rows:
+                    left[loser] = left[loser] - request
 
         def lacking(job: JobView, amounts: Ints) -> float:
-            losers = [(job.queue.row, True), *((row, False) for row in self._line(job.queue)[1:] if row not in shared)]
-            return max(self._missing_share(*self._of(*loser), amounts) for loser in losers)
+            return max(self._missing_share(*self._of(*loser), amounts) for loser in losers(job.queue))
 
-        return with_whole_gangs(candidates, victims, own, lacking)
+        self._asked, self._reclaimable = key, with_whole_gangs(candidates, victims, own, lacking)
+        return self._reclaimable
 
     def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """As :meth:`reclaimable`; queues keep their guarantees."""
@@ -243,6 +262,11 @@ class Proportion(Plugin[NoArguments]):
 
     def _line(self, queue: QueueView) -> list[int]:
         """Return the queue and its ancestors without the root; without a tree only the queue."""
+        if queue.row not in self._lines:
+            self._lines[queue.row] = self._line_of(queue)
+        return self._lines[queue.row]
+
+    def _line_of(self, queue: QueueView) -> list[int]:
         if self._levels is None:
             return [queue.row]
         queues = self.cluster.snapshot.queues

@@ -378,8 +378,10 @@ class Reservation(Plugin[ReservationArguments]):
         if not queries.overdue(job):
             shares = (queries.within_share(job.queue, equal[0], len(equal)) for equal in shapes.values())
             above = next((each for each in shares if each is not None), None)
-            if above is not None and not (is_first and (not queries.reclaims or _never_covers(above))):
+            if above is not None and not (is_first and (not queries.reclaims or above.never_passes)):
                 return self._reserve_share(reserved, above, reserved.plan.until)
+            if not is_first and queries.reserved_as_first(job.queue, tasks):
+                return None
         reserved.until, reserved.fits = reserved.plan.until, reserved.plan.start <= self._now
         reserved.likely = reserved.plan.likely if self.args.basis != "walltime" else 0.0
         return reserved
@@ -387,7 +389,7 @@ class Reservation(Plugin[ReservationArguments]):
     def _reserve_limit(self, reserved: _Reserved, rejection: Rejection) -> _Reserved | None:
         """Reserve the rest of a queue's limit, if it can ever suffice."""
         quota, queues = rejection.reason, self.cluster.snapshot.queues
-        if not isinstance(quota, QuotaMessage) or _never_covers(rejection):
+        if not isinstance(quota, QuotaMessage) or rejection.never_passes:
             return None
         quota = quota.binding()
         own, limited = reserved.job.queue.row, queues.index[quota.queue]
@@ -443,8 +445,3 @@ class Reservation(Plugin[ReservationArguments]):
         assert reserved.plan is not None
         total, known = self._ends.run_times(reserved.tasks, np.zeros(len(reserved.tasks)))
         return reserved.plan.released(float(total.max()), bool(known.all()))
-
-
-def _never_covers(rejection: Rejection) -> bool:
-    """Return whether a request exceeds a limit even if nothing else is allocated."""
-    return not isinstance(rejection.reason, QuotaMessage) or rejection.reason.exceeds_alone()

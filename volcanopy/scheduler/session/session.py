@@ -331,6 +331,7 @@ class _Queries:
         self.infeasible_nodes: Callable[[TaskView], Mask] = session.placement.infeasible_nodes
         self.within_limits: Callable[[QueueView, TaskView, int], Rejection | None] = hooks.within_limits
         self.within_share: Callable[[QueueView, TaskView, int], Rejection | None] = hooks.within_share
+        self.reserved_as_first: Callable[[QueueView, Sequence[TaskView]], bool | None] = hooks.reserved_as_first
         self.overdue: Callable[[JobView], bool | None] = hooks.overdue
         self.queue_key: Callable[[QueueView], tuple[Any, ...]] = session.queue_key
         self.card_order: Callable[[TaskView, Any], Floats] | None = (
