@@ -4,14 +4,14 @@ A job that does not start now is tried alone: if it starts when everything else 
 ended, else never. The gate and the message of a job that never starts are those that it gets alone.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from volcanopy.api.core import position_of
+from volcanopy.api.core import Pod, position_of
 from volcanopy.api.gates import Gate
 from volcanopy.api.model import Json
-from volcanopy.scheduler.model.plan import Explain, Plan
+from volcanopy.scheduler.model.plan import Bind, Explain, Plan
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine, Run
 from volcanopy.whatif.expected import EstimatedStart, estimated_starts
@@ -80,6 +80,8 @@ class Answer:
 
     jobs: tuple[JobAnswer, ...] = ()
     plans: tuple[Plan, ...] = ()
+    placed: Mapping[str, Pod] = field(default_factory=dict)
+    """The pods that the plans place, by key: those of jobs that are admitted in the run are in no cluster."""
     ended: bool = False
     """Whether the budget ended the run itself: nothing is known about later cycles."""
 
@@ -119,7 +121,9 @@ def answer(engine: Engine, limits: Limits) -> Answer:
         try:
             run = engine.run(limits.run, watched)
         except BudgetEndedError:
-            return Answer(tuple(_unknown(cluster, target) for target in waiting), (), ended=True)
+            return Answer(tuple(_unknown(cluster, target) for target in waiting), ended=True)
+        bound = (effect.pod for plan in run.plans for effect in plan.of(Bind))
+        placed = {key: pod for key in bound if (pod := cluster.pod(key)) is not None}
         verdicts = {
             target.group: verdict(cluster, target, run) for target in waiting if target.group not in run.started
         }
@@ -138,7 +142,7 @@ def answer(engine: Engine, limits: Limits) -> Answer:
         if limits.jobs is None or target.group in limits.jobs:
             known = _waiting(engine, limits.search, known, search=limits.remedies)
         answers.append(known)
-    return Answer(tuple(_estimated(engine, limits.estimates, answers)), tuple(run.plans))
+    return Answer(tuple(_estimated(engine, limits.estimates, answers)), tuple(run.plans), placed)
 
 
 def _unknown(cluster: Cluster, target: Target) -> JobAnswer:

@@ -1,7 +1,9 @@
 """The web page in a real browser: what it shows, live changes, hostile names, keys, states, and small and large windows."""
 
 import asyncio
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +41,37 @@ async def test_the_table_of_jobs_follows_the_cluster(gangs: Run, kubeconfig: Pat
         await tab.get_by_label("Filter").fill("later")
         await tab.get_by_text("1 of").wait_for()
     await command(gangs, "job", "delete", "later")
+
+
+async def test_the_tables_show_what_kubectl_prints(gangs: Run, kubeconfig: Path) -> None:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl is not installed")
+    columns = "NAME:.metadata.name,PHASE:.status.state.phase,QUEUE:.spec.queue"
+
+    async def printed(*words: str) -> list[list[str]]:
+        command = [kubectl, "get", *words, "--no-headers", "--kubeconfig", str(kubeconfig)]
+        program = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        return [line.split() for line in (await program.communicate())[0].decode().splitlines()]
+
+    async with page(kubeconfig) as (url, _), browser() as tab:
+        await tab.goto(f"{url}#/jobs")
+        await tab.get_by_label("Filter").fill("test-browser/")
+        await tab.get_by_text("2 of").wait_for()
+        titles = ("NAME", "PHASE", "QUEUE")
+        shown = [
+            await tab.locator(f"tbody td:nth-child({await column(tab, title)})").all_inner_texts() for title in titles
+        ]
+        await tab.goto(f"{url}#/nodes")
+        nodes = await tab.locator("canvas").get_attribute("aria-label")
+    assert list(map(list, zip(*shown, strict=True))) == await printed("batchjobs", "-o", f"custom-columns={columns}")
+    assert nodes.startswith(f"{len(await printed('nodes'))} nodes, ")
+
+
+async def column(tab: Any, title: str) -> int:
+    """The number of a column of the table, from 1."""
+    headings: list[str] = await tab.locator("thead th").all_text_contents()
+    return headings.index(title) + 1
 
 
 async def test_the_page_of_a_waiting_job_shows_what_explain_prints(gangs: Run, kubeconfig: Path) -> None:
@@ -137,5 +170,9 @@ async def test_the_report_of_a_simulation_fits_a_phone(scheme: str, tmp_path: Pa
     async with browser(390, scheme) as tab:
         await tab.goto((tmp_path / "report.html").as_uri())
         assert await tab.evaluate("document.documentElement.scrollWidth") == 390
-        assert await tab.locator("svg").count() >= 8
-        assert await tab.locator("svg path.line").first.evaluate("line => getComputedStyle(line).stroke") != "none"
+        assert await tab.get_by_role("heading", name="CPU utilisation").is_visible()
+        assert await tab.locator("canvas").count() >= 5
+        drawn = "canvas => new Uint32Array(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer).some(Boolean)"
+        assert await tab.locator("canvas").first.evaluate(drawn)
+        assert await tab.locator(".lane i").count() == sum(len(run.placements) for run in (outcome, outcome))
+        assert await tab.evaluate("[...document.querySelectorAll('[role=img]')].every((each) => each.ariaLabel)")

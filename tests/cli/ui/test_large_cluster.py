@@ -33,10 +33,10 @@ def fill(view: ClusterView) -> None:
     queues = [f"queue-{number}" for number in range(QUEUES)]
     for name in queues:
         amounts = core.QueueStatus(state="Open", allocated={"cpu": "200"}, fair_share={"cpu": "800"})
-        _insert(view._queues[0], core.Queue(metadata=_meta(name, ""), status=amounts))
+        insert(view._queues[0], core.Queue(metadata=_meta(name, ""), status=amounts))
     for number in range(NODES):
         node = core.NodeStatus(allocatable={"cpu": "8", "memory": "32Gi", "pods": "110"})
-        _insert(view._nodes, core.Node(metadata=_meta(f"node-{number:04}", ""), status=node))
+        insert(view._nodes, core.Node(metadata=_meta(f"node-{number:04}", ""), status=node))
     pods: list[core.Pod] = []
     for number in range(JOBS):
         name, runs = f"job-{number:05}", number % 2 == 0
@@ -44,17 +44,17 @@ def fill(view: ClusterView) -> None:
         state = JobState(phase=phase, message="" if runs else "0/5000 nodes are available: 5000 Insufficient cpu")
         spec = BatchJobSpec(queue=queues[number % QUEUES], tasks=(TaskSpec(name="worker", replicas=2),))
         counts = BatchJobStatus(state=state, running=2 if runs else 0, pending=0 if runs else 2)
-        _insert(view._jobs[0], BatchJob(metadata=_meta(name), spec=spec, status=counts))
+        insert(view._jobs[0], BatchJob(metadata=_meta(name), spec=spec, status=counts))
         reason = core.Explanation(gate="nodes", message=state.message, numbers={"position": str(number // QUEUES + 1)})
         group = core.PodGroup(
             metadata=_meta(f"{name}-{name}"),
             spec=core.PodGroupSpec(queue=spec.queue),
             status=core.PodGroupStatus(phase=phase, explanation=None if runs else reason),
         )
-        _insert(view._groups[0], group)
+        insert(view._groups[0], group)
         pods += [_pod(name, index, number) for index in range(2) if runs]
     for pod in pods:
-        _insert(view._pods, pod)
+        insert(view._pods, pod)
     view._take_pods([Change(ChangeType.ADDED, pod) for pod in pods])
 
 
@@ -71,7 +71,7 @@ def _pod(job: str, index: int, number: int) -> core.Pod:
     )
 
 
-def _insert(watch: Any, item: Any) -> None:
+def insert(watch: Any, item: Any) -> None:
     watch.objects[item.metadata.key] = item
 
 

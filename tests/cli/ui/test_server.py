@@ -85,6 +85,8 @@ async def test_a_question_is_answered_and_nothing_is_written(gangs: Run, kubecon
     assert starts["test-server/waits"][1] == "starts now"
     assert starts["test-server/new"] == ("new", "starts now")
     assert any("whatif" in node for node in answer["placements"])
+    placed = [pod for pods in answer["placements"].values() for pod in pods if pod["job"] == "test-server/waits"]
+    assert [pod["amounts"] for pod in placed] == [{"cpu": 8000}] * 9, "also of pods that are not created yet"
     assert (await told(gangs, "job", "list", "-o", "name")).out.split() == [
         "batchjob.batch.volcanopy.io/runs",
         "batchjob.batch.volcanopy.io/waits",

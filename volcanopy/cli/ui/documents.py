@@ -16,7 +16,7 @@ from volcanopy.cli.jobs.views import VIEW
 from volcanopy.cli.queues import tree
 from volcanopy.cli.ui.cluster_view import ClusterView, job_name
 from volcanopy.cli.ui.gpu_cards import used_parts
-from volcanopy.scheduler.model.topology import forest
+from volcanopy.scheduler.model.topology import TOP, forest
 
 MINUTES = 30
 """Minutes of decisions on the overview."""
@@ -63,14 +63,14 @@ def alerts(view: ClusterView) -> list[Json]:
 
 
 def _waiting(groups: Iterable[PodGroup]) -> list[Json]:
-    """Return the number of waiting pod groups by the gate that blocks them, with one message as an example."""
+    """Return the number of waiting pod groups by the gate that blocks them, with one job and its message as an example."""
     counts: Counter[str] = Counter()
-    examples: dict[str, str] = {}
+    examples: dict[str, Json] = {}
     for group in groups:
         reason = group.status.explanation
         if reason is not None and reason.gate:
             counts[reason.gate] += 1
-            examples.setdefault(reason.gate, f"{job_name(group)}: {reason.message}")
+            examples.setdefault(reason.gate, {"job": job_name(group), "message": reason.message})
     return [{"gate": gate, "count": count, "example": examples[gate]} for gate, count in counts.most_common()]
 
 
@@ -203,7 +203,7 @@ def cluster_map(view: ClusterView) -> Json:
     allocatable = [_allocatable(node) for node in nodes]
     resources = ordered({name for amounts in allocatable for name in amounts})
     table = forest(view.hyper_nodes, nodes)
-    racks = [table.names[row] if view.hyper_nodes else "" for row in table.of_node.tolist()]
+    racks = [table.names[row].removeprefix(TOP) for row in table.of_node.tolist()]
     numbers: dict[str, int] = {}
     entries: list[list[Any]] = []
     for node, amounts, rack in zip(nodes, allocatable, racks, strict=True):

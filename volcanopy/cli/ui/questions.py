@@ -109,7 +109,7 @@ def ask(state: ClusterState, question: Question, now: datetime) -> Json:
             loaded = Loaded(cluster, new=_workloads(question))
             whatif.submitted(loaded, now)
             after = _answer(state, loaded, now)
-            evictions, placements = _evictions(after, cluster), _placements(after, cluster)
+            evictions = _evictions(after, cluster)
     except (ManifestError, QuantityError, InvalidObjectError, CommandError) as error:
         raise QuestionError(str(error)) from None
     rejected = [
@@ -117,7 +117,7 @@ def ask(state: ClusterState, question: Question, now: datetime) -> Json:
     ]
     return {
         "jobs": _differences(before, after),
-        "placements": placements,
+        "placements": _placements(after),
         "evictions": evictions,
         "rejected": rejected,
         "ended": before.ended or after.ended,
@@ -192,22 +192,20 @@ def _differences(before: Answer, after: Answer) -> list[Json]:
     return sorted(result, key=lambda entry: (not entry["changed"], entry["job"]))
 
 
-def _placements(result: Answer, cluster: Cluster) -> dict[str, list[Json]]:
-    """Return the pods that are placed on each node, with the job of each and its requests in base units.
-
-    A pod is known only as long as the question's changes are in the cluster.
-    """
+def _placements(result: Answer) -> dict[str, list[Json]]:
+    """Return the pods that are placed on each node, with the job of each and its requests in base units."""
     places: dict[str, list[Json]] = {}
     for plan in result.plans:
         for effect in plan.of(Bind):
-            pod = cluster.pod(effect.pod)
-            job = effect.pod if pod is None else job_of(pod)
-            amounts = {} if pod is None else pod_requests(resources_of(pod.spec))
-            places.setdefault(effect.node, []).append({"pod": effect.pod, "job": job, "amounts": amounts})
+            if (pod := result.placed.get(effect.pod)) is not None:
+                entry = {"pod": effect.pod, "job": job_of(pod), "amounts": pod_requests(resources_of(pod.spec))}
+                places.setdefault(effect.node, []).append(entry)
     return places
 
 
 def _evictions(result: Answer, cluster: Cluster) -> list[Json]:
+    """Return the evicted pods, which are known as long as the question's changes are in the cluster."""
+
     def node(key: str) -> str:
         pod = cluster.pod(key)
         return pod.spec.node_name if pod is not None else ""

@@ -206,20 +206,20 @@ class Page:
         return known[1]
 
     async def _changes(self, request: web.Request) -> web.StreamResponse:
-        """Send an event with the revision for each change of the cluster, at most one in a second."""
+        """Send an event for each change of the cluster or of what is not up to date, at most one in a second."""
         response = web.StreamResponse(headers={**_HEADERS, "Content-Type": "text/event-stream"})
         await response.prepare(request)
-        revision = 0
+        revision, sent, last = 0, "", 0.0
         with suppress(ConnectionError):
             while True:
-                try:
-                    async with asyncio.timeout(_SILENCE):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_PERIOD):
                         revision = await self._view.change_after(revision)
-                except TimeoutError:
-                    pass
                 event = json.dumps({"revision": revision, "missing": _problems(self._view)})
-                await response.write(f"data: {event}\n\n".encode())
-                await asyncio.sleep(_PERIOD)
+                if event != sent or machine.monotonic() - last > _SILENCE:
+                    sent, last = event, machine.monotonic()
+                    await response.write(f"data: {event}\n\n".encode())
+                    await asyncio.sleep(_PERIOD)
         return response
 
     async def _timings(self, _: web.Request) -> web.Response:

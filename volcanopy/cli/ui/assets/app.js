@@ -109,6 +109,11 @@ function state(missing) {
   problem.textContent = (missing ?? []).join("; ");
 }
 
+// A refresh that a control of the page has begun.
+addEventListener("unhandledrejection", (event) => {
+  event.preventDefault();
+  if (current) report(current, event.reason);
+});
 addEventListener("hashchange", () => {
   show();
   main.focus({ preventScroll: true });

@@ -1,6 +1,6 @@
 import { get } from "./api.js";
 import { bars } from "./charts.js";
-import { ago, card, h, jobLink, table } from "./dom.js";
+import { ago, card, fill, h, jobLink, table } from "./dom.js";
 
 export function decisions() {
   let action = "";
@@ -10,18 +10,15 @@ export function decisions() {
       return h("option", { value }, text);
     }));
   const content = h("div");
-  let open = false;
-  const details = (timings) => h("details", { class: "card", open, ontoggle: (event) => { open = event.target.open; } },
-    h("summary", {}, "Time of scheduling cycles"), ...durations(timings));
   const element = h("div", {}, h("h1", {}, "Decisions"), h("div", { class: "tools" }, h("label", {}, "Show", select),
     h("a", { class: "action", href: "/api/snapshot", download: "", title: "The cluster as the scheduler sees it. Replay it with: volcanopy plan -f FILE" }, "Download a snapshot")), content);
   async function refresh() {
     const [data, timings] = await Promise.all([get("/api/decisions"), get("/api/timings")]);
     const rows = data.decisions.filter((each) => !action || each.action === action);
-    content.replaceChildren(
-      card("Pods placed per minute", bars(data.perMinute.placed, "pods placed per minute")),
-      details(timings),
-      card("Latest", table(["AGE", "DECISION", "JOB", "PODS", "NODES", "DETAILS"],
+    fill(content,
+      card("Pods placed per minute", bars(data.perMinute.placed, "pods placed per minute", "30 minutes ago")),
+      h("details", { class: "card" }, h("summary", {}, "Time of scheduling cycles"), durations(timings)),
+      card("Latest", table(["AGE", "DECISION", { title: "JOB", kind: "name" }, { title: "PODS", kind: "number" }, "NODES", { title: "DETAILS", kind: "text" }],
         rows.map((each) => [ago(each.time), each.action, jobLink(each.job), each.pods || "-", each.nodes.join(", ") || "-", [each.message, paid(each)]]),
         { empty: "no decision since this page's server started" })));
   }
@@ -31,7 +28,9 @@ export function decisions() {
 // Whether the job for which pods were evicted has started since.
 function paid({ preemptor, paidAfter }) {
   if (!preemptor) return null;
-  return h("span", { class: paidAfter === null ? "warning" : "dim" }, paidAfter === null ? `; ${preemptor} has no pod placed since` : `; ${preemptor} was placed ${Math.round(paidAfter)}s later`);
+  return paidAfter === null
+    ? h("span", { class: "warning" }, "; no pod of ", jobLink(preemptor), " was placed since")
+    : h("span", { class: "dim" }, "; ", jobLink(preemptor), ` was placed ${Math.round(paidAfter)}s later`);
 }
 
 // How long each stage, action and plugin took, in the last minutes or since the scheduler's start.
@@ -41,5 +40,5 @@ function durations(data) {
   const rows = [["stage", data.stages], ["action", data.actions], ["plugin", data.plugins]].flatMap(([kind, list]) =>
     list.map((each) => [kind, each.name, each.runs, each.mean.toFixed(2), each.sum.toFixed(1)]));
   return [h("p", {}, `Per cycle, ${period}. A plugin's time is that of opening the session.`),
-    table(["PART", "NAME", "CYCLES", "MEAN (ms)", "TOTAL (ms)"], rows, { empty: "no cycle yet" })];
+    table(["PART", { title: "NAME", kind: "wide" }, ...["CYCLES", "MEAN (ms)", "TOTAL (ms)"].map((title) => ({ title, kind: "number" }))], rows, { empty: "no cycle yet" })];
 }

@@ -1,10 +1,12 @@
 // Elements from data. Text is always a text node: nothing that comes from the cluster is ever parsed as HTML.
 
+const HANDLERS = ["onchange", "onclick", "oninput", "ontoggle"];
+
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    if (name.startsWith("on")) element[name] = value;
     else if (name === "style") for (const [key, text] of Object.entries(value)) element.style.setProperty(key, text);
     else if (name === "value") element.value = value;
     else element.setAttribute(name, value === true ? "" : String(value));
@@ -17,9 +19,44 @@ function shown(children) {
   return children.flat(3).filter((child) => child !== null && child !== undefined && child !== false);
 }
 
-// Replaces what is in an element.
+// Makes the content of an element equal to these children. Elements that are there already are changed and not replaced,
+// so that focus, selected text, open details and scrolled positions survive.
 export function fill(element, ...children) {
-  element.replaceChildren(...shown(children));
+  const focused = element.contains(document.activeElement) ? document.activeElement : null;
+  const target = focused?.getAttribute("href");
+  reconcile(element, shown(children).map((child) => (child instanceof Node ? child : document.createTextNode(child))));
+  if (!target || focused.getAttribute("href") === target) return;
+  [...element.querySelectorAll("a")].find((link) => link.getAttribute("href") === target)?.focus({ preventScroll: true });
+}
+
+function reconcile(parent, wanted) {
+  const present = [...parent.childNodes];
+  wanted.forEach((next, place) => {
+    const old = present[place];
+    if (!old) parent.append(next);
+    else if (old !== next && !adopts(old, next)) old.replaceWith(next);
+  });
+  for (const old of present.slice(wanted.length)) old.remove();
+}
+
+// Makes an element that is shown equal to a new one; false if it must be replaced. What has a state of its own has a method
+// `adopt` for this; controls keep what was put in, so that they are replaced.
+function adopts(old, next) {
+  if (old.nodeName !== next.nodeName || /^(INPUT|SELECT|TEXTAREA)$/.test(old.nodeName)) return false;
+  if (old.nodeType === Node.TEXT_NODE) {
+    if (old.data !== next.data) old.data = next.data;
+    return true;
+  }
+  if (old.adopt || next.adopt) {
+    if (old.adopt && next.adopt) old.adopt(next);
+    return Boolean(old.adopt && next.adopt);
+  }
+  for (const { name } of [...old.attributes]) if (!next.hasAttribute(name) && name !== "open" && name !== "style") old.removeAttribute(name);
+  for (const { name, value } of next.attributes) if (name !== "style" && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  if (old.style.cssText !== next.style.cssText) old.style.cssText = next.style.cssText;
+  for (const name of HANDLERS) old[name] = next[name];
+  reconcile(old, [...next.childNodes]);
+  return true;
 }
 
 // The text where there is nothing to show: that objects do not exist, unless they cannot be read.
@@ -28,11 +65,16 @@ export function nothing(data, plurals, text) {
   return h("p", { class: "empty" }, unread.length ? `not known: ${unread.join(", ")} cannot be read` : text);
 }
 
-export function table(headings, rows, { empty = "none" } = {}) {
+// A table. A column is its title, or { title, head, kind, sort }: the title, the content of its heading if that is more than
+// the title, the CSS class of its cells, and the order in which the rows are sorted by it. On phones a row is a paragraph with
+// the titles before the values.
+export function table(columns, rows, { empty = "none" } = {}) {
   if (!rows.length) return h("p", { class: "empty" }, empty);
+  const all = columns.map((column) => (typeof column === "string" ? { title: column } : column));
+  const labels = all.map(({ title, kind }) => (kind === "name" ? null : title || null));
   return h("div", { class: "scroll" }, h("table", {},
-    h("thead", {}, h("tr", {}, headings.map((text) => h("th", { scope: "col" }, text)))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell) => h("td", {}, cell)))))));
+    h("thead", {}, h("tr", {}, all.map(({ title, head = title, kind, sort }) => h("th", { scope: "col", class: kind, "aria-sort": sort }, head)))),
+    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, place) => h("td", { class: all[place].kind, "data-label": labels[place] }, cell)))))));
 }
 
 export function card(title, ...content) {
@@ -79,17 +121,20 @@ export function percent(part, whole) {
   return whole ? `${Math.round((100 * part) / whole)}%` : "-";
 }
 
+// Lightness and chroma of the colours of charts: OKLCH, so that every hue contrasts alike with what is behind it.
+const LIGHT = "0.6 0.14", DARK = "0.7 0.12";
+
 // A colour for a name: the same name has the same colour on every page.
 export function colour(name, dark = matchMedia("(prefers-color-scheme: dark)").matches) {
   let hash = 2166136261;
   for (let place = 0; place < name.length; place++) hash = Math.imul(hash ^ name.charCodeAt(place), 16777619);
   const hue = (hash >>> 0) % 360;
-  return `hsl(${hue} ${dark ? 50 : 55}% ${dark ? 55 : 50}%)`;
+  return `oklch(${dark ? DARK : LIGHT} ${hue})`;
 }
 
 // Colours that differ as much as possible, for the places of a short list.
 export function distinct(place, dark = matchMedia("(prefers-color-scheme: dark)").matches) {
-  return `hsl(${(210 + place * 137.5) % 360} ${dark ? 50 : 55}% ${dark ? 58 : 48}%)`;
+  return `oklch(${dark ? DARK : LIGHT} ${(250 + place * 137.5) % 360})`;
 }
 
 let tip = null;
@@ -106,4 +151,12 @@ export function showTip(event, text) {
 export function hideTip() {
   tip?.remove();
   tip = null;
+}
+
+let spoken = null;
+
+// Lets screen readers say a text.
+export function say(text) {
+  spoken ??= document.body.appendChild(h("div", { class: "spoken", role: "status" }));
+  spoken.textContent = text;
 }

@@ -1,5 +1,6 @@
 import { get, post, theSession } from "./api.js";
-import { ago, card, fill, h, table } from "./dom.js";
+import { clock, gantt, legend } from "./charts.js";
+import { ago, card, fill, h, jobLink, table } from "./dom.js";
 
 const MARKS = { passed: "✓", blocked: "✗", "not checked": "·", "not required": "·" };
 
@@ -7,11 +8,12 @@ export function job(namespace, name) {
   const path = `/api/jobs/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
   const api = new URLSearchParams(location.hash.split("?")[1] ?? "").get("api") ?? "";
   const query = new URLSearchParams(api ? { api } : {});
-  const content = h("div", {}, h("p", { class: "empty" }, "Loading"));
+  const first = h("div", {}, h("p", { class: "empty" }, "Loading"));
+  const second = h("div");
   const result = h("span", { role: "status" });
   const buttons = h("div", { class: "tools" });
   const log = h("div");
-  const element = h("div", {}, h("h1", {}, `${namespace}/${name}`), buttons, content, log);
+  const element = h("div", {}, h("h1", {}, `${namespace}/${name}`), buttons, first, log, second);
   let remedies = null;
   let searched = "";
   let stopLog = null;
@@ -20,18 +22,19 @@ export function job(namespace, name) {
   async function refresh() {
     const data = await get(`${path}?${query}`);
     const report = data.report;
-    fill(content,
+    fill(first,
       h("div", { class: "grid" },
         card("State", h("p", {}, h("span", { class: "chip" }, data.phase), ` in queue ${data.queue}`, data.api === "volcanopy" ? null : `, ${data.kind}`), h("p", {}, report.summary),
           report.estimatedStart ? h("p", {}, `Estimated start: ${report.estimatedStart}`) : null,
-          report.blockedBy?.length ? h("p", {}, `Blocked by: ${report.blockedBy.join(", ")}`) : null,
+          report.blockedBy?.length ? h("p", {}, "Blocked by: ", report.blockedBy.map((each, place) => [place ? ", " : "", blocking(each)])) : null,
           (report.notes ?? []).map((note) => h("p", { class: "dim" }, note)), times(data.times)),
         report.gates?.length ? card("Gates", gates(report)) : null,
         changes(report, data)),
-      card(`Pods (${data.pods.total})`, data.pods.note ? h("p", { class: "warning" }, data.pods.note) : null, gantt(data.pods.items)),
-      card("Tasks", table(["TASK", "REPLICAS", "MIN", "PODS BY PHASE"], data.tasks.map((task) => [task.name, task.replicas, task.minimum, Object.entries(task.phases).map(([phase, count]) => `${count} ${phase}`).join(", ") || "-"]))),
+      card(`Pods (${data.pods.total})`, data.pods.note ? h("p", { class: "warning" }, data.pods.note) : null, pods(data.pods.items)));
+    fill(second,
+      card("Tasks", table(["TASK", { title: "REPLICAS", kind: "number" }, { title: "MIN", kind: "number" }, { title: "PODS BY PHASE", kind: "text" }], data.tasks.map((task) => [task.name, task.replicas, task.minimum, Object.entries(task.phases).map(([phase, count]) => `${count} ${phase}`).join(", ") || "-"]))),
       card("Events", data.events === null ? h("p", { class: "warning" }, "you may not list events")
-        : table(["AGE", "TYPE", "REASON", "OBJECT", "MESSAGE"], data.events.map((event) => [event.time ? ago(event.time) : "-", event.type, event.count > 1 ? `${event.reason} (x${event.count})` : event.reason, event.object, event.message]))),
+        : table(["AGE", "TYPE", "REASON", { title: "OBJECT", kind: "note" }, { title: "MESSAGE", kind: "text" }], data.events.map((event) => [event.time ? ago(event.time) : "-", event.type, event.count > 1 ? `${event.reason} (x${event.count})` : event.reason, event.object, event.message]))),
       card("History", table(["QUEUED", "PHASE", "WAITED", "RAN", "RESTARTS", "EVICTED PODS", "CPU-SECONDS"], data.history.map((each) => [
         each.queued ? `${ago(each.queued)} ago` : "-", each.phase ?? "-", between(each.queued, each.placed), between(each.placed, each.finished), each.restarts ?? 0, each.evictedPods, each.resourceSeconds?.cpu ?? "-"])),
         evictions(data.history[0])),
@@ -45,10 +48,10 @@ export function job(namespace, name) {
 
   function changes(report) {
     if (report.state !== "pending") return null;
-    if (!remedies) return card("Starts with", h("p", { class: "empty" }, "asking the scheduler"));
+    if (!remedies) return card("Would start with", h("p", { class: "empty" }, "asking the scheduler"));
     const rows = remedies.remedies ?? [];
-    if (!rows.length) return card("Starts with", h("p", { class: "dim" }, unknown(remedies)));
-    return card("Starts with", h("ul", {}, rows.map((remedy) => h("li", {}, remedy.text))), h("p", { class: "dim" }, "Each change was tried by the scheduler on a copy of the cluster."));
+    if (!rows.length) return card("Would start with", h("p", { class: "dim" }, unknown(remedies)));
+    return card("Would start with", h("ul", {}, rows.map((remedy) => h("li", {}, remedy.text))), h("p", { class: "dim" }, "One of these changes is enough. Each was tried by the scheduler on a copy of the cluster."));
   }
 
   // Buttons for what the viewer may do, and the phase of the job accepts.
@@ -58,7 +61,7 @@ export function job(namespace, name) {
     const verbs = data.actions.filter((verb) => allowed.includes(verb));
     if (buttons.dataset.verbs === verbs.join()) return;
     buttons.dataset.verbs = verbs.join();
-    fill(buttons, verbs.map((verb) => h("button", { class: "action", onclick: () => act(verb) }, verb)), result);
+    fill(buttons, verbs.map((verb) => h("button", { class: "action", onclick: () => act(verb) }, verb[0].toUpperCase() + verb.slice(1))), result);
   }
 
   async function act(verb) {
@@ -70,31 +73,26 @@ export function job(namespace, name) {
     }
   }
 
-  function gantt(pods) {
-    if (!pods.length) return h("p", { class: "empty" }, "no pods yet");
+  function pods(list) {
+    if (!list.length) return h("p", { class: "empty" }, "no pods yet");
     const now = Date.now();
-    const moments = pods.flatMap((pod) => [pod.created, pod.ended].filter(Boolean).map(Date.parse));
-    const begin = Math.min(...moments);
-    const end = pods.every((pod) => pod.ended) ? Math.max(...moments) : now;
-    const part = (from, until, kind, label) => {
-      const left = (100 * (from - begin)) / Math.max(1, end - begin);
-      const width = (100 * (until - from)) / Math.max(1, end - begin);
-      return h("i", { class: kind, title: label, style: { left: `${left}%`, width: `${Math.max(width, 0.3)}%` } });
-    };
-    return h("div", { class: "gantt" }, pods.map((pod) => {
-      const created = Date.parse(pod.created);
-      const finish = pod.ended ? Date.parse(pod.ended) : now;
-      const scheduled = pod.scheduled ? Date.parse(pod.scheduled) : finish;
-      const started = pod.started ? Date.parse(pod.started) : finish;
-      const label = `${pod.name}: ${pod.state}${pod.node ? ` on ${pod.node}` : ""}`;
-      return [
-        h("span", {}, h("button", { class: "action", title: `show the log of ${pod.name}`, onclick: () => showLog(pod) }, pod.name)),
-        h("div", { class: "lane", role: "img", "aria-label": label, title: label },
-          part(created, scheduled, "waiting", "waits for a node"),
-          pod.scheduled ? part(scheduled, started, "starting", "starts") : null,
-          pod.started ? part(started, finish, pod.phase === "Failed" ? "failed" : "running", pod.state) : null),
-      ];
-    }));
+    const begin = Math.min(...list.map((pod) => Date.parse(pod.created)));
+    const end = list.every((pod) => pod.ended) ? Math.max(...list.map((pod) => Date.parse(pod.ended))) : now;
+    const rows = list.map((pod) => {
+      const created = Date.parse(pod.created), finish = pod.ended ? Date.parse(pod.ended) : now;
+      const scheduled = pod.scheduled ? Date.parse(pod.scheduled) : finish, started = pod.started ? Date.parse(pod.started) : finish;
+      return {
+        head: h("button", { class: "action", title: `show the log of ${pod.name}`, onclick: () => showLog(pod) }, pod.name),
+        label: `${pod.name}: ${pod.state}${pod.node ? ` on ${pod.node}` : ""}`,
+        strips: [
+          { from: created, until: scheduled, kind: "waiting", title: "waits for a node" },
+          ...(pod.scheduled ? [{ from: scheduled, until: started, kind: "starting", title: `starts on ${pod.node}` }] : []),
+          ...(pod.started ? [{ from: started, until: finish, kind: pod.phase === "Failed" ? "failed" : "running", title: `${pod.state} on ${pod.node}` }] : []),
+        ].filter(({ from, until }) => until > from),
+      };
+    });
+    return [gantt(rows, { begin, end, time: (moment, span) => clock(moment / 1000, span / 1000) }),
+      legend([["waits for a node", "var(--borrowed)"], ["starts", "var(--share)"], ["runs or has succeeded", "var(--own)"], ["failed", "var(--error)"]])];
   }
 
   async function showLog(pod) {
@@ -135,6 +133,12 @@ function between(begin, end) {
 function times(entries) {
   const rows = Object.entries(entries).map(([what, time]) => `${what} ${ago(time)} ago`);
   return rows.length ? h("p", { class: "dim" }, rows.join(", ")) : null;
+}
+
+// A link if it is a job, `job NAMESPACE/NAME`.
+function blocking(text) {
+  const [, key] = /^job ([^/ ]+\/[^/ ]+)$/.exec(text) ?? [];
+  return key ? ["job ", jobLink(key)] : text;
 }
 
 // Why there are no remedies.

@@ -1,5 +1,8 @@
 import { get } from "./api.js";
-import { h, jobLink, nothing } from "./dom.js";
+import { fill, h, jobLink, nothing, table } from "./dom.js";
+
+// Columns whose content must not be broken, and those that are left out where the window is not wide.
+const KINDS = { NAME: "name", NAMESPACE: "short", QUEUE: "short", REASON: "text", "ESTIMATED START": "note", MIN: "extra", PENDING: "extra", RUNNING: "extra", SUCCEEDED: "extra", FAILED: "extra", RETRIES: "extra" };
 
 export function jobs() {
   const start = new URLSearchParams(location.hash.split("?")[1] ?? "");
@@ -8,12 +11,14 @@ export function jobs() {
   const text = h("input", { type: "search", placeholder: "namespace or name", oninput: () => change({ text: text.value }) });
   const queue = h("select", { onchange: () => change({ queue: queue.value }) });
   const phase = h("select", { onchange: () => change({ phase: phase.value }) });
+  // On phones the table has no headings to click.
+  const sort = h("select", { onchange: () => change({ sort: sort.value }) });
   const content = h("div", { class: "card" }, h("p", { class: "empty" }, "Loading"));
   const element = h("div", {}, h("h1", {}, "Jobs"),
-    h("div", { class: "tools" }, h("label", {}, "Filter", text), h("label", {}, "Queue", queue), h("label", {}, "Phase", phase)), content);
+    h("div", { class: "tools" }, h("label", {}, "Filter", text), h("label", {}, "Queue", queue), h("label", {}, "Phase", phase), h("label", { class: "narrow" }, "Sort by", sort)), content);
 
   function fail(error) {
-    content.replaceChildren(h("p", { class: "error", role: "alert" }, error.message));
+    fill(content, h("p", { class: "error", role: "alert" }, error.message));
   }
 
   let number = 0;
@@ -23,22 +28,22 @@ export function jobs() {
     if (mine !== number) return;
     options(queue, "all queues", data.queues, query.queue);
     options(phase, "all phases", data.phases, query.phase);
-    if (!data.all) return content.replaceChildren(nothing(data, ["batchjobs"], "There are no jobs. Create one with: volcanopy job run --image busybox -- echo hello"));
-    if (!data.total) return content.replaceChildren(h("p", { class: "empty" }, `None of ${data.all} jobs matches.`));
-    content.replaceChildren(
-      h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, data.headings.map(heading))),
-        h("tbody", {}, data.rows.map((row, place) => h("tr", {}, row.map((cell, column) =>
-          h("td", { class: column < 2 ? "name" : null }, data.headings[column] === "NAME" ? [jobLink(data.keys[place], cell, data.apis[place]), kind(data.apis[place])] : cell))))))),
+    options(sort, "name", data.headings, query.sort.replace("-", ""));
+    if (!data.all) return fill(content, nothing(data, ["batchjobs"], "There are no jobs. Create one with: volcanopy job run --image busybox -- echo hello"));
+    if (!data.total) return fill(content, h("p", { class: "empty" }, `None of ${data.all} jobs matches.`));
+    fill(content, table(data.headings.map(column), data.rows.map((row, place) => row.map((cell, number) =>
+      data.headings[number] === "NAME" ? [jobLink(data.keys[place], cell, data.apis[place]), kind(data.apis[place])] : cell))),
       h("div", { class: "tools" },
         h("button", { class: "action", disabled: data.page <= 1, onclick: () => change({ page: data.page - 1 }) }, "Previous"),
         h("span", {}, `page ${data.page} of ${data.pages}, ${data.total} of ${data.all} jobs`),
         h("button", { class: "action", disabled: data.page >= data.pages, onclick: () => change({ page: data.page + 1 }) }, "Next")));
   }
 
-  function heading(name) {
-    const direction = query.sort === name ? "ascending" : query.sort === `-${name}` ? "descending" : "none";
-    const mark = { ascending: " ▲", descending: " ▼", none: "" }[direction];
-    return h("th", { scope: "col", "aria-sort": direction }, h("button", { onclick: () => change({ sort: direction === "ascending" ? `-${name}` : name }) }, name + mark));
+  function column(title) {
+    const sorted = query.sort === title ? "ascending" : query.sort === `-${title}` ? "descending" : "none";
+    const mark = { ascending: " ▲", descending: " ▼", none: "" }[sorted];
+    const head = h("button", { onclick: () => change({ sort: sorted === "ascending" ? `-${title}` : title }) }, title + mark);
+    return { title, head, sort: sorted, kind: KINDS[title] };
   }
 
   return { element, refresh };

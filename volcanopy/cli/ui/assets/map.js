@@ -1,51 +1,49 @@
 // The nodes of the cluster on a canvas: each a box, filled from below by what each job uses of one resource.
 
-import { amount, colour, h, hideTip, percent, showTip } from "./dom.js";
+import { style } from "./charts.js";
+import { amount, colour, h, hideTip, percent, say, showTip } from "./dom.js";
 
 const GAP = 3;
 const TITLE = 18;
+const BETWEEN = 14;
+const THINNEST = 3;
+const FONT = "12px system-ui, sans-serif";
+const LONGEST_TITLE = 140;
 
 // Draws `data` (nodes, jobs, resources). A what-if answer is drawn with `changes`: `planned` and `evicted` map node names to
 // the pods that it places there and evicts from there.
 export function clusterMap(data, resource, { planned = {}, evicted = {} } = {}, onNode = () => {}) {
-  const element = h("canvas", { role: "application", tabindex: 0, "aria-label": `${describe(data, resource)}. Arrow keys move between nodes, Enter opens one.` });
-  const spoken = h("span", { class: "spoken", role: "status" });
-  const smallest = leastRequests(data);
-  let boxes = [];
-  let focused = -1;
-  const place = data.resources.indexOf(resource);
-  const isGpu = data.gpus.includes(resource);
+  const element = h("canvas", { role: "application", tabindex: 0 });
+  let boxes = [], focused = -1, smallest, place, isGpu;
 
-  function paint() {
+  element.adopt = ({ view }) => {
+    element.view = view;
+    ({ data, resource, planned, evicted, onNode } = view);
+    smallest = leastRequests(data);
+    place = data.resources.indexOf(resource);
+    isGpu = data.gpus.includes(resource);
+    element.setAttribute("aria-label", `${describe(data, resource)}. Arrow keys move between nodes, Enter opens one.`);
+    element.paint();
+  };
+
+  element.paint = () => {
     const width = element.clientWidth;
     if (!width) return;
-    const racks = grouped(data.nodes);
-    const size = sizeFor(data.nodes.length, width);
-    const columns = Math.max(1, Math.floor((width + GAP) / (size + GAP)));
-    let y = 0;
-    boxes = [];
-    const titles = [];
-    for (const [rack, nodes] of racks) {
-      if (rack) {
-        titles.push([rack, y + TITLE - 5]);
-        y += TITLE;
-      }
-      nodes.forEach((node, number) => boxes.push({ node, x: (number % columns) * (size + GAP), y: y + Math.floor(number / columns) * (size + GAP), size }));
-      y += Math.ceil(nodes.length / columns) * (size + GAP) + (rack ? 6 : 0);
-    }
-    element.style.height = `${Math.max(y, 20)}px`;
+    const context = element.getContext("2d");
+    context.font = FONT;
+    const { placed, titles, height } = arranged(data.nodes, width, (text) => context.measureText(text).width);
+    boxes = placed;
+    element.style.height = `${height}px`;
     const scale = devicePixelRatio || 1;
     element.width = Math.round(width * scale);
-    element.height = Math.round(Math.max(y, 20) * scale);
-    const context = element.getContext("2d");
+    element.height = Math.round(height * scale);
     context.scale(scale, scale);
-    const css = getComputedStyle(document.documentElement);
     const dark = matchMedia("(prefers-color-scheme: dark)").matches;
     const fills = data.jobs.map((name) => colour(name, dark));
-    const look = { free: css.getPropertyValue("--free"), line: css.getPropertyValue("--line"), error: css.getPropertyValue("--error"), link: css.getPropertyValue("--link"), dim: css.getPropertyValue("--dim"), text: css.getPropertyValue("--text") };
-    context.font = "12px system-ui, sans-serif";
+    const look = Object.fromEntries(["free", "line", "error", "link", "dim", "text"].map((name) => [name, style(`--${name}`)]));
+    context.font = FONT; // the size of a canvas sets it back
     context.fillStyle = look.dim;
-    for (const [rack, line] of titles) context.fillText(rack, 0, line);
+    for (const { text, x, y } of titles) context.fillText(text, x, y);
     for (const box of boxes) drawNode(context, box, fills, look);
     if (boxes[focused]) {
       const { x, y, size } = boxes[focused];
@@ -53,7 +51,7 @@ export function clusterMap(data, resource, { planned = {}, evicted = {} } = {}, 
       context.strokeStyle = look.text;
       context.strokeRect(x - 0.5, y - 0.5, size + 1, size + 1);
     }
-  }
+  };
 
   function drawNode(context, { node, x, y, size }, fills, look) {
     const [name, , state, allocatable, uses, cards] = node;
@@ -65,8 +63,8 @@ export function clusterMap(data, resource, { planned = {}, evicted = {} } = {}, 
     else if (total) {
       let filled = 0;
       for (const [job, reserved, amounts] of uses) {
-        const height = (amounts[place] / total) * size;
-        if (!height) continue;
+        if (!amounts[place]) continue;
+        const height = Math.max((amounts[place] / total) * size, reserved ? THINNEST : 0);
         fillUse(context, x, y + size - filled - height, size, height, fills[job], reserved);
         filled += height;
       }
@@ -150,31 +148,40 @@ export function clusterMap(data, resource, { planned = {}, evicted = {} } = {}, 
   element.addEventListener("blur", () => {
     focused = -1;
     hideTip();
-    paint();
+    element.paint();
   });
   element.addEventListener("keydown", (event) => {
     const box = boxes[focused];
     if (event.key === "Enter" && box) onNode(box.node);
-    const next = { ArrowRight: focused + 1, ArrowLeft: Math.max(0, focused - 1), Home: 0, End: boxes.length - 1, ArrowDown: below(box), ArrowUp: above(box) }[event.key];
+    const next = { ArrowRight: focused + 1, ArrowLeft: Math.max(0, focused - 1), Home: 0, End: boxes.length - 1, ArrowDown: beyond(box, 1), ArrowUp: beyond(box, -1) }[event.key];
     if (next === undefined) return;
     event.preventDefault();
     focused = Math.min(Math.max(next, 0), boxes.length - 1);
-    paint();
+    element.paint();
     const { node, x, y, size } = boxes[focused];
     const frame = element.getBoundingClientRect();
-    spoken.textContent = text(node);
+    say(text(node));
     showTip({ clientX: frame.left + x + size, clientY: frame.top + y + size }, text(node));
   });
   element.addEventListener("click", (event) => {
     const node = nodeAt(event);
     if (node) onNode(node);
   });
-  new ResizeObserver(() => { if (element.clientWidth !== element.dataset.width * 1) { element.dataset.width = element.clientWidth; paint(); } }).observe(element);
+  let drawn = 0;
+  new ResizeObserver(() => { if (element.clientWidth !== drawn) { drawn = element.clientWidth; element.paint(); } }).observe(element);
 
   const text = (node) => summary(data, node, { planned, evicted }, smallest);
-  const below = (box) => (box ? boxes.findIndex((each) => each.y > box.y && each.x >= box.x) : 0);
-  const above = (box) => (box ? boxes.findLastIndex((each) => each.y < box.y && each.x <= box.x) : 0);
-  return h("div", {}, element, spoken);
+  // The nearest box below (1) or above (-1) a box; the box itself where there is none.
+  const beyond = (box, direction) => {
+    let best = Math.max(0, focused), least = Infinity;
+    if (box) boxes.forEach((each, number) => {
+      const away = direction * (each.y - box.y), distance = away + 2 * Math.abs(each.x - box.x);
+      if (away > 0 && distance < least) [best, least] = [number, distance];
+    });
+    return best;
+  };
+  element.adopt({ view: { data, resource, planned, evicted, onNode } });
+  return element;
 }
 
 function isShared(resource) {
@@ -230,6 +237,34 @@ function describe(data, resource) {
   const total = data.nodes.reduce((sum, node) => sum + (node[3][place] ?? 0), 0);
   const used = data.nodes.reduce((sum, node) => sum + node[4].reduce((part, [, reserved, amounts]) => part + (reserved ? 0 : amounts[place] ?? 0), 0), 0);
   return `${data.nodes.length} nodes, ${amount(resource, used)} of ${amount(resource, total)} ${resource} allocated`;
+}
+
+// The boxes of nodes by rack, racks beside each other where the width allows it, with their titles.
+function arranged(nodes, width, length) {
+  const size = sizeFor(nodes.length, width);
+  const most = Math.max(1, Math.floor((width + GAP) / (size + GAP)));
+  const racks = grouped(nodes);
+  const title = racks.size > 1 || !racks.has("") ? TITLE : 0;
+  const placed = [], titles = [];
+  let x = 0, y = 0, bottom = 0;
+  for (const [rack, members] of racks) {
+    const columns = Math.min(most, members.length);
+    const text = title ? shortened(rack || "no HyperNode", Math.max(columns * (size + GAP), LONGEST_TITLE), length) : "";
+    const across = Math.max(columns * (size + GAP) - GAP, length(text));
+    if (x && x + across > width) [x, y] = [0, bottom];
+    if (title) titles.push({ text, x, y: y + TITLE - 5 });
+    members.forEach((node, number) => placed.push({ node, x: x + (number % columns) * (size + GAP), y: y + title + Math.floor(number / columns) * (size + GAP), size }));
+    bottom = Math.max(bottom, y + title + Math.ceil(members.length / columns) * (size + GAP) + (title ? 6 : 0));
+    x += across + BETWEEN;
+  }
+  return { placed, titles, height: Math.max(bottom, 20) };
+}
+
+function shortened(text, width, length) {
+  if (length(text) <= width) return text;
+  let kept = text.length - 1;
+  while (kept > 1 && length(`${text.slice(0, kept)}…`) > width) kept -= 1;
+  return `${text.slice(0, kept)}…`;
 }
 
 function grouped(nodes) {

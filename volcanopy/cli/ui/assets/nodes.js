@@ -1,5 +1,5 @@
 import { get } from "./api.js";
-import { amount, card, h, jobLink, nothing } from "./dom.js";
+import { amount, card, fill, h, jobLink, nothing, table } from "./dom.js";
 import { clusterMap } from "./map.js";
 
 export function nodes() {
@@ -20,16 +20,16 @@ export function nodes() {
     resource = data.resources.includes(resource) ? resource : data.resources[0] ?? "";
     select.value = resource;
     const shown = { ...data, nodes: data.nodes.filter((node) => node[0].includes(find)) };
-    if (!data.nodes.length) map.replaceChildren(nothing(data, ["nodes"], "The cluster has no nodes."));
-    else if (!shown.nodes.length) map.replaceChildren(h("p", { class: "empty" }, `None of ${data.nodes.length} nodes matches.`));
-    else map.replaceChildren(clusterMap(shown, resource, {}, (node) => { chosen = node[0]; show(data); }),
-      h("p", { class: "dim" }, "Each colour is a job. Hatched: reserved for pods that wait for evicted ones to end. Dotted: stranded, free while cpu or memory of the node is used up. Red border: not ready or cordoned. Click a node for its jobs."));
+    if (!data.nodes.length) fill(map, nothing(data, ["nodes"], "The cluster has no nodes."));
+    else if (!shown.nodes.length) fill(map, h("p", { class: "empty" }, `None of ${data.nodes.length} nodes matches.`));
+    else fill(map, clusterMap(shown, resource, {}, (node) => { chosen = node[0]; show(data); }),
+      h("p", { class: "dim" }, "Each colour is a job. Hatched: reserved for pods that wait for evicted ones to end. Dotted: stranded, free while cpu or memory of the node is used up. Empty: none of this resource. Red border: not ready or cordoned. Click a node for its jobs."));
     show(data);
   }
 
   function show(data) {
     const node = data.nodes.find((each) => each[0] === chosen);
-    if (!node) return detail.replaceChildren();
+    if (!node) return fill(detail, );
     const [name, rack, state, allocatable, uses] = node;
     const shown = data.resources.map((_, place) => place).filter((place) => allocatable[place]);
     const jobs = new Map();
@@ -40,12 +40,11 @@ export function nodes() {
       amounts.forEach((units, place) => (entry.amounts[place] += units));
       jobs.set(key, entry);
     }
-    detail.replaceChildren(card(`${name}${rack ? ` in ${rack}` : ""}${state ? `, ${state}` : ""}`,
+    fill(detail, card(`${name}${rack ? ` in ${rack}` : ""}${state ? `, ${state}` : ""}`,
       h("p", {}, shown.map((place) => `${data.resources[place]} ${amount(data.resources[place], allocatable[place])}`).join(", ")),
-      jobs.size ? h("div", { class: "scroll" }, h("table", {},
-        h("thead", {}, h("tr", {}, ["JOB", "PODS", ...shown.map((place) => data.resources[place].toUpperCase())].map((text) => h("th", { scope: "col" }, text)))),
-        h("tbody", {}, [...jobs.values()].map((entry) => h("tr", {}, h("td", {}, jobLink(entry.job), entry.reserved ? " (reserved)" : ""), h("td", {}, String(entry.pods)),
-          shown.map((place) => h("td", {}, amount(data.resources[place], entry.amounts[place])))))))) : h("p", { class: "empty" }, "no pods")));
+      table(["JOB", "PODS", ...shown.map((place) => data.resources[place].toUpperCase())].map((title, place) => ({ title, kind: place ? "number" : "name" })),
+        [...jobs.values()].map((entry) => [[jobLink(entry.job), entry.reserved ? " (reserved)" : ""], entry.pods, ...shown.map((place) => amount(data.resources[place], entry.amounts[place]))]),
+        { empty: "no pods" })));
   }
 
   return { element, refresh };

@@ -1,6 +1,6 @@
 import { get } from "./api.js";
-import { amount, card, fill, h, nothing, percent } from "./dom.js";
-import { bars, legend } from "./charts.js";
+import { bars, legend, meter } from "./charts.js";
+import { amount, card, fill, h, jobLink, nothing, percent, table } from "./dom.js";
 
 export function overview() {
   const element = h("div", {}, h("p", { class: "empty" }, "Loading"));
@@ -29,28 +29,19 @@ function figures(data) {
 }
 
 function resources(rows) {
-  return h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, rows.map((row) => h("tr", {},
-    h("td", { class: "name" }, row.name),
-    h("td", { class: "fill" }, bar(row.allocated, 0, null, row.allocatable, `${row.name}: ${row.allocatedText} of ${row.allocatableText} allocated`)),
-    h("td", { class: "number" }, `${amount(row.name, row.allocated)} / ${amount(row.name, row.allocatable)}`),
-    h("td", { class: "number" }, percent(row.allocated, row.allocatable)))))));
-}
-
-// A bar: the allocated amount up to the fair share, what is borrowed beyond it, the fair share, a mark at the limit, the scale.
-export function bar(allocated, share, limit, scale, label) {
-  const own = share ? Math.min(allocated, share) : allocated;
-  const width = (value) => ({ width: `${scale ? Math.min(100, (100 * value) / scale) : 0}%` });
-  return h("div", { class: "bar", role: "img", "aria-label": label, title: label },
-    share ? h("i", { class: "share", style: width(share) }) : null,
-    allocated > own ? h("i", { class: "borrowed", style: width(allocated) }) : null,
-    h("i", { class: "own", style: width(own) }),
-    limit ? h("i", { class: "limit", style: { left: `calc(${scale ? Math.min(100, (100 * limit) / scale) : 0}% - 2px)` } }) : null);
+  return table([{ title: "RESOURCE", kind: "name" }, { title: "", kind: "fill" }, { title: "ALLOCATED / TOTAL", kind: "number" }, { title: "", kind: "number" }], rows.map((row) => [
+    row.name,
+    meter(`${row.name}: ${row.allocatedText} of ${row.allocatableText} allocated`, [[row.allocatable ? row.allocated / row.allocatable : 0, "own"]]),
+    `${amount(row.name, row.allocated)} / ${amount(row.name, row.allocatable)}`,
+    percent(row.allocated, row.allocatable),
+  ]));
 }
 
 function waiting(data) {
   const rows = data.waiting;
   if (!rows.length) return nothing(data, ["podgroups"], "no job waits");
-  return h("ul", { class: "reasons" }, rows.map((row) => h("li", {}, h("span", { class: "chip" }, String(row.count)), h("b", {}, row.gate), h("span", { class: "dim" }, row.example))));
+  return h("ul", { class: "reasons" }, rows.map((row) => h("li", {}, h("span", { class: "chip" }, String(row.count)), h("b", {}, row.gate),
+    h("span", { class: "dim" }, "such as ", jobLink(row.example.job), `: ${row.example.message}`))));
 }
 
 function tree(data) {
@@ -59,16 +50,19 @@ function tree(data) {
   const scale = scaleOf(amounts);
   const walk = (queue, depth) => {
     const { allocated, fairShare } = amounts[queue.name];
-    rows.push(h("tr", {},
-      h("td", { class: "name", style: { "padding-left": `${depth * 16}px` } }, h("a", { href: `#/jobs?queue=${encodeURIComponent(queue.name)}` }, queue.name), queue.state === "Open" ? null : h("span", { class: "dim" }, ` ${queue.state}`)),
-      h("td", { class: "fill" }, queueBar(queue.name, amounts[queue.name], resource, scale)),
-      h("td", { class: "number" }, fairShare ? `${amount(resource, allocated)} / ${amount(resource, fairShare)}` : amount(resource, allocated))));
+    rows.push([[queueLink(queue, depth), queue.state === "Open" ? null : h("span", { class: "dim" }, ` ${queue.state}`)],
+      queueBar(queue.name, amounts[queue.name], resource, scale),
+      fairShare ? `${amount(resource, allocated)} / ${amount(resource, fairShare)}` : amount(resource, allocated)]);
     for (const child of queue.children ?? []) walk(child, depth + 1);
   };
   queues.forEach((queue) => walk(queue, 0));
   if (!rows.length) return nothing(data, ["queues"], "no queues");
-  const headings = ["QUEUE", "", "ALLOCATED / FAIR SHARE"].map((text, place) => h("th", { scope: "col", class: place ? "number" : null }, text));
-  return [h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, headings)), h("tbody", {}, rows))), QUEUE_LEGEND()];
+  return [table([{ title: "QUEUE", kind: "name" }, { title: "", kind: "fill" }, { title: "ALLOCATED / FAIR SHARE", kind: "number" }], rows), QUEUE_LEGEND()];
+}
+
+// A link to the jobs of a queue, indented by its depth in the tree.
+export function queueLink(queue, depth) {
+  return h("a", { href: `#/jobs?queue=${encodeURIComponent(queue.name)}`, style: { "padding-left": `${depth * 16}px` } }, queue.name);
 }
 
 export const QUEUE_LEGEND = () => legend([["allocated", "var(--own)"], ["borrowed", "var(--borrowed)"], ["fair share", "var(--share)"], ["capability", "var(--text)"]]);
@@ -80,11 +74,13 @@ export function scaleOf(amounts) {
 
 export function queueBar(name, { allocated, fairShare, capability }, resource, scale) {
   const limit = capability === null ? "" : `, capability ${amount(resource, capability)}`;
-  return bar(allocated, fairShare, capability, scale, `${name}: ${amount(resource, allocated)} allocated, fair share ${amount(resource, fairShare)}${limit}`);
+  const own = fairShare ? Math.min(allocated, fairShare) : allocated;
+  const parts = [[fairShare / scale, "share"], [allocated > own ? allocated / scale : 0, "borrowed"], [own / scale, "own"]];
+  return meter(`${name}: ${amount(resource, allocated)} allocated, fair share ${amount(resource, fairShare)}${limit}`, parts.filter(([part]) => part), capability ? capability / scale : null);
 }
 
 function decisions(perMinute) {
   const names = { admitted: "admitted jobs", placed: "placed pods", evicted: "evicted pods" };
   return Object.entries(perMinute).map(([action, counts]) =>
-    h("div", {}, h("span", { class: "dim" }, `${names[action]}: ${counts.reduce((sum, count) => sum + count, 0)}`), bars(counts, `${names[action]} per minute`)));
+    h("div", {}, h("span", { class: "dim" }, `${names[action]}: ${counts.reduce((sum, count) => sum + count, 0)}`), bars(counts, `${names[action]} per minute`, "30 minutes ago")));
 }

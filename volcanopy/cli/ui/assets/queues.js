@@ -1,7 +1,7 @@
 import { get, theSession } from "./api.js";
-import { amount, card, distinct, fill, h, nothing } from "./dom.js";
-import { QUEUE_LEGEND, queueBar, scaleOf } from "./overview.js";
-import { legend, stacked } from "./charts.js";
+import { clock, legend, timeline } from "./charts.js";
+import { amount, card, distinct, fill, h, nothing, table } from "./dom.js";
+import { QUEUE_LEGEND, queueBar, queueLink, scaleOf } from "./overview.js";
 
 export function queues() {
   let resource = "", period = "", kept = null;
@@ -33,9 +33,8 @@ export function queues() {
     data.tree.queues.forEach((queue) => walk(queue, 0));
     fill(content,
       h("div", { class: "card" },
-        rows.length ? h("div", { class: "scroll" }, h("table", {},
-          h("thead", {}, h("tr", {}, ["QUEUE", chosen.toUpperCase(), "ALLOCATED", "FAIR SHARE", "BORROWED", "CAPABILITY", "WAITING", "STATE"].map((text, place) => h("th", { scope: "col", class: place > 1 && place < 7 ? "number" : null }, text)))),
-          h("tbody", {}, rows))) : nothing(data, ["queues"], "no queues"),
+        rows.length ? table([{ title: "QUEUE", kind: "name" }, { title: chosen.toUpperCase(), kind: "fill" }, ...["ALLOCATED", "FAIR SHARE", "BORROWED", "CAPABILITY", "WAITING"].map((title) => ({ title, kind: "number" })), "STATE"], rows)
+          : nothing(data, ["queues"], "no queues"),
         QUEUE_LEGEND()),
       card("Allocated over time", history(period ? kept.data : data.history, leaves, decisions.decisions)));
   }
@@ -44,29 +43,30 @@ export function queues() {
 
 function row(queue, depth, amounts, resource, scale) {
   const borrowed = amounts.fairShare ? Math.max(0, amounts.allocated - amounts.fairShare) : 0;
-  return h("tr", {},
-    h("td", { class: "name", style: { "padding-left": `${depth * 16}px` } }, h("a", { href: `#/jobs?queue=${encodeURIComponent(queue.name)}` }, queue.name)),
-    h("td", { class: "fill" }, queueBar(queue.name, amounts, resource, scale)),
-    [amounts.allocated, amounts.fairShare || null, borrowed || null, amounts.capability, amounts.waiting || null].map((units) => h("td", { class: "number" }, amount(resource, units))),
-    h("td", {}, queue.stopPolicy === "None" ? queue.state : `${queue.state}, ${queue.stopPolicy}`));
+  return [queueLink(queue, depth), queueBar(queue.name, amounts, resource, scale),
+    ...[amounts.allocated, amounts.fairShare || null, borrowed || null, amounts.capability, amounts.waiting || null].map((units) => amount(resource, units)),
+    queue.stopPolicy === "None" ? queue.state : `${queue.state}, ${queue.stopPolicy}`];
 }
 
+// The allocation of the leaf queues that have had any, with their limits while few enough lines are drawn to be told apart.
 function history(data, leaves, decisions) {
-  const named = leaves.filter((name) => data.queues[name]);
-  if (data.times.length < 2 || !named.length) return h("p", { class: "empty" }, "recording: the chart appears after a few seconds");
-  const colours = named.map((_, place) => distinct(place));
-  const series = named.map((name, place) => ({ name, values: data.queues[name].allocated, colour: colours[place] }));
-  const lines = named.length <= 6 ? named.map((name, place) => ({ values: data.queues[name].fairShare, colour: colours[place] })) : [];
-  named.forEach((name, place) => {
-    const values = data.queues[name].capability;
-    if (named.length <= 6 && values.some((each) => each !== null)) lines.push({ values, colour: colours[place], dash: [1, 3] });
-  });
-  const limit = data.queues.root?.fairShare;
-  if (limit) lines.push({ values: limit, colour: "gray" });
+  const { times, resource } = data;
+  const named = leaves.filter((name) => data.queues[name]?.allocated.some((units) => units));
+  if (times.length < 2) return h("p", { class: "empty" }, "recording: the chart appears after a few seconds");
+  if (!named.length) return h("p", { class: "empty" }, `no ${resource} was allocated in this time`);
+  const queues = named.map((name, place) => ({ name, fill: distinct(place), ...data.queues[name] }));
+  const points = (values) => values.map((each, place) => [times[place], each]);
+  const lines = queues.length > 6 ? [] : queues.flatMap(({ name, fill: stroke, fairShare, capability }) => [
+    { name: `${name}, fair share`, points: points(fairShare), stroke, dash: [6, 4] },
+    ...(capability.some((each) => each !== null) ? [{ name: `${name}, capability`, points: points(capability), stroke, dash: [2, 4] }] : []),
+  ]);
+  const whole = data.queues.root?.fairShare;
+  if (whole) lines.push({ name: "the whole cluster", points: points(whole), stroke: "gray", dash: [6, 4] });
   const marks = decisions.filter((each) => each.action === "evicted").map((each) => Date.parse(each.time) / 1000);
+  const areas = { times, series: queues.map(({ name, fill: colour, allocated }) => ({ name, values: allocated, fill: colour })) };
   return [
-    stacked({ times: data.times, series, lines, resource: data.resource, marks }, `allocated ${data.resource} of ${named.join(", ")} over time`),
-    legend(named.map((name, place) => [name, colours[place]])),
-    h("p", { class: "dim" }, "Areas: allocated. Dashed lines: fair shares, and in grey the whole cluster. Dotted lines: capability. Red lines: evictions."),
+    timeline({ areas, lines, marks, value: (units) => amount(resource, Math.round(units)), time: clock }, `allocated ${resource} of ${named.join(", ")} over time`),
+    legend([...queues.map(({ name, fill: colour }) => [name, colour]), ...(marks.length ? [["eviction", "var(--error)"]] : [])]),
+    h("p", { class: "dim" }, "Stacked areas: allocated. Lines, each from 0: dashed, the fair share of a queue, in grey the whole cluster; dotted, capability. Vertical lines: evictions."),
   ];
 }

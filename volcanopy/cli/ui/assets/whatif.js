@@ -1,5 +1,5 @@
 import { get, post } from "./api.js";
-import { card, h, jobLink, table } from "./dom.js";
+import { card, fill, h, jobLink, table } from "./dom.js";
 import { clusterMap } from "./map.js";
 
 const EXAMPLE = `apiVersion: batch.volcanopy.io/v1alpha1
@@ -23,12 +23,12 @@ export function whatif() {
   const queue = h("select");
   const weight = h("input", { type: "number", min: 1, placeholder: "unchanged" });
   const capability = h("input", { placeholder: "such as cpu=20,memory=64Gi" });
-  const manifest = h("textarea", { spellcheck: "false", "aria-label": "Manifests", placeholder: "Manifests of jobs, queues or nodes (YAML)" });
+  const manifest = h("textarea", { rows: 15, spellcheck: "false", "aria-label": "Manifests", placeholder: "Manifests of jobs, queues or nodes (YAML)" });
   const ask = h("button", { class: "action main", onclick: run }, "Ask the scheduler");
   const answer = h("div", { "aria-live": "polite" });
   const element = h("div", {}, h("h1", {}, "What if"),
     h("p", { class: "dim" }, "The scheduler answers on a copy of the cluster. Nothing is written."),
-    h("div", { class: "grid" },
+    h("div", { class: "grid halves" },
       card("Nodes", h("div", { class: "tools" }, h("label", {}, "Add nodes like", like), h("label", {}, "Count", count), h("label", {}, "Remove", remove))),
       card("Queue", h("div", { class: "tools" }, h("label", {}, "Queue", queue), h("label", {}, "Weight", weight), h("label", {}, "Capability", capability))),
       h("section", { class: "card wide", "aria-label": "Submit" }, h("h2", {}, "Submit"), manifest,
@@ -103,17 +103,20 @@ function shown(result, nodes) {
   const parts = [];
   if (result.rejected.length) parts.push(card("Rejected", h("ul", {}, result.rejected.map((each) => h("li", { class: "error" }, `${each.kind} ${each.job}: ${each.message}`)))));
   parts.push(card("Jobs", changed.length
-    ? table(["JOB", "QUEUE", "NOW", "WITH THE CHANGES", "DETAILS"], changed.map((job) => [jobLink(job.job), job.queue, job.before, job.after, details(job)]))
+    ? table([{ title: "JOB", kind: "name" }, "QUEUE", "NOW", "WITH THE CHANGES", { title: "DETAILS", kind: "text" }], changed.map((job) => [jobLink(job.job), job.queue, job.before, job.after, details(job)]))
     : h("p", {}, "No job starts at another time."), same ? h("p", { class: "dim" }, `${same} other waiting ${same === 1 ? "job is" : "jobs are"} unchanged.`) : null));
-  if (result.evictions.length) parts.push(card("Evicted", table(["POD", "NODE", "FOR"], result.evictions.map((each) => [each.pod, each.node || "-", each.for || each.reason]))));
+  if (result.evictions.length) parts.push(card("Evicted", table([{ title: "POD", kind: "name" }, "NODE", { title: "FOR", kind: "text" }], result.evictions.map((each) => [each.pod, each.node || "-", each.for || each.reason]))));
   const evicted = {};
   for (const { node, pod } of result.evictions) if (node) (evicted[node] ??= []).push(pod);
   if (Object.keys(result.placements).length || result.evictions.length) {
     const planned = Object.fromEntries(Object.entries(result.placements).map(([node, pods]) => [node, pods.map((each) => each.pod)]));
     const place = h("div");
     const select = h("select", { onchange: () => draw(select.value) }, nodes.resources.map((name) => h("option", { value: name }, name)));
-    const draw = (resource) => place.replaceChildren(clusterMap(nodes, resource, { planned, evicted }));
-    draw(nodes.resources[0]);
+    const draw = (resource) => fill(place, clusterMap(nodes, resource, { planned, evicted }));
+    // A GPU if pods with GPUs are placed: cpu hardly shows them.
+    const used = nodes.resources.filter((name) => Object.values(result.placements).some((pods) => pods.some(({ amounts }) => amounts[name])));
+    select.value = used.find((name) => nodes.gpus.includes(name)) ?? nodes.resources[0];
+    draw(select.value);
     parts.push(card("Placements", h("div", { class: "tools" }, h("label", {}, "Resource", select)), place,
       h("p", { class: "dim" }, "Hatched, with a blue border: pods would start on this node. Red cross: pods would be evicted from it.")));
   }
