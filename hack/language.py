@@ -109,6 +109,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "the json key `beneficiary`",
     ),
     "charts/volcanopy/templates/admission/rbac.yaml": ("validationactions: [deny]",),
+    "charts/volcanopy/templates/agent/rbac.yaml": ("validationactions: [deny]",),
     "charts/volcanopy/templates/controller/restrictions.yaml": ("validationactions: [deny]",),
     "charts/volcanopy/templates/queues-only.yaml": ("validationactions: [deny]",),
     "docs/metrics.md": ("warned, denied, error",),

@@ -30,6 +30,8 @@ SETS: dict[str, Json] = {
     "without admission": {"admission": {"enabled": False}},
     "monitored": {"monitoring": {"serviceMonitor": True, "dashboard": True, "rules": True}},
     "metrics with a token": {"monitoring": {"serviceMonitor": True, "tokenSecret": "metrics"}},
+    "agent": {"agent": {"enabled": True}},
+    "agent of both APIs": {"api": "both", "agent": {"enabled": True, "kubeletConfig": "", "extraArgs": ["--verbose"]}},
     "web page": {"ui": {"enabled": True, "hosts": ["batch.example.com"]}, "monitoring": {"tokenSecret": "metrics"}},
     "everything": {
         "image": {
@@ -120,6 +122,39 @@ def test_the_web_page_reads_only_and_asks_about_the_configuration_of_its_release
     rules = [rule for role in roles for rule in role["rules"]]
     assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
     assert not any("secrets" in rule["resources"] for rule in rules)
+
+
+def test_the_agent_sees_of_its_node_what_it_reads_only() -> None:
+    """Root, because the files belong to root, but without capabilities; of the host it has the kubelet's socket and configuration."""
+    objects = render({"agent": {"enabled": True}})
+    pod = one(objects, "DaemonSet", "volcanopy-agent")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert all(mount["readOnly"] for mount in container["volumeMounts"])
+    folders = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"]}
+    kubelet = "/var/lib/kubelet"
+    assert folders == {"pod-resources": f"{kubelet}/pod-resources", "kubelet-config": f"{kubelet}/config.yaml"}
+    rules = one(objects, "ClusterRole", "volcanopy-agent")["rules"]
+    assert [(rule["resources"], rule["verbs"]) for rule in rules] == [
+        (["nodes"], ["get"]),
+        (["numatopologies"], ["create", "patch"]),
+    ]
+    both = render({"api": "both", "agent": {"enabled": True, "kubeletConfig": ""}})
+    assert one(both, "ClusterRole", "volcanopy-agent")["rules"][1]["apiGroups"] == ["nodeinfo.volcano.sh"]
+    (container,) = one(both, "DaemonSet", "volcanopy-agent")["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == [
+        "agent",
+        "--kubelet-dir=/host/kubelet",
+        "--interval=15",
+        "--health-port=8080",
+        "--api=both",
+    ]
+    assert [each["mountPath"] for each in container["volumeMounts"]] == ["/host/kubelet/pod-resources"]
 
 
 def test_selected_and_referenced_objects_exist(values: Json) -> None:

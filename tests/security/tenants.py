@@ -25,6 +25,8 @@ PATHS = {
     "CronBatchJob": "/apis/batch.volcanopy.io/v1alpha1/namespaces/{}/cronbatchjobs",
     "JobTemplate": "/apis/flow.volcanopy.io/v1alpha1/namespaces/{}/jobtemplates",
     "JobFlow": "/apis/flow.volcanopy.io/v1alpha1/namespaces/{}/jobflows",
+    "Node": "/api/v1/nodes",
+    "NumaTopology": "/apis/nodeinfo.volcanopy.io/v1alpha1/numatopologies",
     "Command": "/apis/bus.volcanopy.io/v1alpha1/namespaces/{}/commands",
 }
 """Path of the objects of a kind in a namespace."""
@@ -38,6 +40,8 @@ class Tenant:
     plane: ControlPlane
     name: str
     namespace: str
+    node: str = ""
+    """The node of its pod, as the token of a service account names it."""
 
     def request(self, method: str, path: str, body: Any = None, content: str = "application/json") -> tuple[int, Json]:
         """Send a request; returns the HTTP code and the response."""
@@ -50,6 +54,8 @@ class Tenant:
             "Impersonate-User": self.name,
             "Impersonate-Group": "system:authenticated",
         }
+        if self.node:
+            headers["Impersonate-Extra-authentication.kubernetes.io%2Fnode-name"] = self.node
         try:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             response = connection.getresponse()
@@ -84,9 +90,9 @@ def _refusal(answer: tuple[int, Json]) -> str:
     return "" if code < 300 else f"{code} {body.get('message', body)}"
 
 
-def chart_objects(*kinds: str) -> list[Json]:
+def chart_objects(*kinds: str, values: Json | None = None) -> list[Json]:
     """The cluster-scoped objects of the chart of these kinds, without what the tests of a session share."""
-    return [manifest for manifest in render() if manifest["kind"] in kinds]
+    return [manifest for manifest in render(values or {}) if manifest["kind"] in kinds]
 
 
 def install_roles(plane: ControlPlane, namespace: str, *editors: str) -> None:

@@ -20,6 +20,8 @@ pytestmark = pytest.mark.real
 
 POLICIES = "/apis/admissionregistration.k8s.io/v1"
 JOB_ONLY = "may {} only objects of a BatchJob"
+WITH_AGENT: Json = {"agent": {"enabled": True}}
+AGENT = f"system:serviceaccount:{NAMESPACE}:{RELEASE}-agent"
 CONTROLLER = f"system:serviceaccount:{NAMESPACE}:{RELEASE}-controller"
 
 
@@ -29,11 +31,11 @@ def plane(real_control_plane: ControlPlane) -> Iterator[ControlPlane]:
     made = []
     chart = [
         each
-        for each in chart_objects("ClusterRole", "ClusterRoleBinding")
-        if each["metadata"]["name"].endswith("-controller")
+        for each in chart_objects("ClusterRole", "ClusterRoleBinding", values=WITH_AGENT)
+        if each["metadata"]["name"].endswith(("-controller", "-agent"))
     ]
     kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-    for manifest in (*chart, *chart_objects(*kinds)):
+    for manifest in (*chart, *chart_objects(*kinds, values=WITH_AGENT)):
         base = RBAC if manifest["kind"].startswith("ClusterRole") else POLICIES
         plural = manifest["kind"].lower().removesuffix("y") + ("ies" if manifest["kind"].endswith("y") else "s")
         real_control_plane.request("POST", f"{base}/{plural}", manifest)
@@ -85,6 +87,24 @@ def refused(attempt: Callable[[], str], message: str) -> None:
     while message not in (answer := attempt()):
         assert time.monotonic() < deadline, answer
         time.sleep(0.1)
+
+
+def test_the_agent_of_a_node_writes_about_this_node_only(plane: ControlPlane) -> None:
+    agent = Tenant(plane, AGENT, "", node="n1")
+
+    def report(node: str) -> str:
+        path = f"{agent.path('NumaTopology', node)}?fieldManager=agent&force=true"
+        kind = {"apiVersion": "nodeinfo.volcanopy.io/v1alpha1", "kind": "NumaTopology"}
+        code, answer = agent.request("PATCH", path, kind | {"metadata": {"name": node}}, "application/apply-patch+yaml")
+        return "" if code < 300 else f"{code} {answer['message']}"
+
+    refused(lambda: report("n2"), "the agent of node n1 may not write about node n2")
+    assert report("n1") == ""
+    assert report("n1") == ""
+    assert "cannot delete resource" in agent.delete("NumaTopology", "n1")
+    assert "cannot patch resource" in agent.patch("Node", "n1", {"metadata": {"labels": {"a": "b"}}})
+    assert "cannot list resource" in str(agent.get("NumaTopology", ""))
+    plane.request("DELETE", agent.path("NumaTopology", "n1"))
 
 
 def test_the_account_of_the_controller_writes_objects_of_jobs_only(plane: ControlPlane) -> None:

@@ -395,7 +395,10 @@ metrics:
 @pytest.mark.parametrize(
     ("block", "says"),
     [
-        ({"type": "graphite"}, "metrics.type: input should be 'prometheus', 'prometheus_adaptor' or 'metrics-server'"),
+        (
+            {"type": "graphite"},
+            "metrics.type: input should be 'prometheus', 'prometheus_adaptor', 'metrics-server' or 'node-agent'",
+        ),
         ({"type": "prometheus"}, "metrics: address must be the URL of the Prometheus server"),
         ({"type": "prometheus", "address": "prometheus:9090"}, "not 'prometheus:9090'"),
         ({"type": "metrics-server", "address": "http://x"}, "the API server is asked, leave it out"),

@@ -88,6 +88,10 @@ GPU_UNHEALTHY = "volcano.sh/gpu-unhealthy-ids"
 PERCENTAGE_SUFFIX = "-percentage"
 """The end of names of resources that are a part of a device: nodes have no amount of them."""
 
+# On NumaTopologies: the load of the node.
+NODE_LOAD = "volcanopy.io/node-load"
+"""``{"cpu": percent, "memory": percent, "measured": time}``, means over ten minutes; the agent of the node writes it."""
+
 # On nodes and queues: labels and annotations of groups of nodes.
 NODE_GROUP = "volcanopy.io/nodegroup-name"
 NODE_GROUP_LIMITS = "volcanopy.io/nodegroup-resource-limits"

@@ -1,5 +1,7 @@
 """Read models of HyperNode and NumaTopology; the full models are in :mod:`volcanopy.api.topology`."""
 
+from datetime import datetime
+
 from msgspec import field
 
 from volcanopy.api import names
@@ -104,3 +106,11 @@ class NumaTopology(ReadModel, frozen=True, kw_only=True, gc=False):
     api_version: str = names.NODEINFO_V1ALPHA1
     metadata: Meta
     spec: NumaTopologySpec = NumaTopologySpec()
+
+
+class NodeLoad(ReadModel, frozen=True, kw_only=True, gc=False, omit_defaults=False):
+    """The load of a node in the annotation of its NumaTopology: percent of cpu and memory, means over ten minutes, and when."""
+
+    cpu: float
+    memory: float
+    measured: datetime

@@ -15,6 +15,7 @@ from volcanopy.jobcontroller.topology_discovery import ControllerConfigError
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.scheduler.framework.config import ConfigError
+from volcanopy.services.agent.node_report import ReportError
 from volcanopy.services.process.entry_points import ThirdPartyError
 from volcanopy.services.process.health import Health, MetricsAccess, serving
 from volcanopy.services.process.supervisor import Pulse, Watchdog
@@ -37,7 +38,7 @@ def serve(cluster: "Cluster", options: "ProcessOptions", service: Service) -> No
         uvloop.run(_serve(cluster.connection(), options, service))
     except* ConfigError as errors:
         raise CommandError(f"scheduler configuration: {_first(errors)}") from None
-    except* (KubeError, ThirdPartyError, PolicyError, ControllerConfigError, OSError) as errors:
+    except* (KubeError, ThirdPartyError, PolicyError, ControllerConfigError, ReportError, OSError) as errors:
         raise CommandError(str(_first(errors))) from None
 
 

@@ -202,7 +202,7 @@ async def _measure(client: Client, store: Store, text: str) -> None:
     nodes = [state.nodes.plain["objects"][row] for row in state.node_rows()]
     capacity = {node.metadata.name: quantity.amounts(node.status.capacity or node.status.allocatable) for node in nodes}
     try:
-        async with node_load_sources.source(config.metrics, client, lambda: capacity) as source:
+        async with node_load_sources.source(config.metrics, client, lambda: capacity, state.numa.values) as source:
             state.set_usage(await source.measure(), config.metrics.interval)
     except LoadError as fault:
         _note(f"the load of the nodes is not included: {fault}")

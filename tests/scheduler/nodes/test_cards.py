@@ -110,7 +110,7 @@ def test_vgpu_annotation_round_trip(containers: list[list[tuple[str, str, int, i
 
 
 def container(**limits: str) -> core.Container:
-    named = {f"volcanopy.io/{name.replace('_', '-')}": amount for name, amount in limits.items()}
+    named = {f"volcano.sh/{name.replace('_', '-')}": amount for name, amount in limits.items()}
     return core.Container(resources=core.ResourceRequirements(limits=dict(named)))
 
 

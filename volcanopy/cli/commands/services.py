@@ -1,4 +1,4 @@
-"""The commands that run a service: ``volcanopy scheduler``, ``controller`` and ``admission``."""
+"""The commands that run a service: ``volcanopy scheduler``, ``controller``, ``admission`` and ``agent``."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -218,4 +218,32 @@ def admission_command(
         fail_closed=failure_policy is FailurePolicy.fail,
         unregister=not service,  # other replicas behind the Service remain
     )
+    serve(cluster, process, lambda connection, stop, health: run(connection, settings, stop, health=health))
+
+
+@command(app, "agent")
+def agent_command(
+    cluster: Cluster,
+    process: ProcessOptions,
+    node: Annotated[
+        str,
+        typer.Option("--node", metavar="NAME", envvar="NODE_NAME", help="Name of the node that this runs on."),
+    ],
+    kubelet_dir: Annotated[Path, typer.Option("--kubelet-dir", metavar="FOLDER", help="Folder of the kubelet.")] = Path(
+        "/var/lib/kubelet"
+    ),
+    root: Annotated[
+        Path, typer.Option("--root", metavar="FOLDER", help="Folder with sys and proc of the node.")
+    ] = Path("/"),
+    interval: Annotated[
+        float, typer.Option("--interval", min=1.0, help="Seconds between two reads of the files of the node.")
+    ] = 15.0,
+    api: ServedApi = Api.volcanopy,
+) -> None:
+    """Run the agent of a node: it publishes CPU topology and load."""
+    from volcanopy.cli.service_process import serve
+    from volcanopy.services.agent.agent_service import AgentSettings, run
+    from volcanopy.services.agent.machine_files import MachineFiles
+
+    settings = AgentSettings(node=node, api=api.value, files=MachineFiles(root, kubelet_dir), interval=interval)
     serve(cluster, process, lambda connection, stop, health: run(connection, settings, stop, health=health))

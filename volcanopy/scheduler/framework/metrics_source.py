@@ -11,15 +11,15 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from volcanopy.api.model import Duration
 from volcanopy.scheduler.framework.plugin import Arguments
 
-_SERVED = ("prometheus", "prometheus_adaptor", "metrics-server")
+_SERVED = ("prometheus", "prometheus_adaptor", "metrics-server", "node-agent")
 _ELASTIC = "elasticsearch"
 
 
 class Metrics(Arguments):
     """The source and the interval of the queries."""
 
-    type: Literal["prometheus", "prometheus_adaptor", "metrics-server"]
-    """A Prometheus server; the API server's ``custom.metrics.k8s.io``; or its ``metrics.k8s.io``."""
+    type: Literal["prometheus", "prometheus_adaptor", "metrics-server", "node-agent"]
+    """A Prometheus server; the API server's ``custom.metrics.k8s.io``; its ``metrics.k8s.io``; or the agents of the nodes."""
     address: str = ""
     """The URL of the Prometheus server."""
     interval: Duration = timedelta(seconds=30)

@@ -18,14 +18,14 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import Backoff
 from volcanopy.scheduler.framework.metrics_source import Metrics
 from volcanopy.services.scheduler.config_file import ConfigFile
-from volcanopy.services.scheduler.node_load_sources import LoadError, NodeCapacities, Source, source
+from volcanopy.services.scheduler.node_load_sources import LoadError, NodeCapacities, NodeReports, Source, source
 
 log = structlog.get_logger(__name__)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 300.0
 """Seconds between attempts while a source fails."""
 
-Opener = Callable[[Metrics, Client, NodeCapacities], Source]
+Opener = Callable[[Metrics, Client, NodeCapacities, NodeReports], Source]
 
 
 class LoadFollower:
@@ -49,7 +49,9 @@ class LoadFollower:
                 self._forget()
                 await self._config.changed.wait()
             else:
-                async with self._opener(settings, self._client, self._capacities) as opened:
+                async with self._opener(
+                    settings, self._client, self._capacities, self._store.state.numa.values
+                ) as opened:
                     await self._measure(opened, settings)
 
     async def _measure(self, opened: Source, settings: Metrics) -> None:

@@ -14,9 +14,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, Self
 
 import aiohttp
+import msgspec
 from msgspec import Struct
 
-from volcanopy.api import core, quantity
+from volcanopy.api import core, names, quantity, topology_read
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.kinds import Kind
@@ -26,6 +27,8 @@ Loads = dict[str, tuple[float, float, datetime]]
 """By node: percent of cpu, percent of memory, time."""
 NodeCapacities = Callable[[], Mapping[str, Mapping[str, int]]]
 """Returns the capacity of each node, in base units by resource."""
+NodeReports = Callable[[], Iterable[topology_read.NumaTopology]]
+"""Returns the objects that the agents of nodes write."""
 
 PERIOD = timedelta(minutes=10)
 """The period of the mean."""
@@ -60,8 +63,8 @@ class Source(Protocol):
         """Read the load of nodes. Raises LoadError."""
 
 
-def source(settings: Metrics, client: Client, capacities: NodeCapacities) -> Source:
-    """Return the configured source; ``capacities`` returns those of nodes, for sources that return amounts."""
+def source(settings: Metrics, client: Client, capacities: NodeCapacities, reports: NodeReports) -> Source:
+    """Return the configured source; ``capacities`` is for sources that return amounts, ``reports`` for that of the agents."""
     match settings.type:
         case "prometheus":
             return Prometheus(settings.address, insecure=settings.insecure)
@@ -69,6 +72,8 @@ def source(settings: Metrics, client: Client, capacities: NodeCapacities) -> Sou
             return CustomMetrics(client)
         case "metrics-server":
             return MetricsServer(client, capacities)
+        case "node-agent":
+            return NodeAgents(client, reports)
 
 
 class Prometheus:
@@ -224,6 +229,31 @@ class MetricsServer(_OfApiServer):
             while seen[0][0] < item.timestamp - PERIOD:
                 seen.popleft()
         return {name: _mean(seen) for name, seen in sorted(self._seen.items())}
+
+
+class NodeAgents(_OfApiServer):
+    """The annotations that the agents of nodes write on their NumaTopologies, which the scheduler watches."""
+
+    def __init__(self, client: Client, reports: NodeReports) -> None:
+        super().__init__(client)
+        self._reports = reports
+
+    async def measure(self) -> Loads:
+        """Return the loads of the nodes with an agent."""
+        loads: Loads = {}
+        for report in self._reports():
+            text = report.metadata.annotations.get(names.NODE_LOAD)
+            if text is None:
+                continue
+            try:
+                load = msgspec.json.decode(text, type=topology_read.NodeLoad)
+            except msgspec.DecodeError as fault:
+                name = report.metadata.name
+                raise LoadError(f"annotation {names.NODE_LOAD} of NumaTopology {name} is no load: {fault}") from None
+            loads[report.metadata.name] = (load.cpu, load.memory, load.measured)
+        if not loads:
+            raise LoadError("no NumaTopology has the load of its node: run volcanopy agent on the nodes")
+        return loads
 
 
 def _part(used: Mapping[str, int], capacity: Mapping[str, int], resource: str) -> float:

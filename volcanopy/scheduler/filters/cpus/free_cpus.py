@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from volcanopy.api import names, quantity, topology_read
+from volcanopy.api import core, names, quantity, topology_read
 from volcanopy.scheduler.filters.cpus import cpu_assignment
 from volcanopy.scheduler.filters.cpus.cpu_assignment import Cpus, Layout
 from volcanopy.scheduler.ledger.cluster import Cluster
@@ -52,12 +52,17 @@ class NumaReport:
 
     @cached_property
     def assigned(self) -> Mapping[str, Cpus]:
-        """The cpus of each pod, by its uid."""
+        """The cpus of each pod, by its uid; by namespace and name of those that the agent knows no uid of."""
         result: dict[str, Cpus] = {}
         for pod in self.source.spec.pod_allocations:
             texts = [container.allocations.get(CPU, "") for container in pod.container_allocations]
-            result[pod.uid] = cpu_assignment.union(_read(text) for text in texts)
+            key = pod.uid or f"{pod.namespace}/{pod.name}"
+            result[key] = cpu_assignment.union(_read(text) for text in texts)
         return result
+
+    def assigned_to(self, pod: core.Meta) -> Cpus | None:
+        """The cpus of a pod; None if the report does not name it."""
+        return self.assigned.get(pod.uid, self.assigned.get(pod.key))
 
     @cached_property
     def free(self) -> Cpus:
@@ -162,8 +167,7 @@ class SessionCpus:
 
     def _cpus_of(self, node: int, task: int) -> Cpus:
         """Return the cpus of a pod on a node, by the agent's report and by its annotation."""
-        uid = self._cluster.snapshot.tasks.pods[task].metadata.uid
-        cpus = self._reports[node].assigned.get(uid, 0)
+        cpus = self._reports[node].assigned_to(self._cluster.snapshot.tasks.pods[task].metadata) or 0
         for pod in self._assigned_pods(node):
             if pod.row == task:
                 cpus |= parse_decision(pod.notes.get(names.TOPOLOGY_DECISION, ""))
@@ -179,7 +183,7 @@ class SessionCpus:
             report, status = self._reports[node], self._cluster.snapshot.tasks.status
             free, releasing = report.free, 0
             for pod in self._assigned_pods(node):
-                if pod.pod.metadata.uid not in report.assigned:
+                if report.assigned_to(pod.pod.metadata) is None:
                     free &= ~parse_decision(pod.notes.get(names.TOPOLOGY_DECISION, ""))
                 if status[pod.row] == Status.RELEASING:
                     releasing |= self._cpus_of(node, pod.row)
