@@ -122,7 +122,7 @@ IN_TESTS_ONLY = re.compile(r"\bworlds?\b", re.IGNORECASE)
 _PROSE = re.compile(r"\b(" + "|".join(f"(?:{pattern})" for pattern in PROSE) + r")\b", re.IGNORECASE)
 _NAMES = re.compile(r"^(" + "|".join(NAMES) + r")$")
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_DOCUMENTS = (".md", ".yaml", ".yml", ".tpl", ".txt", ".toml")
+_DOCUMENTS = (".md", ".yaml", ".yml", ".tpl", ".txt", ".toml", "dashboards/volcanopy.json")
 SELF = ("hack/language.py", "tests/test_language.py")
 
 

@@ -139,6 +139,7 @@ def test_a_release_is_upgraded_rolled_back_and_uninstalled_completely(plane: Con
     changed = {"scheduler": {"config": {"actions": "enqueue, allocate"}}}
     notes = helm(plane, "upgrade", RELEASE, str(CHART), values=changed).partition("NOTES:")[2]
     assert "Helm does not upgrade CRDs" in notes
+    assert "kubectl apply --server-side --force-conflicts --filename charts/volcanopy/crds" in notes
     assert plane.request("GET", secret)["data"] == {"ca.crt": "eHg="}
     assert [each["name"] for each in plane.request("GET", f"{HOOKS}/{configuration}")["webhooks"]] == ["x.volcanopy.io"]
     result = plane.request("GET", f"{OURS}/configmaps/volcanopy-scheduler")

@@ -111,6 +111,17 @@ def test_the_dashboard_groups_by_existing_labels() -> None:
             assert set(flat) <= known, target["expr"]
 
 
+def test_the_dashboard_adds_up_no_metric_that_counts_descendants() -> None:
+    """A group would count once for each level of the tree."""
+    nested = {instrument.name for instrument in registry.INSTRUMENTS if "and its descendants" in instrument.description}
+    assert "volcanopy_queue_pod_group_running_count" in nested
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        for target in panel.get("targets", ()):
+            if nested & set(re.findall(r"volcanopy_[a-z0-9_]+", target["expr"])):
+                assert "(" not in target["expr"]
+                assert "{{queue_name}}" in target["legendFormat"]
+
+
 def test_panels_do_not_overlap() -> None:
     callback_gauge = set()
     for panel in json.loads(DASHBOARD.read_text())["panels"]:

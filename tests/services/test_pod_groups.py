@@ -148,6 +148,19 @@ async def test_pods_with_their_own_group_or_another_scheduler_are_ignored(cluste
     assert group_of(cluster.pods["other"]) == ""
 
 
+async def test_a_running_pod_that_somebody_else_has_bound_joins_a_group_of_its_queue(cluster: Cluster) -> None:
+    """Without admission a pod may name its node: what it uses counts in its queue nevertheless."""
+    cluster.plays = False
+    await create(cluster, pod("bound", notes={names.POD_QUEUE_NAME: "research"}, nodeName="node-1"))
+    running = {"status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}}
+    await cluster.client.patch_status(PODS.raw, cluster.namespace, "bound", running)
+    async with controller(cluster):
+        await cluster.until(lambda: "bound" in cluster.groups and group_of(cluster.pods["bound"]) != "")
+    group = cluster.groups["bound"]
+    assert (group["spec"]["minMember"], group["spec"]["queue"]) == (1, "research")
+    assert group_of(cluster.pods["bound"]) == group["metadata"]["name"]
+
+
 async def test_the_group_of_a_pod_is_recreated_while_the_pod_exists_and_deleted_with_it(cluster: Cluster) -> None:
     cluster.plays = False
     async with controller(cluster):

@@ -113,7 +113,7 @@ def _read(state: "State", key: str, pod: core.Pod, groups: dict[str, _Group], co
     spec, meta = pod.spec, pod.metadata
     bound, evicted = state.assumed.get(key), key in state.evicted
     status, node = pod_fields.status_of(pod, "" if bound is None else bound[1], evicted)
-    job = pod_fields.job_key(pod) if spec.scheduler_name in state.scheduler_names else ""
+    job = pod_fields.task_job(pod) if spec.scheduler_name in state.scheduler_names else ""
     group_key = job or (meta.owner_references[0].uid if meta.owner_references else meta.namespace)
     known = groups.get(group_key)
     if known is None:

@@ -230,7 +230,7 @@ class State:
             count(self, row, -1)
             self._unmatch(row)
         status, node = pod_fields.status_of(pod, self.assumed.get(key, ("", ""))[1], key in self.evicted)
-        job = pod_fields.job_key(pod) if pod.spec.scheduler_name in self.scheduler_names else ""
+        job = pod_fields.task_job(pod) if pod.spec.scheduler_name in self.scheduler_names else ""
         job_row = self.jobs.row(job) if job else NONE
         columns["pods"][row] = pod
         columns["status"][row] = status

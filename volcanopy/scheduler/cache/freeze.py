@@ -27,7 +27,7 @@ from volcanopy.scheduler.model.snapshot import (
     TaskTable,
     UsageTable,
 )
-from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.model.task_status import HOLDING, Status
 from volcanopy.scheduler.model.topology import HyperNodeTable, forest, looks_at_labels, without
 
 if TYPE_CHECKING:
@@ -284,6 +284,7 @@ def _job_table(state: "State") -> JobTable:
     copy = state.jobs.copy
     columns: dict[str, Any] = {name: copy(name) for name in (*_COPIED, "counts", "reported")}
     columns["keys"] = state.jobs.copy_of_keys()
+    columns["queue"] = _queues_of_jobs(state)
     # An upper bound of every sum, so that the sums themselves need not be looked at.
     bound = state.shapes.largest * len(state.tasks.rows) + state.largest_minimum * len(state.jobs.rows)
     for name in ("allocated", "pending", "min_resources"):
@@ -293,6 +294,28 @@ def _job_table(state: "State") -> JobTable:
         )
     columns["roles"] = tuple(state.jobs.plain["roles"][: state.jobs.size].tolist())
     return JobTable(**columns, submitters=state.submitters.all)
+
+
+def _queues_of_jobs(state: "State") -> Index:
+    """Return the queue of each job: of its group, and without one of its pods on nodes, so that they count in full.
+
+    That is the existing queue that such a pod names, the first by name, or the default queue.
+    """
+    queue, tasks = state.jobs.copy("queue"), state.tasks.plain
+    unknown = np.append(queue == NONE, False)  # the last entry is for tasks without a job
+    rows = np.flatnonzero(unknown[tasks["job"][: state.tasks.size]] & HOLDING[tasks["status"][: state.tasks.size]])
+    if not len(rows):
+        return queue
+    named: dict[int, str] = {}
+    for job, pod in zip(tasks["job"][rows].tolist(), tasks["pods"][rows].tolist(), strict=True):
+        name = pod_fields.named_queue(pod)
+        name = name if name in state.queues else state.default_queue
+        named[job] = min(name, named.get(job, name))
+    queue = queue.copy()
+    for job, name in named.items():
+        queue[job] = state.queue_rows[name] if name in state.queues else NONE
+    queue.setflags(write=False)
+    return queue
 
 
 def _role_table(state: "State") -> RoleTable:

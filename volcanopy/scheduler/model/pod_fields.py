@@ -52,6 +52,22 @@ def job_key(pod: core.Pod) -> str:
     return ""
 
 
+def task_job(pod: core.Pod) -> str:
+    """The job of a task: the group that the pod names; of a pod on a node, else, the one that the controllers give it."""
+    owner = pod.metadata.controller
+    return job_key(pod) or (
+        f"{pod.metadata.namespace}/{names.workload_group(owner.uid if owner else pod.metadata.uid)}"
+        if pod.spec.node_name
+        else ""
+    )
+
+
+def named_queue(pod: core.Pod) -> str:
+    """The queue that a pod names itself, empty if it names none."""
+    notes = pod.metadata.annotations
+    return notes.get(names.POD_QUEUE_NAME) or notes.get(names.QUEUE_NAME, "")
+
+
 def role_of(pod: core.Pod) -> str:
     """The task template that a pod comes from, empty without one."""
     return pod.metadata.annotations.get(ROLE_KEY) or pod.metadata.labels.get(ROLE_KEY, "")
