@@ -1,14 +1,16 @@
 """The CEL rules of a schema (`x-kubernetes-validations`), compiled once and asked about values.
 
 Handing a value to the CEL library costs more than evaluating the rule, so each rule gets only the fields that it can
-see: those whose names stand in its text, unless it compares whole objects.
+see: those whose names stand in its text, unless it compares whole objects. Values that lately passed a rule are not handed
+over again: most writes change nothing that a rule can see.
 """
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
@@ -57,6 +59,10 @@ _NATIVE: Final = frozenset({
 })  # fmt: skip
 
 
+_REMEMBERED: Final = 8
+"""The number of values that each rule remembers to have passed."""
+
+
 class RuleError(ValueError):
     """A rule that cannot be compiled, with the reason."""
 
@@ -84,16 +90,23 @@ class Rule:
     transition: bool
     optional_old: bool
     field_path: FieldPath
+    passed: deque[tuple[Json, Json]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    """The last values that passed, as the rule sees them, each with its old value."""
 
     def judge(self, value: Json, old: Json, steps: FieldPath) -> FieldError | None:
         """The message of a violated rule; None if the value passes, or if the rule needs a missing `old`."""
         if self.transition and old is None and not self.optional_old:
             return None
         try:
-            self.context.add_variable("self", self.convert(value))
+            visible = self.convert(value), self._old(old) if self.transition else None
+            if visible in self.passed:
+                return None
+            self.context.add_variable("self", visible[0])
             if self.transition:
-                self.context.add_variable("oldSelf", self._old(old))
+                self.context.add_variable("oldSelf", visible[1])
             if self.program.execute(self.context) is True:
+                if not self.optional_old:  # such values do not compare
+                    self.passed.append(visible)
                 return None
         except (KeyError, IndexError, ZeroDivisionError, TypeError, ValueError, RuntimeError, OverflowError) as fault:
             return self._broken(fault, steps)

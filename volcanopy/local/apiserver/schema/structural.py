@@ -114,12 +114,13 @@ class _RuleWalk:
 
     def judge(self, value: Json, old: Json, steps: FieldPath) -> list[FieldError]:
         """What the rules at and below this place hold against a value; nulls are not judged."""
-        if value is None or (steps and not self.transition and value == old):
-            # What did not change is let pass: its rules need not be asked, which most writes of a status profit from.
+        # What did not change is let pass: only rules that compare with the old value are asked.
+        unchanged = bool(steps) and value == old
+        if value is None or (unchanged and not self.transition):
             return []
         errors = []
         for rule in self.rules:
-            error = rule.judge(value, old, steps)
+            error = None if unchanged and not rule.transition else rule.judge(value, old, steps)
             if error is not None:
                 errors.append(error)
         if isinstance(value, dict):
