@@ -28,6 +28,17 @@ def test_a_running_job_is_suspended_and_resumed() -> None:
     assert changed(world, suspend=False).admit().settle().run().settle().phase == "Running"
 
 
+def test_a_resumed_job_runs_failed_pods_again_and_succeeded_ones_not() -> None:
+    """A gang that lacks a pod which has failed could never start."""
+    world = World(job(task(replicas=3), policies=[{"event": "PodFailed", "action": "AbortJob"}])).started()
+    world.succeed("job-a-0").fail("job-a-1").settle()
+    assert (world.phase, sorted(world.pods)) == ("Aborted", ["job-a-0", "job-a-1"])
+    world.command("ResumeJob").settle().admit().settle().run("job-a-1", "job-a-2").settle()
+    assert sorted(world.created[3:]) == ["job-a-1", "job-a-2"]
+    assert world.phase == "Running"
+    assert world.succeed().settle().phase == "Completed"
+
+
 def test_a_command_does_not_resume_a_job_whose_spec_suspends_it() -> None:
     world = changed(running(), suspend=True)
     world.command("ResumeJob").settle()

@@ -62,7 +62,7 @@ class Decision:
             member.name
             for member in self.members
             if member.index >= replicas.get(member.task, 0)
-            or (member.version < status.version and not member.ended)
+            or (member.version < status.version and member.phase != "Succeeded")
             or any(member.replaced_by(restart) for restart in status.restarts)
         )
 

@@ -6,7 +6,7 @@ An action is requested by a Command or a lifecycle policy. Transitions that foll
 Differences from Volcano's table:
 
 - AbortJob, CompleteJob and TerminateJob apply while the job restarts.
-- ResumeJob does not count as a retry.
+- ResumeJob does not count as a retry, and pods that had failed run again: a gang that lacks them could never start.
 """
 
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ class Stop(StrEnum):
     NONE = "none"
     TARGET = "the pods that it is about"
     UNFINISHED = "all that have not ended"
+    UNSUCCESSFUL = "all that have not succeeded"
     ALL = "all"
 
 
@@ -47,7 +48,7 @@ _RESTART = {
     Action.RESTART_POD: Step(Phase.RESTARTING, Stop.TARGET, costs_retry=True),
     Action.RESTART_PARTITION: Step(Phase.RESTARTING, Stop.TARGET, costs_retry=True),
 }
-_RESUME = {Action.RESUME_JOB: Step(Phase.RESTARTING, Stop.UNFINISHED)}
+_RESUME = {Action.RESUME_JOB: Step(Phase.RESTARTING, Stop.UNSUCCESSFUL)}
 
 _DECIDED: dict[Phase, dict[Action, Step]] = {
     Phase.PENDING: _RESTART | _END,
