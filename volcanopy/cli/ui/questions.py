@@ -206,12 +206,19 @@ def _placements(result: Answer) -> dict[str, list[Json]]:
 def _evictions(result: Answer, cluster: Cluster) -> list[Json]:
     """Return the evicted pods, which are known as long as the question's changes are in the cluster."""
 
+    jobs = {job.target.group: f"{job.target.namespace}/{job.target.name}" for job in result.jobs}
+
     def node(key: str) -> str:
         pod = cluster.pod(key)
         return pod.spec.node_name if pod is not None else ""
 
     return [
-        {"pod": effect.pod, "node": node(effect.pod), "for": effect.preemptor, "reason": effect.reason}
+        {
+            "pod": effect.pod,
+            "node": node(effect.pod),
+            "for": jobs.get(effect.preemptor, effect.preemptor),
+            "reason": effect.reason,
+        }
         for plan in result.plans
         for effect in plan.of(Evict)
     ]
