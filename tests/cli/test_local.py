@@ -22,7 +22,8 @@ import yaml
 from tests.cli.test_plan import volcanopy
 from tests.e2e.world import EXAMPLES, batch_job
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.local_cluster.commands import Persistence, Size, run, up
+from volcanopy.cli.local_cluster.commands import Persistence, run, up
+from volcanopy.cli.local_cluster.process_nodes import Size
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection

@@ -21,6 +21,16 @@ from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
 from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api, Cluster, Document, Place
 from volcanopy.cli.jobs.options import By, Report, ReportFormat, Since
+from volcanopy.cli.local_cluster.options import (
+    AllowRoot,
+    Isolation,
+    IsolationOption,
+    NodeFile,
+    Nodes,
+    Rootfs,
+    SchedulerFile,
+    Simulate,
+)
 from volcanopy.cli.vcctl import PROGRAMS, translated
 from volcanopy.kube.client.printable import printable
 
@@ -77,32 +87,13 @@ class Output(StrEnum):
     json = "json"
 
 
-SchedulerFile = Annotated[Path | None, typer.Option(help="Scheduler configuration; by default the built-in one.")]
-Nodes = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        metavar="N",
-        show_default=False,
-        help="Number of nodes whose pods run as processes of this machine; they share its cpus, memory and GPUs. "
-        "Default: 1, or 0 with --simulate or --cluster.",
-    ),
-]
-Simulate = Annotated[
-    int | None,
-    typer.Option(
-        min=0, metavar="N", show_default=False, help="Number of simulated nodes of 8 cpu; their pods run no programs."
-    ),
-]
-AllowRoot = Annotated[bool, typer.Option("--allow-root", help="Run the processes of pods as root if you are root.")]
-NodeFile = Annotated[Path | None, typer.Option(help="File with Node manifests to simulate instead.")]
-
-
 @local.command("up")
 def local_up(
     nodes: Nodes = None,
     simulate: Simulate = None,
     allow_root: AllowRoot = False,
+    isolation: IsolationOption = Isolation.machine,
+    rootfs: Rootfs = None,
     cluster: NodeFile = None,
     kubeconfig: Annotated[Path, typer.Option(help="Kubeconfig file to write.")] = Path("volcanopy.kubeconfig"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the API server; 0: a free one.")] = 0,
@@ -118,9 +109,12 @@ def local_up(
     ] = False,
 ) -> None:
     """Start a cluster on this machine until Ctrl-C."""
-    from volcanopy.cli.local_cluster.commands import Persistence, size_of, up
+    from volcanopy.cli.local_cluster.commands import Persistence, up
+    from volcanopy.cli.local_cluster.process_nodes import size_of
 
-    size = size_of(nodes, simulate, from_file=cluster is not None, allow_root=allow_root)
+    size = size_of(
+        nodes, simulate, from_file=cluster is not None, allow_root=allow_root, isolation=isolation, rootfs=rootfs
+    )
     up(
         size=size,
         cluster=cluster,
@@ -141,6 +135,8 @@ def local_run(
     nodes: Nodes = None,
     simulate: Simulate = None,
     allow_root: AllowRoot = False,
+    isolation: IsolationOption = Isolation.machine,
+    rootfs: Rootfs = None,
     cluster: NodeFile = None,
     scheduler_config: SchedulerFile = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Maximum time for the jobs in seconds.")] = 300.0,
@@ -149,9 +145,12 @@ def local_run(
     ] = 0,
 ) -> None:
     """Start a cluster, run the jobs of manifests, and stop it."""
-    from volcanopy.cli.local_cluster.commands import run, size_of
+    from volcanopy.cli.local_cluster.commands import run
+    from volcanopy.cli.local_cluster.process_nodes import size_of
 
-    size = size_of(nodes, simulate, from_file=cluster is not None, allow_root=allow_root)
+    size = size_of(
+        nodes, simulate, from_file=cluster is not None, allow_root=allow_root, isolation=isolation, rootfs=rootfs
+    )
     run(files=files, size=size, cluster=cluster, timeout=timeout, config=scheduler_config, tail=tail)
 
 

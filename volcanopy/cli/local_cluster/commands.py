@@ -7,9 +7,8 @@ import os
 import shlex
 import signal
 import socket
-import tempfile
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.apply import validate
 from volcanopy.cli.framework.options import print_warning
 from volcanopy.cli.local_cluster.last_lines import print_last_lines
+from volcanopy.cli.local_cluster.process_nodes import Size, lost, process_settings
 from volcanopy.cli.local_cluster.progress import Progress
 from volcanopy.cli.logs import configure
 from volcanopy.cli.manifests import Manifest, read
@@ -36,12 +36,7 @@ from volcanopy.local.apiserver.store.journal import JournalError
 from volcanopy.local.cluster import ClusterError, LocalCluster, Parts
 from volcanopy.local.manifests import CreateError, Creator
 from volcanopy.local.process import machine
-from volcanopy.local.process.cgroups import writable
 from volcanopy.local.process.gpus import gpus_of_machine
-from volcanopy.local.process.guardian import Guardian
-from volcanopy.local.process.isolation import strongest
-from volcanopy.local.process.kubelet import ProcessSettings
-from volcanopy.local.process.runtime import MachineRuntime
 from volcanopy.local.simulated import nodes as simulated
 from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.process.settings import SchedulerSettings
@@ -50,39 +45,6 @@ _NAME = "volcanopy"
 _RUNNABLE = ("BatchJob", "JobFlow", "CronBatchJob")
 _JOURNAL = b'["=",'
 """First bytes of the file of a persistent cluster."""
-
-
-_NAMED = 5
-"""Pods that a line names."""
-FALLBACK = 3
-"""Simulated nodes for root, whose pods run no programs unless that is allowed."""
-
-
-@dataclass(frozen=True)
-class Size:
-    """The nodes of a cluster: how many are simulated, and how many run processes."""
-
-    simulated: int
-    process: int = 0
-
-
-def size_of(nodes: int | None, simulate: int | None, *, from_file: bool, allow_root: bool) -> Size:
-    """Return the nodes that options request; ``from_file`` if Node manifests are given.
-
-    By default one node runs processes. Programs do not run as root unless ``allow_root``: by default simulated nodes replace
-    the node then, which is printed. Raises CommandError if root requests process nodes.
-    """
-    process = nodes if nodes is not None else int(simulate is None and not from_file)
-    if process == 0 or allow_root or os.geteuid() != 0:
-        return Size(simulate or 0, process)
-    if nodes is not None:
-        raise CommandError("--nodes: pods would run as root: use another user, or specify --allow-root", 2)
-    print(
-        f"You are root: {FALLBACK} simulated nodes, which run no programs, replace the process node. "
-        "To run programs, use another user, or specify --allow-root.",
-        flush=True,
-    )
-    return Size(FALLBACK)
 
 
 @dataclass(frozen=True)
@@ -159,7 +121,7 @@ async def _up(
         if (process := cluster.process_kubelet) is not None:
             print(f"Process nodes use {process.runtime.name}: {process.runtime.description}")
             print("They run programs with your rights: this is no security boundary.")
-            for line in _lost(process.lost):
+            for line in lost(process.lost):
                 print(line)
         print("To use it:\n")
         print(f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}")
@@ -214,7 +176,7 @@ async def _cluster(
     own = [manifest for manifest in objects if manifest.kind == "Node"]
     bodies = [simulated.copy_of(each.body) if each.kind == "Node" else each.body for each in objects]
     persist, serving = persist or Persistence(), serving or _Serving()
-    with _process_settings(persist.file, size) as process:
+    async with process_settings(persist.file, size) as process:
         if size.process:
             bodies += machine.manifests(size.process, *machine.machine_size(), gpus_of_machine())
         cluster = LocalCluster(
@@ -247,36 +209,6 @@ async def _cluster(
             yield cluster
         finally:
             await cluster.__aexit__(None, None, None)
-
-
-@contextmanager
-def _process_settings(persist: Path | None, size: Size) -> Iterator[ProcessSettings | None]:
-    """Return where pods of process nodes keep files: beside the file of a persistent cluster, else in a folder that is deleted."""
-    if not size.process:
-        yield None
-        return
-    cgroups = writable()
-    if persist is not None:
-        folder, claims = (persist.absolute().with_name(f"{persist.name}.{part}") for part in ("pods", "claims"))
-        folder.mkdir(mode=0o700, exist_ok=True)
-        guardian = Guardian(groups=cgroups.folders)
-    else:
-        folder = Path(tempfile.mkdtemp(prefix="volcanopy-"))
-        claims, guardian = folder / "claims", Guardian(folder, cgroups.folders)
-    try:
-        yield ProcessSettings(folder, claims, MachineRuntime(strongest(), guardian, cgroups))
-    finally:
-        cgroups.remove()
-        guardian.close()
-
-
-def _lost(pods: list[str]) -> list[str]:
-    """Return a line about the pods whose programs ended with the cluster before."""
-    if not pods:
-        return []
-    names = ", ".join(sorted(pods)[:_NAMED]) + (", ..." if len(pods) > _NAMED else "")
-    what = "programs of 1 pod" if len(pods) == 1 else f"programs of {len(pods)} pods"
-    return [f"The {what} ended when the cluster was killed; their restartPolicy decides what follows: {names}"]
 
 
 def _start_error(fault: OSError, port: int, persist: Path | None) -> CommandError:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 PERIOD = 100_000
 """Microseconds of the period in which a limit of cpu counts, as a kubelet sets it."""
@@ -85,6 +86,30 @@ class Cgroups:
                 for path in [path for path in folder.iterdir() if path.is_dir()]:
                     _remove(path)
             _remove(folder)
+
+
+def oom_events_of(pid: int, root: Path = ROOT) -> IO[str] | None:
+    """The open file in which the kernel counts the processes of a process's group that it has killed; None if there is none.
+
+    It can be read until the group is deleted.
+    """
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            place = (root / controllers if controllers else root) / path.lstrip("/")
+            if "memory" in controllers.split(","):
+                return (place / "memory.oom_control").open()
+            if not controllers and (place / "memory.events").exists():
+                return (place / "memory.events").open()
+    return None
+
+
+def oom_kills(events: IO[str]) -> int:
+    """How many processes have been killed, by such a file; 0 when the group is deleted."""
+    with contextlib.suppress(OSError):
+        events.seek(0)
+        return _number(events.read(), "oom_kill")
+    return 0
 
 
 def _limit_memory(folder: Path, limit: int) -> None:
@@ -169,10 +194,16 @@ def _write(file: Path, value: object) -> None:
 def _field(file: Path, name: str) -> int:
     """A number of a file with a name and a number on each line."""
     with contextlib.suppress(OSError):
-        for line in file.read_text().splitlines():
-            key, _, value = line.partition(" ")
-            if key == name:
-                return int(value)
+        return _number(file.read_text(), name)
+    return 0
+
+
+def _number(text: str, name: str) -> int:
+    """The number of the line that begins with a name; 0 without one."""
+    for line in text.splitlines():
+        key, _, value = line.partition(" ")
+        if key == name:
+            return int(value)
     return 0
 
 

@@ -217,7 +217,7 @@ def _nearest(path: str, exists: Callable[[str], bool]) -> str:
     return folder
 
 
-def strongest(root: Path = Path("/")) -> Isolation:
+def strongest(root: Path = Path("/")) -> Bubblewrap | PlainProcesses:
     """bubblewrap where it is installed with nsenter and this user may use it, else plain processes, which have no `root`."""
     program = shutil.which("bwrap")
     if program is not None and shutil.which("nsenter") is not None and _works(program):
