@@ -240,7 +240,7 @@ def agent_command(
     ] = 15.0,
     api: ServedApi = Api.volcanopy,
 ) -> None:
-    """Run the agent of a node: it publishes CPU topology and load."""
+    """Run the agent of a node: it reports its CPUs and load."""
     from volcanopy.cli.service_process import serve
     from volcanopy.services.agent.agent_service import AgentSettings, run
     from volcanopy.services.agent.machine_files import MachineFiles
