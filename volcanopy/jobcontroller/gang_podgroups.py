@@ -15,13 +15,12 @@ from volcanopy.api.gang_apis import GangApi, GangGroup, StatusForm
 from volcanopy.api.model import Json
 from volcanopy.jobcontroller.job_podgroup import exact, written
 from volcanopy.jobcontroller.observed import age
-from volcanopy.jobcontroller.plan import CreatePodGroup, DeletePodGroup, RecordEvent, UpdatePodGroup
+from volcanopy.jobcontroller.plan import DeletePodGroup, RecordEvent
 from volcanopy.jobcontroller.workload_podgroups import (
     GroupEffect,
-    JoinGroup,
     Owner,
     WorkloadPod,
-    changes,
+    effects_of,
     group_annotations,
     group_name,
     pod_group,
@@ -88,14 +87,7 @@ def _group_effects(seen: GangObserved, gang: GangGroup, pods: Sequence[WorkloadP
         return (DeletePodGroup(group.metadata.name, group.metadata.uid),) if group is not None and not pods else ()
     events: list[RecordEvent] = []
     desired = gang_pod_group(seen, gang, living, events)
-    effects: list[GroupEffect] = []
-    if group is None:
-        effects = [*events, CreatePodGroup(desired)]
-    elif patch := changes(desired, group):
-        effects = [*events, UpdatePodGroup(group.metadata.name, patch)]
-    name = desired["metadata"]["name"]
-    effects += [JoinGroup(pod.metadata.name, pod.metadata.resource_version, name) for pod in living if not pod.group]
-    return tuple(effects)
+    return effects_of(desired, group, living, events)
 
 
 def gang_pod_group(

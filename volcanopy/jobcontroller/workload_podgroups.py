@@ -7,7 +7,7 @@ The newest pod determines requests and annotations of the PodGroup, so that a ro
 minimum number of pods comes from the owner.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -193,6 +193,13 @@ def reconcile_group(seen: GroupObserved) -> tuple[GroupEffect, ...]:
     newest = max(living, key=lambda pod: age(pod.metadata))
     events: list[RecordEvent] = []
     desired = pod_group(newest, owner, events)
+    return effects_of(desired, group, living, events)
+
+
+def effects_of(
+    desired: Json, group: PodGroup | None, living: Sequence[WorkloadPod], events: Sequence[RecordEvent]
+) -> tuple[GroupEffect, ...]:
+    """Return what makes a PodGroup as desired, with its events, and the pods without a group its members."""
     effects: list[GroupEffect] = []
     if group is None:
         effects = [*events, CreatePodGroup(desired)]
