@@ -19,7 +19,10 @@ WHOLE = SetQueue(
     "2.67",
     {"cpu": "-42.512345"},
     datetime(2030, 1, 1, 12, 30, 15, 250000, UTC),
-    (QueueUser(name="ana", share="0.25", fair_share="0.2", credit="-31.5"), QueueUser(name="bo", share="0.15")),
+    (
+        QueueUser(name="ana", share="0.25", fair_share="0.2", credit="-31.5"),
+        QueueUser(name="bo", share="0.15", usage="120.5"),
+    ),
 )
 
 

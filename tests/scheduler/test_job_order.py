@@ -172,3 +172,63 @@ def test_credits_of_users_add_up_to_zero() -> None:
     credit = {user.name: float(user.credit) for user in users}
     assert credit["bo"] == pytest.approx(0.2 * 120, rel=0.01)
     assert credit["ana"] == pytest.approx(-credit["bo"])
+
+
+def with_usage(users: dict[str, str], ago: timedelta = timedelta(0), jobs: Iterable[str] = ("ana", "bo")) -> State:
+    """Return a queue whose users have a past usage, with a waiting job of each of ``jobs``."""
+    state = State()
+    lines = [
+        "node n1 cpu=10",
+        "queue q order=usage",
+        *(f"job of-{user} queue=q user={user}: 1 x cpu=1" for user in jobs),
+    ]
+    for item in world("\n".join(lines)):
+        state.upsert(item)
+    past = tuple(core.QueueUser(name=name, usage=usage) for name, usage in users.items())
+    status = core.QueueStatus(state="Open", users=past, credit_time=START - ago)
+    state.upsert(replace(state.queues["q"], status=status))
+    return state
+
+
+def users_after(state: State) -> dict[str, str]:
+    """Return the usage of users in the queue's status after a cycle."""
+    plan = schedule(state.snapshot(START), config("gang, predicates, proportion", "allocate"))
+    return {user.name: user.usage for effect in plan.of(SetQueue) for user in effect.users}
+
+
+def test_the_user_with_the_smallest_past_usage_is_first_also_after_a_restart() -> None:
+    plan = schedule(with_usage({"ana": "60", "bo": "30"}).snapshot(START), config("gang, predicates", "allocate"))
+    assert [effect.pod for effect in plan.of(Bind)] == ["default/of-bo-0", "default/of-ana-0"]
+
+
+def test_past_usage_outweighs_running_pods_after_ten_minutes() -> None:
+    text = """
+        node n1 cpu=10
+        queue q order=usage
+        job running queue=q user=ana: 5 x cpu=1 on=n1
+        job of-ana queue=q user=ana: 1 x cpu=1
+        job of-bo queue=q user=bo: 1 x cpu=1
+    """
+    for usage, first in (("299", "of-bo"), ("301", "of-ana")):
+        state = State()
+        for item in world(text):
+            state.upsert(item)
+        status = core.QueueStatus(state="Open", users=(core.QueueUser(name="bo", usage=usage),), credit_time=START)
+        state.upsert(replace(state.queues["q"], status=status))
+        plan = schedule(state.snapshot(START), config("gang, predicates", "allocate"))
+        assert next(effect.group for effect in plan.of(Bind)) == f"default/{first}"
+
+
+def test_usage_halves_in_a_day_and_users_without_jobs_are_forgotten_when_it_is_below_a_second() -> None:
+    state = with_usage({"ana": "1000", "gone": "8", "past": "1.5"}, timedelta(days=1))
+    usage = users_after(state)
+    assert usage.keys() == {"ana", "bo", "gone"}
+    assert float(usage["ana"]) == pytest.approx(500)
+    assert float(usage["gone"]) == pytest.approx(4)
+    assert usage["bo"] == "0"
+
+
+def test_usage_counts_what_is_allocated_while_nobody_waits() -> None:
+    text = SHARED.replace("order=fair", "order=usage")
+    usage = {user.name: float(user.usage) for user in observed(text, [0, 1, 2])}
+    assert usage == pytest.approx({"ana": 0.6 * 120, "bo": 0.2 * 120}, rel=0.01)

@@ -308,12 +308,13 @@ class QueueSpec(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class QueueUser(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Share of a user in a queue with jobOrder fair."""
+    """Share of a user in a queue with jobOrder fair or usage."""
 
     name: str
     share: str = "0"
     fair_share: str = "0"
     credit: str = "0"
+    usage: str = "0"
 
 
 class QueueStatus(ReadModel, frozen=True, kw_only=True, gc=False):

@@ -299,9 +299,10 @@ class QueueSpec(Model):
     dequeue_strategy: Literal["fifo", "traverse"] = "traverse"
     """Order of admission: fifo (a job that cannot start blocks the jobs behind it) or traverse (it is skipped). Defaults to
     traverse."""
-    job_order: Literal["configured", "fifo", "priority", "fair"] = "configured"
+    job_order: Literal["configured", "fifo", "priority", "fair", "usage"] = "configured"
     """Order of the jobs in the queue: configured (by the plugins of the scheduler configuration), fifo (oldest first), priority
-    (highest first) or fair (users share the queue equally). Defaults to configured."""
+    (highest first), fair (users share the queue equally) or usage (users with the smallest past usage first). Defaults to
+    configured."""
     submitters: Subjects | None = None
     """Subjects that may submit jobs. Inherited from the nearest ancestor that sets it; if none does, every user may submit."""
     administrators: Subjects | None = None
@@ -310,7 +311,7 @@ class QueueSpec(Model):
 
 
 class QueueUser(Model):
-    """Share of a user in a queue with jobOrder fair."""
+    """Share of a user in a queue with jobOrder fair or usage."""
 
     name: str = Field(max_length=1024)
     """Name of the user. Empty for jobs without a known submitter."""
@@ -319,7 +320,10 @@ class QueueUser(Model):
     fair_share: Fraction = "0"
     """Part of the cluster that would be allocated to the user if users shared the queue equally."""
     credit: Credit = "0"
-    """What the user was allocated below the fair share, less what was allocated above it, in seconds of the whole cluster."""
+    """What the user was allocated below the fair share, less what was allocated above it, in seconds of the whole cluster.
+    Written with jobOrder fair."""
+    usage: Credit = "0"
+    """What the user was allocated over time, in seconds of the whole cluster. Halves every day. Written with jobOrder usage."""
 
 
 class QueueState(StrEnum):
@@ -359,7 +363,7 @@ class QueueStatus(Model):
         max_length=256,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )
-    """Shares of the users of a queue with jobOrder fair."""
+    """Shares of the users of a queue with jobOrder fair or usage."""
     pending: Int32 = Field(default=0, ge=0)
     """Number of PodGroups in phase Pending."""
     inqueue: Int32 = Field(default=0, ge=0)

@@ -36,6 +36,7 @@ CASES = (
     Case("queue-tree-terminal", ("queue", "tree"), 120),
     Case("queue-tree-narrow", ("queue", "tree"), 80),
     Case("queue-describe", ("queue", "describe", "research")),
+    Case("queue-describe-usage", ("queue", "describe", "web")),
     Case("queue-delete-help", ("queue", "delete", "--help")),
     Case("queue-tree-memory", ("queue", "tree", "research", "--resource", "memory")),
     Case("queue-tree-unknown", ("queue", "tree", "--resource", "gpu"), 100),
@@ -154,7 +155,12 @@ def _queues(made: str) -> list[Json]:
             running=3,
             jobs=5,
         ),
-        queue("web", {"weight": 1, "parent": "team", "stopPolicy": "Hold"}, allocated={"cpu": "2", "memory": "8Gi"}),
+        queue(
+            "web",
+            {"weight": 1, "parent": "team", "stopPolicy": "Hold", "jobOrder": "usage"},
+            allocated={"cpu": "2", "memory": "8Gi"},
+            users=[{"name": "bo", "share": "0.05", "fairShare": "0.05", "usage": "861.4"}],
+        ),
     ]
 
 

@@ -67,10 +67,11 @@ class SpecOptions:
         typer.Option("--dequeue-strategy", help="fifo: a blocked head job blocks the queue; traverse: it does not."),
     ] = None
     job_order: Annotated[
-        Literal["configured", "fifo", "priority", "fair"] | None,
+        Literal["configured", "fifo", "priority", "fair", "usage"] | None,
         typer.Option(
             "--job-order",
-            help="configured: by the plugins; fifo: oldest job first; priority: highest first; fair: users share equally.",
+            help="configured: by the plugins; fifo: oldest job first; priority: highest first; fair: users share equally; usage: "
+            "users with the smallest past usage first.",
         ),
     ] = None
     type: Annotated[str | None, typer.Option("--type", metavar="WORD", help="Label without effect on scheduling.")] = (

@@ -117,11 +117,16 @@ async def describe(client: Client, queue: Queue) -> str:
     headings = ("NAME", "ALLOCATED", "FAIR SHARE", "CAPABILITY", "AVAILABLE", "BORROWED", "WAITING")
     lines.table("Resources", headings, rows)
     lines.table("Limits", ("FOR", "RESOURCES", "RUNNING JOBS", "QUEUED JOBS"), map(_limit, spec.limits))
+    by_usage = spec.job_order == "usage"
     users = [
-        (user.name or "<unknown>", *map(_percent, (user.share, user.fair_share)), _seconds(user.credit))
+        (
+            user.name or "<unknown>",
+            *map(_percent, (user.share, user.fair_share)),
+            _seconds(user.usage if by_usage else user.credit),
+        )
         for user in status.users
     ]
-    lines.table("Users", ("NAME", "SHARE", "FAIR SHARE", "CREDIT"), users)
+    lines.table("Users", ("NAME", "SHARE", "FAIR SHARE", "USAGE" if by_usage else "CREDIT"), users)
     counts = ", ".join(f"{count} {phase}" for phase in COUNTS if (count := getattr(status, phase)))
     lines.line("Pod Groups", counts or "none")
     waiting = report.waiting[:_MAX_WAITING]

@@ -16,9 +16,11 @@ the current credit follows from the last status alone: nothing is written for th
 """
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
+from volcanopy.api import core
 from volcanopy.scheduler.model.observed_queue_status import seconds
 from volcanopy.scheduler.model.resources import Floats, Ints
 from volcanopy.scheduler.model.snapshot import Snapshot
@@ -46,15 +48,32 @@ def queue_credit(snapshot: Snapshot) -> Floats:
 
 def user_credits(snapshot: Snapshot, queue: int) -> dict[str, float]:
     """The credit of each user in the status of a queue, by name, at the time of the snapshot; as :func:`queue_credit`."""
-    observed, since = snapshot.queues.objects[queue], float(snapshot.queues.credit_time[queue])
-    if observed is None or not since:
-        return {}
-    remaining = 2 ** (-max(snapshot.now.timestamp() - since, 0.0) / HALF_LIFE)
-    gained = (1.0 - remaining) * (HALF_LIFE / math.log(2))
     return {
         user.name: seconds(user.credit) * remaining + (seconds(user.fair_share) - seconds(user.share)) * gained
-        for user in observed.status.users
+        for user, remaining, gained in _users(snapshot, queue)
     }
+
+
+def user_usages(snapshot: Snapshot, queue: int) -> dict[str, float]:
+    """What each user in the status of a queue was allocated over time, by name, at the time of the snapshot.
+
+    In seconds of the whole cluster; halves every ``HALF_LIFE``, as the usage of Slurm's fair share does.
+    """
+    return {
+        user.name: seconds(user.usage) * remaining + seconds(user.share) * gained
+        for user, remaining, gained in _users(snapshot, queue)
+    }
+
+
+def _users(snapshot: Snapshot, queue: int) -> Iterator[tuple[core.QueueUser, float, float]]:
+    """Return the users in the status of a queue, the part that is left of what it states, and the seconds gained since."""
+    observed, since = snapshot.queues.objects[queue], float(snapshot.queues.credit_time[queue])
+    if observed is None or not since:
+        return
+    remaining = 2 ** (-max(snapshot.now.timestamp() - since, 0.0) / HALF_LIFE)
+    gained = (1.0 - remaining) * (HALF_LIFE / math.log(2))
+    for user in observed.status.users:
+        yield user, remaining, gained
 
 
 class Due:

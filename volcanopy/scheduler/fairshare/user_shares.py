@@ -1,4 +1,4 @@
-"""Shares of users in queues with ``jobOrder: fair``: what each is allocated, and what each would be if users were equal.
+"""Shares of users in queues with ``jobOrder: fair`` or ``usage``: what each is allocated, and would be if users were equal.
 
 The dominant share of a user is the largest part of the cluster, over all resources, that is allocated to the user's jobs in the
 queue. The fair share divides the sum of these parts equally among the users, at most what each is allocated and waits for. So
@@ -6,9 +6,10 @@ what one user lacks others have in excess, and their credits add up to zero.
 """
 
 import numpy as np
+from msgspec.structs import replace
 
 from volcanopy.api import core
-from volcanopy.scheduler.fairshare.credit import user_credits
+from volcanopy.scheduler.fairshare.credit import user_credits, user_usages
 from volcanopy.scheduler.model.observed_queue_status import credit_text
 from volcanopy.scheduler.model.queue_shares import divided
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
@@ -64,34 +65,38 @@ def fair_shares(allocated: Floats, requested: Floats) -> Floats:
 
 
 def user_statuses(
-    snapshot: Snapshot, queue: int, accounts: Accounts, allocated: Ints, waiting: Ints
+    snapshot: Snapshot, queue: int, accounts: Accounts, allocated: Ints, waiting: Ints, *, by_usage: bool
 ) -> tuple[core.QueueUser, ...]:
     """Return the shares of the users of a queue, by name; (R, A) amounts are allocated to accounts and requested by them.
 
-    Users without jobs are kept while they have a credit of a second or more; of more than 256 those with the most credit.
+    With them goes the users' credit, or ``by_usage`` their usage. Users without jobs are kept while that is a second or more;
+    of more than 256 users those with the most.
     """
-    credit_of = user_credits(snapshot, queue)
+    past = (user_usages if by_usage else user_credits)(snapshot, queue)
     rows = [number for number, (row, _) in enumerate(accounts.users) if row == queue]
     total = snapshot.total
     parts = dominant_shares(allocated[:, rows], total)
     fair = fair_shares(parts, dominant_shares(waiting[:, rows], total))
     names = [accounts.users[number][1] for number in rows]
     shares = {name: (part, share) for name, part, share in zip(names, parts.tolist(), fair.tolist(), strict=True)}
-    kept = shares.keys() | {name for name, credit in credit_of.items() if abs(credit) >= 1.0}
-    most = sorted(kept, key=lambda name: (-abs(credit_of.get(name, 0.0)), name))[:_MOST]
-    return tuple(
-        core.QueueUser(
-            name=name,
-            share=credit_text(shares[name][0]) or "0" if name in shares else "0",
-            fair_share=credit_text(shares[name][1]) or "0" if name in shares else "0",
-            credit=credit_text(credit_of.get(name, 0.0)) or "0",
-        )
-        for name in sorted(most)
-    )
+    kept = shares.keys() | {name for name, amount in past.items() if abs(amount) >= 1.0}
+    most = sorted(kept, key=lambda name: (-abs(past.get(name, 0.0)), name))[:_MOST]
+
+    def user(name: str) -> core.QueueUser:
+        share, fair_share = (_text(amount) for amount in shares.get(name, (0.0, 0.0)))
+        amount = _text(past.get(name, 0.0))
+        known = core.QueueUser(name=name, share=share, fair_share=fair_share)
+        return replace(known, usage=amount) if by_usage else replace(known, credit=amount)
+
+    return tuple(user(name) for name in sorted(most))
+
+
+def _text(amount: float) -> str:
+    return credit_text(amount) or "0"
 
 
 def users_differ(queue: core.Queue | None, users: tuple[core.QueueUser, ...]) -> bool:
-    """Return whether the shares of users, whatever their credits, differ from those in the status of a queue."""
+    """Return whether the shares of users, whatever their credits or usage, differ from those in the status of a queue."""
     observed = () if queue is None else queue.status.users
     return [(user.name, user.share, user.fair_share) for user in observed] != [
         (user.name, user.share, user.fair_share) for user in users

@@ -61,9 +61,20 @@ class JobOrder(IntEnum):
     FIFO = 1
     PRIORITY = 2
     FAIR = 3
+    USAGE = 4
 
 
-_ORDERS = {"fifo": JobOrder.FIFO, "priority": JobOrder.PRIORITY, "fair": JobOrder.FAIR}
+_ORDERS = {
+    "fifo": JobOrder.FIFO,
+    "priority": JobOrder.PRIORITY,
+    "fair": JobOrder.FAIR,
+    "usage": JobOrder.USAGE,
+}
+
+
+def orders_by_user(orders: Rows) -> Mask:
+    """(Q,): the queues whose order depends on users."""
+    return np.asarray((orders == JobOrder.FAIR) | (orders == JobOrder.USAGE))
 
 
 class Terms(NamedTuple):

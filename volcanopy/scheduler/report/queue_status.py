@@ -14,7 +14,7 @@ from volcanopy.scheduler.fairshare.credit import queue_credit
 from volcanopy.scheduler.fairshare.user_shares import Accounts, user_statuses, users_differ
 from volcanopy.scheduler.model import observed_queue_status
 from volcanopy.scheduler.model.plan import SetQueue
-from volcanopy.scheduler.model.queue_policy import JobOrder
+from volcanopy.scheduler.model.queue_policy import JobOrder, orders_by_user
 from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Index, QueueTable
 from volcanopy.scheduler.model.task_status import Status
@@ -45,7 +45,7 @@ class QueueStatuses:
     """(R, Q): the credit at ``now``, in seconds of the whole cluster."""
     now: datetime
     users: Mapping[int, tuple[core.QueueUser, ...]]
-    """By queue row: the shares of users where users share the queue equally."""
+    """By queue row: the shares of users where the order of jobs depends on users."""
 
     def effects(self) -> list[SetQueue]:
         """Return the changed queue statuses, ordered by name."""
@@ -109,17 +109,17 @@ def queue_statuses(session: Session) -> QueueStatuses:
 
 
 def _users(session: Session) -> Mapping[int, tuple[core.QueueUser, ...]]:
-    """Return the shares of users, by the row of the queue, where users share the queue equally."""
+    """Return the shares of users, by the row of the queue, where the order of jobs depends on users."""
     orders = session.snapshot.queues.terms.orders
-    if orders is None or not (orders == JobOrder.FAIR).any():
+    if orders is None or not (mask := orders_by_user(orders)).any():
         return {}
-    accounts = Accounts(session.snapshot, orders == JobOrder.FAIR)
+    accounts = Accounts(session.snapshot, mask)
     count = len(accounts.users)
     allocated = accounts.sums(session.ledger.job_allocated) - _pipelined(session, accounts.of, count)
     waiting = _waiting(session, accounts.of, count)
     return {
-        row: user_statuses(session.snapshot, row, accounts, allocated, waiting)
-        for row in np.flatnonzero(orders == JobOrder.FAIR).tolist()
+        row: user_statuses(session.snapshot, row, accounts, allocated, waiting, by_usage=orders[row] == JobOrder.USAGE)
+        for row in np.flatnonzero(mask).tolist()
     }
 
 

@@ -6,24 +6,26 @@
   (fair queueing). The smallest amount is first, as a dominant share of the cluster, less the credit of the user
   (:mod:`volcanopy.scheduler.fairshare.credit`). So jobs of users alternate, and the position of a job does not change when an
   earlier one starts.
+- ``usage``: as ``fair``, but the past usage of the user is added instead: the smallest usage that the user will have
+  ``PAYBACK`` seconds after a start of the job is first.
 
 A job that was given pods in this session and is put back for more comes later by their share.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from volcanopy.scheduler.fairshare.credit import user_credits
+from volcanopy.scheduler.fairshare.credit import user_credits, user_usages
 from volcanopy.scheduler.fairshare.user_shares import Accounts, dominant_shares
 from volcanopy.scheduler.ledger.ledger import Ledger
-from volcanopy.scheduler.model.queue_policy import JobOrder
+from volcanopy.scheduler.model.queue_policy import JobOrder, orders_by_user
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 
 PAYBACK = 600.0
-"""Seconds: a user who lacked a part of the cluster for so long comes first until others have that part more."""
+"""Seconds: a user who lacked (or used) a part of the cluster for so long comes first (last) until others have that part more."""
 
 Keys = Callable[[Rows], list[tuple[Any, ...]]]
 """Returns the keys of job rows by the configured plugins, age and name."""
@@ -44,19 +46,19 @@ class JobOrders:
         order = self._orders[table.queue[jobs]]
         keys = np.where(order == JobOrder.FIFO, table.created[jobs], 0.0)
         keys = np.where(order == JobOrder.PRIORITY, -table.priority[jobs].astype(np.float64), keys)
-        fair: Mask = order == JobOrder.FAIR
+        fair: Mask = orders_by_user(order)
         if fair.any():
-            tags = self._tags = self._fair_tags() if self._tags is None else self._tags
+            tags = self._tags = self._user_tags() if self._tags is None else self._tags
             given = self._ledger.job_allocated[:, jobs] - table.allocated.values[:, jobs]
             keys = np.where(fair, tags[jobs] + dominant_shares(np.maximum(given, 0), snapshot.total), keys)
         values: list[float] = keys.tolist()
         return values
 
-    def _fair_tags(self) -> Floats:
-        """(J,): of each job, what its user is allocated with the user's earlier waiting jobs, less the user's credit."""
+    def _user_tags(self) -> Floats:
+        """(J,): of each job, what its user is allocated with the user's earlier waiting jobs, and the user's past."""
         snapshot = self._ledger.snapshot
         table = snapshot.jobs
-        accounts = Accounts(snapshot, self._orders == JobOrder.FAIR)
+        accounts = Accounts(snapshot, orders_by_user(self._orders))
         rows = self._waiting()
         rows = rows[accounts.of[rows] != NONE]
         phase = table.phase[rows] == "Pending"
@@ -66,11 +68,17 @@ class JobOrders:
         before = np.cumsum(lacking, axis=1) - lacking
         first = np.searchsorted(account, account)  # where the jobs of the same user begin
         amounts = accounts.allocated[:, account] + before - before[:, first]
-        credit_of = {queue: user_credits(snapshot, queue) for queue, _ in accounts.users}
-        paid_back = np.array([credit_of[queue].get(user, 0.0) / PAYBACK for queue, user in accounts.users])
+        past = {queue: self._past(queue) for queue, _ in accounts.users}
+        before = np.array([past[queue].get(user, 0.0) / PAYBACK for queue, user in accounts.users])
         tags = np.zeros(len(table), dtype=np.float64)
-        tags[rows] = dominant_shares(amounts, snapshot.total) - paid_back[account]
+        tags[rows] = dominant_shares(amounts, snapshot.total) + before[account]
         return tags
+
+    def _past(self, queue: int) -> Mapping[str, float]:
+        """Return what each user of a queue used, in seconds of the whole cluster; by credit, negative what was lacked."""
+        if self._orders[queue] == JobOrder.USAGE:
+            return user_usages(self._ledger.snapshot, queue)
+        return {user: -credit for user, credit in user_credits(self._ledger.snapshot, queue).items()}
 
 
 def _lacking(snapshot: Snapshot) -> Ints:
