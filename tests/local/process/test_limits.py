@@ -30,7 +30,7 @@ async def cgroups() -> AsyncIterator[Cgroups]:
     cgroups = writable(name=f"volcanopy-test-{os.getpid()}")
     yield cgroups
     folders = cgroups.folders
-    cgroups.remove()
+    await cgroups.remove()
     assert not [folder for folder in folders if folder.exists()]
 
 

@@ -46,6 +46,18 @@ async def test_a_program_runs_and_its_output_is_the_log(process_cluster: Process
     assert first.endswith("Z one")
 
 
+async def test_an_image_that_is_not_used_is_an_event_once(process_cluster: ProcessCluster) -> None:
+    """The last pod, whose image is new, has the only other event."""
+    for name, image in (("first", "lab/a:1"), ("second", "lab/a:1"), ("last", "lab/b:1")):
+        assert (await process_cluster.run(name, "true", image=image))["phase"] == "Succeeded"
+    events = await process_cluster.events("last", 2)
+    assert {event["message"] for event in events if event["type"] == "Warning"} == {
+        'Image "lab/b:1" is not used: the container runs a program of this machine'
+    }
+    warnings = [event for event in await process_cluster.events("second", 1) if event["type"] == "Warning"]
+    assert warnings == []
+
+
 async def test_exit_codes_and_signals_are_those_of_the_program(process_cluster: ProcessCluster) -> None:
     assert terminated(await process_cluster.run("code", *SHELL, "exit 3"))["exitCode"] == 3
     assert terminated(await process_cluster.run("signal", *SHELL, "kill -KILL $$$$"))["exitCode"] == 137

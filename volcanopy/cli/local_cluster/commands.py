@@ -24,7 +24,7 @@ from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.apply import validate
 from volcanopy.cli.framework.options import print_warning
 from volcanopy.cli.local_cluster.last_lines import print_last_lines
-from volcanopy.cli.local_cluster.process_nodes import Size, lost, process_settings
+from volcanopy.cli.local_cluster.process_nodes import Size, facts_of, process_settings
 from volcanopy.cli.local_cluster.progress import Progress
 from volcanopy.cli.logs import configure
 from volcanopy.cli.manifests import Manifest, read
@@ -118,11 +118,8 @@ async def _up(
         counts = {"process": size.process, "simulated": len(cluster.kubelet.nodes.nodes) - size.process}
         kinds = [f"{count} {kind} node{'s' if count > 1 else ''}" for kind, count in counts.items() if count]
         print(f"Cluster with {' and '.join(kinds) or 'no nodes'} is running at {cluster.url}. Stop it with Ctrl-C.")
-        if (process := cluster.process_kubelet) is not None:
-            print(f"Process nodes use {process.runtime.name}: {process.runtime.description}")
-            print("They run programs with your rights: this is no security boundary.")
-            for line in lost(process.lost):
-                print(line)
+        for line in facts_of(cluster.process_kubelet):
+            print(line)
         print("To use it:\n")
         print(f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}")
         example = "16-processes" if size.process else "02-gang"
@@ -142,6 +139,8 @@ async def _run(
 ) -> None:
     interrupted = _interrupts()
     async with _cluster(size, objects, config=config) as cluster:
+        for line in facts_of(cluster.process_kubelet):
+            print(line, flush=True)
         progress = Progress(cluster.client, Console(highlight=False))
         async with Client(cluster.client.connection, on_warning=print_warning) as client:
             await _create(Creator(client), manifests)

@@ -12,9 +12,10 @@ from volcanopy.cli.local_cluster.options import Isolation
 from volcanopy.local.engine.runtime import EngineRuntime
 from volcanopy.local.engine.start import NoEngineError, engine
 from volcanopy.local.process.cgroups import writable
+from volcanopy.local.process.container_spec import DEFAULT_PATH
 from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Bubblewrap, PlainProcesses, strongest
-from volcanopy.local.process.kubelet import ProcessSettings
+from volcanopy.local.process.kubelet import ProcessKubelet, ProcessSettings
 from volcanopy.local.process.runtime import MachineRuntime, Runtime
 
 FALLBACK = 3
@@ -80,10 +81,10 @@ async def process_settings(persist: Path | None, size: Size) -> AsyncIterator[Pr
     guardian = Guardian(folder if persist is None else None, cgroups.folders)
     try:
         async with AsyncExitStack() as stack:
-            machine = MachineRuntime(_isolation(size), guardian, cgroups)
+            machine = MachineRuntime(_isolation(size), guardian, cgroups, _search_path(size))
             yield ProcessSettings(folder, claims, await _runtime(size.isolation, machine, guardian, stack))
     finally:
-        cgroups.remove()
+        await cgroups.remove()
         guardian.close()
 
 
@@ -95,6 +96,14 @@ def _folders(persist: Path | None) -> tuple[Path, Path]:
     folder, claims = (persist.absolute().with_name(f"{persist.name}.{part}") for part in ("pods", "claims"))
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder, claims
+
+
+def _search_path(size: Size) -> str:
+    """Return where programs are found: as for this user, and then as in an image; only the latter below another root."""
+    if size.root != _ROOT:
+        return DEFAULT_PATH
+    folders = [folder for folder in os.environ.get("PATH", "").split(":") if folder.startswith("/")]
+    return ":".join(dict.fromkeys((*folders, *DEFAULT_PATH.split(":"))))
 
 
 def _isolation(size: Size) -> Bubblewrap | PlainProcesses:
@@ -121,7 +130,18 @@ async def _runtime(isolation: Isolation, machine: MachineRuntime, guardian: Guar
     return EngineRuntime(started, machine, _CREDENTIALS)
 
 
-def lost(pods: list[str]) -> list[str]:
+def facts_of(kubelet: ProcessKubelet | None) -> list[str]:
+    """Return what the user of process nodes must know, as lines; none without such nodes."""
+    if kubelet is None:
+        return []
+    return [
+        f"Process nodes use {kubelet.runtime.name}: {kubelet.runtime.description}",
+        "They run programs with your rights: this is no security boundary.",
+        *_lost(kubelet.lost),
+    ]
+
+
+def _lost(pods: list[str]) -> list[str]:
     """Return a line about the pods whose programs ended with the cluster before."""
     if not pods:
         return []

@@ -28,13 +28,11 @@ from volcanopy.local.process.measurements import Usage, descendants, used_by
 from volcanopy.local.process.pod_events import PodEvent
 from volcanopy.local.process.pod_status import place_of
 from volcanopy.local.process.program_run import ProgramRun
-from volcanopy.local.process.runtime import ContainerRequest, MachineRuntime
+from volcanopy.local.process.runtime import NO_IMAGE, ContainerRequest, MachineRuntime
 
 log = structlog.get_logger(__name__)
 
 PODMAN = "podman"
-NO_IMAGE = "none"
-"""The image of containers that run programs of this machine."""
 LOST = 255
 """Exit code of a container that the engine does not know any more, as a kubelet shows it."""
 NO_PROGRAM = re.compile("not found|no such file", re.IGNORECASE)

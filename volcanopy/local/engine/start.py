@@ -24,7 +24,6 @@ from volcanopy.local.process.guardian import Guardian
 _ANSWER = 20.0
 """Seconds within which podman's API answers after its start."""
 _DOCKER = Path("/var/run/docker.sock")
-_CHECK = "localhost/volcanopy-check"
 
 
 class NoEngineError(Exception):
@@ -115,7 +114,7 @@ def _abilities(facts: Json, user: int, group: int) -> Abilities:
 
 async def _check(api: EngineApi, cluster: str) -> None:
     """Start a container whose program does not exist: an engine that works has that error. Raises EngineError."""
-    created = await api.call("POST", "/images/create", _empty_archive(), fromSrc="-", repo=_CHECK, tag=cluster)
+    created = await api.call("POST", "/images/create", _empty_archive(), fromSrc="-")
     image: str = created["status"]
     try:
         body: dict[str, Any] = {

@@ -5,10 +5,10 @@ A container's groups are below one folder per hierarchy that belongs to this clu
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,10 +49,10 @@ class Cgroup:
         name = "memory.events" if _is_unified(folder) else "memory.oom_control"
         return _field(folder / name, "oom_kill")
 
-    def remove(self) -> None:
+    async def remove(self) -> None:
         """Kill what still runs in the groups, and delete them."""
         for folder in self._folders.values():
-            _remove(folder)
+            await _remove(folder)
 
 
 class Cgroups:
@@ -79,13 +79,13 @@ class Cgroups:
             _limit_cpu(folders["cpu"], limits.cpu)
         return Cgroup(folders)
 
-    def remove(self) -> None:
+    async def remove(self) -> None:
         """Delete all groups of this cluster."""
         for folder in self.folders:
             with contextlib.suppress(OSError):
                 for path in [path for path in folder.iterdir() if path.is_dir()]:
-                    _remove(path)
-            _remove(folder)
+                    await _remove(path)
+            await _remove(folder)
 
 
 def oom_events_of(pid: int, root: Path = ROOT) -> IO[str] | None:
@@ -207,17 +207,26 @@ def _number(text: str, name: str) -> int:
     return 0
 
 
-def _remove(folder: Path) -> None:
-    """Kill the processes of a group until none is left, and delete it; a killed process leaves it within milliseconds."""
+async def _remove(folder: Path) -> None:
+    """Kill the processes of a group until none is left, and delete it; a killed process leaves it within milliseconds.
+
+    Version 1 does not announce that a group is empty: it is tried again.
+    """
     for _ in range(100):
-        try:
-            folder.rmdir()
-        except FileNotFoundError:
+        if _is_removed(folder):
             return
-        except OSError:
-            with contextlib.suppress(OSError):
-                for pid in (folder / "cgroup.procs").read_text().split():
-                    os.kill(int(pid), signal.SIGKILL)
-            time.sleep(0.001)
-        else:
-            return
+        await asyncio.sleep(0.001)
+
+
+def _is_removed(folder: Path) -> bool:
+    """Delete a group; if it has processes, kill them instead."""
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        with contextlib.suppress(OSError):
+            for pid in (folder / "cgroup.procs").read_text().split():
+                os.kill(int(pid), signal.SIGKILL)
+        return False
+    return True

@@ -48,11 +48,11 @@ class EnforcedLimits:
                 kill()
             await asyncio.sleep(MEASURED)
 
-    def end(self) -> bool:
+    async def end(self) -> bool:
         """Whether a process of the run was killed because of its memory; what is left of the run is killed."""
         if self._cgroup is not None:
             self._exceeded = self._exceeded or self._cgroup.oom_kills() > 0
-            self._cgroup.remove()
+            await self._cgroup.remove()
             self._cgroup = None
         return self._exceeded
 

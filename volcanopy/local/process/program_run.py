@@ -133,7 +133,7 @@ class ProgramRun(ContainerRun):
             self._terminal.close()
         if self._watching is not None:
             self._watching.cancel()
-        out_of_memory = self._limits is not None and self._limits.end()
+        out_of_memory = self._limits is not None and await self._limits.end()
         return End(128 - code if code < 0 else code, self.began, time.time(), out_of_memory)
 
     async def _ended(self) -> None:

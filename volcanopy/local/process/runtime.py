@@ -18,8 +18,11 @@ from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Isolation, Placement
 from volcanopy.local.process.limits import EnforcedLimits, described
 from volcanopy.local.process.pod_events import PodEvent
+from volcanopy.local.process.pod_status import place_of
 from volcanopy.local.process.program_run import ProgramRun
 
+NO_IMAGE = "none"
+"""The image of containers that are meant to run programs of this machine."""
 _LONGEST_PATH = 200
 """Steps after which a path with links is taken for a circle."""
 
@@ -67,14 +70,17 @@ class Runtime(Protocol):
 
 @dataclass(frozen=True)
 class MachineRuntime:
-    """Containers are programs of this machine, and their images are ignored.
+    """Containers are programs of this machine, and an Event names each image that is ignored, once.
 
-    A `guardian` ends the programs if this process is killed; `cgroups` limit them.
+    A `guardian` ends the programs if this process is killed; `cgroups` limit them. Programs are found by `search_path` unless
+    the container sets PATH.
     """
 
     isolation: Isolation
     guardian: Guardian | None = None
     cgroups: Cgroups = field(default_factory=lambda: Cgroups({}))
+    search_path: str = DEFAULT_PATH
+    _ignored: set[str] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -84,10 +90,16 @@ class MachineRuntime:
     @property
     def description(self) -> str:
         """What the isolation separates, and which limits are enforced."""
-        return f"{self.isolation.description}. {described(self.cgroups)}"
+        return f"{self.isolation.description}. {described(self.cgroups)} Images are not used."
 
     async def pull(self, pod: Json, container: Json, sources: Sources, report: Callable[[PodEvent], None]) -> None:
-        """Nothing: images are ignored."""
+        """Report an image that is ignored, at its first use."""
+        image = container.get("image") or NO_IMAGE
+        if image != NO_IMAGE and image not in self._ignored:
+            self._ignored.add(image)
+            init = any(each["name"] == container["name"] for each in pod["spec"].get("initContainers") or ())
+            message = f'Image "{image}" is not used: the container runs a program of this machine'
+            report(PodEvent("Warning", "ImageNotUsed", message, place_of(container["name"], init=init)))
 
     async def start(self, request: ContainerRequest) -> ContainerRun:
         """Start the program of a container. Raises StartError."""
@@ -97,7 +109,7 @@ class MachineRuntime:
             raise StartError(
                 f"no command: images are not run on process nodes, and {image!r} has its command inside", 127
             )
-        spec = _with_path(spec)
+        spec = self._with_path(spec)
         placement.temporary.mkdir(parents=True, exist_ok=True)
         tty = bool(container.get("tty"))
         command = self.isolation.command(spec, placement, tty=tty)
@@ -106,6 +118,10 @@ class MachineRuntime:
         stdin = bool(container.get("stdin"))
         command = replace(command, prefix=limits.prefix)
         return await ProgramRun.start(command, request.log, self.guardian, limits, stdin=stdin, tty=tty)
+
+    def _with_path(self, spec: ContainerSpec) -> ContainerSpec:
+        """The container with the search path that an image would set."""
+        return replace(spec, environment={"PATH": self.search_path, **spec.environment})
 
     def _limits(self, request: ContainerRequest) -> EnforcedLimits:
         try:
@@ -116,15 +132,10 @@ class MachineRuntime:
     async def execute(self, run: ContainerRun, request: ContainerRequest, streams: CommandStreams) -> int:
         """Run a command beside the program of a container. Raises StartError."""
         assert isinstance(run, ProgramRun)
-        spec = _with_path(request.spec)
+        spec = self._with_path(request.spec)
         _check_executable(spec, request.placement, self.isolation.root)
         beside = self.isolation.beside(run.first_pid, spec, request.placement, tty=streams.tty)
         return await exec_commands.run(replace(beside, prefix=run.prefix), streams, self.guardian)
-
-
-def _with_path(spec: ContainerSpec) -> ContainerSpec:
-    """The container with the search path that an image would set."""
-    return replace(spec, environment={"PATH": DEFAULT_PATH, **spec.environment})
 
 
 def _check_executable(spec: ContainerSpec, placement: Placement, root: Path) -> None:
