@@ -11,7 +11,6 @@ from tests.admission.test_flows import cron
 from volcanopy.admission.context import AdmissionPolicy, Context, DryRun, DryRunResult
 from volcanopy.admission.pod_dry_run import dry_run_findings, dry_runs
 from volcanopy.admission.request import Request
-from volcanopy.admission.response import AdmissionWarning
 from volcanopy.admission.review import validate
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, TaskSpec
@@ -134,7 +133,7 @@ def said(answer: DryRunResult, policy: AdmissionPolicy | None = None, *, immedia
     """The problems, and the warnings with a mark before them."""
     trial = DryRun("spec.tasks[3].template", TEMPLATE, POD, immediate)
     message = dry_run_findings([(trial, answer)], policy or AdmissionPolicy())
-    return [f"warning: {item.problem}" if isinstance(item, AdmissionWarning) else str(item) for item in message]
+    return [f"warning: {item}" if item.warning else str(item) for item in message]
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ async def test_of_two_changes_that_exceed_a_sum_together_one_is_rejected(cluster
             )
             assert sum(isinstance(outcome, ApiError) for outcome in outcomes) == 1
             [refusal] = [outcome for outcome in outcomes if isinstance(outcome, ApiError)]
-            assert "Invalid value: 14: sum of deserved of the child queues" in str(refusal)
+            assert 'Invalid value: "7": sum of deserved of the child queues (14: ' in str(refusal)
             for child in children:
                 await cluster.client.patch(QUEUES.raw, None, child, {"spec": {"deserved": {"cpu": "2"}}})
 

@@ -10,7 +10,7 @@ from volcanopy.admission.access import lineage
 from volcanopy.admission.context import Context
 from volcanopy.admission.queue_tree import Amounts, amounts_of
 from volcanopy.admission.request import at
-from volcanopy.admission.response import Findings, with_severity
+from volcanopy.admission.response import with_severity
 from volcanopy.api.batch import BatchJobSpec
 from volcanopy.api.builtin.pod_requests import pod_requests, resources_of_json
 from volcanopy.api.model import Problem, invalid
@@ -96,7 +96,7 @@ def gang_of(spec: BatchJobSpec) -> Amounts:
     return gang_request(spec, [pod_request(at(task.template, "spec")) for task in spec.tasks])
 
 
-def job_findings(spec: BatchJobSpec, context: Context) -> Findings:
+def job_findings(spec: BatchJobSpec, context: Context) -> Iterable[Problem]:
     """Yield findings if the job could never start, because of the capability of queues or the size of nodes."""
     requests = [pod_request(at(task.template, "spec")) for task in spec.tasks]
     severity = context.policy.gang_above_capability
@@ -108,17 +108,17 @@ def job_findings(spec: BatchJobSpec, context: Context) -> Findings:
             yield from _node_findings(f"spec.tasks[{number}].template.spec", request, context)
 
 
-def group_findings(path: str, queue: str, needs: Amounts, context: Context) -> Findings:
+def group_findings(path: str, queue: str, needs: Amounts, context: Context) -> Iterable[Problem]:
     """Yield findings if a PodGroup with these minimum resources could never start."""
     return with_severity(_above_capability(path, queue, needs, context), context.policy.gang_above_capability)
 
 
-def pod_findings(spec: Any, context: Context) -> Findings:
+def pod_findings(spec: Any, context: Context) -> Iterable[Problem]:
     """Yield findings if there is no node that is large enough for the pod."""
     return _node_findings("spec", pod_request(spec), context)
 
 
-def _node_findings(path: str, request: Amounts, context: Context) -> Findings:
+def _node_findings(path: str, request: Amounts, context: Context) -> Iterable[Problem]:
     severity = context.policy.pod_above_nodes
     if severity == "allow" or not context.largest_nodes:
         return ()

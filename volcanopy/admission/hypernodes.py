@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from volcanopy.admission.context import Context
 from volcanopy.admission.request import Request, name_problems
-from volcanopy.admission.response import AdmissionWarning
+from volcanopy.admission.response import as_warning
 from volcanopy.api.model import (
     LabelSelector,
     Problem,
@@ -19,7 +19,7 @@ from volcanopy.api.topology import HyperNode, Member
 from volcanopy.api.topology_read import HyperNode as KnownHyperNode
 
 
-def validate_hyper_node(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
+def validate_hyper_node(request: Request, context: Context) -> Iterator[Problem]:
     """Yield the problems of a HyperNode that is created or updated."""
     hyper_node = request.read(HyperNode)
     yield from name_problems(request, (context.hyper_nodes or {}).get(hyper_node.metadata.name))
@@ -40,10 +40,10 @@ def validate_hyper_node(request: Request, context: Context) -> Iterator[Problem 
     yield from _above(hyper_node, known or {})
 
 
-def validate_hyper_node_deletion(request: Request, context: Context) -> Iterator[AdmissionWarning]:
+def validate_hyper_node_deletion(request: Request, context: Context) -> Iterator[Problem]:
     """Yield a warning if other HyperNodes have the deleted one as a member."""
     if parents := sorted(_parents(request.name, context.hyper_nodes or {})):
-        yield AdmissionWarning(Problem("metadata.name", f'"{request.name}" is a member of HyperNode {quoted(parents)}'))
+        yield as_warning(Problem("metadata.name", f'"{request.name}" is a member of HyperNode {quoted(parents)}'))
 
 
 def _selector(member: Member, path: str) -> Iterator[Problem]:
@@ -77,7 +77,7 @@ def _labels(selector: LabelSelector, path: str) -> Iterator[Problem]:
 
 def _below(
     hyper_node: HyperNode, name: str, path: str, known: Mapping[str, KnownHyperNode] | None
-) -> Iterator[Problem | AdmissionWarning]:
+) -> Iterator[Problem]:
     own, own_tier = hyper_node.metadata.name, hyper_node.spec.tier
     if name == own:
         yield invalid(path, name, "must not be the HyperNode itself")
@@ -85,13 +85,13 @@ def _below(
     if known is None:
         return
     if name not in known:
-        yield AdmissionWarning(not_found(path, "HyperNode", name))
+        yield as_warning(not_found(path, "HyperNode", name))
         return
     if (tier := known[name].spec.tier) >= own_tier:
         yield invalid(path, name, f"tier of a member ({tier}) must be less than the tier of the HyperNode ({own_tier})")
     if others := sorted(set(_parents(name, known)) - {own}):
         detail = f"is a member of HyperNode {quoted(others)} already: must be a member of one HyperNode only"
-        yield AdmissionWarning(invalid(path, name, detail))
+        yield as_warning(invalid(path, name, detail))
 
 
 def _above(hyper_node: HyperNode, known: Mapping[str, KnownHyperNode]) -> Iterator[Problem]:

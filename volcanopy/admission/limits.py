@@ -4,7 +4,7 @@ The limits of the job's queue and all its ancestors apply. A user is subject to 
 first entry for every user, and to the first entry that names one of the user's groups.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from volcanopy.admission.access import lineage
@@ -12,7 +12,7 @@ from volcanopy.admission.context import Context
 from volcanopy.admission.feasibility import exceeded
 from volcanopy.admission.queue_tree import Amounts, amounts_of
 from volcanopy.admission.request import User
-from volcanopy.admission.response import AdmissionWarning, Findings, with_severity
+from volcanopy.admission.response import as_warning, with_severity
 from volcanopy.api import names
 from volcanopy.api.core import Queue, QueueLimit
 from volcanopy.api.core import Queue as KnownQueue
@@ -99,7 +99,7 @@ def _queued(queue: str, entries: LimitEntries, subject: Subject | None, context:
     return total
 
 
-def limit_findings(path: str, name: str, needs: Amounts, user: User, context: Context) -> Findings:
+def limit_findings(path: str, name: str, needs: Amounts, user: User, context: Context) -> Iterable[Problem]:
     """Yield findings if a gang with these minimum resources exceeds a limit of its submitter."""
     severity = context.policy.gang_above_capability
     if context.queues is None or severity == "allow":
@@ -146,7 +146,7 @@ def amount_problems(path: str, resources: Mapping[str, str | int | float]) -> It
             yield invalid(f"{path}[{name}]", value, "must be an integer")
 
 
-def limit_problems(spec: QueueSpec) -> Iterator[Problem | AdmissionWarning]:
+def limit_problems(spec: QueueSpec) -> Iterator[Problem]:
     """Yield the problems of the entries themselves."""
     seen: dict[tuple[str, str], str] = {}
     for number, entry in enumerate(spec.limits):
@@ -164,7 +164,7 @@ def limit_problems(spec: QueueSpec) -> Iterator[Problem | AdmissionWarning]:
                     yield duplicate(path, name)
                 elif kind == "groups" and (earlier := _covering(name, seen)):
                     detail = f'has no effect: all members are in group "{earlier}" of {seen["groups", earlier]}'
-                    yield AdmissionWarning(invalid(path, name, detail))
+                    yield as_warning(invalid(path, name, detail))
                 seen.setdefault((kind, name), path)
 
 
@@ -176,7 +176,7 @@ def _covering(group: str, seen: Mapping[tuple[str, str], str]) -> str:
     return _SERVICE_ACCOUNTS if covered else ""
 
 
-def limit_warnings(name: str, after: KnownQueue, context: Context) -> Iterator[AdmissionWarning]:
+def limit_warnings(name: str, after: KnownQueue, context: Context) -> Iterator[Problem]:
     """Yield limits that exceed those of the queue itself or an ancestor: the smaller limit applies."""
     queues = dict(context.queues or {}) | {name: after}
     ancestors = lineage(name, queues)[1:]
@@ -186,12 +186,12 @@ def limit_warnings(name: str, after: KnownQueue, context: Context) -> Iterator[A
             limit = getattr(ancestor.spec, attribute)
             if own is not None and limit is not None and own > limit:
                 detail = f'exceeds {field} of queue "{ancestor.metadata.name}" ({limit}): the smaller limit applies'
-                yield AdmissionWarning(invalid(f"spec.{field}", own, detail))
+                yield as_warning(invalid(f"spec.{field}", own, detail))
                 break
     entries = [(ancestor.metadata.name, LimitEntries(ancestor)) for ancestor in ancestors] if after.spec.limits else []
     for number, entry in enumerate(after.spec.limits):
         problems = _entry_warnings(f"spec.limits[{number}]", entry, after, entries)
-        yield from map(AdmissionWarning, problems)
+        yield from map(as_warning, problems)
 
 
 def _entry_warnings(
@@ -201,7 +201,7 @@ def _entry_warnings(
     yield from _exceeding(path, amounts, amounts_of(own.spec.capability), "the capability of the queue")
     maximum = own.spec.max_running_jobs
     if entry.max_running_jobs is not None and maximum is not None and entry.max_running_jobs > maximum:
-        detail = f"exceeds maxRunningJobs of the queue ({maximum})"
+        detail = f"exceeds maxRunningJobs of the queue ({maximum}): the smaller limit applies"
         yield invalid(f"{path}.maxRunningJobs", entry.max_running_jobs, detail)
     for queue, entries in ancestors if amounts else ():
         subjects = [("user", name, entries.user(name)) for name in entry.users]

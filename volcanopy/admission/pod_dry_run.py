@@ -15,7 +15,7 @@ import msgspec
 
 from volcanopy.admission.context import AdmissionPolicy, Context, DryRun, DryRunResult
 from volcanopy.admission.request import Request, at, size_problems
-from volcanopy.admission.response import AdmissionWarning, Findings, with_severity
+from volcanopy.admission.response import as_warning, with_severity
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec
 from volcanopy.api.bindings import Binding
@@ -110,18 +110,18 @@ _OWN_NOTES = frozenset(
 _OWN_LABELS = frozenset({names.TASK_SPEC, names.TASK_INDEX, names.JOB_NAME})
 
 
-def dry_run_findings(results: Iterable[tuple[DryRun, DryRunResult]], policy: AdmissionPolicy) -> Findings:
+def dry_run_findings(results: Iterable[tuple[DryRun, DryRunResult]], policy: AdmissionPolicy) -> Iterable[Problem]:
     """Yield the findings from the dry runs of an object's pods."""
     reported: set[str] = set()
     for run, result in results:
-        yield from (AdmissionWarning(_translated(run, warning)) for warning in result.warnings)
+        yield from (as_warning(_translated(run, warning)) for warning in result.warnings)
         outcome = _outcome(result)
         if outcome == "rejected":
             final = run.immediate or result.code != 403
             yield from with_severity(_causes(run, result), policy.pod_rejected if final else "warn")
         elif outcome == "temporary":
             message = f"the API server currently rejects the pod: {_bare(result.message)}"
-            yield AdmissionWarning(Problem(run.path, message))
+            yield as_warning(Problem(run.path, message))
         elif outcome == "unchecked" and result.message not in reported:
             reported.add(result.message)
             message = f"the API server could not check the pod: {_bare(result.message)}"

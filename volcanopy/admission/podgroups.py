@@ -20,7 +20,7 @@ from volcanopy.admission.ownership import (
 )
 from volcanopy.admission.queue_tree import Amounts, amounts_of
 from volcanopy.admission.request import Request, annotations, at, name_problems
-from volcanopy.admission.response import AdmissionWarning
+from volcanopy.admission.response import as_warning
 from volcanopy.admission.submitter import belongs_to_job, recorded, submitter, submitter_in
 from volcanopy.api import names
 from volcanopy.api.bindings import binding_of, is_job
@@ -30,7 +30,7 @@ from volcanopy.api.quantity import GROUP_LIMIT
 from volcanopy.api.scheduling import NetworkTopology, PodGroup, PodGroupSpec
 
 
-def validate_pod_group(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
+def validate_pod_group(request: Request, context: Context) -> Iterator[Problem]:
     """Yield the problems of a PodGroup that is created or updated."""
     resources = at(request.object, "spec", "minResources")
     if isinstance(resources, dict) and len(resources) > MAX_RESOURCES:
@@ -43,7 +43,7 @@ def validate_pod_group(request: Request, context: Context) -> Iterator[Problem |
     yield from quantity_problems("spec.minResources", spec.min_resources or {})
     yield from extreme_problems("spec.minResources", needs, GROUP_LIMIT)
     yield from _topologies(spec)
-    yield from map(AdmissionWarning, _warnings(spec))
+    yield from map(as_warning, _warnings(spec))
     before = at(request.old, "spec", "queue") or names.DEFAULT_QUEUE
     moved = request.operation == "UPDATE" and before != spec.queue
     if moved and _of_a_job(request) and not is_trusted(request.user, context):
@@ -182,7 +182,7 @@ def is_scheduled_here(request: Request, context: Context) -> bool:
     return at(request.object, "spec", "schedulerName") in context.policy.scheduler_names
 
 
-def validate_pod(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
+def validate_pod(request: Request, context: Context) -> Iterator[Problem]:
     """Yield the problems of a pod that is created. The API server validates the pod itself."""
     if not is_scheduled_here(request, context):
         return
@@ -200,7 +200,7 @@ def validate_pod(request: Request, context: Context) -> Iterator[Problem | Admis
             return
     yield from entry_problems(path, queue, user, request.namespace, context)
     yield from protection_problems(request.object, None, user, queue, context)
-    yield from map(AdmissionWarning, pod_warnings(spec, "spec", context))
+    yield from map(as_warning, pod_warnings(spec, "spec", context))
     yield from pod_findings(spec, context)
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from volcanopy.admission.context import Edit
 from volcanopy.api import names
 from volcanopy.api.core import Queue
-from volcanopy.api.model import Problem
+from volcanopy.api.model import Problem, invalid
 from volcanopy.api.quantity import QuantityError, amount, text
 
 Amounts = dict[str, int]
@@ -163,36 +163,46 @@ class Tree:
         return sorted({key for name in queues for claim in self._versions.get(name, ()) for key in claim.of(field)})
 
     def excesses(self, name: str) -> dict[tuple[str, str, str], tuple[int, Problem]]:
-        """Return where the queue, its parent and its descendants exceed a limit: (queue, field, resource) -> excess, problem."""
+        """Return where a changed queue, its parent and its descendants exceed a limit.
+
+        The keys are (queue, field, resource), the values the excess and the problem in the terms of the changed queue.
+        """
         excesses: dict[tuple[str, str, str], tuple[int, Problem]] = {}
         for parent in (self.parent(name), name):
             if parent and parent != names.ROOT_QUEUE and parent in self:
-                excesses |= dict(self._sums(parent))
+                excesses |= dict(self._sums(parent, name))
         for queue in (name, *(below for _, below in self.below(name))):
-            excesses |= dict(self._limits(queue))
+            excesses |= dict(self._limits(queue, name))
         return excesses
 
-    def _sums(self, parent: str) -> Iterator[tuple[tuple[str, str, str], tuple[int, Problem]]]:
+    def _sums(self, parent: str, changed: str) -> Iterator[tuple[tuple[str, str, str], tuple[int, Problem]]]:
         children = self.children(parent)
         for field in SUMS:
             own = self.minimum(parent, field)
             for resource in self._resources(children, field):
                 parts = {child: self.maximum(child, field, resource) for child in children}
                 if (excess := sum(parts.values()) - own.get(resource, 0)) > 0:
-                    message = _sum_message(parent, field, resource, parts, own.get(resource, 0))
-                    yield (parent, field, resource), (excess, Problem(f"{PATHS[field]}[{resource}]", message))
+                    value = text(resource, self.maximum(changed, field, resource))
+                    detail = _sum_message(parent, field, resource, parts, own.get(resource, 0))
+                    yield (parent, field, resource), (excess, invalid(f"{PATHS[field]}[{resource}]", value, detail))
 
-    def _limits(self, name: str) -> Iterator[tuple[tuple[str, str, str], tuple[int, Problem]]]:
+    def _limits(self, name: str, changed: str) -> Iterator[tuple[tuple[str, str, str], tuple[int, Problem]]]:
         for resource in self._resources((name,), "capability"):
             limit = self.limit(name, resource)
             own = self.maximum(name, "capability", resource)
             if limit is not None and own > limit[1]:
-                detail = (
-                    f'must not be greater than the capability of ancestor "{limit[0]}" ({text(resource, limit[1])})'
-                )
-                path, queue = f"{PATHS['capability']}[{resource}]", f'queue "{name}"'
-                problem = Problem(path, f"Invalid value: {text(resource, own)}: {queue}: {detail}")
+                problem = self._limit_problem(resource, (name, own), limit, changed)
                 yield (name, "capability", resource), (own - limit[1], problem)
+
+    def _limit_problem(self, resource: str, queue: tuple[str, int], limit: tuple[str, int], changed: str) -> Problem:
+        path = f"{PATHS['capability']}[{resource}]"
+        (name, own), (ancestor, most) = ((each, text(resource, units)) for each, units in (queue, limit))
+        if name == changed:
+            return invalid(path, own, f'must not be greater than the capability of ancestor "{ancestor}" ({most})')
+        if ancestor == changed:
+            return invalid(path, most, f'must not be less than the capability of descendant "{name}" ({own})')
+        detail = f'{resource} capability of descendant "{name}" ({own}) must not be greater than that of "{ancestor}" ({most})'
+        return invalid("spec.parent", self.parent(changed), detail)
 
 
 def _sum_message(parent: str, field: str, resource: str, parts: Mapping[str, int], own: int) -> str:
@@ -200,4 +210,4 @@ def _sum_message(parent: str, field: str, resource: str, parts: Mapping[str, int
     more = f" and {len(shown) - _MAX_SHOWN} more" if len(shown) > _MAX_SHOWN else ""
     listed, total = ", ".join(shown[:_MAX_SHOWN]) + more, text(resource, sum(parts.values()))
     limit = f'must not be greater than {field} of parent "{parent}" ({text(resource, own)})'
-    return f"Invalid value: {total}: sum of {field} of the child queues ({listed}) {limit}"
+    return f"sum of {field} of the child queues ({total}: {listed}) {limit}"

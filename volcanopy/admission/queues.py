@@ -19,16 +19,16 @@ from volcanopy.admission.limits import (
 )
 from volcanopy.admission.queue_tree import PATHS, Tree, amounts_of
 from volcanopy.admission.request import Request, annotations, at, name_problems
-from volcanopy.admission.response import AdmissionWarning
+from volcanopy.admission.response import as_warning
 from volcanopy.api import names
 from volcanopy.api.core import Queue as KnownQueue
 from volcanopy.api.model import Json, Problem, forbidden, invalid, not_found, quoted, too_many
-from volcanopy.api.quantity import text
+from volcanopy.api.quantity import counted, text
 from volcanopy.api.queue_fields import unread_fields
 from volcanopy.api.scheduling import Queue, QueueSpec, StopPolicy
 
 
-def validate_queue(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
+def validate_queue(request: Request, context: Context) -> Iterator[Problem]:
     """Yield the problems of a queue that is created or updated."""
     manifest = request.object or {}
     if long_lists := list(_long_lists(manifest)):
@@ -45,7 +45,7 @@ def validate_queue(request: Request, context: Context) -> Iterator[Problem | Adm
     yield from path_problems(request, context)
     if (plugins := context.policy.scheduler_plugins) is not None:
         fields = unread_fields(at(manifest, "spec") or {}, plugins)
-        yield from (AdmissionWarning(Problem(f"spec.{name}", message)) for name, message in fields)
+        yield from (as_warning(Problem(f"spec.{name}", message)) for name, message in fields)
     after = known_queue(manifest)
     before = known_queue(request.old) if request.old is not None else None
     if queue.metadata.name == names.ROOT_QUEUE:
@@ -58,7 +58,7 @@ def validate_queue(request: Request, context: Context) -> Iterator[Problem | Adm
     if not invalid_amounts and not position_problems:
         yield from _excesses(before, after, context)
     if before is None or not same_claims(before, after):
-        yield from map(AdmissionWarning, _impossible_guarantees(after, context))
+        yield from map(as_warning, _impossible_guarantees(after, context))
     if before is None or not same_limits(before, after):
         yield from limit_warnings(queue.metadata.name, after, context)
 
@@ -214,12 +214,8 @@ def _in_use(name: str, path: str, consequence: str, context: Context) -> Iterato
     pods = amounts_of(queue.status.allocated).get("pods", 0) if queue is not None else 0
     groups = context.unfinished.get(name, 0)
     if pods or groups:
-        users = [_counted(pods, "running pod")] * bool(pods) + [_counted(groups, "unfinished PodGroup")] * bool(groups)
+        users = [counted(pods, "running pod")] * bool(pods) + [counted(groups, "unfinished PodGroup")] * bool(groups)
         yield forbidden(path, f'queue "{name}" has {" and ".join(users)}: {consequence}')
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _excesses(before: KnownQueue | None, after: KnownQueue, context: Context) -> Iterator[Problem]:
@@ -240,7 +236,7 @@ def _excesses(before: KnownQueue | None, after: KnownQueue, context: Context) ->
 BORROWING, LENDING = "spec.borrowingLimit", "spec.lendingLimit"
 
 
-def policy_problems(queue: Queue) -> Iterator[Problem | AdmissionWarning]:
+def policy_problems(queue: Queue) -> Iterator[Problem]:
     """Yield values that are not valid or have no effect."""
     spec = queue.spec
     problems = [
@@ -251,7 +247,7 @@ def policy_problems(queue: Queue) -> Iterator[Problem | AdmissionWarning]:
     if queue.metadata.name == names.ROOT_QUEUE:
         yield from _root_policy(spec)
     elif not problems:
-        yield from map(AdmissionWarning, _warnings(spec))
+        yield from map(as_warning, _warnings(spec))
 
 
 def _root_policy(spec: QueueSpec) -> Iterator[Problem]:

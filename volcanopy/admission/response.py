@@ -3,7 +3,7 @@
 import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from volcanopy.api.model import Json, Problem
@@ -14,20 +14,15 @@ _MAX_WARNINGS = 16
 _MAX_WARNING_LENGTH = 250
 
 
-@dataclass(frozen=True)
-class AdmissionWarning:
-    """A problem of an object that is admitted all the same."""
-
-    problem: Problem
+def as_warning(problem: Problem) -> Problem:
+    """Return the problem as a warning, which does not call the accepted value invalid."""
+    return replace(problem, message=problem.message.removeprefix("Invalid value: "), warning=True)
 
 
-Findings = Iterable[Problem | AdmissionWarning]
-
-
-def with_severity(problems: Iterable[Problem], severity: str) -> Iterator[Problem | AdmissionWarning]:
+def with_severity(problems: Iterable[Problem], severity: str) -> Iterator[Problem]:
     """Yield problems as they are (``reject``), as warnings (``warn``), or not at all (``allow``)."""
     if severity != "allow":
-        yield from problems if severity == "reject" else map(AdmissionWarning, problems)
+        yield from problems if severity == "reject" else map(as_warning, problems)
 
 
 @dataclass(frozen=True)
@@ -41,16 +36,16 @@ class AdmissionResponse:
     """Whether the problem is admission's own: the same request may be admitted soon."""
 
     @classmethod
-    def of(cls, findings: Findings, patch: Iterable[Json] = ()) -> "AdmissionResponse":
+    def of(cls, findings: Iterable[Problem], patch: Iterable[Json] = ()) -> "AdmissionResponse":
         """Return the response with these findings, as many as fit into it."""
         problems: list[Problem] = []
         warnings: list[str] = []
         for finding in islice(findings, 10 * MAX_PROBLEMS):
-            if isinstance(finding, Problem):
+            if not finding.warning:
                 if finding not in problems:
                     problems.append(finding)
             elif len(warnings) < _MAX_WARNINGS:
-                text = str(finding.problem)
+                text = str(finding)
                 warnings.append(text if len(text) <= _MAX_WARNING_LENGTH else text[: _MAX_WARNING_LENGTH - 3] + "...")
             if len(problems) > MAX_PROBLEMS:
                 break

@@ -4,7 +4,7 @@ A response lists every problem of an object with its path. The API server valida
 depends on other objects or cannot be expressed in CEL.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from volcanopy.admission.access import pod_with_queue, with_queue
@@ -22,7 +22,7 @@ from volcanopy.admission.podgroups import (
 )
 from volcanopy.admission.queues import validate_queue, validate_queue_deletion, with_root
 from volcanopy.admission.request import Request, at, size_problems, unused_fields
-from volcanopy.admission.response import AdmissionResponse, AdmissionWarning, Findings, patch_between
+from volcanopy.admission.response import AdmissionResponse, as_warning, patch_between
 from volcanopy.admission.submitter import belongs_to_job, submitter, submitter_problems, with_submitter
 from volcanopy.admission.workloads import (
     validate_command,
@@ -37,7 +37,7 @@ from volcanopy.api.bindings import binding_of_scheduler
 from volcanopy.api.model import InvalidObjectError, Json, Problem
 from volcanopy.api.queue_gate import with_queue_gate
 
-Validate = Callable[[Request, Context], Findings]
+Validate = Callable[[Request, Context], Iterable[Problem]]
 Mutate = Callable[[Request, Context], Json]
 
 __all__ = ["Context", "mutate", "review", "validate"]
@@ -85,7 +85,7 @@ def _mutated(request: Request, context: Context) -> tuple[Request, list[Json]]:
     return request.with_object(after), patch_between(request.object, after)
 
 
-def _findings(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
+def _findings(request: Request, context: Context) -> Iterator[Problem]:
     validator = _VALIDATORS.get(request.key)
     if validator is None:
         return
@@ -98,7 +98,7 @@ def _findings(request: Request, context: Context) -> Iterator[Problem | Admissio
             return
         if request.key in _WITH_SUBMITTER and _records_submitter(request, context):
             yield from submitter_problems(request, context.policy)
-        yield from map(AdmissionWarning, unused_fields(request))
+        yield from map(as_warning, unused_fields(request))
     try:
         yield from validator(request, context)
     except InvalidObjectError as error:

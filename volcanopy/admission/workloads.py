@@ -1,6 +1,6 @@
 """Validation of BatchJobs, CronBatchJobs, JobFlows, JobTemplates and Commands beyond their schemas."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from volcanopy.admission.access import (
@@ -17,7 +17,7 @@ from volcanopy.admission.jobs import budget_problems, job_problems, job_warnings
 from volcanopy.admission.limits import limit_findings, queued_problems
 from volcanopy.admission.ownership import change_problems, protection_problems
 from volcanopy.admission.request import Request, User, annotations, at
-from volcanopy.admission.response import AdmissionWarning
+from volcanopy.admission.response import as_warning
 from volcanopy.admission.submitter import submitter, template_author
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec, dependency_cycle
@@ -44,7 +44,7 @@ _MAX_CRON_NAME = 52
 _JOB_FIELDS = {field.alias or name for name, field in BatchJobSpec.model_fields.items()}
 
 
-def validate_job(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
+def validate_job(request: Request, context: Context) -> Iterator[Problem]:
     """Yield the problems of a job that is created."""
     yield from validate_job_update(request, context)
     user, name = submitter(request, context.policy), at(request.object, "spec", "queue")
@@ -61,14 +61,14 @@ def validate_job(request: Request, context: Context) -> Iterator[Problem | Admis
         return  # reported above
     yield from _secret_arguments(spec, "")
     yield from queued_problems("spec.queue", queue, user, context)
-    yield from map(AdmissionWarning, job_warnings(spec, context))
+    yield from map(as_warning, job_warnings(spec, context))
     yield from job_findings(spec, context)
     yield from limit_findings("spec.queue", queue, gang_of(spec), user, context)
 
 
-def validate_job_update(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
+def validate_job_update(request: Request, context: Context) -> Iterator[Problem]:
     """Yield the problems of a job that is updated, which is possible in a closed queue."""
-    yield from _graded(job_problems(request.object or {}, context.check_plugins))
+    yield from job_problems(request.object or {}, context.check_plugins)
     yield from budget_problems(annotations(request.object))
     user = submitter(request, context.policy) if request.operation == "CREATE" else request.user
     yield from _protection_problems(request, user, context)
@@ -95,7 +95,7 @@ def _protection_problems(request: Request, user: User, context: Context) -> Iter
         yield from protection_problems(at(task, "template"), None, user, name, context, path)
 
 
-def validate_cron(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
+def validate_cron(request: Request, context: Context) -> Iterator[Problem]:
     """Yield the problems of a cron job and its jobs, which its submitter must be permitted to submit."""
     cron = request.read(CronBatchJob)
     name, spec = cron.metadata.name, cron.spec.job_template.spec
@@ -103,7 +103,7 @@ def validate_cron(request: Request, context: Context) -> Iterator[Problem | Admi
         yield too_long("metadata.name", name, _MAX_CRON_NAME)
     yield from _schedule(cron)
     problems = _job(f"{name}-{'0' * 8}", spec, context, request.binding)
-    yield from _graded(replace(problem, path=f"spec.jobTemplate.{problem.path}") for problem in problems)
+    yield from (replace(problem, path=f"spec.jobTemplate.{problem.path}") for problem in problems)
     yield from _secret_arguments(spec, "spec.jobTemplate.")
     user = submitter(request, context.policy)
     path = "spec.jobTemplate.spec.queue"
@@ -113,7 +113,7 @@ def validate_cron(request: Request, context: Context) -> Iterator[Problem | Admi
     ):
         yield from submission_problems(path, queue, user, request.namespace, context)
     yield from change_problems(request, context, queue, "spec", "jobTemplate")
-    yield from map(AdmissionWarning, queue_warnings(path, queue, context))
+    yield from map(as_warning, queue_warnings(path, queue, context))
     yield from _template_warnings(spec, context, "spec.jobTemplate.")
 
 
@@ -128,7 +128,7 @@ def _schedule(cron: CronBatchJob) -> Iterator[Problem]:
             yield Problem(f"spec.{error.field}", str(error))
 
 
-def validate_flow(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
+def validate_flow(request: Request, context: Context) -> Iterator[Problem]:
     """Yield the problems of a flow that is created or changed. Its jobs are validated when they are created."""
     steps = at(request.object, "spec", "flows")
     if request.operation == "UPDATE" and steps == at(request.old, "spec", "flows"):
@@ -140,9 +140,9 @@ def validate_flow(request: Request, context: Context) -> Iterator[Problem | Admi
         if isinstance(queue, str) and queue:
             path = f"spec.flows[{number}].patch.jobSpec.queue"
             yield from submission_problems(path, queue, user, request.namespace, context)
-            yield from map(AdmissionWarning, queue_warnings(path, queue, context))
+            yield from map(as_warning, queue_warnings(path, queue, context))
     for path, name in _repeated(steps):
-        yield AdmissionWarning(Problem(path, f'Duplicate value: "{name}": the first entry of this name counts'))
+        yield as_warning(Problem(path, f'Duplicate value: "{name}": the first entry of this name counts'))
 
 
 def _repeated(steps: object) -> Iterator[tuple[str, str]]:
@@ -183,14 +183,14 @@ def flow_problems(manifest: Json) -> Iterator[Problem]:
         yield Problem("spec.flows", f"Invalid value: dependsOn has a cycle: {path}")
 
 
-def validate_template(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
+def validate_template(request: Request, context: Context) -> Iterator[Problem]:
     """Yield the problems of a job template and its jobs."""
     template = request.read(JobTemplate)
-    yield from _graded(_job(template.metadata.name, template.spec, context, request.binding))
+    yield from _job(template.metadata.name, template.spec, context, request.binding)
     yield from _secret_arguments(template.spec, "")
     yield from change_problems(request, context, template.spec.queue, "spec")
     if "queue" in template.spec.model_fields_set:
-        yield from map(AdmissionWarning, queue_warnings("spec.queue", template.spec.queue, context))
+        yield from map(as_warning, queue_warnings("spec.queue", template.spec.queue, context))
     yield from _template_warnings(template.spec, context, "")
 
 
@@ -199,17 +199,10 @@ def _job(name: str, spec: BatchJobSpec, context: Context, binding: Binding) -> I
     return parsed_job_problems(bound(BatchJob, binding)(metadata=metadata, spec=spec), context.check_plugins)
 
 
-def _graded(problems: Iterable[Problem]) -> Iterator[Problem | AdmissionWarning]:
-    """Yield the problems of a job, those that do not reject it as warnings."""
-    for problem in problems:
-        yield AdmissionWarning(problem) if problem.warning else problem
-
-
-def _template_warnings(spec: BatchJobSpec, context: Context, prefix: str) -> Iterator[AdmissionWarning]:
-    yield from map(AdmissionWarning, job_warnings(spec, context, prefix))
-    for finding in job_findings(spec, context):
-        problem = finding if isinstance(finding, Problem) else finding.problem
-        yield AdmissionWarning(Problem(f"{prefix}{problem.path}", problem.message))
+def _template_warnings(spec: BatchJobSpec, context: Context, prefix: str) -> Iterator[Problem]:
+    yield from map(as_warning, job_warnings(spec, context, prefix))
+    for problem in job_findings(spec, context):
+        yield as_warning(replace(problem, path=f"{prefix}{problem.path}"))
 
 
 def validate_command(request: Request, context: Context) -> Iterator[Problem]:

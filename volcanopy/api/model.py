@@ -243,8 +243,9 @@ def _problem(error: ErrorDetails) -> Problem:
         case "too_long":
             return too_many(path, context["actual_length"], context["max_length"])
         case "too_short":
+            least = context["min_length"]
             return Problem(
-                path, f"Too few: {context['actual_length']}: must have at least {context['min_length']} items"
+                path, f"Too few: {context['actual_length']}: must have at least {quantity.counted(least, 'item')}"
             )
         case "string_too_long":
             return too_long(path, str(value), context["max_length"])

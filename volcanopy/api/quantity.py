@@ -96,6 +96,11 @@ def text(resource: str, units: int) -> str:
     return str(units)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return ``1 pod``, ``3 pods``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def texts(units: Mapping[str, int]) -> dict[str, str]:
     """Base units by name as a Kubernetes resource list, ordered by name."""
     return {name: text(name, units[name]) for name in sorted(units)}

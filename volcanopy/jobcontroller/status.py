@@ -9,6 +9,7 @@ from volcanopy.api.batch import BatchJob, BatchJobSpec, BatchJobStatus, JobState
 from volcanopy.api.core import Condition as SeenCondition
 from volcanopy.api.core import PodGroup
 from volcanopy.api.model import Condition
+from volcanopy.api.quantity import counted
 from volcanopy.jobcontroller.observed import Member, index_text
 from volcanopy.jobcontroller.phases import FINISHED, RESTARTS
 
@@ -107,10 +108,10 @@ def with_counts(status: BatchJobStatus, counts: Counts) -> BatchJobStatus:
 
 def _final(status: BatchJobStatus, by_task: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
     final: dict[str, dict[str, int]] = {task: dict(phases) for task, phases in by_task.items()}
-    for task, counted in status.task_status_count.items():
+    for task, counts in status.task_status_count.items():
         of_task = final.setdefault(task, {})
         for phase in ("Succeeded", "Failed"):
-            if most := max(of_task.get(phase, 0), counted.phase.get(phase, 0)):
+            if most := max(of_task.get(phase, 0), counts.phase.get(phase, 0)):
                 of_task[phase] = most
     return {task: final[task] for task in sorted(final)}
 
@@ -207,7 +208,7 @@ def _final_phase(spec: BatchJobSpec, counts: Counts) -> Move:
         message = f"{counts.succeeded}/{enough} required pods succeeded, {counts.failed} failed{_failures(counts)}"
         return Move(Phase.FAILED, "TooFewSucceeded", message)
     failed = f", {counts.failed} failed" if counts.failed else ""
-    return Move(Phase.COMPLETED, "Succeeded", f"{_pods(counts.succeeded)} succeeded{failed}")
+    return Move(Phase.COMPLETED, "Succeeded", f"{counted(counts.succeeded, 'pod')} succeeded{failed}")
 
 
 def _failures(counts: Counts, task: str = "") -> str:
@@ -319,7 +320,3 @@ def running_message(spec: BatchJobSpec, counts: Counts) -> str:
     ended = ((counts.succeeded, "succeeded"), (counts.failed, "failed"))
     texts = [f"{number} {phase}" for number, phase in ended if number]
     return ", ".join([f"{counts.running}/{spec.replicas} pods running", *texts])
-
-
-def _pods(number: int) -> str:
-    return "1 pod" if number == 1 else f"{number} pods"

@@ -10,10 +10,11 @@ from datetime import datetime
 from volcanopy.api import core, names
 from volcanopy.api.batch_read import BatchJob, TaskSpec
 from volcanopy.api.gates import Gate
+from volcanopy.api.quantity import counted
 from volcanopy.api.read_model import ReadModel
 from volcanopy.cli.explain.gates import gate_rows, is_enqueued, passed_rows
 from volcanopy.cli.explain.pod_problems import UNSCHEDULED, pod_problems, startup_problem
-from volcanopy.cli.explain.report import JobReport, PodProblem, counted, listed, single_line
+from volcanopy.cli.explain.report import JobReport, PodProblem, listed, single_line
 from volcanopy.cli.framework.durations import since, span
 from volcanopy.cli.jobs import status as job_status
 from volcanopy.cli.jobs.pods import Pod

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from volcanopy.cli.explain.report import PodProblem, counted, listed, single_line
+from volcanopy.api.quantity import counted
+from volcanopy.cli.explain.report import PodProblem, listed, single_line
 from volcanopy.cli.jobs.pods import ContainerStatus, Pod, PodStatus, Terminated, task_of
 
 UNSCHEDULED, STUCK, CRASHING, FAILED, TERMINATING, STARTING = (

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from volcanopy.api import core, quantity
+from volcanopy.api.quantity import counted
 from volcanopy.cli.explain.hierarchy import COUNTS, state, stop_policy, stopped_by
-from volcanopy.cli.explain.report import QueueReport, ResourceRow, WaitingGroup, counted, listed
+from volcanopy.cli.explain.report import QueueReport, ResourceRow, WaitingGroup, listed
 
 _LAST = 1 << 30
 _AMOUNTS = ("allocated", "fair_share", "guaranteed", "borrowed", "waiting")

@@ -184,11 +184,6 @@ def _camel(name: str) -> str:
     return first + "".join(part.title() for part in rest)
 
 
-def counted(number: int, noun: str) -> str:
-    """Return ``1 pod``, ``3 pods``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def listed(names: Sequence[str], most: int = 3) -> str:
     """Return up to ``most`` names and the number of the others."""
     more = len(names) - most

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from volcanopy.api.core import position_of
+from volcanopy.api.quantity import counted
 from volcanopy.cli.explain.report import (
     GateState,
     JobReport,
@@ -11,7 +12,6 @@ from volcanopy.cli.explain.report import (
     QueueReport,
     ResourceRow,
     WaitingGroup,
-    counted,
     listed,
 )
 from volcanopy.cli.framework.tables import plain_table

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from volcanopy.api import names, quantity
+from volcanopy.api.quantity import counted
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.durations import current_time, seconds, span
 from volcanopy.cli.framework.options import Cluster
@@ -218,7 +219,7 @@ def _described(entry: Entry) -> str:
     moments = [(str(fields.get("queued") or ""), "queued")]
     moments += [(str(fields[field]), field) for field in _RECORD if fields.get(field)]
     moments += [
-        (str(eviction["time"]), f"{eviction.get('pods', 1)} pods evicted: {eviction.get('by') or 'unknown'}")
+        (str(eviction["time"]), f"{counted(eviction.get('pods', 1), 'pod')} evicted: {eviction.get('by') or 'unknown'}")
         for eviction in fields.get("evictions") or ()
     ]
     lines += [f"  {time}  {text}" for time, text in sorted(moments, key=lambda moment: moment[0])]

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from volcanopy.api.quantity import counted
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.local_cluster.options import Isolation
 from volcanopy.local.engine.runtime import EngineRuntime
@@ -146,5 +147,5 @@ def _lost(pods: list[str]) -> list[str]:
     if not pods:
         return []
     names = ", ".join(sorted(pods)[:_NAMED]) + (", ..." if len(pods) > _NAMED else "")
-    what = "programs of 1 pod" if len(pods) == 1 else f"programs of {len(pods)} pods"
+    what = f"programs of {counted(len(pods), 'pod')}"
     return [f"The {what} ended when the cluster was killed; their restartPolicy decides what follows: {names}"]

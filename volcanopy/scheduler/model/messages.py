@@ -133,11 +133,6 @@ def sum_text(amounts: list[tuple[str, int]]) -> str:
     return " and ".join(f"{quantity.text(name, units)} {name}" for name, units in amounts)
 
 
-def pods_text(count: int) -> str:
-    """Return ``1 pod`` or ``2 pods``."""
-    return "1 pod" if count == 1 else f"{count} pods"
-
-
 _GATES = {"share": Gate.SHARE, "cluster": Gate.NODES, "overcommit": Gate.OVERCOMMIT, "limits": Gate.LIMITS}
 
 
@@ -333,7 +328,7 @@ def _text(quota: QuotaMessage, short: list[int]) -> str:
     text = f"{subject}: {name} requested {quantity.text(name, requested)}, {', '.join(numbers)}"
     if quota.tentative_pods:
         tentative = quantity.text(name, quota.tentative[place])
-        text += f"; {pods_text(quota.tentative_pods)} of this job tentatively placed with {tentative}"
+        text += f"; {quantity.counted(quota.tentative_pods, 'pod')} of this job tentatively placed with {tentative}"
     return text
 
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from volcanopy.api.gates import Gate
+from volcanopy.api.quantity import counted
 from volcanopy.scheduler.framework.plugin import PERMIT, GangPreemptor, Invalid, NoArguments, Plugin, Vote, reject
 from volcanopy.scheduler.ledger.subjob_views import SubJobView, lacking
 from volcanopy.scheduler.ledger.views import JobView, RoleView, TaskView, with_jobs
@@ -43,7 +44,7 @@ class Gang(Plugin[NoArguments]):
                 return Invalid(
                     "NotEnoughPodsOfTask",
                     f'task "{role.name}": {role.valid}/{role.minimum} required pods created',
-                    f'creating {_pods(role.minimum - role.valid)} of task "{role.name}"',
+                    f'creating {counted(role.minimum - role.valid, "more pod")} of task "{role.name}"',
                     {"exist": str(role.valid), "needed": str(role.minimum), "task": role.name},
                 )
         missing = self._lacking(job, lambda _: True)
@@ -56,7 +57,7 @@ class Gang(Plugin[NoArguments]):
             return Invalid(
                 "NotEnoughTasks",
                 f"{valid}/{job.min_available} required pods created",
-                f"creating {_pods(job.min_available - valid)}",
+                f"creating {counted(job.min_available - valid, 'more pod')}",
                 {"exist": str(valid), "needed": str(job.min_available)},
             )
         return None
@@ -160,10 +161,6 @@ class Gang(Plugin[NoArguments]):
             return ()
         roles = [role for role in job.roles if role.minimum > 0]
         return roles if job.min_available >= sum(role.minimum for role in roles) else ()
-
-
-def _pods(count: int) -> str:
-    return "1 more pod" if count == 1 else f"{count} more pods"
 
 
 def _is_terminating(job: JobView) -> bool:

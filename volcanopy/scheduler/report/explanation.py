@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from volcanopy.api.gates import Gate
+from volcanopy.api.quantity import counted
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.views import JobView
-from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of, pods_text, with_job_names
+from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of, with_job_names
 from volcanopy.scheduler.model.plan import Explain
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
@@ -156,10 +157,10 @@ class Explainer:
         count = int((np.isin(ledger.node, nodes) & (ledger.status == Status.RELEASING)).sum())
         names = sorted(session.snapshot.nodes.names[node] for node in nodes.tolist())
         return Message(
-            f"waiting for {'1 evicted pod' if count == 1 else f'{count} evicted pods'} to terminate",
+            f"waiting for {counted(count, 'evicted pod')} to terminate",
             {"waiting": str(job.waiting_count)},
             {},
-            f"termination of {pods_text(count)} on {_some(names, 'node')}",
+            f"termination of {counted(count, 'pod')} on {_some(names, 'node')}",
         )
 
     def _scheduling_gates(self, job: JobView) -> Message:

@@ -68,7 +68,7 @@ def _usage_text(count: int, total: Mapping[str, int]) -> str:
     listed = [
         f"{name} {quantity.text(name, units)}" for name, units in sorted(total.items()) if units and name != "pods"
     ]
-    return f" ({', '.join(listed)})" if listed else f" ({count} pods)" if count else " (waiting)"
+    return f" ({', '.join(listed)})" if listed else f" ({quantity.counted(count, 'pod')})" if count else " (waiting)"
 
 
 def smaller_requests(question: Question) -> Sequence[Candidate]:

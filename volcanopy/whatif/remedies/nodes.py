@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from volcanopy.api import core, topology_read
 from volcanopy.api.model import Json
-from volcanopy.api.quantity import amounts
+from volcanopy.api.quantity import amounts, counted
 from volcanopy.whatif.changes import Create, Edit, Step, Steps
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.remedies.candidate import Candidate, Part, Question, single
@@ -55,7 +55,7 @@ def _nodes_like(cluster: Cluster, node: core.Node, most: int) -> Part:
         return (*(Create(copy) for copy in copies), *joined)
 
     def text(count: int) -> str:
-        return f'{count} more node{"" if count == 1 else "s"} like "{name}"'
+        return f'{counted(count, "more node")} like "{name}"'
 
     return Part(most, steps, text)
 

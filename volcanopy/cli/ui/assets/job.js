@@ -123,7 +123,7 @@ export function job(namespace, name) {
 }
 
 function evictions({ evictions: list = [] }) {
-  return list.length ? h("ul", {}, list.map((each) => h("li", {}, `${ago(each.time)} ago: ${each.pods ?? 1} pods evicted, ${each.by || "cause unknown"}`))) : null;
+  return list.length ? h("ul", {}, list.map((each) => h("li", {}, `${ago(each.time)} ago: ${each.pods > 1 ? `${each.pods} pods` : "1 pod"} evicted, ${each.by || "cause unknown"}`))) : null;
 }
 
 function between(begin, end) {

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from volcanopy.api import quantity
+from volcanopy.api.quantity import counted
 from volcanopy.scheduler.actions.allocate.topology_search import gradient
 from volcanopy.scheduler.actions.evict.candidates import Candidates, Domains
 from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
@@ -134,7 +135,7 @@ class DomainSearch:
         """Return the sentence why there is no exchange."""
         action, victims_of = self._shared.action, " or ".join(rule.victims_of for rule in self._rules)
         count = len(self._candidates.rows)
-        pods = f"{'1 pod' if count == 1 else f'{count} pods'} of {victims_of}"
+        pods = f"{counted(count, 'pod')} of {victims_of}"
         if not self._eligible:
             queue = self._job.queue
             is_over = self._session.hooks.overused(queue) is not None
