@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import structlog
@@ -21,21 +21,25 @@ from hack.controlplane import assets
 from hack.gobuild import BuildError
 from tests.controlplane.plane import ControlPlane
 from tests.volcano_e2e import report, world
-from tests.volcano_e2e.building import SOURCE, Programs, programs
+from tests.volcano_e2e.building import SOURCE, Programs, Variant, programs
 from tests.volcano_e2e.report import Result, Spec
 
 SUITES = (
     *("admission", "schedulingaction", "jobp", "jobseq", "vcctl", "cronjob", "schedulingbase", "hypernode"),
-    *("gangevict", "schedulinggates"),
+    *("gangevict", "schedulinggates", "dra"),
 )
-NEED_KUBELET = ("dra",)
-"""Suites that do not run by default: each spec installs a device driver that registers with a kubelet."""
+VARIANTS: Mapping[str, Variant] = {"dra": "no-kubelet"}
+"""Suites that do not run as they are: each spec installs a device driver, which registers with a kubelet."""
 FLAGS = {
     "schedulingbase": ["--skip=\\[sig-.*\\]|Volume Binding Test"],
     "dra": ["--focus=DRA (Quota )?E2E Test"],
     "jobp": ["--procs=4"],
+    "admission": ["--procs=6"],
+    "jobseq": ["--procs=3"],
+    "cronjob": ["--procs=3"],
 }
-"""Flags of Volcano's script hack/run-e2e-kind.sh for its suites. The tests of volume binding are left out as well: they run
+"""Flags of Volcano's script hack/run-e2e-kind.sh for its suites; those whose specs have objects of their own run several at a
+time, where the script has that for jobp alone. The tests of volume binding are left out as well: they run
 commands in privileged containers on the nodes."""
 KWOK_NODES = {"hypernode": 8, "gangevict": 4}
 
@@ -65,9 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.volcano_e2e", description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "suites", nargs="*", choices=[*SUITES, *NEED_KUBELET, []], metavar="suite", help=f"one of {', '.join(SUITES)}"
-    )
+    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], metavar="suite", help=f"one of {', '.join(SUITES)}")
     parser.add_argument("--focus", action="append", default=[], help="only specs whose name matches this expression")
     parser.add_argument("--timeout", default="55m", help="the longest time of a suite")
     parser.add_argument("--folder", type=Path, help="where logs and reports go; a temporary folder by default")
@@ -77,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
 def run(suite: str, built: Programs, folder: Path, focus: Sequence[str], timeout: str) -> Result:
     """Run a suite in a cluster of its own; specs that only compare words run again without that comparison."""
     built.tools()
-    program = built.suite(suite)
+    program = built.suite(suite, VARIANTS.get(suite, ""))
     flags = [*(f"--focus={expression}" for expression in focus)] or FLAGS.get(suite, [])
     with world.control_plane() as plane:
         return asyncio.run(_run(suite, built, program, plane, folder, [*flags, f"--timeout={timeout}"]))
@@ -106,7 +108,7 @@ async def _run(
         worded = [spec.name for spec in specs if spec.differs_in_words]
         again: list[Spec] = []
         if worded:
-            variant = await asyncio.to_thread(built.suite, suite, variant=True)
+            variant = await asyncio.to_thread(built.suite, suite, "refusals")
             again = await outcome(variant, f"{suite}-refusals", [f"--focus={_exactly(name)}" for name in worded])
         return Result(suite, tuple(specs), frozenset(spec.name for spec in again if spec.state == "passed"))
 

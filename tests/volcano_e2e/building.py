@@ -10,15 +10,20 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from hack import gobuild
 from hack.gobuild import BuildError
 
 SOURCE = "VOLCANO_SOURCE"
 """The environment variable with the folder of Volcano's source."""
-VARIANT = "refusals"
-"""Name of the variant of a suite that does not compare the words of a refusal."""
+Variant = Literal["", "refusals", "no-kubelet"]
+"""How a suite differs from Volcano's: not at all; the words of a refusal are not compared; drivers of devices publish what
+they have and register with no kubelet."""
 _WORDS = re.compile(r"(?<!\w)gomega\.ContainSubstring\((?:\"[^\"]*\"|`[^`]*`)\)")
+_KUBELET = re.compile(r"(WithKubelet: +)true,")
+_DRIVERS = ("k8s.io/kubernetes", "test/e2e/dra/utils/deploy.go")
+"""Module and file in which Kubernetes' suites start drivers of devices."""
 _log = gobuild.logger("volcano-e2e")
 
 
@@ -29,10 +34,10 @@ class Programs:
     source: Path
     folder: Path
 
-    def suite(self, name: str, *, variant: bool = False) -> Path:
+    def suite(self, name: str, variant: Variant = "") -> Path:
         """Return the program of a suite, which is built if it does not exist. Raises BuildError."""
-        program = self.folder / (f"{name}-{VARIANT}.test" if variant else f"{name}.test")
-        overlay = ["-overlay", str(self._overlay(name))] if variant else []
+        program = self.folder / (f"{name}-{variant}.test" if variant else f"{name}.test")
+        overlay = ["-overlay", str(self._overlay(name, variant))] if variant else []
         self._build(program, ["go", "test", "-c", *overlay, f"./test/e2e/{name}"])
         return program
 
@@ -61,32 +66,62 @@ class Programs:
             *head, package = command
             argv = [*head, "-p", "1", "-o", str(fresh), package]
             done = subprocess.run(
-                argv, cwd=self.source, env=os.environ | {"GOWORK": "off"}, capture_output=True, text=True, check=False
+                argv, cwd=self.source, env=_environment(), capture_output=True, text=True, check=False
             )
             if done.returncode != 0:
                 raise BuildError(f"`{' '.join(argv)}` in {self.source} failed with\n{done.stderr[-2000:]}")
             fresh.replace(program)
 
-    def _overlay(self, name: str) -> Path:
-        """Write and return the description of a build in which a refusal may be said in any words."""
+    def _overlay(self, name: str, variant: Variant) -> Path:
+        """Write and return the description of a build in which files of a variant replace those of the source."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        changed = self._without_words(name) if variant == "refusals" else self._without_kubelet()
         replaced = {}
-        for file in sorted((self.source / "test" / "e2e" / name).glob("*_validation_test.go")):
-            changed = self.folder / f"{name}-{file.name}"
-            changed.write_text(_WORDS.sub("gomega.Not(gomega.BeEmpty())", file.read_text()))
-            replaced[str(file)] = str(changed)
+        for file, text in changed.items():
+            fresh = self.folder / f"{name}-{file.name}"
+            fresh.write_text(text)
+            replaced[str(file)] = str(fresh)
         path = self.folder / f"{name}-overlay.json"
         path.write_text(json.dumps({"Replace": replaced}))
         return path
 
+    def _without_words(self, name: str) -> dict[Path, str]:
+        files = sorted((self.source / "test" / "e2e" / name).glob("*_validation_test.go"))
+        return {file: _WORDS.sub("gomega.Not(gomega.BeEmpty())", file.read_text()) for file in files}
 
-def programs() -> Programs:
-    """Return where the programs belong. Raises BuildError where Volcano's source or Go is absent."""
+    def _without_kubelet(self) -> dict[Path, str]:
+        module, name = _DRIVERS
+        argv = ["go", "list", "-m", "-f", "{{.Dir}}", module]
+        found = subprocess.run(argv, cwd=self.source, env=_environment(), capture_output=True, text=True, check=False)
+        if found.returncode != 0:
+            raise BuildError(f"`{' '.join(argv)}` in {self.source} failed with\n{found.stderr[-2000:]}")
+        file = Path(found.stdout.strip()) / name
+        text, count = _KUBELET.subn(r"\1false,", file.read_text())
+        if count != 1:
+            raise BuildError(
+                f"{file} has {count} fields WithKubelet, not one: it does not start drivers in the known way"
+            )
+        return {file: text}
+
+
+def _environment() -> dict[str, str]:
+    return os.environ | {"GOWORK": "off"}
+
+
+def source_folder() -> Path:
+    """Return the folder of Volcano's source. Raises BuildError where it is absent."""
     given = os.environ.get(SOURCE)
     if not given:
         raise BuildError(f"{SOURCE} is not set: set it to a folder with Volcano's source")
     source = Path(given).absolute()
     if not (source / "test" / "e2e").is_dir():
         raise BuildError(f"{SOURCE}={given} has no folder test/e2e: it is not Volcano's source")
+    return source
+
+
+def programs() -> Programs:
+    """Return where the programs belong. Raises BuildError where Volcano's source or Go is absent."""
+    source = source_folder()
     if shutil.which("go") is None:
         raise BuildError("no Go on PATH to build Volcano's suites with")
     sources = sorted((source / "test" / "e2e").rglob("*.go"))

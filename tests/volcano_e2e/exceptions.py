@@ -1,4 +1,4 @@
-"""Specs of Volcano's suites that do not pass, and why. A key is a part of the spec's name."""
+"""Specs of Volcano's suites that do not pass, examples that are refused, and why. A key is a part of the name."""
 
 from collections.abc import Mapping
 
@@ -27,4 +27,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
         "Unschedulable pod with removed gate": _QUEUE_IN_USE,
         "Multiple scheduling gates": _QUEUE_IN_USE,
     },
+}
+REFUSED_EXAMPLES: Mapping[str, str] = {
+    "-webhook-deny.yaml": "Volcano's example of a job that is rejected",
 }

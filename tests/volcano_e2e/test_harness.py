@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.volcano_e2e import examples
 from tests.volcano_e2e.__main__ import SUITES, _exactly, main
-from tests.volcano_e2e.building import _WORDS
+from tests.volcano_e2e.building import _KUBELET, _WORDS
 from tests.volcano_e2e.commands import annotations, behaviour
+from tests.volcano_e2e.examples import Example
 from tests.volcano_e2e.exceptions import EXCEPTIONS
 from tests.volcano_e2e.report import Result, specs
 
@@ -118,3 +120,38 @@ def test_a_pod_is_annotated_with_what_its_containers_do() -> None:
         "sim.volcanopy.io/stop-delay": "60s",
         "sim.volcanopy.io/duration.c": "999999s",
     }
+
+
+def test_the_examples_are_files_and_complete_objects_of_the_guides(tmp_path: Path) -> None:
+    (tmp_path / "example" / "a").mkdir(parents=True)
+    (tmp_path / "example" / "a" / "job.yaml").write_text("kind: Job\n---\nkind: Queue\n")
+    guide = tmp_path / "docs" / "user-guide" / "how_to_do.md"
+    guide.parent.mkdir(parents=True)
+    complete = "  ```yaml\n  apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  ```\n"
+    guide.write_text(f"# How\n```shell\nkubectl get q\n```\n{complete}```yaml\nspec:\n  kind: Part\n```\n")
+    found = examples.examples(tmp_path)
+    assert [(each.name, each.place) for each in found] == [
+        ("example/a/job.yaml", "example/a"),
+        ("docs/user-guide/how_to_do.md block 1", "docs/user-guide/how_to_do.md"),
+    ]
+    assert [[body["kind"] for body in each.objects] for each in found] == [["Job", "Queue"], ["Pod"]]
+
+
+def test_an_example_is_explained_if_it_runs_or_says_why_not() -> None:
+    def example(name: str, outcome: str, reason: str = "") -> Example:
+        return Example(name, "example", outcome=outcome, reason=reason)
+
+    assert example("a.yaml", "runs").explained
+    assert example("a.yaml", "waits", "no GPU").explained
+    assert not example("a.yaml", "waits").explained
+    assert not example("a.yaml", "").explained
+    assert not example("a.yaml", "refused", "spec.queue: no such queue").explained
+    refused = example("a-webhook-deny.yaml", "refused", "spec.minAvailable: too large")
+    assert refused.explained
+    assert refused.line() == (
+        "  a-webhook-deny.yaml: refused: spec.minAvailable: too large (Volcano's example of a job that is rejected)"
+    )
+
+
+def test_drivers_of_devices_register_with_no_kubelet_in_the_suite_of_devices() -> None:
+    assert _KUBELET.sub(r"\1false,", "WithKubelet:                true,") == "WithKubelet:                false,"

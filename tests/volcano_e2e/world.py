@@ -165,9 +165,16 @@ async def _mirror(client: Client, file: Path) -> None:
             config_map = await client.get(_CONFIG_MAPS, CONFIG_NAMESPACE, CONFIG_NAME)
             text = config_map["data"][CONFIG]
             if text != written:
-                await asyncio.to_thread(file.write_text, text)
+                await asyncio.to_thread(_replace, file, text)
                 written = text
         await asyncio.sleep(PERIOD)
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write a file that is never seen half written."""
+    fresh = file.with_suffix(".new")
+    fresh.write_text(text)
+    fresh.replace(file)
 
 
 async def _bind(client: Client) -> None:

@@ -7,7 +7,8 @@
     csidriver disks.example.com storagecapacity
     capacity c1 class=local size=5Gi zone=a
     deviceclass gpu driver=gpu.example.com model=a100
-    devices n1 count=4 driver=gpu.example.com model=a100
+    devices n1 count=4 driver=gpu.example.com model=a100 capacity.cores=400
+    claim   part class=gpu capacity.cores=300
     claim   two class=gpu count=2 match=model model=a100 users=a-0 has=n1/0,n1/1 owner=a-0
     job     a: 2 x cpu=1 pvc=data claim=two, 1 x cpu=1 ephemeral=scratch template=gpu
 
@@ -25,6 +26,7 @@ from volcanopy.api.builtin import devices, storage
 
 Values = Mapping[str, str]
 _DRIVER = "gpu.example.com"
+_CAPACITY = "capacity."
 _ZONE = "topology.kubernetes.io/zone"
 _KEYS = frozenset(
     {"class", "count", "match", "users", "has", "owner", "mode", "driver", "each", "everywhere", "all", "admin"}
@@ -142,7 +144,8 @@ def _capacity(name: str, values: Values, created: datetime) -> storage.CSIStorag
 
 
 def _devices(name: str, values: Values, created: datetime) -> devices.ResourceSlice:
-    attributes = {key: {"string": value} for key, value in values.items() if key not in _KEYS}
+    attributes = {key: {"string": value} for key, value in _others(values).items()}
+    capacity = {name: {"value": text} for name, text in _capacities(values).items()}
     count = int(values.get("count", 1))
     each = values.get("each", "")
     return devices.ResourceSlice(
@@ -153,17 +156,29 @@ def _devices(name: str, values: Values, created: datetime) -> devices.ResourceSl
             node_name=None if "everywhere" in values else name,
             all_nodes=True if "everywhere" in values else None,
             devices=tuple(
-                devices.Device(name=str(number), attributes=attributes | ({each: {"int": number}} if each else {}))
+                devices.Device(
+                    name=str(number),
+                    attributes=attributes | ({each: {"int": number}} if each else {}),
+                    capacity=capacity,
+                )
                 for number in range(count)
             ),
         ),
     )
 
 
+def _others(values: Values) -> Values:
+    return {key: value for key, value in values.items() if key not in _KEYS and not key.startswith(_CAPACITY)}
+
+
+def _capacities(values: Values) -> Values:
+    return {key.removeprefix(_CAPACITY): value for key, value in values.items() if key.startswith(_CAPACITY)}
+
+
 def _selectors(values: Values) -> tuple[devices.DeviceSelector, ...]:
     driver = values.get("driver", _DRIVER)
     texts = [f'device.driver == "{driver}"'] if "driver" in values else []
-    texts += [f'device.attributes["{driver}"].{key} == "{value}"' for key, value in values.items() if key not in _KEYS]
+    texts += [f'device.attributes["{driver}"].{key} == "{value}"' for key, value in _others(values).items()]
     return tuple(devices.DeviceSelector(cel=devices.CelSelector(expression=text)) for text in texts)
 
 
@@ -180,6 +195,7 @@ def _device_claim(name: str, values: Values, created: datetime) -> devices.Resou
         allocation_mode="All" if "all" in values else "ExactCount",
         count=int(values.get("count", 1)),
         admin_access=True if "admin" in values else None,
+        capacity={"requests": dict(requests)} if (requests := _capacities(values)) else None,
     )
     same_shape = values.get("match")
     constraint = devices.DeviceConstraint(match_attribute=f"{values.get('driver', _DRIVER)}/{same_shape}")

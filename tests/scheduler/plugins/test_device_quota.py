@@ -2,9 +2,11 @@
 
 import pytest
 
-from tests.scheduler.plugins.scene import argument_error
+from tests.scheduler.plugins.scene import configured, seen
+from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.model.plan import SetQueue
 from volcanopy.scheduler.plugins.capacity import Capacity, CapacityArguments
 from volcanopy.testing.notation import snapshot
 
@@ -17,10 +19,14 @@ DEVICES = """
 """
 
 
-def rejected(text: str, task: str, count: int = 1, *, hierarchy: bool = False, on: bool = True) -> str:
+def rejected(
+    text: str, task: str, count: int = 1, *, hierarchy: bool = False, on: bool = True, parts: bool = False
+) -> str:
     """Return the reason why the queue rejects so many more tasks; empty if it accepts them."""
     plugin = Capacity(
-        CapacityArguments.model_validate({"capacity.DynamicResourceAllocationEnable": on}),
+        CapacityArguments.model_validate(
+            {"capacity.DynamicResourceAllocationEnable": on, "capacity.DRAConsumableCapacityEnable": parts}
+        ),
         Cluster(Ledger(snapshot(DEVICES + text))),
         hierarchy,
     )
@@ -81,8 +87,31 @@ def test_devices_are_not_counted_if_disabled() -> None:
     assert rejected(text, "a-0", on=False) == ""
 
 
-def test_limits_on_parts_of_devices_are_rejected() -> None:
-    assert argument_error("capacity", {"capacity.DRAConsumableCapacityEnable": True}) == (
-        "capacity.DRAConsumableCapacityEnable: must be false: devices are limited by their number, not by parts of them,"
-        " not True"
+PARTS = """
+    node n1 cpu=16
+    deviceclass gpu driver=gpu.example.com
+    devices n1 count=4 capacity.cores=400
+    claim part class=gpu capacity.cores=300
+    claim rest class=gpu capacity.cores=200
+    queue q capability.deviceclass/gpu=2 capability.cores.deviceclass/gpu=400
+"""
+
+
+def test_what_claims_request_of_a_capacity_is_limited_if_enabled() -> None:
+    text = f"{PARTS}\njob r queue=q: 1 x cpu=1 on=n1 claim=part\njob a queue=q: 1 x cpu=1 claim=rest"
+    assert rejected(text, "a-0", parts=True) == (
+        'queue "q" capability exceeded: cores of devices of class "gpu" requested 200, allocated 300, capability 400'
     )
+    assert rejected(text, "a-0") == ""
+
+
+def test_a_capacity_without_a_limit_is_not_limited() -> None:
+    text = f"{PARTS.replace('cores.', 'memory.')}\njob a queue=q: 1 x cpu=1 claim=part"
+    assert rejected(text, "a-0", parts=True) == ""
+
+
+def test_the_status_of_a_queue_has_the_devices_that_its_claims_hold() -> None:
+    text = f"{PARTS}\njob r queue=q: 2 x cpu=1 on=n1 claim=part\njob a queue=q: 1 x cpu=1 claim=rest"
+    config = configured({"gang": {}, "predicates": {}, "capacity": {"capacity.DRAConsumableCapacityEnable": True}})
+    statuses = {effect.queue: effect.allocated for effect in schedule(seen(text), config).of(SetQueue)}
+    assert statuses["q"] == {"cpu": "2", "pods": "2", "deviceclass/gpu": "1", "cores.deviceclass/gpu": "300"}

@@ -24,6 +24,23 @@ def test_a_pod_is_placed_where_its_claim_finds_a_device() -> None:
     )
 
 
+def test_a_device_has_what_the_claim_requests_of_its_capacities() -> None:
+    text = """
+        node n1 cpu=4
+        node n2 cpu=4
+        deviceclass gpu driver=gpu.example.com
+        devices n1 count=1 capacity.memory=8Gi
+        devices n2 count=1 capacity.memory=40Gi
+        claim part class=gpu capacity.memory=10Gi
+        job a: 1 x cpu=1 claim=part
+    """
+    assert plan(text, PLUGINS) == "bind a-0 -> n2 (part=0)"
+    assert NONE_LEFT in str(plan(text.replace("10Gi", "50Gi"), PLUGINS))
+    assert NONE_LEFT in str(
+        plan(text.replace("part class=gpu capacity.memory", "part class=gpu capacity.cores"), PLUGINS)
+    )
+
+
 def test_the_allocation_names_the_device_and_the_node() -> None:
     made = decide(
         """

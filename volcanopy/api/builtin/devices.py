@@ -47,6 +47,11 @@ class ExactRequest(ReadModel, frozen=True, kw_only=True, gc=False):
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: dict[str, Any] | None = None
 
+    @property
+    def requested_capacity(self) -> dict[str, str]:
+        """What is requested of each device's capacities, by name."""
+        return dict((self.capacity or {}).get("requests") or {})
+
 
 class DeviceRequest(ExactRequest, frozen=True, kw_only=True, gc=False):
     """Named request: ``exactly``, or the first of several alternatives. In v1beta1 the fields of ``exactly`` are the request's

@@ -1,9 +1,11 @@
-"""Limits on the devices that the pods of a queue claim: the capability ``deviceclass/<class>``.
+"""Limits on the devices that the pods of a queue claim: the capabilities ``deviceclass/<class>``, the number of devices, and
+``<capacity>.deviceclass/<class>``, what their claims request of a capacity of each device.
 
 A claim shared by several pods of a queue counts once.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,25 +19,40 @@ from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, Status
 
 PREFIX = "deviceclass/"
-Counts = Mapping[str, int]
-"""Counts of devices by class."""
+Amounts = Mapping[str, int]
+"""Base units by the name that a capability has for them."""
+
+
+class Excess(NamedTuple):
+    """A limit that a queue would exceed: its row, the name of the capability, and the amounts."""
+
+    queue: int
+    name: str
+    limit: int
+    allocated: int
+    requested: int
+
+    def __str__(self) -> str:
+        capacity, _, of_class = self.name.partition(PREFIX)
+        what = f"{capacity.removesuffix('.')} of devices" if capacity else "devices"
+        requested, allocated, limit = (
+            quantity.text(capacity.removesuffix("."), units) for units in (self.requested, self.allocated, self.limit)
+        )
+        return f'{what} of class "{of_class}" requested {requested}, allocated {allocated}, capability {limit}'
 
 
 class DeviceQuota:
-    """The device limits of queues and the claims that count against them."""
+    """The device limits of queues and the claims that count against them; ``parts``: capacities of devices are limited too."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, parts: bool = False) -> None:
         self._cluster = cluster
-        limits = {row: _limits(queue) for row, queue in enumerate(cluster.snapshot.queues.objects)}
+        limits = {row: _limits(queue, parts=parts) for row, queue in enumerate(cluster.snapshot.queues.objects)}
         self._limits = {row: limit for row, limit in limits.items() if limit}
         self._claiming: Rows | None = None
         self._known: tuple[int, dict[int, set[str]]] = (NONE, {})
 
-    def exceeded(self, line: Iterable[int], task: TaskView, count: int) -> tuple[int, str, int, int, int] | None:
-        """Return the first limit of these queues that ``count`` more tasks equal to this one exceed, None if there is none.
-
-        It is the queue's row, the device class, the limit, the allocated and the requested number.
-        """
+    def exceeded(self, line: Iterable[int], task: TaskView, count: int) -> Excess | None:
+        """Return the first limit of these queues that ``count`` more tasks equal to this one exceed, None if there is none."""
         if not self._limits or task.shape not in self._cluster.snapshot.shapes.claiming:
             return None
         claims = list(pod_claims.devices(task.pod))
@@ -50,44 +67,62 @@ class DeviceQuota:
             requested = _sum([*map(self._of, shared), *(own * count)])
             for name, limit in limits.items():
                 if requested.get(name, 0) and allocated.get(name, 0) + requested[name] > limit:
-                    return row, name, limit, allocated.get(name, 0), requested[name]
+                    return Excess(row, name, limit, allocated.get(name, 0), requested[name])
         return None
 
+    def allocated(self) -> Mapping[int, Amounts]:
+        """Return what is allocated of the limited amounts, by queue with limits."""
+        if not self._limits:
+            return {}
+        sums = {row: _sum(map(self._of, keys)) for row, keys in self._claims(pipelined=False).items()}
+        return {row: {name: sums[row][name] for name in self._limits[row] if name in sums[row]} for row in sums}
+
     def _charged(self) -> Mapping[int, set[str]]:
-        """Return, by queue with limits, the claims of tasks with a node in it or below it."""
-        ledger, snapshot = self._cluster.ledger, self._cluster.snapshot
-        if self._known[0] != ledger.changes:
-            table = snapshot.tasks
-            if self._claiming is None:
-                shapes = np.array(sorted(snapshot.shapes.claiming), dtype=np.int64)
-                self._claiming = np.flatnonzero(np.isin(table.shape, shapes) & (table.job != NONE))
-            status = ledger.status[self._claiming]
-            charged: dict[int, set[str]] = {}
-            for row in self._claiming[HOLDING[status] | (status == Status.PIPELINED)].tolist():
-                queue = int(snapshot.jobs.queue[table.job[row]])
-                keys = {claim.key for claim in pod_claims.devices(table.pods[row])}
-                for above in snapshot.queues.lines[queue].tolist() if queue != NONE else ():
-                    if above in self._limits:
-                        charged.setdefault(above, set()).update(keys)
-            self._known = (ledger.changes, charged)
+        """Return, by queue with limits, the claims of tasks that have a node or will have one."""
+        changes = self._cluster.ledger.changes
+        if self._known[0] != changes:
+            self._known = (changes, self._claims(pipelined=True))
         return self._known[1]
 
-    def _of(self, key: str) -> Counts:
+    def _claims(self, *, pipelined: bool) -> dict[int, set[str]]:
+        """Return, by queue with limits, the claims of tasks with a node in it or below it."""
+        ledger, snapshot = self._cluster.ledger, self._cluster.snapshot
+        table = snapshot.tasks
+        if self._claiming is None:
+            shapes = np.array(sorted(snapshot.shapes.claiming), dtype=np.int64)
+            self._claiming = np.flatnonzero(np.isin(table.shape, shapes) & (table.job != NONE))
+        status = ledger.status[self._claiming]
+        charged: dict[int, set[str]] = {}
+        for row in self._claiming[HOLDING[status] | (pipelined & (status == Status.PIPELINED))].tolist():
+            queue = int(snapshot.jobs.queue[table.job[row]])
+            keys = {claim.key for claim in pod_claims.devices(table.pods[row])}
+            for above in snapshot.queues.lines[queue].tolist() if queue != NONE else ():
+                if above in self._limits:
+                    charged.setdefault(above, set()).update(keys)
+        return charged
+
+    def _of(self, key: str) -> Amounts:
         claim = self._cluster.snapshot.claim_tables.device_claims.get(key)
         return {} if claim is None else _requested(claim)
 
 
-def _limits(queue: core.Queue | None) -> dict[str, int]:
-    """Return the limits of a queue by class; zero is no limit."""
+def _limits(queue: core.Queue | None, *, parts: bool) -> dict[str, int]:
+    """Return the limits of a queue on devices, and with ``parts`` those on their capacities; zero is no limit."""
     if queue is None:
         return {}
-    named = {name: text for name, text in queue.spec.capability.items() if name.startswith(PREFIX)}
-    counts = {name.removeprefix(PREFIX): quantity.amount("pods", text) for name, text in named.items()}
-    return {name: count for name, count in counts.items() if count > 0}
+    limits: dict[str, int] = {}
+    for name, text in queue.spec.capability.items():
+        capacity, dot, of_class = name.partition(f".{PREFIX}")
+        if name.startswith(PREFIX) or (parts and dot and of_class):
+            limits[name] = quantity.amount(capacity if dot else "pods", text)
+    return {name: units for name, units in limits.items() if units > 0}
 
 
-def _requested(claim: devices.ResourceClaim) -> Counts:
-    """Return the devices of each class that a claim requests; for allocationMode All those that are allocated."""
+def _requested(claim: devices.ResourceClaim) -> Amounts:
+    """Return the devices of each class that a claim requests, and what it requests of their capacities.
+
+    For allocationMode All those that are allocated count.
+    """
     counts: dict[str, int] = {}
     allocation = claim.status.allocation
     for request in claim.spec.devices.requests:
@@ -97,11 +132,16 @@ def _requested(claim: devices.ResourceClaim) -> Counts:
         count = max(exact.count, 1)
         if exact.allocation_mode == "All" and allocation is not None:
             count = sum(result.request == request.name for result in allocation.devices.results)
-        counts[exact.device_class_name] = counts.get(exact.device_class_name, 0) + count
+        of_class = f"{PREFIX}{exact.device_class_name}"
+        counts[of_class] = counts.get(of_class, 0) + count
+        for name, text in exact.requested_capacity.items():
+            capacity = name.rpartition("/")[2]
+            part = f"{capacity}.{of_class}"
+            counts[part] = counts.get(part, 0) + count * quantity.amount(capacity, text)
     return counts
 
 
-def _sum(counts: Iterable[Counts]) -> dict[str, int]:
+def _sum(counts: Iterable[Amounts]) -> dict[str, int]:
     total: dict[str, int] = {}
     for each in counts:
         for name, count in each.items():

@@ -10,8 +10,8 @@ A borrowing limit becomes the limit ``deserved + borrowing limit``; a lending li
 ``deserved - lending limit``.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -29,6 +29,8 @@ class QueueShares:
     """Most that may be allocated; UNLIMITED without a limit."""
     reserved: Ints
     """Reserved, used or not: the guarantee, and what is not lent."""
+    devices: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    """By row of the queue: the devices that its claims hold, by the name of the capability that limits them."""
 
 
 @dataclass(frozen=True, eq=False)

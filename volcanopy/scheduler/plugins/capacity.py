@@ -1,11 +1,12 @@
 """capacity: queues have fixed fair shares, borrow idle resources of others and reclaim their own."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.fairshare import queue_demand
@@ -31,21 +32,15 @@ class CapacityArguments(Arguments):
     dynamic_resources: bool = Field(True, alias="capacity.DynamicResourceAllocationEnable")
     """Whether device claims count towards the capability."""
     consumable: bool = Field(False, alias="capacity.DRAConsumableCapacityEnable")
-    """Not implemented: devices are limited by their number."""
-
-    @field_validator("consumable")
-    @classmethod
-    def _counts_only(cls, consumable: bool) -> bool:
-        if consumable:
-            raise ValueError("must be false: devices are limited by their number, not by parts of them")
-        return consumable
+    """Whether what claims request of a capacity of devices counts towards `<capacity>.deviceclass/<class>` too."""
 
 
 class Capacity(Plugin[CapacityArguments]):
     """Each queue is allocated at most its capability, has its guarantee reserved, and reclaims up to its fair share.
 
     With ``enableHierarchy`` queues form a tree: only its leaves take jobs, and the allocation of a leaf also counts for
-    its ancestors. A capability may also limit the claimed devices of a class: ``deviceclass/<class>``.
+    its ancestors. A capability may also limit the claimed devices of a class, ``deviceclass/<class>``, and what claims
+    request of a capacity of those devices, ``<capacity>.deviceclass/<class>``.
     """
 
     name: ClassVar[str] = "capacity"
@@ -55,7 +50,8 @@ class Capacity(Plugin[CapacityArguments]):
         """Compute the limits and the fair shares."""
         snapshot = self.cluster.snapshot
         queues = snapshot.queues
-        self._devices = DeviceQuota(self.cluster) if self.args.dynamic_resources else None
+        counted = self.args.dynamic_resources
+        self._devices = DeviceQuota(self.cluster, parts=self.args.consumable) if counted else None
         self._pods = self.cluster.axis.index["pods"]
         self._bounds = bounds(snapshot.total, queues, by_weight=False, in_tree=self.hierarchy)
         self._reserved: Ints = self._bounds.reserved
@@ -118,7 +114,8 @@ class Capacity(Plugin[CapacityArguments]):
 
     def queue_shares(self) -> QueueShares:
         """The fair shares, at least those of the children together, and the limits."""
-        return QueueShares(self.cluster.snapshot.queues.covering(self._fair_share), self._limit, self._reserved)
+        shares = QueueShares(self.cluster.snapshot.queues.covering(self._fair_share), self._limit, self._reserved)
+        return replace(shares, devices=self._devices.allocated()) if self._devices else shares
 
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """The limits of the queue and its ancestors, the guarantees of others, and the limits on devices."""
@@ -308,10 +305,7 @@ class Capacity(Plugin[CapacityArguments]):
         exceeded = self._devices.exceeded(self._line(queue), task, count) if self._devices else None
         if exceeded is None:
             return None
-        row, name, limit, allocated, requested = exceeded
-        numbers = f"requested {requested}, allocated {allocated}, capability {limit}"
-        text = f'queue "{self._name(row)}" capability exceeded: devices of class "{name}" {numbers}'
-        return Rejection(Gate.CAPABILITY, text)
+        return Rejection(Gate.CAPABILITY, f'queue "{self._name(exceeded.queue)}" capability exceeded: {exceeded}')
 
     # Fair shares
 

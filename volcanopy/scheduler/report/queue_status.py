@@ -96,6 +96,9 @@ def queue_statuses(session: Session) -> QueueStatuses:
     waiting = queues.rolled_up(summable(_waiting(session, of_job, len(queues))))
     if shares is None:
         return QueueStatuses(axis, queues, allocated, None, None, guaranteed, None, waiting, None, credit, now, users)
+    for row, held in shares.devices.items():
+        for name, units in held.items():
+            allocated[axis.index[name], row] = units
     fair_share = shares.fair_share
     counts = fair_share > 0
     # A fair share without a number of pods does not limit the pods: they are not borrowed.

@@ -85,7 +85,7 @@ class Expression:
         subject: dict[str, Any] = {
             "driver": driver,
             "attributes": _by_domain(driver, {name: _value(value) for name, value in attributes.items()}),
-            "capacity": _by_domain(driver, {name: _amount(value) for name, value in capacity.items()}),
+            "capacity": _by_domain(driver, {name: amount_of(value) for name, value in capacity.items()}),
         }
         for domain in self._domains:
             subject["attributes"].setdefault(domain, {})
@@ -120,7 +120,7 @@ def _value(attribute: Mapping[str, Any]) -> Any:
     return next(iter(attribute.values()), None)
 
 
-def _amount(capacity: Any) -> str:
+def amount_of(capacity: Any) -> str:
     """Return a capacity's value: ``{"value": "1Gi"}``; a bare quantity in v1beta1."""
     return str(capacity["value"] if isinstance(capacity, Mapping) else capacity)
 

@@ -3,15 +3,17 @@
 It is built from resource slices, device classes and node labels, and kept until one of these changes.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 import numpy as np
 
+from volcanopy.api import quantity
 from volcanopy.api.builtin import devices
 from volcanopy.api.core import NodeSelector
-from volcanopy.scheduler.filters.devices.cel_expressions import expression
+from volcanopy.scheduler.filters.devices.cel_expressions import amount_of, expression
 from volcanopy.scheduler.filters.traits import node_affinity
 from volcanopy.scheduler.model.claim_tables import DeviceId, Offers
 from volcanopy.scheduler.model.resources import Mask
@@ -33,14 +35,26 @@ class Item:
 
     def attribute(self, name: str) -> object:
         """Return the value of an attribute, None if it is not set; a name without a domain is in the driver's domain."""
-        value = self.traits.attributes.get(name)
+        value = self._named(self.traits.attributes, name)
+        return None if value is None else next(iter(value.items()), None)
+
+    def has(self, capacity: Mapping[str, str]) -> bool:
+        """Whether the device has at least these amounts of its capacities."""
+        for name, requested in capacity.items():
+            value = self._named(self.traits.capacity, name)
+            if value is None or quantity.parse(amount_of(value)) < quantity.parse(requested):
+                return False
+        return True
+
+    def _named(self, values: Mapping[str, Any], name: str) -> Any:
+        value = values.get(name)
         if value is None:
             domain, _, short = name.rpartition("/")
             if domain == self.id[0]:
-                value = self.traits.attributes.get(short)
-            elif not domain:
-                value = self.traits.attributes.get(f"{self.id[0]}/{name}")
-        return None if value is None else next(iter(value.items()), None)
+                return values.get(short)
+            if not domain:
+                return values.get(f"{self.id[0]}/{name}")
+        return value
 
 
 @dataclass(frozen=True)
@@ -72,7 +86,7 @@ class Inventory:
 
     def suitable(self, node: str, row: int, request: devices.ExactRequest) -> Suitable:
         """Return the devices of a node that match a request."""
-        key = _ENCODE((request.device_class_name, request.selectors, request.tolerations))
+        key = _ENCODE((request.device_class_name, request.selectors, request.tolerations, request.capacity))
         by_node = self._suitable.setdefault(key, {})
         known = by_node.get(node)
         if known is None:
@@ -94,7 +108,7 @@ class Inventory:
                 if not verdict.matches:
                     break
             else:
-                if _tolerates_all(request.tolerations, item.traits.taints):
+                if _tolerates_all(request.tolerations, item.traits.taints) and item.has(request.requested_capacity):
                     result.append(item)
         return Suitable(tuple(result))
 
