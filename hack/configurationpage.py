@@ -38,7 +38,7 @@ The default configuration:
 - `actions` run in this order in each cycle.
 - `tiers` are lists of plugins. If several plugins vote, the first tier with a vote decides.
 - `configurations` contains arguments of actions.
-- `metrics` is the source of the measured load of nodes, for the plugins `usage` and `rescheduling`.
+- `metrics` has the sources of [measures](measures.md) of nodes and pods, such as the load of cpu, for plugins that read them.
 
 `volcanopy plan -f cluster.json --config FILE` shows what the scheduler would decide with a configuration.
 """
@@ -109,7 +109,7 @@ def page() -> str:
             descriptions = attribute_docstrings(DeviceNames)
             fields = DeviceNames.model_fields.items()
             parts.append("".join(f"| `{field.alias}` | {descriptions[key]} |\n" for key, field in fields))
-    parts.append("## Measured load\n\nThe block `metrics`. See [devices and load](devices-and-load.md).\n")
+    parts.append("## Measures\n\nThe block `metrics`. See [measures](measures.md).\n")
     parts += _table(Metrics)
     return "\n".join(parts).rstrip() + "\n"
 

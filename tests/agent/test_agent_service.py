@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -18,6 +19,7 @@ from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import NODES, NUMA_TOPOLOGIES, bound
+from volcanopy.scheduler.model.measures import Reading
 from volcanopy.services.agent.agent_service import Agent, AgentSettings, run
 from volcanopy.services.agent.machine_files import MachineFiles
 from volcanopy.services.scheduler.node_load_sources import LoadError, NodeAgents
@@ -75,7 +77,8 @@ async def test_the_report_of_a_node_follows_its_kubelet_and_is_written_on_change
         assert await agent.report()
     last = await written(cluster)
     assert last["metadata"]["annotations"] == {
-        "volcanopy.io/node-load": '{"cpu":80.0,"memory":25.0,"measured":"2030-01-01T00:00:15Z"}'
+        "volcanopy.io/node-load": '{"cpu":80.0,"memory":25.0,"measured":"2030-01-01T00:00:15Z",'
+        '"deviation":{"cpu":0.0,"memory":0.0},"peak":{"cpu":80.0,"memory":25.0}}'
     }
     assert last["spec"]["numares"]["cpu"] == {"allocatable": "0-6", "capacity": 7}
     assert not last["spec"].get("podAllocations")
@@ -131,7 +134,9 @@ async def test_the_scheduler_reads_the_load_that_agents_have_written(cluster: Cl
             while not any(report.metadata.annotations for report in store.state.numa.values()):
                 store.changed.clear()
                 await store.changed.wait()
-        assert await source.measure() == {"n1": (30.0, 25.0, START)}
+        answer = await source.measure()
+        assert answer.nodes["cpu"] == {"n1": Reading(30.0, START.timestamp(), 0.0, 30.0, ANY)}
+        assert answer.nodes["memory"]["n1"].mean == 25.0
 
 
 @asynccontextmanager

@@ -169,6 +169,11 @@ def test_load_is_the_mean_over_ten_minutes() -> None:
     for minute, busy, idle in ((0, 0, 0), (5, 100, 100), (10, 300, 100), (15, 300, 300)):
         loads.append(window.add(sample(trees.stat(busy, idle), trees.MEMORY, NOW + timedelta(minutes=minute))))
     assert [load and (load.cpu, load.memory) for load in loads] == [None, (50.0, 25.0), (75.0, 25.0), (50.0, 25.0)]
+    assert [load and (load.deviation[0], load.peak[0]) for load in loads[1:]] == [
+        (0.0, 50.0),
+        (25.0, 100.0),
+        (50.0, 100.0),
+    ]
 
 
 def test_a_node_that_has_started_again_is_measured_anew() -> None:
@@ -176,7 +181,7 @@ def test_a_node_that_has_started_again_is_measured_anew() -> None:
     for busy, idle in ((1000, 1000), (1100, 1000)):
         window.add(sample(trees.stat(busy, idle), trees.MEMORY, NOW))
     assert window.add(sample(trees.stat(10, 10), trees.MEMORY, NOW)) is None
-    assert window.add(sample(trees.stat(10, 20), trees.MEMORY, NOW)) == Load(0.0, 25.0, NOW)
+    assert window.add(sample(trees.stat(10, 20), trees.MEMORY, NOW)) == Load(0.0, 25.0, NOW, (0.0, 0.0), (0.0, 25.0))
 
 
 @pytest.mark.parametrize(

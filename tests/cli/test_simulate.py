@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.cli.run_commands import Outcome, run_in_process
+from volcanopy.api import core
+from volcanopy.cli.simulation.source import read_cluster
 from volcanopy.cli.snapshot import document
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.framework.config import DEFAULT
+from volcanopy.scheduler.model.measures import Measured, Reading, annotated, annotation
 from volcanopy.services.scheduler.replay import CycleContext
 from volcanopy.testing.notation import NOW, world
 
@@ -208,3 +211,14 @@ def test_a_snapshot_has_its_own_configuration_and_running_jobs(files: Path) -> N
     assert outcome.status == 0, outcome.err
     assert outcome.lines[0].split() == ["MEASURE", "SNAPSHOT"]
     assert outcome.lines[1].split() == ["Jobs", "9"]
+
+
+def test_measures_of_a_snapshot_do_not_age_in_a_simulation(tmp_path: Path) -> None:
+    state = State()
+    for item in world("node n1 cpu=4\nnode n2 cpu=4"):
+        state.upsert(item)
+    state.set_measures(Measured({"power": {"n1": Reading(310.0, NOW.timestamp(), peak=420.0)}}, {}))
+    (tmp_path / "snapshot.json").write_text("".join(document(state.snapshot(NOW), CycleContext())))
+    nodes = [item for item in read_cluster(str(tmp_path / "snapshot.json")) if isinstance(item, core.Node)]
+    assert [annotated(node.metadata.annotations, "power") is None for node in nodes] == [False, True]
+    assert annotation(Reading(310.0, peak=420.0)) in nodes[0].metadata.annotations.values()

@@ -17,6 +17,7 @@ from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, parse
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.measures import Measured, of_load
 from volcanopy.scheduler.session.session import Session
 from volcanopy.testing.notation import NOW, world
 
@@ -30,7 +31,7 @@ def session(scenario: Scenario, **loads: tuple[float, float, Any]) -> Session:
     state = scenario.state()
     state.snapshot(NOON - timedelta(days=1), "before")
     if loads:
-        state.set_usage(loads)
+        state.set_measures(Measured(of_load(loads), {}))
     return Session(state.snapshot(NOON, "conformance"), scenario.config())
 
 

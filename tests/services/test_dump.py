@@ -18,6 +18,7 @@ from volcanopy.cli.plan import plan as replayed
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import parse
+from volcanopy.scheduler.model.measures import Measured, of_load
 from volcanopy.scheduler.model.plan import Evict, Plan, document
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.services.scheduler.anonymous import Pseudonyms, anonymised
@@ -56,7 +57,8 @@ def parsed_state(
         state.upsert(obj)
     if loads is not None:
         moment = NOW - timedelta(seconds=10, microseconds=333)
-        state.set_usage({name: (*load, moment) for name, load in loads.items()}, timedelta(seconds=15))
+        measures = of_load({name: (*load, moment) for name, load in loads.items()})
+        state.set_measures(Measured(measures, {}, timedelta(seconds=15)))
     if previous is not None:
         state.snapshot(previous, "before")
     return state
@@ -207,9 +209,13 @@ def test_the_cycle_is_a_readable_object_of_the_list(tmp_path: Path) -> None:
     assert cycle["metadata"] == {"name": "s1"}
     assert cycle["now"] == msgspec.to_builtins(NOW)
     moment = (NOW - timedelta(seconds=10, microseconds=333)).timestamp()
-    assert cycle["usage"] == {
+    assert cycle["measures"] == {
         "interval": 15.0,
-        "nodes": {"n1": {"cpu": 1 / 3, "memory": 0.1, "measured": moment}},
+        "maxAge": 300.0,
+        "series": {
+            "cpu": {"nodes": {"n1": {"mean": 1 / 3, "at": moment}}},
+            "memory": {"nodes": {"n1": {"mean": 0.1, "at": moment}}},
+        },
     }
 
 

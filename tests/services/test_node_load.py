@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -18,18 +19,21 @@ from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Kind
+from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import ConfigError, parse
-from volcanopy.scheduler.framework.metrics_source import Metrics
+from volcanopy.scheduler.framework.metrics_source import MeasureQueries, Metrics
+from volcanopy.scheduler.model.measures import Reading, Readings, of_load
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler.config_file import ConfigFile
+from volcanopy.services.scheduler.measure_sources import source
 from volcanopy.services.scheduler.node_load import LoadFollower
 from volcanopy.services.scheduler.node_load_sources import (
     CPU_QUERY,
     MEMORY_QUERY,
+    Answer,
     CustomMetrics,
     LoadError,
-    Loads,
     MetricsServer,
     Prometheus,
 )
@@ -45,6 +49,7 @@ class ReviewHandlers:
     def __init__(self) -> None:
         self.cpu: list[dict[str, Any]] = []
         self.memory: list[dict[str, Any]] = []
+        self.others: dict[str, list[dict[str, Any]]] = {}
         self.broken: Callable[[], web.Response] | None = None
         self.asked = 0
         self.handled = asyncio.Event()
@@ -61,7 +66,10 @@ class ReviewHandlers:
             self.handled.set()
         if self.broken is not None:
             return self.broken()
-        result = {CPU_QUERY: self.cpu, MEMORY_QUERY: self.memory}[request.query["query"]]
+        query = request.query["query"]
+        if query == "fails":
+            return web.json_response({"status": "error", "error": "parse error"}, status=400)
+        result = {CPU_QUERY: self.cpu, MEMORY_QUERY: self.memory, **self.others}[query]
         return web.json_response({"status": "success", "data": {"resultType": "vector", "result": result}})
 
 
@@ -80,9 +88,14 @@ async def prometheus() -> AsyncIterator[ReviewHandlers]:
     await runner.cleanup()
 
 
-async def measured(address: str) -> Loads:
+async def measured(address: str) -> Readings:
     async with Prometheus(address) as source:
-        return await source.measure()
+        return (await source.measure()).nodes
+
+
+def shown(readings: Readings) -> dict[str, list[tuple[str, float, float]]]:
+    """Return the mean and time of each reading, which can be compared."""
+    return {name: [(key, each.mean, each.at) for key, each in of.items()] for name, of in readings.items()}
 
 
 # Prometheus
@@ -94,13 +107,14 @@ async def test_prometheus_gives_the_load_of_all_nodes_in_two_responses(
 ) -> None:
     prometheus.say(label, {f"n1{suffix}": "12.5", f"n2{suffix}": "99"}, {f"n1{suffix}": "40", f"n2{suffix}": "1e1"})
     moment = datetime.fromtimestamp(MOMENT, UTC)
-    assert await measured(f"{prometheus.url}/") == {"n1": (12.5, 40.0, moment), "n2": (99.0, 10.0, moment)}
+    loads = await measured(f"{prometheus.url}/")
+    assert shown(loads) == shown(of_load({"n1": (12.5, 40.0, moment), "n2": (99.0, 10.0, moment)}))
     assert prometheus.asked == 2
 
 
 async def test_a_node_with_incomplete_or_invalid_load_is_omitted(prometheus: ReviewHandlers) -> None:
     prometheus.say("node", {"n1": "1", "n2": "NaN", "n3": "3"}, {"n1": "2", "n2": "2"})
-    assert list(await measured(prometheus.url)) == ["n1"]
+    assert list((await measured(prometheus.url))["cpu"]) == ["n1"]
 
 
 @pytest.mark.parametrize(
@@ -126,6 +140,56 @@ async def test_an_unreachable_server_gives_a_one_line_error() -> None:
         await measured("http://127.0.0.1:1")
 
 
+# Measures by query
+
+
+async def test_each_measure_has_a_query_for_each_statistic(prometheus: ReviewHandlers) -> None:
+    prometheus.say("node", {"n1": "12.5", "n2": "20"}, {"n1": "40", "n2": "50"})
+    prometheus.others = {
+        "watts": [{"metric": {"instance": "n1:9100"}, "value": [MOMENT, "310"]}],
+        "spread": [{"metric": {"node": "n1"}, "value": [MOMENT - 5, "3"]}],
+        "traffic": [
+            {"metric": {"namespace": "ns", "pod": "a-0"}, "value": [MOMENT, "7"]},
+            {"metric": {"pod": "a-1"}, "value": [1, "8"]},
+        ],
+    }
+    settings = Metrics.model_validate(
+        {
+            "type": "prometheus",
+            "address": prometheus.url,
+            "measures": {
+                "power": {"query": "watts"},
+                "cpu": {"deviation": "spread"},
+                "traffic": {"query": "traffic", "pods": True},
+                "broken": {"query": "fails"},
+            },
+        }
+    )
+    async with Client(Connection("http://127.0.0.1:1")) as client, source(settings, client, State()) as opened:
+        answer = await opened.measure()
+    assert shown({"power": answer.nodes["power"]}) == {"power": [("n1", 310.0, MOMENT)]}
+    assert answer.nodes["cpu"]["n1"][:3] == (12.5, MOMENT - 5, 3.0)
+    assert math.isnan(answer.nodes["cpu"]["n2"].deviation)
+    assert shown(answer.pods) == {"traffic": [("ns/a-0", 7.0, MOMENT)]}
+    assert answer.problem.startswith("measure broken: Prometheus at")
+    assert answer.problem.endswith("rejects the query: parse error")
+
+
+async def test_a_failing_source_among_others_keeps_its_last_values(prometheus: ReviewHandlers) -> None:
+    prometheus.say("node", {"n1": "12.5"}, {"n1": "40"})
+    prometheus.others = {"watts": [{"metric": {"node": "n1"}, "value": [MOMENT, "310"]}]}
+    settings = Metrics(type="prometheus", address=prometheus.url, measures={"power": MeasureQueries(query="watts")})
+    async with Client(Connection("http://127.0.0.1:1")) as client, source(settings, client, State()) as opened:
+        assert not (await opened.measure()).problem
+        del prometheus.others["watts"]
+        answer = await opened.measure()
+        assert answer.problem
+        assert answer.nodes["power"]["n1"].mean == 310.0
+        prometheus.broken = lambda: web.Response(status=500)
+        with pytest.raises(LoadError, match="; measure power: "):
+            await opened.measure()
+
+
 # Following
 
 
@@ -133,7 +197,7 @@ class ScriptedSource:
     """A source that returns what the test puts in, and waits for it; a problem is raised."""
 
     def __init__(self) -> None:
-        self.told: asyncio.Queue[Loads | str] = asyncio.Queue()
+        self.told: asyncio.Queue[dict[str, tuple[float, float, datetime]] | str] = asyncio.Queue()
         self.asked = asyncio.Semaphore(0)
         self.opened = self.closed = 0
 
@@ -144,12 +208,12 @@ class ScriptedSource:
     async def __aexit__(self, *_: object) -> None:
         self.closed += 1
 
-    async def measure(self) -> Loads:
+    async def measure(self) -> Answer:
         self.asked.release()
         said = await self.told.get()
         if isinstance(said, str):
             raise LoadError(said)
-        return said
+        return Answer(of_load(said))
 
 
 class Quick(LoadFollower):
@@ -189,10 +253,9 @@ async def test_measured_load_is_in_the_next_snapshot(tmp_path: Path) -> None:
         store.state.upsert(core.Node(metadata=core.Meta(name="n1")))
         await source.told.put({"n1": (50.0, 25.0, now)})
         await asyncio.wait_for(store.changed.wait(), 60)
-        usage = store.snapshot(now).usage
-        assert usage is not None
-        assert (usage.cpu.tolist(), usage.memory.tolist()) == ([50.0], [25.0])
-        assert usage.interval == timedelta(seconds=15)
+        snapshot = store.snapshot(now)
+        assert [snapshot.measure(name).mean.tolist() for name in ("cpu", "memory")] == [[50.0], [25.0]]
+        assert snapshot.measures.measured.interval == timedelta(seconds=15)
 
 
 async def test_a_failing_source_is_reported_once_backs_off_and_keeps_its_last_values(tmp_path: Path) -> None:
@@ -206,12 +269,12 @@ async def test_a_failing_source_is_reported_once_backs_off_and_keeps_its_last_va
             await source.told.put({"n1": (60.0, 25.0, datetime.now(UTC))})
             await asyncio.wait_for(store.changed.wait(), 60)
         assert [log["problem"] for log in logs if log["log_level"] == "warning"] == ["no answer", "another fault"]
-        assert [log["event"] for log in logs if log["log_level"] == "info"] == ["node load available again"]
+        assert [log["event"] for log in logs if log["log_level"] == "info"] == ["measures available again"]
         failures = follower.pauses[1:6]
         assert all(low / 2 <= pause <= low for pause, low in zip(failures, (1, 2, 4, 8, 16), strict=True))
         assert follower.problem == ""
         assert store.state.measured is not None
-        assert store.state.measured.loads["n1"][0] == 60.0
+        assert store.state.measured.nodes["cpu"]["n1"].mean == 60.0
 
 
 async def test_a_changed_source_is_queried_immediately_and_a_removed_one_no_longer(tmp_path: Path) -> None:
@@ -232,8 +295,7 @@ async def test_a_changed_source_is_queried_immediately_and_a_removed_one_no_long
         await source.told.put("is not asked again")
         await asyncio.wait_for(store.changed.wait(), 60)
         assert (source.opened, source.closed) == (2, 2)
-        assert store.state.measured is not None
-        assert not store.state.measured.loads
+        assert store.state.measured is None
 
 
 # The API server's metrics APIs
@@ -272,7 +334,7 @@ async def test_metrics_server_gives_amounts_and_samples_are_averaged(cluster: Cl
     source = MetricsServer(cluster.client, lambda: ROOMS)
     start = datetime(2030, 1, 1, tzinfo=UTC)
 
-    async def set_usage(cpu: str, memory: str, minutes: int) -> Loads:
+    async def set_usage(cpu: str, memory: str, minutes: int) -> tuple[Reading, Reading]:
         moment = start + timedelta(minutes=minutes)
         said = {"timestamp": moment.isoformat(), "window": "20s", "usage": {"cpu": cpu, "memory": memory}}
         for name in ("n1", "stranger"):
@@ -281,12 +343,27 @@ async def test_metrics_server_gives_amounts_and_samples_are_averaged(cluster: Cl
                 await cluster.client.patch(kind, None, name, said)
             else:
                 await cluster.client.create(kind, None, body)
-        return await source.measure()
+        return await load()
 
-    assert await set_usage("1", "2Gi", 0) == {"n1": (25.0, 25.0, start)}
-    assert await source.measure() == {"n1": (25.0, 25.0, start)}
-    assert await set_usage("3", "6Gi", 1) == {"n1": (50.0, 50.0, start + timedelta(minutes=1))}
-    assert await set_usage("2", "2Gi", 11) == {"n1": (62.5, 50.0, start + timedelta(minutes=11))}
+    async def load() -> tuple[Reading, Reading]:
+        nodes = (await source.measure()).nodes
+        assert [list(nodes[name]) for name in ("cpu", "memory")] == [["n1"], ["n1"]]
+        return nodes["cpu"]["n1"], nodes["memory"]["n1"]
+
+    def is_load(reading: Reading, mean: float, minutes: int, deviation: float, peak: float) -> bool:
+        moment = (start + timedelta(minutes=minutes)).timestamp()
+        return reading[:4] == (mean, moment, deviation, peak) and math.isnan(reading.prediction)
+
+    cpu, memory = await set_usage("1", "2Gi", 0)
+    assert is_load(cpu, 25.0, 0, 0.0, 25.0)
+    assert is_load(memory, 25.0, 0, 0.0, 25.0)
+    assert is_load((await load())[0], 25.0, 0, 0.0, 25.0)
+    cpu, memory = await set_usage("3", "6Gi", 1)
+    assert is_load(cpu, 50.0, 1, 25.0, 75.0)
+    assert is_load(memory, 50.0, 1, 25.0, 75.0)
+    cpu, memory = await set_usage("2", "2Gi", 11)
+    assert is_load(cpu, 62.5, 11, 12.5, 75.0)
+    assert is_load(memory, 50.0, 11, 25.0, 75.0)
 
 
 async def test_a_missing_metrics_server_is_reported(cluster: Cluster) -> None:
@@ -317,8 +394,8 @@ async def test_custom_metrics_are_fractions_in_each_served_version() -> None:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         host, port = runner.addresses[0][:2]
         async with Client(Connection(f"http://{host}:{port}")) as client:
-            result = await CustomMetrics(client).measure()
-        assert result == {"n1": (25.0, 50.0, datetime(2030, 1, 1, tzinfo=UTC))}
+            result = (await CustomMetrics(client).measure()).nodes
+        assert shown(result) == shown(of_load({"n1": (25.0, 50.0, datetime(2030, 1, 1, tzinfo=UTC))}))
     finally:
         await runner.cleanup()
 
@@ -407,6 +484,12 @@ metrics:
         ({"type": "metrics-server", "interval": "soon"}, "metrics.interval: must be a duration such as 90s"),
         ({"type": "elasticsearch", "elasticsearch.index": "x"}, "type elasticsearch is not supported"),
         ([1], "metrics: must be a mapping with the key type"),
+        ({"interval": "1m"}, "metrics: type is missing: give one of prometheus,"),
+        ({"maxAge": "0s", "type": "node-agent"}, "metrics.maxAge: must be a duration above zero"),
+        ({"measures": {"power": {"query": "watts"}}}, "metrics: address must be the URL of the Prometheus server"),
+        ({"type": "node-agent", "measures": {"power": {"peak": "x"}}}, "metrics: measures.power.query is missing"),
+        ({"measures": {"power": {}}}, "metrics.measures.power: must have a query, deviation, peak or prediction"),
+        ({"measures": {"power": {"qery": "x"}}}, "metrics: unknown key 'measures.power.qery'"),
     ],
 )
 def test_an_invalid_metrics_block_gives_a_one_line_error(block: Any, says: str) -> None:

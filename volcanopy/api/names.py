@@ -90,7 +90,13 @@ PERCENTAGE_SUFFIX = "-percentage"
 
 # On NumaTopologies: the load of the node.
 NODE_LOAD = "volcanopy.io/node-load"
-"""``{"cpu": percent, "memory": percent, "measured": time}``, means over ten minutes; the agent of the node writes it."""
+"""``{"cpu": percent, "memory": percent, "measured": time, "deviation": {...}, "peak": {...}}``, over ten minutes; written by the
+agent of the node."""
+
+# On nodes and pods: measures.
+MEASURE_PREFIX = "measure.volcanopy.io/"
+"""``measure.volcanopy.io/NAME``: a number, or ``{"mean": number, "deviation": number, "peak": number, "prediction": number,
+"measured": time}``, of which only the mean is required. The program that measures writes it."""
 
 # On nodes and queues: labels and annotations of groups of nodes.
 NODE_GROUP = "volcanopy.io/nodegroup-name"

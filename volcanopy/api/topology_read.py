@@ -109,8 +109,13 @@ class NumaTopology(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class NodeLoad(ReadModel, frozen=True, kw_only=True, gc=False, omit_defaults=False):
-    """The load of a node in the annotation of its NumaTopology: percent of cpu and memory, means over ten minutes, and when."""
+    """The load of a node in the annotation of its NumaTopology: percent of cpu and memory, means over ten minutes, and when.
+
+    ``deviation`` and ``peak`` have the keys ``cpu`` and ``memory``.
+    """
 
     cpu: float
     memory: float
     measured: datetime
+    deviation: dict[str, float] = field(default_factory=dict)
+    peak: dict[str, float] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from volcanopy.cli.manifests import Manifest, read
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.framework.config import DEFAULT, ConfigError, SchedulerConfig, default, parse
 from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.framework.unknown_measures import unknown_measures
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup, document
 from volcanopy.services.process.entry_points import ThirdPartyError, registry
 from volcanopy.services.scheduler import replay
@@ -109,7 +110,10 @@ def _world(manifests: Sequence[Manifest], options: PlanOptions, known: Registry)
     answers_known = RecordedExtender(cycle.answers) if cycle is not None and cycle.answers else None
     if "extender" in chosen.plugins and answers_known is None:
         whatif.note_line("the HTTP extender is not asked: the files do not contain its answers")
-    result = schedule(state.snapshot(moment, "plan"), chosen, known, extender=answers_known)
+    taken = state.snapshot(moment, "plan")
+    for sentence in unknown_measures(taken, chosen).values():
+        whatif.note_line(sentence)
+    result = schedule(taken, chosen, known, extender=answers_known)
     if cycle is not None:
         binding = {key: bind.node for key, bind in cycle.binding.items()}
         loaded.cluster.settle_assumed(binding, cycle.evicting, moment)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from volcanopy.api import names, quantity
+from volcanopy.api import names
 from volcanopy.api.model import Json
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.options import Cluster
@@ -20,9 +20,10 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.raw_kinds import CONFIG_MAPS, JOBS
 from volcanopy.scheduler.framework.config import DEFAULT, ConfigError, SchedulerConfig, parse
+from volcanopy.scheduler.model.measures import Measured
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.services.process.entry_points import ThirdPartyError, registry
-from volcanopy.services.scheduler import node_load_sources
+from volcanopy.services.scheduler import measure_sources
 from volcanopy.services.scheduler.anonymous import anonymised
 from volcanopy.services.scheduler.dump import objects
 from volcanopy.services.scheduler.node_load_sources import LoadError
@@ -194,18 +195,20 @@ async def _from_map(client: Client, given: str) -> str:
 
 
 async def _measure(client: Client, store: Store, text: str) -> None:
-    """Add the load of the nodes to the snapshot, if the configuration has a source for it."""
+    """Add the measures to the snapshot, if the configuration has a source of them."""
     config = _parsed(text)
     if config is None or config.metrics is None:
         return
-    state = store.state
-    nodes = [state.nodes.plain["objects"][row] for row in state.node_rows()]
-    capacity = {node.metadata.name: quantity.amounts(node.status.capacity or node.status.allocatable) for node in nodes}
     try:
-        async with node_load_sources.source(config.metrics, client, lambda: capacity, state.numa.values) as source:
-            state.set_usage(await source.measure(), config.metrics.interval)
+        async with measure_sources.source(config.metrics, client, store.state) as source:
+            answer = await source.measure()
     except LoadError as fault:
-        _note(f"the load of the nodes is not included: {fault}")
+        _note(f"measures are not included: {fault}")
+        return
+    if answer.problem:
+        _note(f"some measures are not included: {answer.problem}")
+    settings = config.metrics
+    store.state.set_measures(Measured(answer.nodes, answer.pods, settings.interval, settings.max_age))
 
 
 def _parsed(text: str) -> SchedulerConfig | None:

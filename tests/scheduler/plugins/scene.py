@@ -12,6 +12,7 @@ from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, parse
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.measures import Measured, of_load
 from volcanopy.scheduler.model.plan import Evict, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.session.session import Session
@@ -50,7 +51,7 @@ def seen(
     for obj in world(text):
         state.upsert(obj)
     if loads is not None:
-        state.set_usage({name: (*load, now - age) for name, load in loads.items()})
+        state.set_measures(Measured(of_load({name: (*load, now - age) for name, load in loads.items()}), {}))
     if previous is not None:
         state.snapshot(previous, "before")
     return state.snapshot(now, "test")

@@ -14,6 +14,7 @@ from tests.scheduler.reference.placement import OneByOne, actions
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.ledger.cluster import TasksView
+from volcanopy.scheduler.model.measures import Measured, of_load
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.plugins.usage import CPU, MEMORY
@@ -61,21 +62,18 @@ def test_a_measurement_is_valid_until_the_next_and_follows_node_changes() -> Non
     state = State()
     first, second = (obj for obj in world(NODES) if isinstance(obj, core.Node))
     state.upsert(second)
-    state.set_usage({"n1": (10.0, 20.0, NOW), "n2": (30.0, 40.0, NOW)})
+    state.set_measures(Measured(of_load({"n1": (10.0, 20.0, NOW), "n2": (30.0, 40.0, NOW)}), {}))
     before = state.snapshot(NOW)
-    assert before.usage is not None
-    assert before.usage.cpu.tolist() == [30.0]
-    assert state.snapshot(NOW).usage is before.usage
+    assert before.measure("cpu").mean.tolist() == [30.0]
+    assert state.snapshot(NOW).measures is before.measures
     state.upsert(first)
     after = state.snapshot(NOW)
-    assert after.usage is not None
-    assert (after.usage.cpu.tolist(), after.usage.memory.tolist()) == ([10.0, 30.0], [20.0, 40.0])
-    state.set_usage({"n2": (50.0, 60.0, NOW)})
+    assert [after.measure(name).mean.tolist() for name in ("cpu", "memory")] == [[10.0, 30.0], [20.0, 40.0]]
+    state.set_measures(Measured(of_load({"n2": (50.0, 60.0, NOW)}), {}))
     last = state.snapshot(NOW)
-    assert last.usage is not None
     assert last.version > after.version
-    assert np.isnan(last.usage.cpu[0])
-    assert last.usage.cpu[1] == 50.0
+    assert last.measure("cpu").known.tolist() == [False, True]
+    assert last.measure("cpu").mean[1] == 50.0
 
 
 # Pods that no measurement shows yet
@@ -95,7 +93,7 @@ def beside(*pods: core.Pod, loads: Mapping[str, tuple[float, float]], **estimato
     state = State()
     for obj in (*world(f"{NODES}job new: 3 x cpu=1"), *pods):
         state.upsert(obj)
-    state.set_usage({name: (*load, NOW) for name, load in loads.items()}, interval=timedelta(seconds=30))
+    state.set_measures(Measured(of_load({name: (*load, NOW) for name, load in loads.items()}), {}))
     usage = {"cpu.weight": 1, "memory.weight": 0, "usage.weight": 1, "estimator": estimator}
     return Scene(state.snapshot(NOW, "test"), {"usage": usage})
 
@@ -187,11 +185,12 @@ def test_runs_are_placed_as_single_tasks_by_usage(
 def _reckoned_anew_it_is_the_same(session: Session) -> None:
     """Check that the incremental values of the plugin equal a loop over all pods."""
     snapshot, ledger = session.snapshot, session.ledger
-    if snapshot.usage is None:
+    if not snapshot.measures.nodes:
         return
+    cpu, memory = snapshot.measure("cpu").mean, snapshot.measure("memory").mean
     result = session.hooks.node_order(TasksView([session.cluster.task(0)]), session.cluster.nodes())[0]
     for node in range(len(snapshot.nodes)):
-        if np.isnan(snapshot.usage.cpu[node]):
+        if np.isnan(cpu[node]):
             assert result[node] == 0
             continue
         there = [
@@ -203,8 +202,8 @@ def _reckoned_anew_it_is_the_same(session: Session) -> None:
         for factor in (1.0, 1.2):
             parts = []
             for name, real, best_effort in (
-                ("cpu", snapshot.usage.cpu[node], 250),
-                ("memory", snapshot.usage.memory[node], 200 * 2**20),
+                ("cpu", cpu[node], 250),
+                ("memory", memory[node], 200 * 2**20),
             ):
                 expected = 0
                 for row in there:

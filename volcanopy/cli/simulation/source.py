@@ -8,12 +8,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
-from volcanopy.api import core, quantity
+from volcanopy.api import core, names, quantity
 from volcanopy.cli.errors import CommandError
 from volcanopy.scheduler.cache.cluster_cache import Object
-from volcanopy.services.scheduler.replay import GROUP
+from volcanopy.scheduler.model.measures import annotation
+from volcanopy.services.scheduler import replay
 from volcanopy.simulate import generators
 from volcanopy.simulate.cluster_description import equal_nodes, queues, read_description, with_default_queue
 from volcanopy.simulate.inputs import detected, read_openb_nodes, read_workload
@@ -150,17 +152,38 @@ def read_cluster(name: str) -> list[Object]:
 
 
 def _snapshot(bodies: list[Any]) -> list[Object]:
+    """Return the objects; what sources measured of the nodes is in their annotations, because it does not age in a simulation."""
     result: list[Object] = []
+    measured = _measured(bodies)
     for body in bodies:
         known = KINDS.get((kinds.group_of(body), str(body.get("kind")))) if isinstance(body, dict) else None
         if known is not None:
             try:
-                result.append(kinds.read(kinds.with_namespace(body, known.namespaced), known))
+                item = kinds.read(kinds.with_namespace(body, known.namespaced), known)
             except ManifestError as error:
                 raise WorkloadError(f"{body.get('kind')} {kinds.key_of(body)}: {error}") from None
+            if isinstance(item, core.Node) and (notes := measured.get(item.metadata.name)):
+                metadata = msgspec.structs.replace(item.metadata, annotations={**item.metadata.annotations, **notes})
+                item = msgspec.structs.replace(item, metadata=metadata)
+            result.append(item)
     if not any(isinstance(item, core.Node) for item in result):
         raise WorkloadError("the snapshot has no nodes")
     return with_default_queue(result)
+
+
+def _measured(bodies: list[Any]) -> dict[str, dict[str, str]]:
+    """Return the annotations with the measures of a snapshot, by node."""
+    notes: dict[str, dict[str, str]] = {}
+    for body in bodies:
+        if isinstance(body, dict) and kinds.group_of(body) == replay.GROUP:
+            try:
+                cycle = msgspec.convert(kinds.without_nulls(body), replay.SchedulingCycle)
+            except msgspec.ValidationError as error:
+                raise WorkloadError(f"{replay.KIND}: {kinds.field_error(str(error))}") from None
+            for name, measure in () if cycle.measures is None else cycle.measures.series.items():
+                for node, reading in replay.readings(measure.nodes).items():
+                    notes.setdefault(node, {})[names.MEASURE_PREFIX + name] = annotation(reading)
+    return notes
 
 
 def configuration_of(name: str) -> str:
@@ -171,7 +194,7 @@ def configuration_of(name: str) -> str:
         return ""  # reading the cluster reports it
     items = content.get("items") if isinstance(content, dict) else None
     objects = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-    return next((str(item.get("config", "")) for item in objects if kinds.group_of(item) == GROUP), "")
+    return next((str(item.get("config", "")) for item in objects if kinds.group_of(item) == replay.GROUP), "")
 
 
 def _content(text: str) -> Any:

@@ -8,7 +8,7 @@ that is being evicted counts as releasing.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from volcanopy.api import core, names, quantity, topology_read
@@ -21,6 +21,7 @@ from volcanopy.scheduler.cache.row_table import RowSet, RowTable
 from volcanopy.scheduler.cache.shapes import Shapes
 from volcanopy.scheduler.cache.totals import count
 from volcanopy.scheduler.model import claim_tables, pod_fields, run_times
+from volcanopy.scheduler.model.measures import Measured
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
 from volcanopy.scheduler.model.queue_limits import Submitters
 from volcanopy.scheduler.model.resources import Axis
@@ -79,7 +80,7 @@ class State:
         self.evicted: dict[str, str] = {}
         """Pod key to uid of assumed evictions."""
         self.layout = freeze.Layout()
-        self.measured: freeze.NodeLoads | None = None
+        self.measured: Measured | None = None
         self.previous: datetime | None = None
         """The time of the previous cycle's snapshot."""
         self._last_session: tuple[str, datetime] | None = None
@@ -173,14 +174,9 @@ class State:
             self._set_task(pod)
         self.version += 1
 
-    def set_usage(
-        self, loads: Mapping[str, tuple[float, float, datetime]], interval: timedelta = timedelta(seconds=30)
-    ) -> None:
-        """Set the measured load of nodes by name: percent of cpu, percent of memory, time of the measurement.
-
-        ``interval`` is the time between measurements. Previous loads are dropped.
-        """
-        self.measured = freeze.NodeLoads(dict(loads), interval)
+    def set_measures(self, measured: Measured | None) -> None:
+        """Set what sources measured of nodes and pods; what they measured before is dropped."""
+        self.measured = measured
         self.version += 1
 
     def snapshot(self, now: datetime, session: str = "") -> Snapshot:
@@ -325,8 +321,8 @@ class State:
             return
         if previous is None or not pod_fields.same_traits(previous, node):
             self.layout.nodes_changed()
-        elif previous.status.images != node.status.images:
-            self.layout.images_changed()
+        elif previous.status.images != node.status.images or previous.metadata.annotations != node.metadata.annotations:
+            self.layout.images_or_measures_changed()
         offered = quantity.amounts(node.status.allocatable or node.status.capacity)
         allocatable = quantity.bounded(offered, quantity.LIMIT - 1)
         self._widen(allocatable)

@@ -3,14 +3,15 @@
 from collections.abc import Mapping, Sequence
 from copy import copy as shallow
 from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from volcanopy.api import core, quantity
 from volcanopy.scheduler.cache.bounded_sums import MOST, with_possible_guarantees, within_sum
 from volcanopy.scheduler.model import observed_queue_status, pod_fields
+from volcanopy.scheduler.model.measures import Measured, MeasureTable, table
 from volcanopy.scheduler.model.moved_pods import MovedPod, Moves, is_current, moved_pods
 from volcanopy.scheduler.model.observed_queue_status import ObservedStatuses
 from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Columns, Ints
@@ -25,7 +26,6 @@ from volcanopy.scheduler.model.snapshot import (
     ShapeTable,
     Snapshot,
     TaskTable,
-    UsageTable,
 )
 from volcanopy.scheduler.model.task_status import HOLDING, Status
 from volcanopy.scheduler.model.topology import HyperNodeTable, forest, looks_at_labels, without
@@ -86,13 +86,6 @@ ROLE_COLUMNS: dict[str, tuple[Any, Any]] = {
 }
 
 
-class NodeLoads(NamedTuple):
-    """The measured load of nodes by name (percent of cpu, percent of memory, time), and the measurement interval."""
-
-    loads: Mapping[str, tuple[float, float, datetime]]
-    interval: timedelta
-
-
 class Layout:
     """The parts of a snapshot that are kept until they change: order and traits of nodes, shapes, queues, network, load."""
 
@@ -102,7 +95,7 @@ class Layout:
         self._traits = NodeTraits(())
         self._images_current = True
         self._shapes: tuple[int, int, ShapeTable] | None = None
-        self._usage: tuple[tuple[str, ...], NodeLoads, UsageTable] | None = None
+        self._measures: tuple[NodeTraits, Measured | None, MeasureTable] | None = None
         self._network: tuple[tuple[str, ...], NodeTraits, HyperNodeTable] | None = None
         self._queues: QueueTable | None = None
 
@@ -110,8 +103,8 @@ class Layout:
         """Mark the list of nodes or their traits as changed."""
         self._rows = self._names = None
 
-    def images_changed(self) -> None:
-        """Mark the images of a node as changed; caches of its other traits stay valid."""
+    def images_or_measures_changed(self) -> None:
+        """Mark the images or measures of a node as changed; caches of its other traits stay valid."""
         self._images_current = False
 
     def network_changed(self) -> None:
@@ -172,13 +165,12 @@ class Layout:
         self._queues = known
         return known
 
-    def usage(self, state: "State", names: tuple[str, ...]) -> UsageTable | None:
-        """Return the measured load of the nodes, rebuilt for a new measurement or other nodes."""
-        if state.measured is None:
-            return None
-        if self._usage is None or self._usage[1] is not state.measured or self._usage[0] != names:
-            self._usage = (names, state.measured, _usage_table(state.measured, names))
-        return self._usage[2]
+    def measures(self, state: "State", traits: NodeTraits) -> MeasureTable:
+        """Return what was measured, rebuilt for a new measurement, other nodes or other annotations of nodes."""
+        known = self._measures
+        if known is None or known[0] is not traits or known[1] is not state.measured:
+            known = self._measures = (traits, state.measured, table(state.measured, traits.objects))
+        return known[2]
 
 
 def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
@@ -206,7 +198,7 @@ def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
         budgets=tuple(state.budgets[key] for key in sorted(state.budgets)),
         numa=dict(state.numa),
         priority_classes=dict(state.priority_classes),
-        usage=state.layout.usage(state, nodes.names),
+        measures=state.layout.measures(state, traits),
         previous=state.previous,
         hypernodes=state.layout.hypernodes(state, nodes.names, traits),
         claim_tables=state.claims.claim_tables(),
@@ -346,16 +338,6 @@ def _shape_table(state: "State") -> ShapeTable:
         matched=tuple(shape.matched for shape in shapes),
         terms=tuple(shape.terms for shape in shapes),
     )
-
-
-def _usage_table(measured: NodeLoads, names: tuple[str, ...]) -> UsageTable:
-    values = np.full((3, len(names)), np.nan)
-    for row, name in enumerate(names):
-        load = measured.loads.get(name)
-        if load is not None:
-            values[:, row] = (load[0], load[1], load[2].timestamp())
-    values.setflags(write=False)
-    return UsageTable(cpu=values[0], memory=values[1], measured=values[2], interval=measured.interval)
 
 
 def _queue_table(state: "State") -> QueueTable:

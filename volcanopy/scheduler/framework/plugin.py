@@ -32,6 +32,11 @@ class Arguments(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
+    @property
+    def measures_read(self) -> tuple[str, ...]:
+        """The measures of nodes that a plugin reads with these arguments: users are informed where they are unknown."""
+        return ()
+
 
 class NoArguments(Arguments):
     """For plugins without arguments."""

@@ -184,18 +184,26 @@ def same_spec(old: core.Pod, new: core.Pod) -> bool:
 
 
 def same_traits(old: core.Node, new: core.Node) -> bool:
-    """Whether a node's labels, annotations, taints and schedulability are unchanged."""
+    """Whether a node's labels, annotations other than measures, taints and schedulability are unchanged."""
     return (
         old.metadata.labels == new.metadata.labels
-        and old.metadata.annotations == new.metadata.annotations
+        and (
+            old.metadata.annotations == new.metadata.annotations
+            or _without_measures(old.metadata.annotations) == _without_measures(new.metadata.annotations)
+        )
         and old.spec == new.spec
     )
+
+
+def _without_measures(annotations: Mapping[str, str]) -> dict[str, str]:
+    return {key: text for key, text in annotations.items() if not key.startswith(names.MEASURE_PREFIX)}
 
 
 def same_node(old: core.Node, new: core.Node) -> bool:
     """Whether nothing about a node changed that scheduling looks at."""
     return (
         same_traits(old, new)
+        and old.metadata.annotations == new.metadata.annotations
         and old.status.images == new.status.images
         and old.status.allocatable == new.status.allocatable
         and (bool(new.status.allocatable) or old.status.capacity == new.status.capacity)

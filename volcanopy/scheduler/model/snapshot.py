@@ -18,6 +18,7 @@ from volcanopy.api import core, topology_read
 from volcanopy.api.builtin import policy
 from volcanopy.scheduler.model import pod_claims, queue_policy
 from volcanopy.scheduler.model.claim_tables import AssignedPods, ClaimTables
+from volcanopy.scheduler.model.measures import MeasureTable, Series, annotated, columns
 from volcanopy.scheduler.model.moved_pods import Moves
 from volcanopy.scheduler.model.queue_limits import Submitter
 from volcanopy.scheduler.model.resources import Axis, Columns, Floats, Ints, Mask, Rows
@@ -318,19 +319,6 @@ class QueueTable:
 
 
 @dataclass(frozen=True, eq=False)
-class UsageTable:
-    """How busy N nodes really are, as measured: an average over some minutes."""
-
-    cpu: NDArray[np.float64]
-    """(N,): percent of the node's cpu; NaN where it was not measured. So are the others."""
-    memory: NDArray[np.float64]
-    measured: NDArray[np.float64]
-    """(N,): when, in seconds."""
-    interval: timedelta
-    """The time between two measurements: what began to run less than this before one does not show in it."""
-
-
-@dataclass(frozen=True, eq=False)
 class Snapshot:
     """Everything that a cycle decides upon."""
 
@@ -351,8 +339,8 @@ class Snapshot:
     numa: Mapping[str, topology_read.NumaTopology] = field(default_factory=dict)
     """What the agents of nodes report of their cpus, by the nodes' names."""
     priority_classes: Mapping[str, core.PriorityClass] = field(default_factory=dict)
-    usage: UsageTable | None = None
-    """The nodes' real load, if anyone measures it."""
+    measures: MeasureTable = field(default_factory=MeasureTable)
+    """What was measured of nodes and pods, of whatever age; :meth:`measure` is for plugins."""
     previous: datetime | None = None
     """The moment of the cycle before this one; None for the first."""
     hypernodes: HyperNodeTable = field(default_factory=lambda: without(0))
@@ -372,6 +360,22 @@ class Snapshot:
             return False
         length = period.total_seconds()
         return self.now.timestamp() // length > self.previous.timestamp() // length
+
+    def measure(self, name: str) -> Series:
+        """A measure of the nodes; values that are missing or too old are NaN."""
+        return self.measures.of_nodes(name, len(self.nodes), self.now)
+
+    def pod_measure(self, name: str) -> Series:
+        """A measure of the pods by task row, from sources and else from annotations; missing or old values are NaN."""
+        given = self.measures.measured.pods.get(name, {})
+        values = [
+            None if pod is None else annotated(pod.metadata.annotations, name) for pod in self.tasks.pods.tolist()
+        ]
+        for key, value in given.items():
+            row = self.task_row(key)
+            if row is not None:
+                values[row] = value
+        return self.measures.current(columns(values), self.now)
 
     @cached_property
     def total(self) -> Ints:

@@ -18,8 +18,6 @@ from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import ON_NODE
 
 _DIMS = ("cpu", "memory", "pods")
-_FRESH = timedelta(minutes=5)
-"""Older measurements are not used."""
 
 
 class Percentages(Arguments):
@@ -83,6 +81,11 @@ class ReschedulingArguments(Arguments):
     strategies: tuple[Strategy, ...] = (Strategy(name="lowNodeUtilization"),)
     """A strategy that selects victims."""
 
+    @property
+    def measures_read(self) -> tuple[str, ...]:
+        """Those of cpu and memory."""
+        return ("cpu", "memory")
+
     @field_validator("interval", "period")
     @classmethod
     def _is_above_zero(cls, duration: timedelta) -> timedelta:
@@ -109,7 +112,7 @@ class _Balance:
 class Rescheduling(Plugin[ReschedulingArguments]):
     """Once an interval, evict tasks from overutilized nodes while there are underutilized nodes to take them.
 
-    The load is part of the snapshot; nodes without a measurement in the last five minutes are ignored. The first cycle
+    The load is the measures ``cpu`` and ``memory``; nodes of which one of them is unknown are ignored. The first cycle
     evicts nothing.
     """
 
@@ -136,12 +139,10 @@ class Rescheduling(Plugin[ReschedulingArguments]):
     def _balance(self, params: LowNodeUtilization) -> _Balance | None:
         """Return the utilization of nodes; None if no node is overutilized or too few are underutilized."""
         snapshot = self.cluster.snapshot
-        measured = snapshot.usage
-        if measured is None:
-            return None
-        fresh = np.nan_to_num(measured.measured, nan=-np.inf) >= snapshot.now.timestamp() - _FRESH.total_seconds()
+        cpu, memory = snapshot.measure("cpu"), snapshot.measure("memory")
+        fresh = cpu.known & memory.known
         allocatable = np.stack([snapshot.nodes.allocatable[name] for name in _DIMS])
-        load = np.stack([measured.cpu, measured.memory, 100.0 * self._pods_on() / np.maximum(allocatable[2], 1)])
+        load = np.stack([cpu.mean, memory.mean, 100.0 * self._pods_on() / np.maximum(allocatable[2], 1)])
         cordoned = np.array([node.spec.unschedulable for node in snapshot.nodes.traits.objects], dtype=np.bool_)
         underutilized = fresh & ~cordoned & (load < params.thresholds.column).all(axis=0)
         overutilized = np.flatnonzero(fresh & ~underutilized & (load > params.targets.column).any(axis=0))

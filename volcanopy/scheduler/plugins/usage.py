@@ -1,6 +1,5 @@
 """usage: prefer nodes with little measured load."""
 
-from datetime import timedelta
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -21,8 +20,6 @@ from volcanopy.scheduler.model.task_status import COUNT, Status
 CPU = "node(s) were above the limit of real cpu load"
 MEMORY = "node(s) were above the limit of real memory load"
 
-_FRESH = timedelta(minutes=5)
-"""Older measurements are ignored."""
 _UNSEEN = np.zeros(COUNT, dtype=np.bool_)
 _UNSEEN[[Status.ALLOCATED, Status.PIPELINED, Status.BINDING, Status.BOUND]] = True
 
@@ -92,11 +89,16 @@ class UsageArguments(Arguments):
     estimator: Estimator = Field(default_factory=Estimator)
     """How much load a pod is taken to bring that no measurement shows yet."""
 
+    @property
+    def measures_read(self) -> tuple[str, ...]:
+        """Those of cpu and memory."""
+        return DIMS
+
 
 class Usage(Plugin[UsageArguments]):
     """Prefer nodes with little real load, counting what new pods will bring; those above a limit take nothing more.
 
-    The load comes with the snapshot. Where none was measured in the last five minutes, the plugin has no opinion.
+    The load is the measures ``cpu`` and ``memory``. The plugin has no opinion on nodes of which one of them is unknown.
     """
 
     name: ClassVar[str] = "usage"
@@ -106,14 +108,12 @@ class Usage(Plugin[UsageArguments]):
     def open(self) -> None:
         """Read the measurements, and find the pods that they do not show."""
         snapshot, args = self.cluster.snapshot, self.args
-        measured = snapshot.usage
-        self._has_opinion = False
-        if measured is None:
-            return
-        oldest = snapshot.now.timestamp() - _FRESH.total_seconds()
-        self._fresh: Mask = np.nan_to_num(measured.measured, nan=-np.inf) >= oldest
-        self._real: Floats = np.where(self._fresh, np.stack([measured.cpu, measured.memory]), 0.0)
+        cpu, memory = (snapshot.measure(name) for name in DIMS)
+        self._fresh: Mask = cpu.known & memory.known
         self._has_opinion = bool(self._fresh.any())
+        if not self._has_opinion:
+            return
+        self._real: Floats = np.where(self._fresh, np.stack([cpu.mean, memory.mean]), 0.0)
         limits = ((CPU, self._real[0], args.thresholds.cpu), (MEMORY, self._real[1], args.thresholds.mem))
         self._over = [(reason, load > limit) for reason, load, limit in limits]
         limits_of_shapes = cached_by_shapes(
@@ -123,7 +123,7 @@ class Usage(Plugin[UsageArguments]):
         best_effort = (args.estimator.be_cpu, args.estimator.be_mem * 2**20)
         self._plain: Floats = estimates(*of_shape, best_effort)
         self._risky: Floats = estimates(*of_shape, best_effort, args.estimator.risk_factor)
-        unseen_from = measured.measured - measured.interval.total_seconds()
+        unseen_from = np.minimum(cpu.at, memory.at) - snapshot.measures.measured.interval.total_seconds()
         node, started = snapshot.tasks.node, snapshot.tasks.started
         self._recent: Mask = (started == 0) | (started > np.append(unseen_from, np.inf)[node])
         self._shadow: Floats = np.zeros((4, len(snapshot.nodes)), dtype=np.float64)

@@ -145,4 +145,6 @@ class Agent:
 def annotation(load: Load) -> str:
     """Return the value of the annotation with a load."""
     measured = load.measured.astimezone(UTC).replace(microsecond=0)
-    return msgspec.json.encode(NodeLoad(cpu=load.cpu, memory=load.memory, measured=measured)).decode()
+    deviation, peak = ({"cpu": cpu, "memory": memory} for cpu, memory in (load.deviation, load.peak))
+    node_load = NodeLoad(cpu=load.cpu, memory=load.memory, measured=measured, deviation=deviation, peak=peak)
+    return msgspec.json.encode(node_load).decode()

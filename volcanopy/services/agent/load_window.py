@@ -3,6 +3,8 @@
 from collections import deque
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import pstdev
 
 from volcanopy.services.agent.node_report import ReportError
 
@@ -16,11 +18,13 @@ DUE = timedelta(minutes=2)
 
 @dataclass(frozen=True)
 class Load:
-    """How busy a node is, in percent."""
+    """How busy a node is, in percent; ``deviation`` and ``peak`` of cpu and memory are those of the samples."""
 
     cpu: float
     memory: float
     measured: datetime
+    deviation: tuple[float, float] = (0.0, 0.0)
+    peak: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -70,8 +74,23 @@ class LoadWindow:
         if not passed:
             return None
         cpu = 100.0 * (new.busy - samples[0].busy) / passed
-        memory = sum(each.memory for each in samples) / len(samples)
-        return Load(round(min(max(cpu, 0.0), 100.0), 1), round(memory, 1), new.at)
+        used = [each.memory for each in samples]
+        busy = [_busy(old, now) for old, now in pairwise(samples) if now.total > old.total]
+        return Load(
+            _percent(cpu),
+            round(sum(used) / len(used), 1),
+            new.at,
+            (_percent(pstdev(busy)), _percent(pstdev(used))),
+            (_percent(max(busy)), _percent(max(used))),
+        )
+
+
+def _busy(old: Sample, now: Sample) -> float:
+    return 100.0 * (now.busy - old.busy) / (now.total - old.total)
+
+
+def _percent(value: float) -> float:
+    return round(min(max(value, 0.0), 100.0), 1)
 
 
 def is_due(written: Load | None, load: Load) -> bool:

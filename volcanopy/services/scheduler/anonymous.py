@@ -31,7 +31,7 @@ _FIXED = frozenset(
     | {"restartPolicy", "schedulerName", "status", "type", "version", "whenUnsatisfiable"}
 )
 """Fields whose values are constants of the API, or needed as they are."""
-_KEYED = frozenset({"binding", "labels", "matchLabels", "minTaskMember", "nodes", "nodeSelector"})
+_KEYED = frozenset({"binding", "labels", "matchLabels", "minTaskMember", "nodes", "nodeSelector", "pods"})
 """Fields whose keys are names."""
 _TEXTS = frozenset({"message", "reason", "description"})
 _NAMES = frozenset(

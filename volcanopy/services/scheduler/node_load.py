@@ -1,35 +1,35 @@
-"""The load of nodes: read periodically from the configured source into the scheduler's state.
+"""Measures of nodes and pods: read periodically from the configured sources into the scheduler's state.
 
-A source that fails is retried with back-off; the last values stay in force until the plugins that read them consider them
-too old.
+A source that fails is retried with back-off; its last values stay in force until they are too old.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
-from datetime import timedelta
+from collections.abc import Callable
 from random import Random
 
 import structlog
 
-from volcanopy.api import quantity
 from volcanopy.kube import machine
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import Backoff
+from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.framework.metrics_source import Metrics
+from volcanopy.scheduler.model.measures import Measured
 from volcanopy.services.scheduler.config_file import ConfigFile
-from volcanopy.services.scheduler.node_load_sources import LoadError, NodeCapacities, NodeReports, Source, source
+from volcanopy.services.scheduler.measure_sources import source
+from volcanopy.services.scheduler.node_load_sources import LoadError, Source
 
 log = structlog.get_logger(__name__)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 300.0
-"""Seconds between attempts while a source fails."""
+"""Seconds between attempts while all sources fail."""
 
-Opener = Callable[[Metrics, Client, NodeCapacities, NodeReports], Source]
+Opener = Callable[[Metrics, Client, State], Source]
 
 
 class LoadFollower:
-    """Keeps the nodes' load in the state up to date."""
+    """Keeps the measures in the state up to date."""
 
     def __init__(
         self, store: Store, client: Client, config: ConfigFile, *, rng: Random | None = None, opener: Opener = source
@@ -49,26 +49,23 @@ class LoadFollower:
                 self._forget()
                 await self._config.changed.wait()
             else:
-                async with self._opener(
-                    settings, self._client, self._capacities, self._store.state.numa.values
-                ) as opened:
+                async with self._opener(settings, self._client, self._store.state) as opened:
                     await self._measure(opened, settings)
 
     async def _measure(self, opened: Source, settings: Metrics) -> None:
-        """Read this source while it is the configured one."""
+        """Read these sources while they are the configured ones."""
         backoff = Backoff(self._rng, _FIRST_PAUSE, _LONGEST_PAUSE)
         while self._config.current.metrics == settings:
             try:
-                loads = await opened.measure()
+                answer = await opened.measure()
             except LoadError as fault:
                 self._note(str(fault))
                 pause = backoff.next()
             else:
-                if self.problem:
-                    log.info("node load available again", source=settings.type, nodes=len(loads))
-                self.problem = ""
+                self._note(answer.problem)
                 backoff.reset()
-                self._store.state.set_usage(loads, settings.interval)
+                measured = Measured(answer.nodes, answer.pods, settings.interval, settings.max_age)
+                self._store.state.set_measures(measured)
                 self._store.changed.set()
                 pause = settings.interval.total_seconds()
             await self._pause(pause)
@@ -83,17 +80,13 @@ class LoadFollower:
         self._config.changed.clear()
 
     def _note(self, problem: str) -> None:
-        if problem != self.problem:
-            log.warning("node load not available", problem=problem)
+        if problem and problem != self.problem:
+            log.warning("measures not available", problem=problem)
+        elif self.problem and not problem:
+            log.info("measures available again")
         self.problem = problem
 
     def _forget(self) -> None:
         if self._store.state.measured is not None:
-            self._store.state.set_usage({}, timedelta(seconds=30))
+            self._store.state.set_measures(None)
             self._store.changed.set()
-
-    def _capacities(self) -> Mapping[str, Mapping[str, int]]:
-        """Return the capacity of each node."""
-        state = self._store.state
-        nodes = [state.nodes.plain["objects"][row] for row in state.node_rows()]
-        return {node.metadata.name: quantity.amounts(node.status.capacity or node.status.allocatable) for node in nodes}

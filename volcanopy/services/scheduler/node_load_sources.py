@@ -1,17 +1,18 @@
-"""Sources of node load: Prometheus, and the metrics APIs of the API server.
+"""Sources of the measures ``cpu`` and ``memory`` of nodes: Prometheus, metrics APIs of the API server, and the agents of nodes.
 
-A source returns the mean usage of cpu and memory of each node over ten minutes, in percent, with the time of the measurement.
-Nodes without data are left out.
+They are means over ten minutes, in percent, with the time of the measurement. Nodes without data are left out.
 """
 
 import asyncio
 import json
 import math
 import ssl
+import statistics
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol, Self
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, Self
 
 import aiohttp
 import msgspec
@@ -21,10 +22,8 @@ from volcanopy.api import core, names, quantity, topology_read
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.kinds import Kind
-from volcanopy.scheduler.framework.metrics_source import Metrics
+from volcanopy.scheduler.model.measures import Reading, Readings, of_load
 
-Loads = dict[str, tuple[float, float, datetime]]
-"""By node: percent of cpu, percent of memory, time."""
 NodeCapacities = Callable[[], Mapping[str, Mapping[str, int]]]
 """Returns the capacity of each node, in base units by resource."""
 NodeReports = Callable[[], Iterable[topology_read.NumaTopology]]
@@ -46,6 +45,14 @@ MEMORY_QUERY = (
 """Both queries are over all nodes and read metrics of Prometheus' node exporter."""
 
 
+class Answer(NamedTuple):
+    """The measures that a source returned, by name and by node or pod; ``problem`` names what it could not read."""
+
+    nodes: Readings
+    pods: Readings = MappingProxyType({})
+    problem: str = ""
+
+
 class LoadError(Exception):
     """A source failed; the message names the source and the reason."""
 
@@ -59,25 +66,12 @@ class Source(Protocol):
     async def __aexit__(self, *_: object) -> None:
         """Close the source."""
 
-    async def measure(self) -> Loads:
-        """Read the load of nodes. Raises LoadError."""
+    async def measure(self) -> Answer:
+        """Read the measures. Raises LoadError."""
 
 
-def source(settings: Metrics, client: Client, capacities: NodeCapacities, reports: NodeReports) -> Source:
-    """Return the configured source; ``capacities`` is for sources that return amounts, ``reports`` for that of the agents."""
-    match settings.type:
-        case "prometheus":
-            return Prometheus(settings.address, insecure=settings.insecure)
-        case "prometheus_adaptor":
-            return CustomMetrics(client)
-        case "metrics-server":
-            return MetricsServer(client, capacities)
-        case "node-agent":
-            return NodeAgents(client, reports)
-
-
-class Prometheus:
-    """A Prometheus server, queried over its HTTP API."""
+class PrometheusServer:
+    """A Prometheus server, queried over its HTTP API; opened and closed with ``async with``."""
 
     def __init__(self, address: str, *, insecure: bool = False) -> None:
         self._url = f"{address.rstrip('/')}/api/v1/query"
@@ -92,15 +86,11 @@ class Prometheus:
         if self._session is not None:
             await self._session.close()
 
-    async def measure(self) -> Loads:
-        """Run two queries, whatever the number of nodes."""
-        cpu, memory = await asyncio.gather(self._query(CPU_QUERY), self._query(MEMORY_QUERY))
-        return {
-            node: (cpu[node][0], memory[node][0], min(cpu[node][1], memory[node][1]))
-            for node in sorted(cpu.keys() & memory.keys())
-        }
+    async def query(self, query: str, key: Callable[[Mapping[str, Any]], str]) -> dict[str, tuple[float, datetime]]:
+        """Return the value and time of each series by the key of its labels. Raises LoadError.
 
-    async def _query(self, query: str) -> dict[str, tuple[float, datetime]]:
+        Series with an empty key or without a finite value are left out.
+        """
         assert self._session is not None, "a source is opened before it is asked"
         try:
             async with self._session.get(self._url, params={"query": query}, ssl=self._tls) as answer:
@@ -112,20 +102,42 @@ class Prometheus:
             body = json.loads(text)
             if body["status"] != "success":
                 raise LoadError(f"Prometheus at {self._url} rejects the query: {body.get('error', status)}")
-            return dict(_series(body["data"]["result"]))
+            return dict(_series(body["data"]["result"], key))
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LoadError(f"Prometheus at {self._url} returned no result ({status}): {text[:80]!r}") from None
 
 
-def _series(result: list[dict[str, Any]]) -> Iterable[tuple[str, tuple[float, datetime]]]:
-    """Yield the value of each node; invalid numbers are left out."""
+def _series(
+    result: list[dict[str, Any]], key: Callable[[Mapping[str, Any]], str]
+) -> Iterable[tuple[str, tuple[float, datetime]]]:
     for series in result:
-        labels = series["metric"]
-        name = next((str(labels[label]) for label in _LABELS if labels.get(label)), "")
+        name = key(series["metric"])
         moment, text = series["value"]
         value = float(text)
         if name and math.isfinite(value):
-            yield name.rpartition(":")[0] or name, (value, datetime.fromtimestamp(float(moment), UTC))
+            yield name, (value, datetime.fromtimestamp(float(moment), UTC))
+
+
+def node_of(labels: Mapping[str, Any]) -> str:
+    """Return the node that the labels of a series name, without a port; empty without one."""
+    name = next((str(labels[label]) for label in _LABELS if labels.get(label)), "")
+    return name.rpartition(":")[0] or name
+
+
+class Prometheus(PrometheusServer):
+    """The load of nodes from Prometheus, which scrapes the node exporter."""
+
+    async def measure(self) -> Answer:
+        """Run two queries, whatever the number of nodes."""
+        cpu, memory = await asyncio.gather(self.query(CPU_QUERY, node_of), self.query(MEMORY_QUERY, node_of))
+        return Answer(
+            of_load(
+                {
+                    node: (cpu[node][0], memory[node][0], min(cpu[node][1], memory[node][1]))
+                    for node in sorted(cpu.keys() & memory.keys())
+                }
+            )
+        )
 
 
 class _Described(Struct, rename="camel"):
@@ -163,13 +175,17 @@ class CustomMetrics(_OfApiServer):
 
     VERSIONS = ("v1beta2", "v1beta1")
 
-    async def measure(self) -> Loads:
+    async def measure(self) -> Answer:
         """Both metrics of all nodes."""
         cpu, memory = [await self._values(name) for name in ("node_cpu_usage_avg", "node_memory_usage_avg")]
-        return {
-            node: (cpu[node][0], memory[node][0], min(cpu[node][1], memory[node][1]))
-            for node in sorted(cpu.keys() & memory.keys())
-        }
+        return Answer(
+            of_load(
+                {
+                    node: (cpu[node][0], memory[node][0], min(cpu[node][1], memory[node][1]))
+                    for node in sorted(cpu.keys() & memory.keys())
+                }
+            )
+        )
 
     async def _values(self, metric: str) -> dict[str, tuple[float, datetime]]:
         missing: KubeError | None = None
@@ -199,7 +215,7 @@ class _Usage(Struct, rename="camel"):
 
 
 class MetricsServer(_OfApiServer):
-    """The API ``metrics.k8s.io``: what nodes use at the moment. The average is taken here, from answer to answer."""
+    """The API ``metrics.k8s.io``: what nodes use at the moment. Statistics are computed here, from several answers."""
 
     KIND: Kind[_Usage] = Kind("metrics.k8s.io", "v1beta1", "NodeMetrics", "nodes", False, _Usage)
 
@@ -208,8 +224,8 @@ class MetricsServer(_OfApiServer):
         self._capacities = capacities
         self._seen: dict[str, deque[tuple[datetime, float, float]]] = {}
 
-    async def measure(self) -> Loads:
-        """The averages over what was seen of each node in the last ten minutes."""
+    async def measure(self) -> Answer:
+        """Mean, deviation and peak of what was seen of each node in the last ten minutes."""
         try:
             usages = await self._client.list(self.KIND, deadline=ANSWER_WITHIN)
         except NotFound as fault:
@@ -228,7 +244,10 @@ class MetricsServer(_OfApiServer):
                 )
             while seen[0][0] < item.timestamp - PERIOD:
                 seen.popleft()
-        return {name: _mean(seen) for name, seen in sorted(self._seen.items())}
+        samples = sorted(self._seen.items())
+        cpu = {name: _statistics([used for _, used, _ in seen], seen[-1][0]) for name, seen in samples}
+        memory = {name: _statistics([used for _, _, used in seen], seen[-1][0]) for name, seen in samples}
+        return Answer({"cpu": cpu, "memory": memory})
 
 
 class NodeAgents(_OfApiServer):
@@ -238,9 +257,9 @@ class NodeAgents(_OfApiServer):
         super().__init__(client)
         self._reports = reports
 
-    async def measure(self) -> Loads:
+    async def measure(self) -> Answer:
         """Return the loads of the nodes with an agent."""
-        loads: Loads = {}
+        loads: dict[str, dict[str, Reading]] = {"cpu": {}, "memory": {}}
         for report in self._reports():
             text = report.metadata.annotations.get(names.NODE_LOAD)
             if text is None:
@@ -250,16 +269,18 @@ class NodeAgents(_OfApiServer):
             except msgspec.DecodeError as fault:
                 name = report.metadata.name
                 raise LoadError(f"annotation {names.NODE_LOAD} of NumaTopology {name} is no load: {fault}") from None
-            loads[report.metadata.name] = (load.cpu, load.memory, load.measured)
-        if not loads:
+            at, unknown = load.measured.timestamp(), math.nan
+            for measure, mean in (("cpu", load.cpu), ("memory", load.memory)):
+                spread = load.deviation.get(measure, unknown), load.peak.get(measure, unknown)
+                loads[measure][report.metadata.name] = Reading(mean, at, *spread)
+        if not loads["cpu"]:
             raise LoadError("no NumaTopology has the load of its node: run volcanopy agent on the nodes")
-        return loads
+        return Answer(loads)
 
 
 def _part(used: Mapping[str, int], capacity: Mapping[str, int], resource: str) -> float:
     return 100.0 * used.get(resource, 0) / capacity[resource] if capacity.get(resource) else 0.0
 
 
-def _mean(seen: deque[tuple[datetime, float, float]]) -> tuple[float, float, datetime]:
-    cpu, memory = math.fsum(cpu for _, cpu, _ in seen), math.fsum(memory for _, _, memory in seen)
-    return cpu / len(seen), memory / len(seen), seen[-1][0]
+def _statistics(samples: list[float], at: datetime) -> Reading:
+    return Reading(math.fsum(samples) / len(samples), at.timestamp(), statistics.pstdev(samples), max(samples))

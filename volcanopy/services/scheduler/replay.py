@@ -1,12 +1,12 @@
 """The part of a cycle's input that is no API object, written into dumps so that the cycle can be repeated.
 
-It has the form of an object, so that it can be in the same list: the times of this cycle and the one before, the nodes' load,
+It has the form of an object, so that it can be in the same list: the times of this cycle and the one before, the measures,
 and the decided changes that the API server does not show yet.
 """
 
 import math
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,6 +14,7 @@ import numpy as np
 
 from volcanopy.api.core import Labels, Meta, ReadModel
 from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.model.measures import NOTHING, Measured, Reading
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import Status
@@ -21,19 +22,29 @@ from volcanopy.scheduler.model.task_status import Status
 GROUP, VERSION, KIND = "dump.volcanopy.io", "v1", "SchedulingCycle"
 
 
-class NodeLoad(ReadModel, frozen=True, kw_only=True, gc=False):
-    """How busy a node was, in percent, and when that was measured, in seconds."""
+class Value(ReadModel, frozen=True, kw_only=True, gc=False):
+    """A value of a measure, and when it was measured, in seconds."""
 
-    cpu: float
-    memory: float
-    measured: float
+    mean: float
+    at: float | None = None
+    deviation: float | None = None
+    peak: float | None = None
+    prediction: float | None = None
 
 
-class Measured(ReadModel, frozen=True, kw_only=True, gc=False):
-    """The load of the nodes that were measured, and the seconds between two measurements."""
+class Measure(ReadModel, frozen=True, kw_only=True, gc=False):
+    """The values of a measure, by node and by pod."""
+
+    nodes: dict[str, Value] = msgspec.field(default_factory=dict)
+    pods: dict[str, Value] = msgspec.field(default_factory=dict)
+
+
+class Measures(ReadModel, frozen=True, kw_only=True, gc=False):
+    """What was measured, by name, the seconds between two measurements, and those after which a value is unknown."""
 
     interval: float
-    nodes: dict[str, NodeLoad] = msgspec.field(default_factory=dict)
+    max_age: float
+    series: dict[str, Measure] = msgspec.field(default_factory=dict)
 
 
 class Binding(ReadModel, frozen=True, kw_only=True, gc=False):
@@ -59,7 +70,7 @@ class SchedulingCycle(ReadModel, frozen=True, kw_only=True, gc=False):
     metadata: Meta
     now: datetime
     previous: datetime | None = None
-    usage: Measured | None = None
+    measures: Measures | None = None
     binding: dict[str, Binding] = msgspec.field(default_factory=dict)
     """The pods that are being bound, by namespace and name."""
     evicting: tuple[str, ...] = ()
@@ -89,7 +100,7 @@ def entry(snapshot: Snapshot, circumstances: CycleContext | None = None) -> dict
         metadata=Meta(name=snapshot.session),
         now=snapshot.now,
         previous=snapshot.previous,
-        usage=_usage(snapshot),
+        measures=_measures(snapshot),
         binding=dict(_binding(snapshot)),
         evicting=tuple(_evicting(snapshot)),
         scheduler_name=around.scheduler_name,
@@ -118,29 +129,59 @@ def _evicting(snapshot: Snapshot) -> Iterator[str]:
             yield str(tasks.keys[row])
 
 
-def _usage(snapshot: Snapshot) -> Measured | None:
-    table = snapshot.usage
-    if table is None:
+def _measures(snapshot: Snapshot) -> Measures | None:
+    measured = snapshot.measures.measured
+    if measured is NOTHING:
         return None
-    rows = zip(snapshot.nodes.names, table.cpu.tolist(), table.memory.tolist(), table.measured.tolist(), strict=True)
-    nodes = {
-        name: NodeLoad(cpu=cpu, memory=memory, measured=moment)
-        for name, cpu, memory, moment in rows
-        if not math.isnan(moment)
+    series = {
+        name: Measure(nodes=_values(measured.nodes.get(name, {})), pods=_values(measured.pods.get(name, {})))
+        for name in sorted(measured.nodes.keys() | measured.pods.keys())
     }
-    return Measured(interval=table.interval.total_seconds(), nodes=nodes)
+    return Measures(interval=measured.interval.total_seconds(), max_age=measured.max_age.total_seconds(), series=series)
+
+
+def _values(readings: Mapping[str, Reading]) -> dict[str, Value]:
+    return {
+        key: Value(
+            mean=each.mean,
+            at=_finite(each.at),
+            deviation=_finite(each.deviation),
+            peak=_finite(each.peak),
+            prediction=_finite(each.prediction),
+        )
+        for key, each in sorted(readings.items())
+    }
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def readings(values: Mapping[str, Value]) -> dict[str, Reading]:
+    """Return the values as they were measured."""
+    return {
+        key: Reading(
+            each.mean,
+            math.inf if each.at is None else each.at,
+            *(math.nan if part is None else part for part in (each.deviation, each.peak, each.prediction)),
+        )
+        for key, each in values.items()
+    }
 
 
 def apply_cycle(state: State, cycle: SchedulingCycle) -> None:
     """Apply the cycle's input to a state that has all objects; take the snapshot at ``cycle.now``."""
     binds = (Bind(key, bind.node, annotations=bind.annotations) for key, bind in cycle.binding.items())
     state.assume(Plan((*binds, *(Evict(key, "") for key in cycle.evicting))))
-    usage = cycle.usage
-    if usage is not None:
-        loads = {
-            name: (load.cpu, load.memory, datetime.fromtimestamp(load.measured, UTC))
-            for name, load in usage.nodes.items()
-        }
-        state.set_usage(loads, timedelta(seconds=usage.interval))
+    measures = cycle.measures
+    if measures is not None:
+        state.set_measures(
+            Measured(
+                {name: readings(each.nodes) for name, each in measures.series.items() if each.nodes},
+                {name: readings(each.pods) for name, each in measures.series.items() if each.pods},
+                timedelta(seconds=measures.interval),
+                timedelta(seconds=measures.max_age),
+            )
+        )
     if cycle.previous is not None:
         state.snapshot(cycle.previous, "before")

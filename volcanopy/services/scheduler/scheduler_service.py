@@ -33,6 +33,7 @@ from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.framework.unknown_measures import unknown_measures
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.extender_port import Extender
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
@@ -223,6 +224,7 @@ class Cycles:
         self._registry, self._settings = registry, settings
         self.measures = SchedulerMetrics(store, lambda: applier.waiting)
         self.extender = HttpExtender()
+        self._unknown_measures = frozenset[str]()
         self._instance = machine.token()
         self._number = 0
         self._earliest = 0.0
@@ -317,6 +319,7 @@ class Cycles:
         ended = machine.monotonic()
         self._earliest = ended + min(ended - started, self._settings.debounce_most)
         plan = decision.plan
+        self._note_unknown_measures(snapshot, config)
         if decision.broken:
             self.measures.failed("broken")
             self._dump(snapshot, plan, decision.broken, asked)
@@ -331,6 +334,13 @@ class Cycles:
             applying = self._applier.submit(plan)
             applying.add_done_callback(lambda task: self._carried_out(plan, task, machine.monotonic() - started))
         return plan
+
+    def _note_unknown_measures(self, snapshot: Snapshot, config: SchedulerConfig) -> None:
+        """Log which measures plugins lack, once until others are lacking."""
+        unknown = unknown_measures(snapshot, config)
+        for name in sorted(unknown.keys() - self._unknown_measures):
+            log.warning("measure unknown", measure=name, problem=unknown[name])
+        self._unknown_measures = frozenset(unknown)
 
     def _carried_out(self, plan: Plan, task: asyncio.Task[Applied], seconds: float) -> None:
         if task.cancelled() or task.exception() is not None:
