@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -61,8 +62,7 @@ class DomainSearch:
         self._session, self._statement, self._job, self._rules = session, statement, job, rules
         self._table = session.snapshot.hypernodes
         requesting = [row for row in rows if not TaskView(session.ledger, row).best_effort]
-        first = TaskView(session.ledger, [*requesting, *rows][0])
-        self._candidates = Candidates(session, shared.costs, rules, first, shared.breaks_gangs)
+        self._first = TaskView(session.ledger, [*requesting, *rows][0])
         self._starts = session.hooks.will_start(job)
         need = gang_need(session, job, requesting)
         self._rows = [*need.idle, *need.members, *need.others]
@@ -79,6 +79,12 @@ class DomainSearch:
         self.is_feasible = True
         """Whether the tasks could be placed if all candidates were gone."""
 
+    @cached_property
+    def _candidates(self) -> Candidates:
+        """Who may be evicted: of jobs that may not evict at all this is not asked."""
+        shared = self._shared
+        return Candidates(self._session, shared.costs, self._rules, self._first, shared.breaks_gangs)
+
     def apply_cheapest(self, rejected: set[object]) -> bool:
         """Apply the cheapest exchange to the statement; return whether there is one.
 
@@ -87,9 +93,11 @@ class DomainSearch:
         """
         needed = [TaskView(self._session.ledger, row) for row in self._rows[: self._needed_count]]
         self._eligible = any(rule.is_eligible(self._job.queue, needed) for rule in self._rules)
+        if not self._eligible:
+            return False
         room = self._free() + self._candidates.amounts
         self.is_feasible = len(needed) == self._needed_count and self._could_fit(room)
-        if not self._eligible or not self.is_feasible:
+        if not self.is_feasible:
             return False
         key = self._rejection_key()
         if key in rejected and not self._could_fit(self._free()):
@@ -134,14 +142,14 @@ class DomainSearch:
     def reason(self) -> str:
         """Return the sentence why there is no exchange."""
         action, victims_of = self._shared.action, " or ".join(rule.victims_of for rule in self._rules)
-        count = len(self._candidates.rows)
-        pods = f"{counted(count, 'pod')} of {victims_of}"
         if not self._eligible:
             queue = self._job.queue
             is_over = self._session.hooks.overused(queue) is not None
             of_queue = f'queue "{queue.name}" is not under its fair share'
             of_job = f'request exceeds the fair share of queue "{queue.name}"'
             return f"{action}: not eligible to reclaim: {of_queue if is_over else of_job}"
+        count = len(self._candidates.rows)
+        pods = f"{counted(count, 'pod')} of {victims_of}"
         if not count:
             return f"{action}: no preemption victims in {victims_of}"
         if self._trace.is_preempted_back:

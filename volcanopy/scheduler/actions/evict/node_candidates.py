@@ -32,7 +32,7 @@ class NodeCandidates:
     known: dict[int, tuple[int, Victims | None]] = field(default_factory=dict)
     """The victims on a node, with the number of changes made before they were computed."""
     kept: set[int] = field(default_factory=set)
-    """The jobs whose gangs the plugins do not allow to break for such a task."""
+    """The jobs on several nodes whose gangs the plugins do not allow to break for such a task."""
 
     def on(self, node: int) -> Rows:
         """Return the candidates on a node, the cheapest first."""

@@ -293,14 +293,15 @@ class VictimSearch:
             for bundle in self._bundles.split(self._may_be_evicted(rows))
             if not (bundle.breaks and bundle.job in candidates.kept)
         ]
-        breaking = [bundle for bundle in bundles if bundle.breaks]
+        here = set(rows.tolist())
+        elsewhere = [bundle for bundle in bundles if bundle.breaks and not here.issuperset(bundle.rows)]
         while bundles:
             allowed = self._allowed(task, list(dict.fromkeys(row for bundle in bundles for row in bundle.rows)))
             complete = [bundle for bundle in bundles if allowed.issuperset(bundle.rows)]
             partial = allowed.difference(*(bundle.rows for bundle in complete))
             if not partial:  # else repeat without partial bundles: what they used up is available to the others
                 self._trace.has_evictable |= bool(complete)
-                candidates.kept.update(bundle.job for bundle in breaking if self._is_kept(task, bundle, complete))
+                candidates.kept.update(bundle.job for bundle in elsewhere if self._is_kept(task, bundle, complete))
                 return complete
             bundles = [bundle for bundle in bundles if bundle in complete or allowed.isdisjoint(bundle.rows)]
         return []
@@ -311,11 +312,13 @@ class VictimSearch:
     def _allowed(self, task: TaskView, rows: Sequence[int]) -> set[int]:
         """Return those of these tasks that the rules and the plugins allow to evict for a task."""
         ledger, known = self._session.ledger, self._candidates
+        by_rule: dict[int, list[TaskView]] = {}
+        for row, number in zip(rows, known.rule_of[list(rows)].tolist(), strict=True):
+            by_rule.setdefault(number, []).append(TaskView(ledger, row))
         allowed: set[int] = set()
         for number, rule in enumerate(known.rules):
-            views = [TaskView(ledger, row) for row in rows if known.rule_of[row] == number]
-            if views and self._eligible[number]:
-                allowed.update(view.row for view in rule.evictable(task, views))
+            if number in by_rule and self._eligible[number]:
+                allowed.update(view.row for view in rule.evictable(task, by_rule[number]))
         return allowed
 
     def _evict(self, bundle: Bundle) -> None:
