@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 ACTIONS = "enqueue, allocate, preempt, reclaim, backfill"
 DISCOVERY = {"networkTopologyTypes": {"plain": [{"nodeLabel": exercise.RACK}, {"nodeLabel": "kubernetes.io/hostname"}]}}
 VALUES: Json = {
+    "api": "volcanopy",  # rights for Volcano's kinds are compared with these in test_volcano_api.py
     "scheduler": {"config": {"actions": ACTIONS}},
     "controller": {"config": {"networkTopologyDiscovery": [{"source": "label", "enabled": True, "config": DISCOVERY}]}},
     "admission": {"policy": {"queueGates": True}},

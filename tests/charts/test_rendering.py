@@ -31,7 +31,10 @@ SETS: dict[str, Json] = {
     "monitored": {"monitoring": {"serviceMonitor": True, "dashboard": True, "rules": True}},
     "metrics with a token": {"monitoring": {"serviceMonitor": True, "tokenSecret": "metrics"}},
     "agent": {"agent": {"enabled": True}},
-    "agent of both APIs": {"api": "both", "agent": {"enabled": True, "kubeletConfig": "", "extraArgs": ["--verbose"]}},
+    "agent of Volcano's API": {
+        "api": "volcano",
+        "agent": {"enabled": True, "kubeletConfig": "", "extraArgs": ["--verbose"]},
+    },
     "web page": {"ui": {"enabled": True, "hosts": ["batch.example.com"]}, "monitoring": {"tokenSecret": "metrics"}},
     "everything": {
         "image": {
@@ -144,15 +147,15 @@ def test_the_agent_sees_of_its_node_what_it_reads_only() -> None:
         (["nodes"], ["get"]),
         (["numatopologies"], ["create", "patch"]),
     ]
-    both = render({"api": "both", "agent": {"enabled": True, "kubeletConfig": ""}})
-    assert one(both, "ClusterRole", "volcanopy-agent")["rules"][1]["apiGroups"] == ["nodeinfo.volcano.sh"]
-    (container,) = one(both, "DaemonSet", "volcanopy-agent")["spec"]["template"]["spec"]["containers"]
+    volcano = render({"api": "volcano", "agent": {"enabled": True, "kubeletConfig": ""}})
+    assert one(volcano, "ClusterRole", "volcanopy-agent")["rules"][1]["apiGroups"] == ["nodeinfo.volcano.sh"]
+    (container,) = one(volcano, "DaemonSet", "volcanopy-agent")["spec"]["template"]["spec"]["containers"]
     assert container["args"] == [
         "agent",
         "--kubelet-dir=/host/kubelet",
         "--interval=15",
         "--health-port=8080",
-        "--api=both",
+        "--api=volcano",
     ]
     assert [each["mountPath"] for each in container["volumeMounts"]] == ["/host/kubelet/pod-resources"]
 

@@ -37,15 +37,18 @@ def named_by_volcano(right: Right) -> Right:
 
 def test_every_right_for_a_kind_is_given_for_that_of_volcano() -> None:
     discovery = {"networkTopologyDiscovery": [{"source": "label"}]}
-    objects = render({"api": "both", "controller": {"config": discovery}})
+    objects = render({"controller": {"config": discovery}})
     for role in ROLES:
         ours = {right for right in rights(objects, role) if right[1] != "jobhistories"}
         assert ours
         assert rights(objects, f"volcano-{role}") == set(map(named_by_volcano, ours)), role
 
 
-def test_the_services_have_their_roles_and_the_argument() -> None:
-    objects = render({"api": "both"})
+@pytest.mark.parametrize(
+    ("values", "argument"), [({}, ""), ({"api": "volcano"}, "--api=volcano")], ids=["both", "volcano"]
+)
+def test_the_services_have_their_roles_and_the_argument(values: Json, argument: str) -> None:
+    objects = render(values)
     bound = {item["roleRef"]["name"]: item["subjects"] for item in objects if item["kind"] == "ClusterRoleBinding"}
     for part in ("scheduler", "controller", "admission"):
         assert [subject["name"] for subject in bound[f"volcanopy-volcano-{part}"]] == [f"volcanopy-{part}"]
@@ -56,13 +59,15 @@ def test_the_services_have_their_roles_and_the_argument() -> None:
         for container in item["spec"]["template"]["spec"]["containers"]
     ]
     assert len(arguments) == 3
-    assert all("--api=both" in args for args in arguments)
+    assert all(
+        [arg for arg in args if arg.startswith("--api")] == ([argument] if argument else []) for args in arguments
+    )
 
 
 def test_the_controller_may_write_objects_of_jobs_of_both_apis() -> None:
     [policy] = [
         item
-        for item in render({"api": "both"})
+        for item in render()
         if item["kind"] == "ValidatingAdmissionPolicy" and item["metadata"]["name"] == "volcanopy-controller-objects"
     ]
     expressions = " ".join(validation["expression"] for validation in policy["spec"]["validations"])
@@ -70,9 +75,10 @@ def test_the_controller_may_write_objects_of_jobs_of_both_apis() -> None:
     assert "o.kind == 'BatchJob' && o.apiVersion.startsWith('batch.volcanopy.io/')" in expressions
 
 
-def test_by_default_nothing_names_volcano() -> None:
-    assert "volcano.sh" not in str(render())
-    assert "--api" not in str(render())
+def test_without_volcanos_api_nothing_names_volcano() -> None:
+    text = str(render({"api": "volcanopy"}))
+    assert "volcano.sh" not in text
+    assert text.count("--api=volcanopy") == 3
 
 
 def test_another_api_is_refused() -> None:

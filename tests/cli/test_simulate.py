@@ -205,7 +205,7 @@ def test_a_snapshot_has_its_own_configuration_and_running_jobs(files: Path) -> N
     state = State()
     for item in world("node n1 cpu=16\nqueue default\njob runs note.volcanopy.io/walltime=1h: 2 x cpu=4 on=n1"):
         state.upsert(item)
-    context = CycleContext("volcanopy", "default", DEFAULT)
+    context = CycleContext(("volcanopy",), "default", DEFAULT)
     (files / "cluster.yaml").write_text("".join(document(state.snapshot(NOW, "snapshot-1"), context)))
     outcome = simulate(files)
     assert outcome.status == 0, outcome.err

@@ -98,7 +98,7 @@ def local_up(
     kubeconfig: Annotated[Path, typer.Option(help="Kubeconfig file to write.")] = Path("volcanopy.kubeconfig"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the API server; 0: a free one.")] = 0,
     scheduler_config: SchedulerFile = None,
-    api: Annotated[Api, typer.Option("--api", help="API groups that are served.")] = Api.volcanopy,
+    api: Annotated[Api, typer.Option("--api", help="API groups that are served.")] = Api.both,
     persist: Annotated[Path | None, typer.Option(help="File that keeps the cluster's objects between starts.")] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Keep what precedes a damaged record of the file.")] = False,
     fsync: Annotated[
@@ -224,6 +224,9 @@ async def snapshot_command(
         bool,
         typer.Option("--anonymous", help="Replace names, users, labels and images by pseudonyms, in the same order."),
     ] = False,
+    api: Annotated[
+        Api | None, typer.Option("--api", help="API groups to read; by default those that volcanopy handles.")
+    ] = None,
 ) -> None:
     """Print the scheduler's input as manifests.
 
@@ -231,7 +234,7 @@ async def snapshot_command(
     """
     from volcanopy.cli.snapshot import snapshot
 
-    await snapshot(cluster, config, config_map, scheduler_name, default_queue, anonymous=anonymous)
+    await snapshot(cluster, config, config_map, scheduler_name, default_queue, anonymous=anonymous, api=api or "")
 
 
 @command(

@@ -99,10 +99,10 @@ def _world(manifests: Sequence[Manifest], options: PlanOptions, known: Registry)
     """Return the cluster of manifests, and the plan of its next cycle."""
     cycle = next((_cycle(manifest) for manifest in manifests if _is_cycle(manifest)), None)
     chosen = _configuration(options.config, cycle, known)
-    scheduler = (cycle.scheduler_name if cycle is not None else "") or names.SCHEDULER
+    schedulers = (cycle.scheduler_names or (cycle.scheduler_name,)) if cycle is not None else ()
     queue = (cycle.default_queue if cycle is not None else "") or names.DEFAULT_QUEUE
     objects = [manifest for manifest in manifests if not _is_cycle(manifest)]
-    loaded = whatif.loaded(objects, (scheduler,), queue)
+    loaded = whatif.loaded(objects, tuple(filter(None, schedulers)) or (names.SCHEDULER,), queue)
     state = loaded.cluster.state
     if cycle is not None:
         replay.apply_cycle(state, cycle)

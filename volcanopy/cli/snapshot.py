@@ -3,22 +3,24 @@
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
 from volcanopy.api import names
+from volcanopy.api.bindings import APIS, BINDINGS, VOLCANOPY, Binding
 from volcanopy.api.model import Json
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.options import Cluster
-from volcanopy.jobcontroller.phases import FINISHED
+from volcanopy.cli.volcano_objects import ApiObjects, own_job, served, unfinished_jobs, with_own_owner
 from volcanopy.kube.cache import cluster_reader
 from volcanopy.kube.cache.store import Store
+from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
-from volcanopy.kube.client.raw_kinds import CONFIG_MAPS, JOBS
+from volcanopy.kube.client.raw_kinds import CONFIG_MAPS
 from volcanopy.scheduler.framework.config import DEFAULT, ConfigError, SchedulerConfig, parse
 from volcanopy.scheduler.model.measures import Measured
 from volcanopy.scheduler.model.snapshot import Snapshot
@@ -35,7 +37,7 @@ MAP_VARIABLE = "VOLCANOPY_CONFIG_MAP"
 """Environment variable with another ConfigMap of it, ``namespace/name``: of a release with another name."""
 KEY = "scheduler.yaml"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-USUAL = CycleContext(names.SCHEDULER, names.DEFAULT_QUEUE)
+USUAL = CycleContext((names.SCHEDULER,), names.DEFAULT_QUEUE)
 """The settings of the chart."""
 _PRIVATE = frozenset(
     {"args", "command", "env", "envFrom", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe"}
@@ -51,6 +53,7 @@ async def snapshot(
     default_queue: str,
     *,
     anonymous: bool = False,
+    api: str = "",
 ) -> None:
     """Print the snapshot, and on standard error its size and what could not be read."""
     if config is not None and config_map:
@@ -58,7 +61,7 @@ async def snapshot(
     text = _file(config) if config is not None else ""
     async with cluster.client() as client:
         taken, pieces = await read_snapshot(
-            client, text, config_map, CycleContext(scheduler_name, default_queue), anonymous=anonymous
+            client, text, config_map, CycleContext((scheduler_name,), default_queue), anonymous=anonymous, api=api
         )
     for piece in pieces:
         sys.stdout.write(piece)
@@ -73,21 +76,34 @@ async def read_snapshot(
     context: CycleContext = USUAL,
     *,
     anonymous: bool = False,
+    api: str = "",
 ) -> tuple[Snapshot, Iterator[str]]:
     """Return the snapshot of a cluster and the pieces of its document.
 
-    ``text`` is the scheduler's configuration, by default that of the ConfigMap; it replaces that of ``context``.
+    ``text`` is the scheduler's configuration, by default that of the ConfigMap; it replaces that of ``context``. ``api`` names the
+    API groups to read; by default those that volcanopy handles.
     """
-    store = Store(scheduler_names=(context.scheduler_name,), default_queue=context.default_queue)
-    hidden = await cluster_reader.take(client, store)
+    asked = APIS.get(api, BINDINGS)
+    objects = ApiObjects()
+    hidden = await cluster_reader.take(client, objects, asked)
     text = text or await _from_map(client, config_map)
-    jobs = await _jobs(client)
+    jobs = {binding: await _jobs(client, binding) for binding in asked}
+    bindings = asked if api else served([body for bodies in jobs.values() for body in bodies], objects.items)
+    schedulers = tuple(dict.fromkeys((*context.scheduler_names, *_other_schedulers(bindings))))
+    store = Store(scheduler_names=schedulers, default_queue=context.default_queue)
+    store.take(Change(ChangeType.ADDED, with_own_owner(item)) for item in objects.of(bindings))
     for plural in hidden:
         _note(f"you may not read {plural}: not included, so pods that need them appear unschedulable")
     await _measure(client, store, text)
     now = datetime.now(UTC)
     taken = store.snapshot(now, f"snapshot-{now:%Y%m%d-%H%M%S}")
-    return taken, document(taken, context._replace(config=_PASSWORD.sub("", text)), jobs, anonymous=anonymous)
+    context = context._replace(scheduler_names=schedulers, config=_PASSWORD.sub("", text))
+    bodies = [own_job(stripped(body), binding) for binding in bindings for body in jobs[binding]]
+    return taken, document(taken, context, bodies, anonymous=anonymous)
+
+
+def _other_schedulers(bindings: Iterable[Binding]) -> list[str]:
+    return [binding.scheduler_name for binding in bindings if binding is not VOLCANOPY]
 
 
 def document(
@@ -129,22 +145,17 @@ async def configured(client: Client) -> str:
     return str(data.get(KEY, ""))
 
 
-async def _jobs(client: Client) -> list[Json]:
-    """Return the unfinished BatchJobs without what is private or large; none if they may not be read."""
+async def _jobs(client: Client, binding: Binding) -> list[Json]:
+    """Return the unfinished jobs of an API; none if they may not be read."""
     try:
-        bodies = (await client.list(JOBS)).items
+        return await unfinished_jobs(client, binding)
     except (NotFound, Forbidden):
         _note("you may not read batchjobs: not included, so pods that are not created yet are not planned")
         return []
-    return [stripped(body) for body in bodies if _phase(body) not in FINISHED]
-
-
-def _phase(body: Json) -> object:
-    return ((body.get("status") or {}).get("state") or {}).get("phase")
 
 
 def stripped(job: Json) -> Json:
-    """Return a BatchJob without commands and environment of its containers, and without kubectl's annotation."""
+    """Return a job without commands and environment of its containers, and without kubectl's annotation."""
     metadata = {key: value for key, value in job["metadata"].items() if key != "managedFields"}
     if notes := metadata.get("annotations"):
         metadata["annotations"] = {key: value for key, value in notes.items() if key != LAST_APPLIED}

@@ -1,13 +1,16 @@
 """``volcanopy explain``: why a job is pending, and the state of a queue."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from volcanopy.cli.framework.command import command
 from volcanopy.cli.framework.name_completion import names_of
 from volcanopy.cli.framework.options import Cluster, Place
+
+if TYPE_CHECKING:
+    from volcanopy.kube.client.api_client import Client
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -43,14 +46,27 @@ async def explain_job(
 
     Shows the gates of the job, the reasons for which nodes reject its pods, the problems of its pods, and changes that let it start, each tried out on a copy of the cluster state. You need read access to the job and its pod group; with more access, the report has more details. `volcanopy explain NAME` is short for it.
     """
-    from volcanopy.cli.explain.cluster_reads import job_facts
-    from volcanopy.cli.explain.job import job_report
-    from volcanopy.cli.explain.output import show
-    from volcanopy.cli.explain.text import job_lines
-
     async with cluster.client() as client:
-        report = job_report(await job_facts(client, place.of(client), name, system_namespace, seconds))
-    show(report.document(), job_lines(report), output.value)
+        await _show_job(client, place.of(client), name, system_namespace, seconds, output)
+
+
+@command(app, "podgroup", examples=["volcanopy explain podgroup spark-0123-podgroup"])
+async def explain_podgroup(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the pod group.", autocompletion=names_of("podgroup"))
+    ],
+    cluster: Cluster,
+    place: Place,
+    output: Output = Format.text,
+    system_namespace: SystemNamespace = "volcanopy-system",
+    seconds: Budget = 5.0,
+) -> None:
+    """Explain why a pod group is pending, and what lets it start.
+
+    The output is that of `explain job`, for pods without a BatchJob: those of operators that create PodGroups, of workloads, and of PodGroups of Kubernetes' gang API, the coscheduling plugin and KAI.
+    """
+    async with cluster.client() as client:
+        await _show_group(client, place.of(client), name, system_namespace, seconds, output)
 
 
 @command(app, "pod", examples=["volcanopy explain pod train-worker-0"])
@@ -62,19 +78,42 @@ async def explain_pod(
     system_namespace: SystemNamespace = "volcanopy-system",
     seconds: Budget = 5.0,
 ) -> None:
-    """Explain why the job of a pod is pending, and what lets it start.
+    """Explain why a pod is pending, and what lets it start.
 
-    The output is that of `explain job` for its job.
+    The output is that of `explain job` for its job, or of `explain podgroup` for the pod group of a pod without a job.
     """
-    from volcanopy.cli.explain.cluster_reads import job_facts, job_of_pod
+    from volcanopy.cli.explain.group_reads import job_or_group_of_pod
+
+    async with cluster.client() as client:
+        namespace = place.of(client)
+        job, group = await job_or_group_of_pod(client, namespace, name)
+        if job:
+            await _show_job(client, namespace, job, system_namespace, seconds, output)
+        else:
+            await _show_group(client, namespace, group, system_namespace, seconds, output)
+
+
+async def _show_job(
+    client: "Client", namespace: str, name: str, system_namespace: str, seconds: float, output: Format
+) -> None:
+    from volcanopy.cli.explain.cluster_reads import job_facts
     from volcanopy.cli.explain.job import job_report
     from volcanopy.cli.explain.output import show
     from volcanopy.cli.explain.text import job_lines
 
-    async with cluster.client() as client:
-        namespace = place.of(client)
-        job = await job_of_pod(client, namespace, name)
-        report = job_report(await job_facts(client, namespace, job, system_namespace, seconds))
+    report = job_report(await job_facts(client, namespace, name, system_namespace, seconds))
+    show(report.document(), job_lines(report), output.value)
+
+
+async def _show_group(
+    client: "Client", namespace: str, name: str, system_namespace: str, seconds: float, output: Format
+) -> None:
+    from volcanopy.cli.explain.group_reads import group_facts
+    from volcanopy.cli.explain.output import show
+    from volcanopy.cli.explain.pod_group import group_report
+    from volcanopy.cli.explain.text import job_lines
+
+    report = group_report(await group_facts(client, namespace, name, system_namespace, seconds))
     show(report.document(), job_lines(report), output.value)
 
 

@@ -103,7 +103,7 @@ def scheduler_command(
         typer.Option("--config", metavar="FILE", help="Scheduler configuration; changes take effect while running."),
     ] = None,
     scheduler_name: SchedulerName = names.SCHEDULER,
-    api: ServedApi = Api.volcanopy,
+    api: ServedApi = Api.both,
     stuck_after: Annotated[
         float, typer.Option("--stuck-after", min=1.0, help="Seconds without a finished cycle until /healthz fails.")
     ] = 120.0,
@@ -137,7 +137,7 @@ def controller_command(
     process: ProcessOptions,
     election: ElectionOptions,
     scheduler_name: SchedulerName = names.SCHEDULER,
-    api: ServedApi = Api.volcanopy,
+    api: ServedApi = Api.both,
     queue_label: Annotated[
         list[str] | None,
         typer.Option(
@@ -199,7 +199,7 @@ def admission_command(
         FailurePolicy,
         typer.Option("--failure-policy", help="Of the webhooks: what happens while this does not answer."),
     ] = FailurePolicy.fail,
-    api: ServedApi = Api.volcanopy,
+    api: ServedApi = Api.both,
 ) -> None:
     """Run the admission webhook, and register it."""
     from volcanopy.cli.service_process import serve
@@ -238,7 +238,7 @@ def agent_command(
     interval: Annotated[
         float, typer.Option("--interval", min=1.0, help="Seconds between two reads of the files of the node.")
     ] = 15.0,
-    api: ServedApi = Api.volcanopy,
+    api: ServedApi = Api.both,
 ) -> None:
     """Run the agent of a node: it reports its CPUs and load."""
     from volcanopy.cli.service_process import serve

@@ -7,8 +7,7 @@ from typing import TypeVar
 
 from volcanopy.api import core, names
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding, is_job
-from volcanopy.cli.errors import CommandError
+from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding
 from volcanopy.cli.explain.confirmed import Confirmed, confirmed, waits
 from volcanopy.cli.explain.hierarchy import ancestors, descendants, parent_of
 from volcanopy.cli.explain.job import JobFacts, Lease
@@ -22,7 +21,7 @@ from volcanopy.cli.jobs.status import queue as queue_of
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
-from volcanopy.kube.client.raw_kinds import JOBS, LEASES, POD_GROUPS, PODS, QUEUES, bound
+from volcanopy.kube.client.raw_kinds import JOBS, LEASES, POD_GROUPS, QUEUES, bound
 
 T = TypeVar("T")
 _DEPTH = 32
@@ -77,9 +76,9 @@ async def job_facts(
     reading: Awaitable[Json] = client.get(bound(POD_GROUPS, binding), namespace, group_name)
     group, queue, pods, lease = await asyncio.gather(
         reads.optional(reading, "the job's pod group"),
-        _queue(reads, client, queue_of(job)),
+        queue_if_readable(reads, client, queue_of(job)),
         reads.optional(pods_of(client, job, binding=binding), f'the pods of namespace "{namespace}"'),
-        _lease(client, system_namespace),
+        lease_of(client, system_namespace),
     )
     pod_group = read(core.PodGroup, group) if group is not None else None
     search = Confirmed()
@@ -99,17 +98,7 @@ async def job_facts(
     )
 
 
-async def job_of_pod(client: Client, namespace: str, name: str) -> str:
-    """Return the name of the job of a pod. Raises CommandError."""
-    body = await find_object(client, PODS, namespace, name)
-    owners = body["metadata"].get("ownerReferences") or ()
-    job = next((owner["name"] for owner in owners if is_job(owner.get("apiVersion", ""), owner.get("kind", ""))), "")
-    if not job:
-        raise CommandError(f'pod "{name}" belongs to no BatchJob: see `kubectl describe pod {name}`')
-    return str(job)
-
-
-async def _queue(reads: Reads, client: Client, name: str) -> tuple[core.Queue | None, bool]:
+async def queue_if_readable(reads: Reads, client: Client, name: str) -> tuple[core.Queue | None, bool]:
     """Return the queue of any API if it may be read, and whether it is known not to exist."""
     for binding in BINDINGS:
         try:
@@ -123,7 +112,7 @@ async def _queue(reads: Reads, client: Client, name: str) -> tuple[core.Queue | 
     return None, True
 
 
-async def _lease(client: Client, namespace: str) -> Lease | None:
+async def lease_of(client: Client, namespace: str) -> Lease | None:
     """Return the scheduler's lease; None if it does not exist or may not be read, which most users may not."""
     try:
         body = await client.get(LEASES, namespace, f"{names.SCHEDULER}-scheduler")

@@ -1,25 +1,20 @@
 """Remedies of a waiting job in a cluster: the what-if engine on everything that the user may read."""
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from volcanopy.api import core
-from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding
+from volcanopy.api.bindings import BINDINGS
 from volcanopy.api.model import Json
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli import snapshot, whatif
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.explain.volcano_objects import is_of, own_job, served, with_own_owner
-from volcanopy.jobcontroller.phases import FINISHED
+from volcanopy.cli.volcano_objects import ApiObjects, own_job, served, unfinished_jobs, with_own_owner
 from volcanopy.kube.cache import cluster_reader
-from volcanopy.kube.cache.name_conflicts import NameConflicts
-from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import Forbidden, KubeError, NotFound
-from volcanopy.kube.client.raw_kinds import JOBS, bound
+from volcanopy.kube.client.errors import Forbidden, KubeError
 from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, default, parse
 from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.services.process.entry_points import ThirdPartyError, registry
@@ -28,25 +23,6 @@ from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.kinds import ManifestError
 from volcanopy.whatif.load import Loaded
 from volcanopy.whatif.target import targets
-
-
-@dataclass
-class _Objects:
-    """The objects of a cluster, as they are read."""
-
-    items: list[Any] = field(default_factory=list)
-
-    def take(self, changes: Iterable[Change[Any]]) -> None:
-        """Add objects."""
-        self.items += [change.object for change in changes]
-
-    def of(self, bindings: Sequence[Binding]) -> list[Any]:
-        """Return the objects of some APIs, of several with one name that which the scheduler takes."""
-        items = [Change(ChangeType.ADDED, item) for item in self.items if is_of(item, bindings)]
-        known: dict[tuple[type[Any], str], Any] = {}
-        for change in NameConflicts().resolve(items):  # of two, the one that is taken comes last
-            known[type(change.object), change.object.metadata.key] = change.object
-        return [with_own_owner(item) for item in known.values()]
 
 
 @dataclass(frozen=True)
@@ -112,10 +88,10 @@ class ClusterState:
 
 async def cluster_state(client: Client) -> ClusterState:
     """Read everything that a what-if question needs, of every API that volcanopy handles. Raises UnreadableError."""
-    objects = _Objects()
+    objects = ApiObjects()
     try:
         await cluster_reader.take(client, objects, BINDINGS)
-        jobs = {binding: await _unfinished(client, binding) for binding in BINDINGS}
+        jobs = {binding: await unfinished_jobs(client, binding) for binding in BINDINGS}
         text = await snapshot.configured(client)
     except Forbidden as fault:
         raise UnreadableError(str(fault)) from None
@@ -125,7 +101,7 @@ async def cluster_state(client: Client) -> ClusterState:
         known = registry()
         config = parse(text, known) if text else default(known)
         bindings = served([body for bodies in jobs.values() for body in bodies], objects.items)
-        cluster = Cluster(objects.of(bindings), [binding.scheduler_name for binding in bindings])
+        cluster = Cluster(map(with_own_owner, objects.of(bindings)), [binding.scheduler_name for binding in bindings])
         for binding in reversed(bindings):
             for body in jobs[binding]:
                 cluster.put_workload(own_job(body, binding))
@@ -133,22 +109,6 @@ async def cluster_state(client: Client) -> ClusterState:
         raise UnreadableError(str(fault)) from None
     cluster.commit()
     return ClusterState(cluster, config, known, bool(text))
-
-
-async def _unfinished(client: Client, binding: Binding) -> list[Json]:
-    """Return the unfinished jobs of an API; none of another API than volcanopy's that the user may not read."""
-    kind = bound(JOBS, binding)
-    try:
-        bodies = (await client.list(kind)).items
-    except (NotFound, Forbidden):
-        if binding is VOLCANOPY:
-            raise
-        return []
-    return [{"apiVersion": kind.api_version} | body for body in bodies if not _is_finished(body)]
-
-
-def _is_finished(body: Json) -> bool:
-    return ((body.get("status") or {}).get("state") or {}).get("phase") in FINISHED
 
 
 def waits(group: core.PodGroup | None) -> bool:

@@ -5,6 +5,7 @@ passed: those that were checked before the job was enqueued, and those before th
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from volcanopy.api import core, quantity
@@ -22,30 +23,48 @@ _OPTIONAL = frozenset({"reserved", "tentative"})
 """Quantities that are left out if they are zero."""
 
 
+@dataclass(frozen=True)
+class Members:
+    """What the gates of a job or pod group name: its queue, the pods that must start together and those that exist."""
+
+    queue: str
+    minimum: int
+    created: int
+
+
+def members_of(job: BatchJob) -> Members:
+    """Return the members of a job."""
+    status = job.status
+    pods = status.pending + status.running + status.succeeded + status.failed
+    return Members(queue_of(job), minimum(job), pods)
+
+
 def is_enqueued(group: core.PodGroup | None) -> bool:
     """Return whether the scheduler has enqueued the job, so that its pods may be created."""
     return group is not None and group.status.phase in _ENQUEUED
 
 
 def gate_rows(
-    job: BatchJob, group: core.PodGroup | None, queue: core.Queue | None, reason: core.Explanation | None
+    members: Members, group: core.PodGroup | None, queue: core.Queue | None, reason: core.Explanation | None
 ) -> tuple[GateRow, ...]:
-    """Return all gates of a job that waits; ``reason`` is its pod group's explanation, ``queue`` None if unreadable."""
+    """Return all gates of a job or pod group that waits; ``reason`` is its pod group's explanation, ``queue`` None if unreadable."""
     blocked = next((gate for gate in GATES if reason is not None and gate == reason.gate), None)
     rows = []
     for gate in GATES:
         state = _state(gate, blocked, group)
-        text = _missing(reason) if state is GateState.BLOCKED and reason else _message(gate, state, job, queue, reason)
+        text = (
+            _missing(reason) if state is GateState.BLOCKED and reason else _message(gate, state, members, queue, reason)
+        )
         rows.append(GateRow(gate.value, state, text))
     return tuple(rows)
 
 
-def passed_rows(job: BatchJob, group: core.PodGroup | None, queue: core.Queue | None) -> tuple[GateRow, ...]:
+def passed_rows(members: Members, group: core.PodGroup | None, queue: core.Queue | None) -> tuple[GateRow, ...]:
     """Return all gates of a job that has passed them."""
     rows = []
     for gate in GATES:
         state = GateState.PASSED if _is_required(gate, group) else GateState.NOT_REQUIRED
-        rows.append(GateRow(gate.value, state, _message(gate, state, job, queue, None)))
+        rows.append(GateRow(gate.value, state, _message(gate, state, members, queue, None)))
     return tuple(rows)
 
 
@@ -86,18 +105,16 @@ def _is_required(gate: Gate, group: core.PodGroup | None) -> bool:
 
 
 def _message(
-    gate: Gate, state: GateState, job: BatchJob, queue: core.Queue | None, reason: core.Explanation | None
+    gate: Gate, state: GateState, members: Members, queue: core.Queue | None, reason: core.Explanation | None
 ) -> str:
     if gate is Gate.QUEUE and state is GateState.PASSED:
-        name = f'queue "{queue_of(job)}"'
+        name = f'queue "{members.queue}"'
         return f"{name} is open" if queue is not None and (queue.status.state or "Open") == "Open" else name
     if gate is Gate.GANG and state is GateState.PASSED:
-        status = job.status
-        pods = status.pending + status.running + status.succeeded + status.failed
-        return f"{pods}/{minimum(job)} required pods created"
+        return f"{members.created}/{members.minimum} required pods created"
     numbers = reason.numbers if reason is not None else {}
     if gate is Gate.NODES and state is GateState.UNCHECKED and numbers.get("fit", "0") != "0":
-        return f"{numbers['fit']}/{numbers.get('needed', minimum(job))} pods can be placed"
+        return f"{numbers['fit']}/{numbers.get('needed', members.minimum)} pods can be placed"
     return ""
 
 

@@ -12,9 +12,9 @@ from volcanopy.api.batch_read import BatchJob, TaskSpec
 from volcanopy.api.gates import Gate
 from volcanopy.api.quantity import counted
 from volcanopy.api.read_model import ReadModel
-from volcanopy.cli.explain.gates import gate_rows, is_enqueued, passed_rows
+from volcanopy.cli.explain.gates import Members, gate_rows, is_enqueued, members_of, passed_rows
 from volcanopy.cli.explain.pod_problems import UNSCHEDULED, pod_problems, startup_problem
-from volcanopy.cli.explain.report import JobReport, PodProblem, listed, single_line
+from volcanopy.cli.explain.report import GateRow, JobReport, PodProblem, listed, single_line
 from volcanopy.cli.framework.durations import since, span
 from volcanopy.cli.jobs import status as job_status
 from volcanopy.cli.jobs.pods import Pod
@@ -60,6 +60,11 @@ class JobFacts:
         """Why the job waits according to the scheduler."""
         return self.group.status.explanation if self.group is not None else None
 
+    @property
+    def members(self) -> Members:
+        """Queue and pods of the job."""
+        return members_of(self.job)
+
 
 def job_report(facts: JobFacts) -> JobReport:
     """Return the report about a job."""
@@ -96,9 +101,14 @@ def _with_answer(report: JobReport, facts: JobFacts) -> JobReport:
     unexplained = facts.reason is None and report.state == "pending" and not _unprocessed(facts)
     if answer.start is Start.NEVER and answer.gate and unexplained:
         reason = core.Explanation(gate=answer.gate, message=answer.message)
-        rows = gate_rows(facts.job, facts.group, facts.queue, reason)
+        rows = gate_rows(facts.members, facts.group, facts.queue, reason)
         summary = f'job "{report.name}" is pending: {answer.message}'
         report = replace(report, summary=summary, gate=answer.gate, gates=rows)
+    return with_remedies(report, answer)
+
+
+def with_remedies(report: JobReport, answer: JobAnswer) -> JobReport:
+    """Return the report with the start and the remedies that the what-if engine confirmed."""
     lines = tuple(remedy.text for remedy in answer.remedies)
     if not lines and answer.start is not Start.NOW:
         complete = "no change found that lets it start"
@@ -150,33 +160,33 @@ def _running(facts: JobFacts, report: JobReport) -> JobReport:
     report = replace(report, state="running", summary=f'job "{report.name}" is running: {"; ".join(parts)}')
     if facts.reason is not None:
         return _with_reason(report, facts, facts.reason)
-    return replace(report, gates=passed_rows(facts.job, facts.group, facts.queue))
+    return replace(report, gates=passed_rows(facts.members, facts.group, facts.queue))
 
 
 def _pending(facts: JobFacts, report: JobReport) -> JobReport:
     job, group, queue, reason = facts.job, facts.group, facts.queue, facts.reason
     pending = f'job "{report.name}" is pending: '
     if message := _rejected_pods(job):
-        rows = gate_rows(job, group, queue, core.Explanation(gate=Gate.GANG, message=message))
+        rows = gate_rows(facts.members, group, queue, core.Explanation(gate=Gate.GANG, message=message))
         return replace(report, state="pending", summary=pending + message, gate=Gate.GANG, gates=rows)
     if reason is None and (unprocessed := _unprocessed(facts)):
-        rows = gate_rows(job, group, queue, None) if group is not None else ()
+        rows = gate_rows(facts.members, group, queue, None) if group is not None else ()
         return replace(report, state="pending", summary=pending + unprocessed, gates=rows)
-    if stale := _lease_age(facts):
+    if stale := lease_age(facts.lease, facts.now):
         note = f"the scheduler seems to be down: its lease was last renewed {stale} ago; this report may be outdated"
         report = replace(report, notes=(*report.notes, note))
     if reason is not None:
         return _with_reason(replace(report, state="pending", summary=pending + reason.message), facts, reason)
     if problem := startup_problem(report.pods):
         summary = f'job "{report.name}" cannot start: {problem}'
-        return replace(report, state="starting", summary=summary, gates=passed_rows(job, group, queue))
+        return replace(report, state="starting", summary=summary, gates=passed_rows(facts.members, group, queue))
     if waits_for := _next_step(facts, report.pods, report.tasks):
-        rows = gate_rows(job, group, queue, None)
+        rows = gate_rows(facts.members, group, queue, None)
         return replace(report, state="pending", summary=pending + waits_for, gates=rows)
     status = job.status
     started = status.running + status.succeeded + status.failed
     summary = f'job "{report.name}" is starting: {started}/{job_status.minimum(job)} pods started'
-    return replace(report, state="starting", summary=summary, gates=passed_rows(job, group, queue))
+    return replace(report, state="starting", summary=summary, gates=passed_rows(facts.members, group, queue))
 
 
 def _rejected_pods(job: BatchJob) -> str:
@@ -186,11 +196,15 @@ def _rejected_pods(job: BatchJob) -> str:
 
 
 def _with_reason(report: JobReport, facts: JobFacts, reason: core.Explanation) -> JobReport:
-    """Return the report with the scheduler's explanation."""
+    return with_reason(report, reason, gate_rows(facts.members, facts.group, facts.queue, reason))
+
+
+def with_reason(report: JobReport, reason: core.Explanation, gates: tuple[GateRow, ...]) -> JobReport:
+    """Return the report with the scheduler's explanation and the gates."""
     return replace(
         report,
         gate=reason.gate,
-        gates=gate_rows(facts.job, facts.group, facts.queue, reason),
+        gates=gates,
         nodes=dict(sorted(reason.nodes.items(), key=lambda item: (-item[1], item[0]))),
         blocked_by=reason.blocked_by,
         unblocked_by=reason.unblocked_by,
@@ -237,16 +251,16 @@ def _unprocessed(facts: JobFacts) -> str:
         )
     if age < GRACE:
         return "not processed by the scheduler yet"
-    lease = f" (its lease was last renewed {stale} ago)" if (stale := _lease_age(facts)) else ""
+    lease = f" (its lease was last renewed {stale} ago)" if (stale := lease_age(facts.lease, facts.now)) else ""
     return f"not processed by the scheduler for {span(age)}; check that it is running{lease}"
 
 
-def _lease_age(facts: JobFacts) -> str:
+def lease_age(lease: Lease | None, now: datetime) -> str:
     """Return the time since the scheduler's lease was renewed; empty if the lease is valid or unknown."""
-    spec = facts.lease.spec if facts.lease is not None else LeaseSpec()
+    spec = lease.spec if lease is not None else LeaseSpec()
     if spec.renew_time is None:
         return ""
-    seconds = _seconds(spec.renew_time, facts.now)
+    seconds = _seconds(spec.renew_time, now)
     return span(seconds) if seconds > max(3 * spec.lease_duration_seconds, GRACE) else ""
 
 

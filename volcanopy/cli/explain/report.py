@@ -40,7 +40,7 @@ class PodProblem:
 
 @dataclass(frozen=True)
 class JobReport:
-    """Report about a job.
+    """Report about a job, or about a pod group without one (``kind``).
 
     ``state`` is pending, starting, running, suspended, completed, failed, ... ``nodes`` counts nodes by the reason for
     which they were filtered. ``notes`` lists what could not be read. ``unblocked_by`` is the scheduler's estimate, ``result``
@@ -69,11 +69,12 @@ class JobReport:
     tasks: tuple[str, ...] = ()
     pods: tuple[PodProblem, ...] = ()
     notes: tuple[str, ...] = ()
+    kind: str = "JobExplanation"
 
     def document(self) -> Json:
         """Return the report as a JSON object, without empty fields."""
         return _document(
-            "JobExplanation",
+            self.kind,
             {"name": self.name, "namespace": self.namespace},
             {"phase": self.phase, "queue": self.queue, "state": self.state, "summary": self.summary},
             {

@@ -45,7 +45,7 @@ class AgentSettings:
     node: str
     """The name of its node."""
     api: str = VOLCANOPY.name
-    """The API in whose group NumaTopologies are written: one of :data:`volcanopy.api.bindings.APIS`; of both, that of Volcano."""
+    """The API in whose group NumaTopologies are written: one of :data:`volcanopy.api.bindings.APIS`, the first of both."""
     files: MachineFiles = field(default_factory=MachineFiles)
     """The files of the node."""
     interval: float = 15.0
@@ -89,7 +89,7 @@ class Agent:
 
     def __init__(self, client: Client, settings: AgentSettings, now: Callable[[], datetime]) -> None:
         self._client, self._settings, self._now = client, settings, now
-        self._kind = bound(NUMA_TOPOLOGIES, APIS[settings.api][-1])
+        self._kind = bound(NUMA_TOPOLOGIES, APIS[settings.api][0])
         self._window = LoadWindow()
         self._owner: dict[str, Any] | None = None
         self._written: dict[str, Any] | None = None

@@ -34,6 +34,7 @@ from volcanopy.services.controllers.workqueue import WorkQueue
 from volcanopy.services.process.election import Candidate, candidacy, home
 from volcanopy.services.process.entry_points import job_registry
 from volcanopy.services.process.health import Health, stale_watches, unsynced
+from volcanopy.services.process.installed_apis import InstalledApis
 from volcanopy.services.process.supervisor import Supervisor
 from volcanopy.services.process.volcano_processes import VolcanoProcesses
 
@@ -71,7 +72,8 @@ async def run(
     ):
         namespace = (settings.election.namespace if settings.election else "") or home(connection)
         run_times = RunTimes(client, namespace)
-        bindings = APIS[settings.api]
+        apis_of_cluster = InstalledApis(client, APIS[settings.api])
+        bindings = await apis_of_cluster.installed()
         gangs = _gangs(client, recorder, settings)
         apis = [api_controllers(client, recorder, settings, binding, plugins, run_times, gangs) for binding in bindings]
         groups = [*(api.loose for api in apis), gangs]
@@ -118,8 +120,21 @@ async def run(
             if settings.config is not None:
                 supervisor.add("configuration", hyper_nodes.follow_config)
             _follow(supervisor, apis, gangs, queues)
+            apis_of_cluster.watch(supervisor)
+            volcano = VolcanoProcesses(client, "controller", bindings)
             serving = _serve(
-                apis, groups, workers, run_times, users, client, settings, seen_first, candidate, supervisor, ready
+                apis,
+                groups,
+                workers,
+                run_times,
+                users,
+                client,
+                settings,
+                seen_first,
+                candidate,
+                volcano,
+                supervisor,
+                ready,
             )
             main = tasks.create_task(serving)
             supervising = tasks.create_task(supervisor.run())
@@ -231,6 +246,7 @@ async def _serve(
     settings: JobControllerSettings,
     watches: Sequence[Watch],
     candidate: Candidate,
+    volcano: VolcanoProcesses,
     supervisor: Supervisor,
     ready: asyncio.Event | None,
 ) -> None:
@@ -238,7 +254,6 @@ async def _serve(
     await wait_for_kinds(client, [kind for api in apis for kind in api.jobs.kinds])
     for reflector in watches:
         await reflector.synced.wait()
-    volcano = VolcanoProcesses(client, "controller", APIS[settings.api])
     await volcano.ensure_none()
     await _stand_by(candidate, groups)
     volcano.watch(supervisor)

@@ -35,16 +35,18 @@ def dump(
     *,
     anonymous: bool = False,
     answers: Sequence[replay.ExtenderAnswer] = (),
+    scheduler_names: Sequence[str] = (),
 ) -> Path:
     """Write the snapshot and the plan, if there is one, with its problems. Returns the snapshot's file.
 
+    ``scheduler_names`` are those of the pods that the scheduler places;
     ``answers`` are those of the HTTP extender, which an anonymous dump leaves out: they contain names.
     The files are readable by their owner only. With ``anonymous`` all names are pseudonyms, and the plan is left out: it is
     decided again from the snapshot. Raises OSError, also for a dump that is larger than all dumps may be.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / f"{snapshot.session}{_WORLD}"
-    items = objects(snapshot, replay.CycleContext(answers=() if anonymous else tuple(answers)))
+    items = objects(snapshot, replay.CycleContext(tuple(scheduler_names), answers=() if anonymous else tuple(answers)))
     if anonymous:
         items, pseudonyms = anonymised(items)
         plan, problems = None, [pseudonyms.text(problem) for problem in problems]
@@ -122,5 +124,7 @@ _KINDS = {kind.type: kind for kind in (*REQUIRED, *OPTIONAL)}
 
 
 def _entry(item: Any) -> dict[str, Any]:
+    # Objects of another API have volcanopy's names, so that the file is complete without that API.
     kind = _KINDS[type(item)]
-    return {"apiVersion": kind.api_version, "kind": kind.kind, **msgspec.to_builtins(item)}
+    body: dict[str, Any] = msgspec.to_builtins(item)
+    return {"apiVersion": kind.api_version, "kind": kind.kind} | {**body, "apiVersion": kind.api_version}

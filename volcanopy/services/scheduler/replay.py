@@ -75,7 +75,9 @@ class SchedulingCycle(ReadModel, frozen=True, kw_only=True, gc=False):
     """The pods that are being bound, by namespace and name."""
     evicting: tuple[str, ...] = ()
     scheduler_name: str = ""
-    """The scheduler name of the pods; empty: the default."""
+    """The scheduler name of the pods in files of earlier versions; empty: the default."""
+    scheduler_names: tuple[str, ...] = ()
+    """The scheduler names of the pods, of each served API; empty: the default."""
     default_queue: str = ""
     """The queue of pod groups without a queue; empty: the default."""
     config: str = ""
@@ -87,7 +89,7 @@ class SchedulingCycle(ReadModel, frozen=True, kw_only=True, gc=False):
 class CycleContext(NamedTuple):
     """The settings of a cycle that neither the objects nor the snapshot contain."""
 
-    scheduler_name: str = ""
+    scheduler_names: tuple[str, ...] = ()
     default_queue: str = ""
     config: str = ""
     answers: tuple[ExtenderAnswer, ...] = ()
@@ -103,7 +105,7 @@ def entry(snapshot: Snapshot, circumstances: CycleContext | None = None) -> dict
         measures=_measures(snapshot),
         binding=dict(_binding(snapshot)),
         evicting=tuple(_evicting(snapshot)),
-        scheduler_name=around.scheduler_name,
+        scheduler_names=around.scheduler_names,
         default_queue=around.default_queue,
         config=around.config,
         answers=around.answers,

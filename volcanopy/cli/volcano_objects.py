@@ -1,6 +1,7 @@
-"""Objects of Volcano's API as those of volcanopy, for what-if questions about a cluster that serves both."""
+"""Objects of Volcano's API as those of volcanopy, for snapshots of and what-if questions about a cluster that serves both."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec.structs import replace
@@ -8,8 +9,49 @@ from msgspec.structs import replace
 from volcanopy.api import core, names
 from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding, is_job, with_own_keys
 from volcanopy.api.model import Json
+from volcanopy.jobcontroller.phases import FINISHED
+from volcanopy.kube.cache.name_conflicts import NameConflicts
+from volcanopy.kube.cache.watch import Change, ChangeType
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import Forbidden, NotFound
+from volcanopy.kube.client.raw_kinds import JOBS, bound
 
 _KIND = "BatchJob"
+
+
+@dataclass
+class ApiObjects:
+    """The objects of a cluster, as they are read."""
+
+    items: list[Any] = field(default_factory=list)
+
+    def take(self, changes: Iterable[Change[Any]]) -> None:
+        """Add objects."""
+        self.items += [change.object for change in changes]
+
+    def of(self, bindings: Sequence[Binding]) -> list[Any]:
+        """Return the objects of some APIs, of several with one name that which the scheduler takes."""
+        items = [Change(ChangeType.ADDED, item) for item in self.items if is_of(item, bindings)]
+        known: dict[tuple[type[Any], str], Any] = {}
+        for change in NameConflicts().resolve(items):  # of two, the one that is taken comes last
+            known[type(change.object), change.object.metadata.key] = change.object
+        return list(known.values())
+
+
+async def unfinished_jobs(client: Client, binding: Binding) -> list[Json]:
+    """Return the unfinished jobs of an API; none of another API than volcanopy's that the user may not read."""
+    kind = bound(JOBS, binding)
+    try:
+        bodies = (await client.list(kind)).items
+    except (NotFound, Forbidden):
+        if binding is VOLCANOPY:
+            raise
+        return []
+    return [{"apiVersion": kind.api_version} | body for body in bodies if not _is_finished(body)]
+
+
+def _is_finished(body: Json) -> bool:
+    return ((body.get("status") or {}).get("state") or {}).get("phase") in FINISHED
 
 
 def served(jobs: Iterable[Json], objects: Iterable[Any]) -> tuple[Binding, ...]:
@@ -52,9 +94,9 @@ def own_job(body: Json, binding: Binding) -> Json:
 
 def _own_metadata(body: Json, binding: Binding) -> Json:
     metadata = dict(body.get("metadata") or {})
-    for field in ("labels", "annotations"):
-        if keys := metadata.get(field):
-            metadata[field] = dict(with_own_keys(keys, (binding,)))
+    for part in ("labels", "annotations"):
+        if keys := metadata.get(part):
+            metadata[part] = dict(with_own_keys(keys, (binding,)))
     return body | {"metadata": metadata}
 
 
