@@ -12,6 +12,7 @@ Json = dict[str, Any]
 
 JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
 STATEFUL_SET_CONTROLLER = "system:serviceaccount:kube-system:statefulset-controller"
+REPLICA_SET_CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
 NAMESPACE = "team"
 REQUESTS = {"cpu": "1", "memory": "1Gi"}
 
@@ -178,6 +179,103 @@ def leader_worker_set() -> Client:
     return Client("LeaderWorkerSet", "volcano_provider.go", objects, gang=2)
 
 
+def trainer() -> Client:
+    """Kubeflow Trainer v2 with podGroupPolicy.volcano: the TrainJob controls the PodGroup, a JobSet's Jobs the pods."""
+    user = "system:serviceaccount:kubeflow-system:kubeflow-trainer-controller-manager"
+    job = owner("trainer.kubeflow.org/v1alpha1", "TrainJob", "bert")
+    group = pod_group("bert", job, minMember=3, minResources={"cpu": "3", "memory": "3Gi"}, queue="research")
+    of_job = owner("batch/v1", "Job", "bert-node-0")
+    label = {"jobset.sigs.k8s.io/jobset-name": "bert", "jobset.sigs.k8s.io/replicatedjob-name": "node"}
+    pods = [pod(f"bert-node-0-{number}", "bert", of_job, label) for number in range(3)]
+    return Client("Kubeflow Trainer", "volcano.go", (*created(user, group), *created(JOB_CONTROLLER, *pods)), gang=3)
+
+
+def flink_operator() -> Client:
+    """Flink operator with batchSchedulerName: volcano: the FlinkCluster controls the PodGroup, StatefulSets the pods."""
+    user, name = "system:serviceaccount:flink-operator-system:default", "flink-wordcount"
+    cluster = owner("flinkoperator.k8s.io/v1beta1", "FlinkCluster", "wordcount")
+    group = pod_group(name, cluster, minMember=3, minResources={"cpu": "3", "memory": "3Gi"})
+    job_manager = pod("wordcount-jobmanager-0", name, owner("apps/v1", "StatefulSet", "wordcount-jobmanager"))
+    of_tasks = owner("apps/v1", "StatefulSet", "wordcount-taskmanager")
+    task_managers = [pod(f"wordcount-taskmanager-{number}", name, of_tasks) for number in range(2)]
+    pods = created(STATEFUL_SET_CONTROLLER, job_manager, *task_managers)
+    return Client("Flink operator", "batchscheduler/volcano", (*created(user, group), *pods), gang=3)
+
+
+def flink_native() -> Client:
+    """Flink on Kubernetes: pod templates name a PodGroup that the user has created.
+
+    The JobManager is a Deployment; it creates the TaskManagers with its own service account.
+    """
+    name = "session"
+    group = pod_group(name, minMember=2, queue="research")
+    of_deployment = owner("apps/v1", "ReplicaSet", "session-7d4b9c")
+    labels = {"app": "session", "type": "flink-native-kubernetes"}
+    job_manager = pod("session-7d4b9c-x2x4z", name, of_deployment, labels | {"component": "jobmanager"})
+    deployment = owner("apps/v1", "Deployment", "session")
+    task_manager = pod("session-taskmanager-1-1", name, deployment, labels | {"component": "taskmanager"})
+    objects = (
+        *created("ana", group),
+        *created(REPLICA_SET_CONTROLLER, job_manager),
+        *created("system:serviceaccount:team:flink", task_manager),
+    )
+    return Client("Flink native", "KubernetesTaskManagerFactory", objects, gang=2)
+
+
+def dask() -> Client:
+    """Dask operator: annotations of the DaskCluster are those of its pods; the PodGroup is the user's."""
+    user, name = "system:serviceaccount:team:dask-operator", "dask-gang"
+    group = pod_group(name, minMember=3, queue="research")
+    cluster, workers = (
+        owner("kubernetes.dask.org/v1", "DaskCluster", "simple"),
+        owner("kubernetes.dask.org/v1", "DaskWorkerGroup", "simple-default"),
+    )
+    label = {"dask.org/cluster-name": "simple"}
+    scheduler = pod("simple-scheduler", name, cluster, label | {"dask.org/component": "scheduler"})
+    members = [
+        pod(f"simple-default-worker-{number}", name, workers, label | {"dask.org/component": "worker"})
+        for number in range(2)
+    ]
+    return Client(
+        "Dask", "build_worker_pod_spec", (*created("ana", group), *created(user, scheduler, *members)), gang=3
+    )
+
+
+def airflow() -> Client:
+    """Airflow's KubernetesPodOperator: the scheduler's service account creates a pod without a controller."""
+    user, name = "system:serviceaccount:team:airflow-scheduler", "nightly"
+    label = {"dag_id": "nightly", "task_id": "train", "kubernetes_pod_operator": "True"}
+    pods = [pod(f"train-{suffix}", name, labels=label) for suffix in ("a1b2", "c3d4")]
+    group = pod_group(name, minMember=2, queue="research")
+    return Client("Airflow", "KubernetesPodOperator", (*created("ana", group), *created(user, *pods)), gang=2)
+
+
+def argo_job() -> Json:
+    """The Job of a `resource` template of Argo Workflows, created by the service account of the workflow."""
+    workflow = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "steps-x", "uid": "uid-workflow"}
+    container = {"name": "hello", "image": "busybox", "command": ["echo"], "resources": {"requests": {"cpu": "100m"}}}
+    template = {"metadata": {"name": "hello"}, "spec": {"containers": [container]}}
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {
+            "name": "step-job-hello1-x7k2p",
+            "generateName": "step-job-hello1-",
+            "namespace": NAMESPACE,
+            "ownerReferences": [workflow | {"blockOwnerDeletion": True}],
+        },
+        "spec": {
+            "minAvailable": 1,
+            "schedulerName": "volcano",
+            "policies": [{"event": "PodEvicted", "action": "RestartJob"}],
+            "plugins": {"ssh": [], "env": [], "svc": []},
+            "maxRetry": 1,
+            "queue": "default",
+            "tasks": [{"replicas": 2, "name": "default-hello", "template": template}],
+        },
+    }
+
+
 CLIENTS = (
     spark(),
     spark_with_template(),
@@ -186,4 +284,9 @@ CLIENTS = (
     training_operator(),
     mpi_operator(),
     leader_worker_set(),
+    trainer(),
+    flink_operator(),
+    flink_native(),
+    dask(),
+    airflow(),
 )

@@ -9,11 +9,12 @@ import jsonpatch
 import pytest
 from msgspec.structs import replace
 
-from tests.clients.operators import CLIENTS, NAMESPACE, Client, Json, owner, pod, pod_group
+from tests.clients.operators import CLIENTS, NAMESPACE, Client, Json, argo_job, owner, pod, pod_group
 from volcanopy.admission.context import AdmissionPolicy, Context
 from volcanopy.admission.review import review
 from volcanopy.api import core, names
 from volcanopy.api.bindings import BINDINGS, VOLCANO
+from volcanopy.jobcontroller.plugins.registry import plugin_problems
 from volcanopy.kube.cache.followed_kinds import NODES, POD_GROUPS, PODS, slimming
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.cache.watch import Change, ChangeType
@@ -51,7 +52,7 @@ def reviewed(user: str, manifest: Json, groups: dict[str, core.PodGroup], old: J
         "oldObject": old,
         "userInfo": {"username": user, "groups": ["system:serviceaccounts", "system:authenticated"]},
     }
-    context = Context(queues=QUEUES_OF_CLUSTER, policy=POLICY, pod_groups=groups)
+    context = Context(queues=QUEUES_OF_CLUSTER, policy=POLICY, pod_groups=groups, check_plugins=plugin_problems)
     response = review({"request": request}, context)["response"]
     if not response["allowed"]:
         return manifest, response["status"]["message"]
@@ -146,6 +147,16 @@ def test_no_user_can_join_or_change_the_pod_group_of_a_workload() -> None:
     assert f'PodGroup "{name}" belongs to a workload' in joining
     changed = manifest | {"spec": manifest["spec"] | {"minMember": 2}}
     assert "the controllers write the PodGroup of a ReplicaSet" in reviewed("ana", changed, {}, manifest)[1]
+
+
+def test_the_job_of_an_argo_template_is_accepted_as_it_is() -> None:
+    given = argo_job()
+    stored, problem = reviewed("system:serviceaccount:team:argo", given, {})
+    assert problem == ""
+    [before], [after] = given["spec"].pop("tasks"), stored["spec"].pop("tasks")
+    assert before.items() <= after.items(), "only defaults are added"
+    assert given["spec"].items() <= stored["spec"].items()
+    assert stored["metadata"]["ownerReferences"] == given["metadata"]["ownerReferences"]
 
 
 def test_a_user_creates_the_pod_group_before_its_pods() -> None:

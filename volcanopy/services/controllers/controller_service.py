@@ -101,13 +101,8 @@ async def run(
         supervisor = Supervisor()
         async with asyncio.TaskGroup() as tasks:
             ending = tasks.create_task(stop.wait())
-            workers: list[Worker] = [
-                *(api.jobs for api in apis),
-                queues,
-                hyper_nodes,
-                *(w for api in apis for w in api.workers),
-                gangs,
-            ]
+            workers: list[Worker] = [*(api.jobs for api in apis), queues, hyper_nodes]
+            workers += [*(worker for api in apis for worker in api.workers), gangs]
             seen_first = _watches(priorities, apis, gangs)
             required = tuple(kind for api in apis for kind in api.jobs.kinds)
             users = UserKinds(client, [*_kinds(apis, queues), *hyper_nodes.kinds()], required, dispatch)
@@ -121,20 +116,8 @@ async def run(
                 supervisor.add("configuration", hyper_nodes.follow_config)
             _follow(supervisor, apis, gangs, queues)
             apis_of_cluster.watch(supervisor)
-            volcano = VolcanoProcesses(client, "controller", bindings)
             serving = _serve(
-                apis,
-                groups,
-                workers,
-                run_times,
-                users,
-                client,
-                settings,
-                seen_first,
-                candidate,
-                volcano,
-                supervisor,
-                ready,
+                apis, groups, workers, run_times, users, client, settings, seen_first, candidate, supervisor, ready
             )
             main = tasks.create_task(serving)
             supervising = tasks.create_task(supervisor.run())
@@ -246,7 +229,6 @@ async def _serve(
     settings: JobControllerSettings,
     watches: Sequence[Watch],
     candidate: Candidate,
-    volcano: VolcanoProcesses,
     supervisor: Supervisor,
     ready: asyncio.Event | None,
 ) -> None:
@@ -254,6 +236,7 @@ async def _serve(
     await wait_for_kinds(client, [kind for api in apis for kind in api.jobs.kinds])
     for reflector in watches:
         await reflector.synced.wait()
+    volcano = VolcanoProcesses(client, "controller", APIS[settings.api])
     await volcano.ensure_none()
     await _stand_by(candidate, groups)
     volcano.watch(supervisor)
