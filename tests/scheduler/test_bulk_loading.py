@@ -10,6 +10,7 @@ from tests.scheduler.reference import placement
 from volcanopy.api import core
 from volcanopy.scheduler.cache import bulk_load
 from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.cache.compaction import compact
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
 from volcanopy.scheduler.model.snapshot import NONE
@@ -64,7 +65,7 @@ def same(one: State, other: State) -> None:
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(worlds(), worlds(), st.data())
 def test_bulk_loading_equals_adding_pods_each_alone(text: str, later: str, data: st.DataObject) -> None:
-    """With any previous state, with repeated pods, and with pending effects of plans."""
+    """With any previous state, with repeated pods, and with pending effects of plans; so does building the state again."""
     things = world(text)
     pods = [item for item in things if isinstance(item, core.Pod)]
     again = [item for item in world(later) if isinstance(item, core.Pod)]
@@ -90,6 +91,8 @@ def test_bulk_loading_equals_adding_pods_each_alone(text: str, later: str, data:
         states[1].load(arriving)
     finally:
         bulk_load.BULK_SIZE = least
+    same(*states)
+    compact(states[0])
     same(*states)
     plans = [schedule(state.snapshot(NOW, "one"), config("gang, predicates, proportion")) for state in states]
     assert list(map(str, plans[0].effects)) == list(map(str, plans[1].effects))

@@ -32,6 +32,12 @@ class ClaimCache:
         self._frozen: ClaimTables | None = None
         self._offers: Offers | None = None
 
+    def without_uses(self) -> "ClaimCache":
+        """Return a cache of the same objects and assumed choices that counts no pods yet."""
+        fresh = ClaimCache()
+        fresh._objects, fresh._assumed, fresh._written = self._objects, self._assumed, self._written
+        return fresh
+
     def upsert(self, obj: ClaimObject) -> None:
         """Insert or update an object."""
         self._objects[type(obj)][obj.metadata.key] = obj

@@ -17,6 +17,7 @@ from volcanopy.api.queue_gate import is_gated
 from volcanopy.scheduler.cache import freeze
 from volcanopy.scheduler.cache.bulk_load import load
 from volcanopy.scheduler.cache.claim_cache import CLAIM_KINDS, ClaimCache, ClaimObject
+from volcanopy.scheduler.cache.compaction import compact_if_due
 from volcanopy.scheduler.cache.row_table import RowSet, RowTable
 from volcanopy.scheduler.cache.shapes import Shapes
 from volcanopy.scheduler.cache.totals import count
@@ -84,6 +85,8 @@ class State:
         self.previous: datetime | None = None
         """The time of the previous cycle's snapshot."""
         self._last_session: tuple[str, datetime] | None = None
+        self.numbers_needed = 0
+        """The numbers of shapes and others that were left by the last compaction."""
 
     def upsert(self, obj: Object) -> None:
         """Insert or update an object."""
@@ -184,6 +187,7 @@ class State:
         if self._last_session is None or not session or session != self._last_session[0]:
             self.previous = None if self._last_session is None else self._last_session[1]
             self._last_session = (session, now)
+        compact_if_due(self)
         return freeze.snapshot(self, now, session or f"cycle-{self.version}")
 
     def forget_cycles(self) -> None:

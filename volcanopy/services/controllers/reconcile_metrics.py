@@ -3,10 +3,11 @@
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 import structlog
+from prometheus_client import Gauge
 
 from volcanopy.api import names
 from volcanopy.kube.client.kinds import Json
@@ -51,14 +52,14 @@ def phase_changed(before: Json, after: Json) -> None:
     """Count a job whose status was written, if its phase is a final one now."""
     phase = phase_of(after)
     if phase != phase_of(before) and phase in _ENDS:
-        _ENDS[phase].labels(str((after.get("spec") or {}).get("queue") or names.DEFAULT_QUEUE)).inc()
+        _ENDS.count(phase, str((after.get("spec") or {}).get("queue") or names.DEFAULT_QUEUE))
 
 
 def flow_changed(before: Json, after: Json) -> None:
     """Count a flow whose status was written, if its phase is a final one now."""
     phase = phase_of(after)
     if phase != phase_of(before) and phase in _FLOW_ENDS:
-        _FLOW_ENDS[phase].labels(str(after["metadata"].get("namespace") or "")).inc()
+        _FLOW_ENDS.count(phase, str(after["metadata"].get("namespace") or ""))
 
 
 def pod_made(job: Json, now: datetime) -> None:
@@ -75,10 +76,43 @@ def _moment(text: str | None) -> datetime | None:
 
 def queue_is_gone(name: str) -> None:
     """Remove the series of a deleted queue."""
-    for counter in _ENDS.values():
-        with contextlib.suppress(KeyError):
-            counter.remove(name)
+    _ENDS.forget(name)
 
 
-_FLOW_ENDS = {"Succeed": registry.FLOWS_SUCCEEDED, "Failed": registry.FLOWS_FAILED}
-_ENDS = {"Completed": registry.JOBS_COMPLETED, "Failed": registry.JOBS_FAILED}
+MOST_NAMES = 1_000
+"""Names of queues, and of namespaces, for which ends are counted at a time."""
+
+
+class EndCounters:
+    """Counters of ends by phase and by the name of a queue or namespace.
+
+    Users choose these names and are free to delete them, so the series of the name that has been counted least recently is
+    removed for a new one beyond :data:`MOST_NAMES`.
+    """
+
+    def __init__(self, counters: Mapping[str, Gauge]) -> None:
+        """``counters`` by phase, with one label."""
+        self._counters = counters
+        self._recent: dict[str, None] = {}
+
+    def __contains__(self, phase: str) -> bool:
+        return phase in self._counters
+
+    def count(self, phase: str, name: str) -> None:
+        """Count an end."""
+        self._recent.pop(name, None)
+        self._recent[name] = None
+        self._counters[phase].labels(name).inc()
+        if len(self._recent) > MOST_NAMES:
+            self.forget(next(iter(self._recent)))
+
+    def forget(self, name: str) -> None:
+        """Remove the series of a name."""
+        self._recent.pop(name, None)
+        for counter in self._counters.values():
+            with contextlib.suppress(KeyError):
+                counter.remove(name)
+
+
+_FLOW_ENDS = EndCounters({"Succeed": registry.FLOWS_SUCCEEDED, "Failed": registry.FLOWS_FAILED})
+_ENDS = EndCounters({"Completed": registry.JOBS_COMPLETED, "Failed": registry.JOBS_FAILED})
