@@ -24,7 +24,7 @@ from tests.simulation.processes import LeaseOnLoop, Process, SimulatedMachine, a
 from tests.simulation.scenario import Scenario
 from tests.simulation.server import FaultyServer
 from tests.simulation.steps import NAMESPACE, Steps, node
-from tests.simulation.virtual_time import VirtualLoop
+from tests.simulation.virtual_time import MOST_STEPS, EndlessError, VirtualLoop
 from volcanopy.kube import machine
 from volcanopy.kube.cache import followed_kinds
 from volcanopy.kube.client.api_client import Client
@@ -115,6 +115,8 @@ def run(scenario: Scenario) -> Outcome:
         try:
             asyncio.set_event_loop(loop)
             return loop.run_until_complete(simulation.whole())
+        except EndlessError as error:
+            return Outcome([f"{error}, {simulation.stage()}"], loop.time())
         finally:
             with contextlib.suppress(Exception):
                 _end_tasks(loop)
@@ -128,6 +130,7 @@ def _end_tasks(loop: VirtualLoop) -> None:
     left = sorted(asyncio.all_tasks(loop), key=hash)
     for task in left:
         task.cancel()
+    loop.steps_left = MOST_STEPS
     loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
 
 
@@ -148,11 +151,19 @@ class Simulation:
         self.processes: dict[str, Process] = {}
         self.steps.processes = self.processes
         self.trace: list[str] = []
+        self._acts: dict[str, asyncio.Task[None]] = {}
+
+    def stage(self) -> str:
+        """Return what the run waits for."""
+        unfinished = [name for name, act in self._acts.items() if not act.done()]
+        starting = [name for name, process in self.processes.items() if not process.ready.is_set()]
+        return f"in the steps {unfinished or 'no more'}; not ready: {starting or 'no process'}"
 
     async def whole(self) -> Outcome:
         """Start the cluster, live through the scenario, and judge."""
         await self._start()
-        await asyncio.gather(*(self.loop.create_task(self.steps.act(step)) for step in self.scenario.steps))
+        self._acts = {str(step): self.loop.create_task(self.steps.act(step)) for step in self.scenario.steps}
+        await asyncio.gather(*self._acts.values())
         observer = self.observer
         observer.calm_since = self.loop.time()
         await self._until(lambda: not observer.unfinished(), HORIZON)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.world import batch_job
 from tests.simulation import __main__ as simulation
+from tests.simulation import virtual_time
 from tests.simulation.__main__ import HASH_SEED, minimised
 from tests.simulation.run import Outcome, run
 from tests.simulation.scenario import PAIRS, Scenario, Step, coverage
@@ -35,7 +36,7 @@ def test_no_rule_is_broken(first: int) -> None:
     assert f"{AT_ONCE} seeds run, 0 failed" in ended.stdout
 
 
-@pytest.mark.parametrize("seed", [347, 21326])
+@pytest.mark.parametrize("seed", [347, 21326, 100010])
 def test_a_seed_that_has_found_a_defect_breaks_no_rule(seed: int) -> None:
     ended = simulated(str(seed))
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -92,6 +93,13 @@ def test_a_controller_that_gives_up_after_an_error_is_noticed(monkeypatch: pytes
     monkeypatch.setattr(Worker, "work", once)
     refusals = Step(7.0, "reject", (8.0, 500, 0.9))
     assert any("job has not ended" in fault for fault in run(small_life(refusals)).faults)
+
+
+def test_a_run_that_does_not_end_is_reported_with_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(virtual_time, "MOST_STEPS", 300)
+    (fault,) = run(small_life()).faults
+    assert "has not ended after 300 steps" in fault
+    assert "not ready: ['kubelet'" in fault
 
 
 def test_steps_that_a_failure_does_not_need_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

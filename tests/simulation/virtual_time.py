@@ -18,8 +18,16 @@ START = 1_800_000_000.0
 """Seconds since the epoch at which a simulation begins."""
 
 
+MOST_STEPS = 200_000
+"""Iterations of the loop after which a run counts as endless; a seed needs 3,400 on average."""
+
+
 class DeadlockError(RuntimeError):
     """Nothing can ever happen again: no task is ready and no timer is set."""
+
+
+class EndlessError(RuntimeError):
+    """A run has used up its iterations of the loop."""
 
 
 class _NoFiles(selectors.BaseSelector):
@@ -68,7 +76,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     """
 
     def __init__(self, network: Network, started: Callable[[asyncio.Task[Any], Context | None], None]) -> None:
-        self._virtual, self._count = 0.0, 0
+        self._virtual, self._count, self.steps_left = 0.0, 0, MOST_STEPS
         self.network, self._started = network, started
         self.paused: dict[machine.Machine, list[asyncio.Handle]] = {}
         super().__init__(_NoFiles())
@@ -87,6 +95,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             heappop(timers)
         if not ready and not timers and not self._stopping:  # type: ignore[attr-defined]
             raise DeadlockError("no task is ready and no timer is set")
+        self.steps_left -= 1
+        if self.steps_left == 0:
+            raise EndlessError(f"the run has not ended after {MOST_STEPS} steps of the loop and {self._virtual:.0f} s")
         wait = timers[0]._when - self._virtual if timers and not ready else 0.0
         self._virtual += max(wait, STEP)
         until = self._virtual + STEP
