@@ -34,7 +34,7 @@ def passing(number: int) -> Iterator[core.Queue | core.Node | core.PodGroup | co
     """Return objects that come and go with names of their own: a queue, a node, and a job whose pods keep apart from each other."""
     meta = core.Meta(name=f"passing-{number}", namespace="default", uid=f"uid-{number}")
     yield core.Queue(metadata=replace(meta, namespace=""))
-    amounts = {"cpu": "4", f"example.com/device-{number}": "1"}
+    amounts: core.Quantities = {"cpu": "4", f"example.com/device-{number}": "1"}
     yield core.Node(metadata=replace(meta, namespace=""), status=core.NodeStatus(allocatable=amounts))
     yield core.PodGroup(metadata=meta, spec=core.PodGroupSpec(min_member=1, queue=meta.name))
     apart = core.PodAffinityTerm(
