@@ -172,11 +172,14 @@ FORBIDDEN = 'cannot {} resource "{}" in API group "{}"'
 
 REFUSED: dict[str, tuple[Try, str]] = {
     # Straight into the queue of somebody else.
-    "a pod in a queue": (lambda s: s.eve.create(s.pod("p", s.fast)), NOT_IN_FAST),
-    "a PodGroup in a queue": (lambda s: s.eve.create(s.group("g", s.fast)), NOT_IN_FAST),
-    "a job in a queue": (lambda s: s.eve.create(s.job("j", s.fast)), NOT_IN_FAST),
-    "a cron job for a queue": (lambda s: s.eve.create(s.cron("c", s.fast)), NOT_IN_FAST),
-    "a flow that patches the queue": (lambda s: s.eve.create(s.flow("f", "bobs", queue=s.fast)), NOT_IN_FAST),
+    "a pod in a queue of others": (lambda s: s.eve.create(s.pod("p", s.fast)), NOT_IN_FAST),
+    "a PodGroup in a queue of others": (lambda s: s.eve.create(s.group("g", s.fast)), NOT_IN_FAST),
+    "a job in a queue of others": (lambda s: s.eve.create(s.job("j", s.fast)), NOT_IN_FAST),
+    "a cron job for a queue of others": (lambda s: s.eve.create(s.cron("c", s.fast)), NOT_IN_FAST),
+    "a flow that patches the queue of a template": (
+        lambda s: s.eve.create(s.flow("f", "bobs", queue=s.fast)),
+        NOT_IN_FAST,
+    ),
     "a pod in a PodGroup of another user": (
         lambda s: s.eve.create(s.pod("p", annotations={GROUP: "bobs-group"})),
         'PodGroup "bobs-group" belongs to user "bob"',
@@ -190,7 +193,7 @@ REFUSED: dict[str, tuple[Try, str]] = {
         'Not found: PodGroup "bobs-later-group"',
     ),
     # As part of the job of somebody else.
-    "a pod of a job": (
+    "a pod with the owner reference of a job": (
         lambda s: s.eve.create(s.pod("p", s.open, **s.job_owner("bobs"))),
         "only the controllers create a Pod of a BatchJob",
     ),
@@ -198,20 +201,20 @@ REFUSED: dict[str, tuple[Try, str]] = {
         lambda s: s.eve.create(s.pod("p", s.open, labels={"volcanopy.io/job-name": "bobs"})),
         "label is set by the controllers",
     ),
-    "a PodGroup of a job": (
+    "a PodGroup with the owner reference of a job": (
         lambda s: s.eve.create(s.group("g", s.open, metadata=s.job_owner("mine"))),
         "only the controllers create a PodGroup of a BatchJob",
     ),
     # Past the scheduler.
-    "a pod on a node": (
+    "a pod with `nodeName`": (
         lambda s: s.eve.create(s.pod("p", s.open, nodeName="node-1")),
         "pods are bound by the scheduler",
     ),
-    "a job with pods on a node": (
+    "a job whose pods have `nodeName`": (
         lambda s: s.eve.create(_with_pod_spec(s.job("j", s.open), nodeName="node-1")),
         "pods are bound by the scheduler",
     ),
-    "a binding": (
+    "a Binding of a pod to a node": (
         lambda s: _bind(s, "waiting"),
         'cannot create resource "pods/binding"',
     ),
@@ -235,17 +238,17 @@ REFUSED: dict[str, tuple[Try, str]] = {
         lambda s: s.eve.patch("PodGroup", s.group_of_job("mine"), {"spec": {"queue": s.wide}}),
         "that of the job",
     ),
-    "smaller minResources of a job's PodGroup": (
+    "smaller `minResources` of a job's PodGroup": (
         lambda s: s.eve.patch("PodGroup", s.group_of_job("mine"), {"spec": {"minResources": {"cpu": "1m"}}}),
         OF_CONTROLLERS,
     ),
-    "a priority of a job's PodGroup": (
+    "another priority of a job's PodGroup": (
         lambda s: s.eve.patch(
             "PodGroup", s.group_of_job("mine"), {"spec": {"priorityClassName": "system-node-critical"}}
         ),
         OF_CONTROLLERS,
     ),
-    "annotations of a job's PodGroup": (
+    "other annotations of a job's PodGroup": (
         lambda s: s.eve.patch("PodGroup", s.group_of_job("mine"), _notes({"volcanopy.io/sla-waiting-time": "1s"})),
         OF_CONTROLLERS,
     ),
@@ -257,17 +260,17 @@ REFUSED: dict[str, tuple[Try, str]] = {
         lambda s: s.eve.patch("PodGroup", "mine-group", {"metadata": s.job_owner("bobs")}),
         "only the controllers create a PodGroup of a BatchJob",
     ),
-    "a PodGroup of another user": (
+    "another queue of the PodGroup of another user": (
         lambda s: s.eve.patch("PodGroup", "bobs-group", {"spec": {"queue": s.open}}),
         OTHERS,
     ),
-    "a cron job of another user": (
+    "other contents of the cron job of another user": (
         lambda s: s.eve.patch(
             "CronBatchJob", "bobs-cron", {"spec": {"jobTemplate": s.cron("c", s.open)["spec"]["jobTemplate"]}}
         ),
         OTHERS,
     ),
-    "a template of another user": (
+    "other contents of the template of another user": (
         lambda s: s.eve.patch("JobTemplate", "bobs-template", {"spec": {"minAvailable": 0}}),
         OTHERS,
     ),
@@ -287,15 +290,15 @@ REFUSED: dict[str, tuple[Try, str]] = {
         lambda s: s.eve.patch("JobTemplate", "eves-template", _notes({SUBMITTER: "bob"})),
         "annotation is immutable: keep 'eve'",
     ),
-    "more resources of a running pod": (
+    "more resources of a running pod, in a queue with limits": (
         lambda s: _resize(s.eve, "small", "7"),
         "requests of a pod cannot be increased",
     ),
-    "the PodGroup of running pods": (
+    "deletion of the PodGroup of running pods": (
         lambda s: s.eve.delete("PodGroup", "mine-group"),
         "pods of the PodGroup are running",
     ),
-    "the PodGroup of a running job": (
+    "deletion of the PodGroup of a running job": (
         lambda s: s.eve.delete("PodGroup", s.group_of_job("mine")),
         "pods of the PodGroup are running",
     ),
@@ -337,7 +340,7 @@ REFUSED: dict[str, tuple[Try, str]] = {
         lambda s: s.eve.patch("Queue", s.open, {"status": {"state": "Closed"}}, "status"),
         "queues/status",
     ),
-    "a queue": (
+    "another capability of a queue": (
         lambda s: s.eve.patch("Queue", s.open, {"spec": {"capability": {"cpu": "99"}}}),
         "cannot patch resource",
     ),
@@ -355,6 +358,21 @@ REFUSED: dict[str, tuple[Try, str]] = {
     ),
 }
 """What is tried, and a part of the answer."""
+
+COUNTED: dict[str, str] = {
+    "a pod in a permitted queue, without a PodGroup": "counted in full",
+    "a PodGroup with `minResources` below what its pods request": "the requests of the pods are counted",
+    "a job with a system priority": "permitted, as in Kubernetes; counted in full",
+    "a job submitted with the annotations of another user": "counted for the authenticated user, refused in queues of others",
+    "an ephemeral container": "permitted; it cannot request resources",
+    "more resources of a running pod, in a queue without limits": "counted in full",
+    "a flow with a template for a queue of others": "its job is refused",
+    "the flow of a permitted user with a template of another author": "its job is refused",
+    "a flow that runs the template of a permitted user": "its job is refused",
+    "a Deployment with annotations of another queue and user": "counted in the queue of its pods, for its service account",
+    "the deletion of PodGroups by an administrator": "the pods stay counted; the PodGroup of a job is created again",
+}
+"""What is permitted, and what becomes of it."""
 
 
 def _notes(notes: dict[str, str | None]) -> Json:
@@ -455,6 +473,7 @@ async def test_what_a_tenant_tries_is_refused(scene: Scene) -> None:
 async def test_what_is_permitted_counts_in_full(scene: Scene) -> None:
     """In the queue where it runs, also if it is not the one that the user hoped for."""
     eve, bob, wide, fast = scene.eve, scene.bob, scene.wide, scene.fast
+    shown: list[str] = []
     await done(
         lambda: eve.create(scene.pod("plain", wide)),
         lambda: eve.create(scene.group("little", wide, minResources={"cpu": "1m"})),
@@ -468,6 +487,12 @@ async def test_what_is_permitted_counts_in_full(scene: Scene) -> None:
     held["spec"]["suspend"] = True
     await done(lambda: eve.create(held))
     await allocated(scene, wide, "4")
+    shown += [
+        "a pod in a permitted queue, without a PodGroup",
+        "a PodGroup with `minResources` below what its pods request",
+        "a job with a system priority",
+        "a job submitted with the annotations of another user",
+    ]
 
     # A container that is added later, and more resources: the sum of the new requests counts.
     debugger = {"name": "debug", "image": "busybox", "targetContainerName": "main"}
@@ -478,6 +503,7 @@ async def test_what_is_permitted_counts_in_full(scene: Scene) -> None:
         lambda: _resize(eve, "plain", "3"),
     )
     await allocated(scene, wide, "6")
+    shown += ["an ephemeral container", "more resources of a running pod, in a queue without limits"]
 
     # Jobs of flows and cron jobs run on behalf of the submitter, in queues that the author of the template may use as well.
     await done(
@@ -498,6 +524,11 @@ async def test_what_is_permitted_counts_in_full(scene: Scene) -> None:
         "own-bobs-template": "bob",
     }
     await allocated(scene, fast, "1")
+    shown += [
+        "a flow with a template for a queue of others",
+        "the flow of a permitted user with a template of another author",
+        "a flow that runs the template of a permitted user",
+    ]
 
     # Pods of a workload run on behalf of their service account; annotations lead only to its queues.
     labels = {"app": "web"}
@@ -508,6 +539,7 @@ async def test_what_is_permitted_counts_in_full(scene: Scene) -> None:
     await done(lambda: eve.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": workload}))
     await allocated(scene, wide, "7")
     await allocated(scene, fast, "1")
+    shown += ["a Deployment with annotations of another queue and user"]
 
     # Nothing that was counted is lost with its PodGroup: the controller creates it again, the administrator removes it.
     group = scene.group_of_job
@@ -516,6 +548,8 @@ async def test_what_is_permitted_counts_in_full(scene: Scene) -> None:
     await scene.world.client.delete(POD_GROUPS, scene.world.namespace, "little")
     await scene.world.all_of(POD_GROUPS, lambda groups: any(each["metadata"]["name"] == uid for each in groups))
     await allocated(scene, wide, "7")
+    shown += ["the deletion of PodGroups by an administrator"]
+    assert shown == list(COUNTED)
 
 
 def _refused(flows: list[Json], name: str, user: str) -> bool:
