@@ -1,4 +1,4 @@
-"""Run seeds of the simulation: ``python -m tests.simulation FIRST [LAST] [--without N,N] [--minimise] [--steps] [--trace]``.
+"""Run seeds of the simulation: ``python -m tests.simulation FIRST [LAST] [--also N,N] [--without N,N] [--minimise] [--steps] [--trace]``.
 
 Prints a line for each broken rule and the command that replays the seed; ends with 1 if there was one. The hash seed of
 Python is fixed, so that the same seed gives the same events in each process.
@@ -36,6 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("first", type=int)
     parser.add_argument("last", type=int, nargs="?", help="the seed after the last one")
+    parser.add_argument("--also", default="", help="more seeds, separated by commas")
     parser.add_argument("--without", default="", help="numbers of steps to leave out, separated by commas")
     parser.add_argument("--minimise", action="store_true", help="leave out the steps that a failure does not need")
     parser.add_argument("--steps", action="store_true", help="print the steps of each scenario")
@@ -47,9 +48,10 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str]) -> int:
     """Run the seeds; return the exit code."""
     options = _parser().parse_args(arguments)
-    without = [int(number) for number in options.without.split(",") if number]
+    without, also = ([int(number) for number in text.split(",") if number] for text in (options.without, options.also))
+    seeds = [*range(options.first, options.last or options.first + 1), *also]
     failed = 0
-    for seed in range(options.first, options.last or options.first + 1):
+    for seed in seeds:
         life = scenario(seed).without(without)
         if options.steps:
             print(f"seed {seed}: nodes {dict(life.nodes)}, delay {life.delay}, history {life.history}")
@@ -65,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
             print(f"seed {seed}:", *outcome.faults, sep="\n  ")
             more = f" --without {','.join(map(str, left_out))}" if left_out else ""
             print(f"  replay: python -m tests.simulation {seed} --steps{more}", flush=True)
-    print(f"{(options.last or options.first + 1) - options.first} seeds run, {failed} failed")
+    print(f"{len(seeds)} seeds run, {failed} failed")
     return 1 if failed else 0
 
 

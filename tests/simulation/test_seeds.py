@@ -18,7 +18,10 @@ from volcanopy.kube.cache.store import Store
 from volcanopy.services.controllers.worker import Worker
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS, AT_ONCE = 200, 50
+SEEDS, AT_ONCE = 240, 120
+"""All seeds, and how many a process runs, which takes as long to start as five seeds."""
+FOUND_DEFECTS = (347, 21326, 100010)
+"""Seeds that have failed once."""
 
 
 def simulated(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -31,15 +34,10 @@ def simulated(*arguments: str) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.slow("each test runs the services of a cluster through many faults")
 @pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE))
 def test_no_rule_is_broken(first: int) -> None:
-    ended = simulated(str(first), str(first + AT_ONCE))
+    also = FOUND_DEFECTS if first == 0 else ()
+    ended = simulated(str(first), str(first + AT_ONCE), "--also", ",".join(map(str, also)))
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert f"{AT_ONCE} seeds run, 0 failed" in ended.stdout
-
-
-@pytest.mark.parametrize("seed", [347, 21326, 100010])
-def test_a_seed_that_has_found_a_defect_breaks_no_rule(seed: int) -> None:
-    ended = simulated(str(seed))
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert f"{AT_ONCE + len(also)} seeds run, 0 failed" in ended.stdout
 
 
 def test_the_seeds_contain_each_fault_of_each_process() -> None:
