@@ -41,7 +41,7 @@ def count(counted: Path) -> int:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             if holds():
                 return
@@ -68,6 +68,32 @@ async def test_a_process_that_is_down_does_not_start_again(process: RestartedPro
         await asyncio.sleep(0.6)
         assert (process.pid, process.starts) == (None, 1)
     await until(lambda: process.starts == 2)
+
+
+CLOCK = """
+import pathlib, sys, threading, time
+from volcanopy.kube import machine
+
+def tell():
+    pathlib.Path(sys.argv[1]).write_text(str(round(machine.epoch() - time.time())))
+
+threading.Thread(target=tell).start()
+time.sleep(60)
+"""
+
+
+async def test_the_clock_of_a_process_is_wrong_as_long_as_the_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "telling.py").write_text(CLOCK)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    told = tmp_path / "told"
+    telling = RestartedProcess("telling", ("telling", str(told)), tmp_path / "log")
+    async with kept(telling):
+        await until(lambda: told.exists() and told.read_text() == "0")
+        with telling.wrapped("volcanopy.chaos.wrong_clock", "-3600"):
+            await until(lambda: told.read_text() == "-3600")
+        await until(lambda: told.read_text() == "0")
 
 
 @pytest.mark.skipif(not CAN_LIMIT, reason="limits of running processes need Linux")

@@ -11,7 +11,7 @@ _END = "<!-- end of bypasses -->\n"
 
 def table() -> str:
     """Return what is tried, with its answer, as a table in Markdown."""
-    refused = [f"| {what} | refused: `... {answer} ...` |" for what, (_, answer) in REFUSED.items()]
+    refused = [f"| {what} | rejected: `... {answer} ...` |" for what, (_, answer) in REFUSED.items()]
     counted = [f"| {what} | {answer} |" for what, answer in COUNTED.items()]
     return "\n".join(["| tried | answer |", "|---|---|", *refused, *counted]) + "\n"
 

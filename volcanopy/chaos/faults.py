@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from signal import SIGCONT, SIGKILL, SIGSTOP
 from typing import ClassVar
 
+from volcanopy.chaos import wrong_clock
 from volcanopy.chaos.processes import CAN_LIMIT
 from volcanopy.chaos.site import Site, surely
 from volcanopy.kube.client import raw_kinds
@@ -75,6 +76,20 @@ class MemoryLimit(_ServiceFault):
             await site.pause(1, 5)
         service.send(SIGKILL)
         return True
+
+
+class ClockWrong(_ServiceFault):
+    """A service process starts again with a clock that is wrong, for a while; the clocks of the others are right."""
+
+    name = "wrong clock of a service"
+
+    async def inject(self, site: Site) -> bool:
+        seconds = site.rng.choice((-3600.0, -20.0, 20.0, 3600.0))
+        with site.alone("a clock") as alone:
+            if alone:
+                with site.rng.choice(site.services).wrapped(wrong_clock.__name__, str(seconds)):
+                    await site.pause(8, 25)
+        return alone
 
 
 class WebhookDown(Fault):
@@ -391,6 +406,7 @@ FAULTS: tuple[Fault, ...] = (
     Kill(),
     Pause(),
     MemoryLimit(),
+    ClockWrong(),
     WebhookDown(),
     DeleteServicePod(),
     Cut(),
@@ -411,4 +427,4 @@ FAULTS: tuple[Fault, ...] = (
     DiskFull(),
     PauseServer(),
 )
-"""All faults. A clock that jumps is not among them: processes of one machine share its clock (the simulation has it)."""
+"""All faults. A clock that jumps while a process runs is not among them (the simulation has it)."""

@@ -32,6 +32,7 @@ class RestartedProcess:
         self.probe_kills = 0
         """How often it was killed because its probes failed."""
         self._arguments = arguments
+        self._wrapper: Sequence[str] = ()
         self._process: asyncio.subprocess.Process | None = None
         self._allowed = asyncio.Event()
         self._allowed.set()
@@ -48,7 +49,7 @@ class RestartedProcess:
                 await self._allowed.wait()
                 with self.log.open("ab") as output:
                     self._process = await asyncio.create_subprocess_exec(
-                        sys.executable, "-m", *self._arguments, stdout=output, stderr=output
+                        sys.executable, "-m", *self._wrapper, *self._arguments, stdout=output, stderr=output
                     )
                 self.starts += 1
                 probing = asyncio.create_task(self._probe())
@@ -99,6 +100,17 @@ class RestartedProcess:
             yield
         finally:
             self._allowed.set()
+
+    @contextlib.contextmanager
+    def wrapped(self, *wrapper: str) -> Iterator[None]:
+        """Kill the process, and run it by another module for the duration of the block: ``wrapper``, before its own arguments."""
+        self._wrapper = wrapper
+        self.send(SIGKILL)
+        try:
+            yield
+        finally:
+            self._wrapper = ()
+            self.send(SIGKILL)
 
     @contextlib.contextmanager
     def limited(self, what: int, amount: int) -> Iterator[None]:
