@@ -1,4 +1,4 @@
-"""``python -m volcanopy.chaos.wrong_clock SECONDS MODULE ...`` runs a module with a wall clock that is so much ahead.
+"""``python -m volcanopy.chaos.wrong_clock SECONDS MODULE ...`` runs a module with a wall clock that is wrong.
 
 All of volcanopy reads its clocks from :mod:`volcanopy.kube.machine`, so that no other program is needed to set one wrong.
 """
@@ -11,7 +11,7 @@ from volcanopy.kube import machine
 
 
 class WrongClock(machine.Machine):
-    """The machine with a wall clock that is ahead by some seconds, or behind if they are negative."""
+    """The machine with some seconds added to its wall clock."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
