@@ -11,6 +11,7 @@ out of the box, all for the sake of such tests:
   before it begins, so owners of those kinds are followed from the first moment.
 """
 
+import functools
 import http.client
 import json
 import secrets
@@ -18,6 +19,7 @@ import ssl
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -159,19 +161,15 @@ class ControlPlane:
             raise CreateError(method, path, response.status, answer)
         return answer
 
-    def establish(self, crd: Mapping[str, Any]) -> None:
-        """Create a CustomResourceDefinition and wait until its kind is served.
+    def establish(self, *crds: Mapping[str, Any]) -> None:
+        """Create CustomResourceDefinitions and wait until their kinds are served.
 
-        An object of it that is created within two seconds of that takes two seconds: the API server sleeps on purpose.
+        An object of one that is created within two seconds of that takes two seconds: the API server sleeps on purpose.
         """
-        self.request("POST", CRDS, crd)
-        path = f"{CRDS}/{crd['metadata']['name']}"
-
-        def served() -> bool:
-            conditions = self.request("GET", path)["status"]["conditions"] or []
-            return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
-
-        self._wait(f"{path} to be established", served)
+        for crd in crds:
+            self.request("POST", CRDS, crd)
+        for crd in crds:
+            self._wait(f"{crd['metadata']['name']} to be served", functools.partial(self._serves, crd["spec"]))
 
     def pids(self) -> dict[str, int]:
         """Return the process id of each program, by name: for measurements and for chaos."""
@@ -189,8 +187,7 @@ class ControlPlane:
         self._processes.start("kube-apiserver", [program, *self._apiserver_flags(etcd), *flags])
         self._wait("/readyz", lambda: self._answers("/readyz"))
         self._wait("namespace default", lambda: self._answers("/api/v1/namespaces/default"))
-        for crd in crds:
-            self.establish(crd)
+        self.establish(*crds)
         if controllers:
             program = str(self._programs / "kube-controller-manager")
             self._processes.start("kube-controller-manager", [program, *self._controller_flags(controllers)])
@@ -268,6 +265,23 @@ class ControlPlane:
         except (OSError, http.client.HTTPException, CreateError):
             return False
         return True
+
+    def _serves(self, spec: Mapping[str, Any]) -> bool:
+        """Return whether all served versions of a definition are. Their lists are short; a definition has up to 600 kB."""
+        group, plural = spec["group"], spec["names"]["plural"]
+        try:
+            return all(
+                any(
+                    resource["name"] == plural
+                    for resource in self.request("GET", f"/apis/{group}/{version['name']}")["resources"]
+                )
+                for version in spec["versions"]
+                if version["served"]
+            )
+        except CreateError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return False
 
     def _wait(self, what: str, ready: Callable[[], bool]) -> None:
         deadline = time.monotonic() + START_SECONDS

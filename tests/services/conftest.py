@@ -8,10 +8,8 @@ import pytest
 
 from tests.controlplane.fixtures import real_control_plane
 from tests.controlplane.plane import ControlPlane
-from tests.services.service_cluster import Cluster
+from tests.services.service_cluster import Cluster, embedded_cluster
 from volcanopy.kube.client.connection import Connection
-from volcanopy.local.apiserver.server import ApiServer
-from volcanopy.local.cluster import self_signed
 
 __all__ = ["real_control_plane"]
 
@@ -19,18 +17,22 @@ __all__ = ["real_control_plane"]
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
 async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
     """A namespace of its own on an API server."""
-    namespace = f"t-{uuid.uuid4().hex[:8]}"
+    namespace = _new_namespace()
     if request.param == "real":
         plane: ControlPlane = request.getfixturevalue("real_control_plane")
         async with Cluster.open(Connection.load(plane.kubeconfig), namespace) as opened:
             yield opened
         return
-    server = await ApiServer.start(tls=self_signed())
-    try:
-        config = tmp_path / "kubeconfig"
-        config.write_text(server.kubeconfig())
-        async with Cluster.open(Connection.load(config), namespace) as opened:
-            opened.embedded = True
-            yield opened
-    finally:
-        await server.stop()
+    async with embedded_cluster(namespace, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def embedded(tmp_path: Path) -> AsyncIterator[Cluster]:
+    """The same on the embedded API server only: for what a test may not do to a server that others use."""
+    async with embedded_cluster(_new_namespace(), tmp_path) as opened:
+        yield opened
+
+
+def _new_namespace() -> str:
+    return f"t-{uuid.uuid4().hex[:8]}"

@@ -17,10 +17,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.services.service_cluster import CRDS, NAMESPACES
+from tests.services.service_cluster import NAMESPACES
 from tests.services.test_admission_rules import BINDINGS, RBAC, ROLES, Acting
 from volcanopy.api import names
-from volcanopy.api.crd import crds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists, Invalid, NotFound
@@ -37,7 +36,6 @@ from volcanopy.services.admission.admission_service import (
 from volcanopy.services.admission.cluster_cache import ClusterCache
 from volcanopy.services.admission.policy_file import PolicyFile
 from volcanopy.services.admission.queue_edits import PAGE
-from volcanopy.services.controllers.user_kinds import wait_for_kinds
 
 MAKER = "maker-of-worlds"
 RAW_QUEUES = QUEUES.raw
@@ -250,7 +248,7 @@ def existing_object(case: Json) -> Json | None:
 
 @asynccontextmanager
 async def stage(kubeconfig: Path, kubectl: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
-    """Admission at work on the cluster of a kubeconfig."""
+    """Admission at work on the cluster of a kubeconfig, which has our kinds."""
     monkeypatch.setattr(admission_service, "ClusterCache", NotifyingCache)
     monkeypatch.setattr(admission_service, "PolicyFile", Policies)
     connection = Connection.load(kubeconfig)
@@ -282,10 +280,6 @@ async def stage(kubeconfig: Path, kubectl: Path, folder: Path, monkeypatch: pyte
 
 
 async def _prepare(client: Client) -> None:
-    for definition in crds():
-        with contextlib.suppress(AlreadyExists):
-            await client.create(CRDS, None, definition)
-    await wait_for_kinds(client, (JOBS, POD_GROUPS))
     for name in ("team", "observatory"):
         with contextlib.suppress(AlreadyExists):
             await client.create(NAMESPACES, None, {"metadata": {"name": name}})

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from volcanopy.api.crd import crds
@@ -11,9 +12,11 @@ from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
-from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
+from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import JOBS
+from volcanopy.local.apiserver.server import ApiServer
+from volcanopy.local.cluster import self_signed
 from volcanopy.services.controllers.controller_service import JobControllerSettings, run
 from volcanopy.services.controllers.user_kinds import wait_for_kinds
 
@@ -47,14 +50,8 @@ class Cluster:
     @classmethod
     @asynccontextmanager
     async def open(cls, connection: Connection, namespace: str) -> "AsyncIterator[Cluster]":
-        """With our kinds installed, the namespace made, and a player at work."""
+        """With the namespace made, and a player at work; the server has our kinds."""
         async with Client(connection) as client:
-            for definition in crds():
-                try:
-                    await client.create(CRDS, None, definition)
-                except AlreadyExists:
-                    continue
-            await wait_for_kinds(client, (JOBS, POD_GROUPS))
             await client.create(NAMESPACES, None, {"metadata": {"name": namespace}})
             cluster = cls(connection, client, namespace)
             tasks = [
@@ -177,6 +174,30 @@ class Cluster:
             if phase in onward and "deletionTimestamp" not in pod["metadata"]:
                 moves.append(("pod", name, onward[phase]))
         return moves if self.plays else []
+
+
+async def install_kinds(client: Client) -> None:
+    """Install our kinds. The real control plane has them: it takes a second to reject them all again."""
+    for definition in crds():
+        await client.create(CRDS, None, definition)
+    await wait_for_kinds(client, (JOBS, POD_GROUPS))
+
+
+@asynccontextmanager
+async def embedded_cluster(namespace: str, folder: Path) -> AsyncIterator[Cluster]:
+    """A namespace on an embedded server of its own, whose administrator's kubeconfig goes to the folder."""
+    server = await ApiServer.start(tls=self_signed())
+    try:
+        config = folder / "kubeconfig"
+        config.write_text(server.kubeconfig())
+        connection = Connection.load(config)
+        async with Client(connection) as client:
+            await install_kinds(client)
+        async with Cluster.open(connection, namespace) as opened:
+            opened.embedded = True
+            yield opened
+    finally:
+        await server.stop()
 
 
 @asynccontextmanager

@@ -12,8 +12,11 @@ from tests.admission.golden_cases import cases, read
 from tests.controlplane.fixtures import kubectl_program, real_control_plane
 from tests.controlplane.plane import ControlPlane
 from tests.services.golden_cluster import KINDS, WORLD, KubectlResult, Stage, existing_object, stage
+from tests.services.service_cluster import install_kinds
 from volcanopy.api import names
 from volcanopy.api.model import Json
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import self_signed
@@ -50,6 +53,8 @@ async def played(
     try:
         config = tmp_path / "kubeconfig"
         config.write_text(server.kubeconfig())
+        async with Client(Connection.load(config)) as client:
+            await install_kinds(client)
         async with stage(config, kubectl_program, tmp_path, monkeypatch) as result:
             yield result
     finally:
