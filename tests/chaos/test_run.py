@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.cli.test_plan import volcanopy
+from tests.cli.run_commands import run_in_process
 from volcanopy.api.crd import crds
 from volcanopy.chaos.faults import FAULTS
 from volcanopy.chaos.judge import Judge
@@ -87,6 +87,6 @@ def test_a_cluster_must_be_named(options: TargetOptions, message: str) -> None:
 
 
 def test_a_cluster_must_be_confirmed_as_a_test_cluster() -> None:
-    run = volcanopy("chaos", "--context", "test")
-    assert run.returncode == 2
-    assert run.stderr == ("volcanopy: --test-cluster: required: pods, nodes and services of context test may be lost\n")
+    run = run_in_process("chaos", "--context", "test")
+    assert run.status == 2
+    assert run.err == ("volcanopy: --test-cluster: required: pods, nodes and services of context test may be lost\n")

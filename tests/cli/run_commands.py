@@ -69,6 +69,11 @@ def has_unschedulable_reason(name: str) -> Callable[[list[Json]], bool]:
     )
 
 
+def run_program(*words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+    """Run a command in a process of its own, which takes up to 1.3 s of processor time to load what it needs."""
+    return subprocess.run([*COMMAND, *words], input=stdin, capture_output=True, text=True, check=False, timeout=300)
+
+
 class Run(Protocol):
     """Something that runs a command."""
 

@@ -19,7 +19,7 @@ import pytest
 import structlog
 import yaml
 
-from tests.cli.test_plan import volcanopy
+from tests.cli.run_commands import run_program
 from tests.e2e.world import EXAMPLES, batch_job
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.local_cluster.commands import Persistence, run, up
@@ -43,7 +43,7 @@ def manifest(folder: Path, *bodies: Json, name: str = "jobs.yaml") -> str:
 
 
 def test_a_run_of_an_example_shows_its_phases() -> None:
-    done = volcanopy("local", "run", str(EXAMPLES / "01-hello"), "--simulate", "1")
+    done = run_program("local", "run", str(EXAMPLES / "01-hello"), "--simulate", "1")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     said = [line.split(":")[0] for line in lines if line.startswith("default/hello ") and ":" in line]

@@ -4,28 +4,28 @@ from pathlib import Path
 
 import yaml
 
-from tests.cli.test_plan import volcanopy
+from tests.cli.run_commands import run_in_process, run_program
 from volcanopy.api.crd import RESOURCES
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_help_names_every_command() -> None:
-    run = volcanopy("--help")
+    run = run_program("--help")
     assert run.returncode == 0
     for command in ("local", "plan", "scheduler", "controller", "admission", "crd", "version"):
         assert command in run.stdout
 
 
 def test_an_unknown_command_is_a_usage_error() -> None:
-    run = volcanopy("plam")
-    assert run.returncode == 2
-    assert "No such command 'plam'" in run.stderr
-    assert "Traceback" not in run.stderr
+    run = run_in_process("plam")
+    assert run.status == 2
+    assert "No such command 'plam'" in run.err
+    assert "Traceback" not in run.err
 
 
 def test_a_service_without_a_cluster_fails_with_one_sentence(tmp_path: Path) -> None:
-    run = volcanopy("scheduler", "--kubeconfig", str(tmp_path / "none"))
+    run = run_program("scheduler", "--kubeconfig", str(tmp_path / "none"))
     assert run.returncode == 1
     assert run.stderr.startswith("volcanopy: ")
     assert run.stderr.count("\n") == 1
@@ -33,8 +33,8 @@ def test_a_service_without_a_cluster_fails_with_one_sentence(tmp_path: Path) -> 
 
 
 def test_crd_writes_the_definitions_of_the_chart(tmp_path: Path) -> None:
-    run = volcanopy("crd", "--output-dir", str(tmp_path))
-    assert run.returncode == 0
+    run = run_in_process("crd", "--output-dir", str(tmp_path))
+    assert run.status == 0
     chart = ROOT / "charts" / "volcanopy" / "crds"
     assert {file.name for file in tmp_path.iterdir()} == {file.name for file in chart.iterdir()}
     for file in tmp_path.iterdir():
@@ -42,5 +42,5 @@ def test_crd_writes_the_definitions_of_the_chart(tmp_path: Path) -> None:
 
 
 def test_crd_prints_all_definitions_as_one_stream() -> None:
-    printed = list(yaml.load_all(volcanopy("crd").stdout, yaml.CSafeLoader))
+    printed = list(yaml.load_all(run_in_process("crd").out, yaml.CSafeLoader))
     assert {definition["spec"]["names"]["kind"] for definition in printed} == {resource.kind for resource in RESOURCES}

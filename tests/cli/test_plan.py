@@ -1,14 +1,13 @@
 """``volcanopy plan``: text and JSON output, and errors."""
 
 import json
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.cli.run_commands import Outcome, run_in_process, run_program
 from tests.whatif.asking import job
 from volcanopy.api import names
 from volcanopy.cli import whatif
@@ -45,13 +44,13 @@ metadata: {name: unrelated}
 """
 
 
-def volcanopy(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "volcanopy", *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
+def plan(*arguments: str, stdin: str = "") -> Outcome:
+    return run_in_process("plan", *arguments, stdin=stdin)
 
 
 def test_the_plan_has_bindings_and_reasons() -> None:
-    run = volcanopy("plan", "-f", "-", stdin=WORLD)
+    """As a process of its own: the others, in this one, need not load the scheduler each time."""
+    run = run_program("plan", "-f", "-", stdin=WORLD)
     assert run.returncode == 0
     assert run.stdout.splitlines()[0] == "bind lab/small-0 -> n1"
     assert "podgroup large Pending Unschedulable: " in run.stdout
@@ -67,8 +66,8 @@ def test_a_file_of_brackets_alone_is_an_error_at_once(tmp_path: Path) -> None:
 
 def test_the_json_form_is_a_plan_document(tmp_path: Path) -> None:
     (tmp_path / "world.yaml").write_text(WORLD)
-    run = volcanopy("plan", "-f", str(tmp_path), "-o", "json")
-    document = json.loads(run.stdout)
+    run = plan("-f", str(tmp_path), "-o", "json")
+    document = json.loads(run.out)
     assert (document["apiVersion"], document["kind"]) == ("volcanopy.io/v1alpha1", "Plan")
     assert document["effects"][0] == {"effect": "Bind", "pod": "lab/small-0", "node": "n1"}
     assert {effect["effect"] for effect in document["effects"]} == {"Bind", "SetPodGroup", "Explain", "SetQueue"}
@@ -76,9 +75,9 @@ def test_the_json_form_is_a_plan_document(tmp_path: Path) -> None:
 
 def test_json_of_kubectl_is_read() -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
-    run = volcanopy("plan", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "NodeList", "items": [node]}))
-    assert (run.returncode, run.stdout) == (0, "")
-    assert run.stderr == "volcanopy: nothing to schedule\n"
+    run = plan("-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "NodeList", "items": [node]}))
+    assert (run.status, run.out) == (0, "")
+    assert run.err == "volcanopy: nothing to schedule\n"
 
 
 @pytest.mark.parametrize(
@@ -107,27 +106,24 @@ def test_json_of_kubectl_is_read() -> None:
     ],
 )
 def test_bad_input_is_one_sentence_and_never_a_traceback(arguments: list[str], stdin: str, sentence: str) -> None:
-    run = volcanopy("plan", *arguments, stdin=stdin)
-    assert run.returncode in {1, 2}
-    assert run.stdout == ""
-    assert run.stderr.startswith(sentence), run.stderr
-    assert run.stderr.count("\n") == 1
+    run = plan(*arguments, stdin=stdin)
+    assert run.status in {1, 2}
+    assert run.out == ""
+    assert run.err.startswith(sentence), run.err
+    assert run.err.count("\n") == 1
 
 
 def test_an_invalid_configuration_is_reported_with_key_and_suggestion(tmp_path: Path) -> None:
     config = tmp_path / "scheduler.yaml"
     config.write_text("actions: 'enqueue, alocate'\ntiers: []\n")
-    run = volcanopy("plan", "-f", "-", "--config", str(config), stdin=WORLD)
-    assert run.returncode == 1
-    assert run.stderr == f"volcanopy: {config}: actions: unknown action 'alocate', did you mean 'allocate'?\n"
+    run = plan("-f", "-", "--config", str(config), stdin=WORLD)
+    assert run.status == 1
+    assert run.err == f"volcanopy: {config}: actions: unknown action 'alocate', did you mean 'allocate'?\n"
 
 
 def test_the_order_of_the_objects_does_not_matter() -> None:
     documents = WORLD.split("---")
-    assert (
-        volcanopy("plan", "-f", "-", stdin="---".join(reversed(documents))).stdout
-        == volcanopy("plan", "-f", "-", stdin=WORLD).stdout
-    )
+    assert plan("-f", "-", stdin="---".join(reversed(documents))).out == plan("-f", "-", stdin=WORLD).out
 
 
 NEW_JOB = """

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.cli.test_plan import volcanopy
+from tests.cli.run_commands import run_program
 from tests.e2e.world import EXAMPLES
 
 FOLDER = EXAMPLES / "20-shared-gpu"
@@ -14,14 +14,14 @@ def test_the_readme_command_runs_the_shared_gpu_example() -> None:
         line for line in readme.splitlines() if line.startswith("$ volcanopy local run examples/20-shared-gpu")
     )
     words = [word.replace("examples/", f"{EXAMPLES}/") for word in command.split()[2:]]
-    done = volcanopy(*words)
+    done = run_program(*words)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1].split()[:7] == ["default/models", "Completed", "0", "5", "0", "5", "default"]
 
 
 def test_an_invalid_scheduler_file_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "conf").write_text("actions: allocte\n")
-    done = volcanopy(
+    done = run_program(
         "local", "run", str(EXAMPLES / "01-hello"), "--simulate", "3", "--scheduler-config", str(tmp_path / "conf")
     )
     assert done.returncode == 1

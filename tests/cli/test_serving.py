@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_plan import volcanopy
+from tests.cli.run_commands import run_program
 from tests.controlplane.credentials import kubeconfig
 
 
@@ -18,7 +18,9 @@ def unreachable_kubeconfig(tmp_path: Path) -> str:
 
 
 def test_a_lease_shorter_than_its_renew_deadline_is_rejected_in_one_sentence(unreachable_kubeconfig: str) -> None:
-    run = volcanopy("scheduler", "--kubeconfig", unreachable_kubeconfig, "--lease-duration", "5", "--health-port", "0")
+    run = run_program(
+        "scheduler", "--kubeconfig", unreachable_kubeconfig, "--lease-duration", "5", "--health-port", "0"
+    )
     assert run.returncode == 2
     assert run.stderr.splitlines()[-1] == (
         "volcanopy: --lease-duration, --renew-deadline, --retry-period: a lease of 5 s, renewed within 6.0 s, "
@@ -29,7 +31,7 @@ def test_a_lease_shorter_than_its_renew_deadline_is_rejected_in_one_sentence(unr
 def test_a_health_port_in_use_is_reported_in_one_sentence(unreachable_kubeconfig: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        run = volcanopy(
+        run = run_program(
             "controller",
             "--kubeconfig",
             unreachable_kubeconfig,
