@@ -200,7 +200,7 @@ def post(plane: ControlPlane, account: str, path: str, item: Json) -> int:
 
 def refused_in_time(plane: ControlPlane, account: str, path: str, item: Json) -> None:
     """A policy takes a moment to come into force."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while post(plane, account, path, item) != 403:
         plane.request("DELETE", f"{path}/{item['metadata']['name']}?gracePeriodSeconds=0")
         assert time.monotonic() < deadline, "it was created"
@@ -260,7 +260,7 @@ def test_users_have_the_permissions_of_their_role_in_a_namespace(watched: Watche
         return bool(answer["status"]["allowed"])
 
     # Roles are put together by a controller, a moment after they were made.
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while (result := {what: allowed(*what) for what in expected}) != expected:
         assert time.monotonic() < deadline, result
         time.sleep(0.1)

@@ -39,7 +39,7 @@ def pod(name: str, **meta: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, **meta}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
 
 
-def eventually(what: Callable[[], bool], seconds: float) -> None:
+def eventually(what: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline, f"not within {seconds} s"
@@ -99,7 +99,7 @@ def test_owned_objects_are_deleted_with_their_owner(plane: ControlPlane, namespa
     plane.request("POST", pods, pod("owned", ownerReferences=[reference]))
     plane.request("POST", pods, pod("free"))
     plane.request("DELETE", f"{maps}/owner")
-    eventually(lambda: gone(plane, f"{pods}/owned"), 10)
+    eventually(lambda: gone(plane, f"{pods}/owned"))
     assert not gone(plane, f"{pods}/free")
 
 
@@ -107,7 +107,7 @@ def test_the_pods_of_a_deleted_namespace_are_deleted(plane: ControlPlane) -> Non
     plane.request("POST", NAMESPACES, {"metadata": {"name": "short-lived"}})
     plane.request("POST", f"{NAMESPACES}/short-lived/pods", pod("p"))
     plane.request("DELETE", f"{NAMESPACES}/short-lived")
-    eventually(lambda: gone(plane, f"{NAMESPACES}/short-lived"), 20)
+    eventually(lambda: gone(plane, f"{NAMESPACES}/short-lived"))
 
 
 def test_a_user_has_only_the_permissions_of_its_role_bindings(plane: ControlPlane, namespace: str) -> None:
@@ -127,7 +127,7 @@ def test_a_user_has_only_the_permissions_of_its_role_bindings(plane: ControlPlan
     readers = {"apiGroup": api, "kind": "Group", "name": "readers"}
     body = {"metadata": {"name": "readers"}, "roleRef": role, "subjects": [readers]}
     plane.request("POST", bindings, body)
-    eventually(lambda: jane("get", "pods").returncode == 0, 10)
+    eventually(lambda: jane("get", "pods").returncode == 0)
     assert jane("auth", "can-i", "delete", "pods").stdout == "no\n"
 
 
@@ -140,7 +140,7 @@ def test_kinds_present_at_startup_are_garbage_collected(plane: ControlPlane, nam
     pods = f"{NAMESPACES}/{namespace}/pods"
     plane.request("POST", pods, pod("p", ownerReferences=[reference]))
     plane.request("DELETE", f"{owners}/o")
-    eventually(lambda: gone(plane, f"{pods}/p"), 10)
+    eventually(lambda: gone(plane, f"{pods}/p"), 20)
 
 
 @pytest.mark.usefixtures("plane")
@@ -166,8 +166,8 @@ def test_all_processes_end_with_their_starter(tmp_path: Path) -> None:
         starter.kill()
         starter.communicate()
     assert before == 3
-    eventually(lambda: programs_in(directory) == 0, 5)
-    eventually(lambda: not directory.exists(), 5)
+    eventually(lambda: programs_in(directory) == 0)
+    eventually(lambda: not directory.exists())
 
 
 def programs_in(directory: Path) -> int:

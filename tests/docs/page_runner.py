@@ -18,9 +18,9 @@ from volcanopy.admission import context as policy
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import parse
 
-COMMAND_TIMEOUT = 60.0
+COMMAND_TIMEOUT = 120.0
 """Seconds that a command may take."""
-OUTPUT_TIMEOUT = 20.0
+OUTPUT_TIMEOUT = 60.0
 """Seconds after which a read-only command must print what the page shows."""
 READ_ONLY = ("volcanopy job list", "volcanopy queue list", "volcanopy queue tree", "volcanopy explain", "kubectl get")
 """Beginnings of commands that change nothing."""

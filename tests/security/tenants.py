@@ -106,7 +106,7 @@ def install_roles(plane: ControlPlane, namespace: str, *editors: str) -> None:
         role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}
         binding = {"metadata": {"name": user}, "roleRef": role, "subjects": [subject]}
         plane.request("POST", f"{RBAC}/namespaces/{namespace}/rolebindings", binding)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     for user in editors:
         tenant = Tenant(plane, user, namespace)
         while tenant.request("POST", tenant.path("JobFlow") + "?dryRun=All", {})[0] == 403:

@@ -83,7 +83,7 @@ def secret(name: str, *owners: Json) -> Json:
 
 def refused(attempt: Callable[[], str], message: str) -> None:
     """Repeat an attempt until a policy, which takes a moment to come into force, refuses it."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while message not in (answer := attempt()):
         assert time.monotonic() < deadline, answer
         time.sleep(0.1)
