@@ -14,11 +14,16 @@ from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.local.process import machine
 from volcanopy.local.process.isolation import Bubblewrap, PlainProcesses, strongest
 from volcanopy.local.process.kubelet import ProcessSettings
-from volcanopy.local.process.runtime import MachineRuntime, Runtime
+from volcanopy.local.process.runtime import MachineRuntime
 from volcanopy.local.process.status_writer import PODS
 
 NAMESPACE = "default"
 RUNTIMES = ("bubblewrap", "plain")
+
+
+def is_running(pod: dict[str, Any]) -> bool:
+    statuses = pod["status"].get("containerStatuses", ())
+    return bool(statuses) and all("running" in status["state"] for status in statuses)
 
 
 class ProcessCluster:
@@ -90,7 +95,7 @@ class ProcessCluster:
         await self.client.create(Kind("", "v1", kind, plural, True, dict), NAMESPACE, body)
 
 
-def runtime_named(name: str) -> Runtime:
+def runtime_named(name: str) -> MachineRuntime:
     """The runtime with this isolation, if it can be used here."""
     if name == "plain":
         return MachineRuntime(PlainProcesses())

@@ -9,7 +9,7 @@ from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from tests.local.process.conftest import ProcessCluster
+from tests.local.process.conftest import ProcessCluster, is_running
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.errors import KubeError, NoAnswer
 from volcanopy.local.process.container_spec import Sources
@@ -24,11 +24,6 @@ SHELL = ("sh", "-c")
 def terminated(status: dict[str, Any], name: str = "main") -> dict[str, Any]:
     states = (*status.get("initContainerStatuses", ()), *status["containerStatuses"])
     return next(dict(state["state"]["terminated"]) for state in states if state["name"] == name)
-
-
-def is_running(pod: dict[str, Any]) -> bool:
-    statuses = pod["status"].get("containerStatuses", ())
-    return bool(statuses) and all("running" in status["state"] for status in statuses)
 
 
 async def test_a_program_runs_and_its_output_is_the_log(process_cluster: ProcessCluster) -> None:
