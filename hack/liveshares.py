@@ -171,9 +171,11 @@ def _report(sums: Counter[str], samples: int, load: Load) -> None:
     total, weights = sums.total(), sum(WEIGHTS.values())
     shares = {queue: 100 * sums[queue] / total for queue in WEIGHTS}
     expected = {queue: 100 * weight / weights for queue, weight in WEIGHTS.items()}
-    print("shares " + " / ".join(f"{share:.1f}" for share in shares.values()))
+    for name, parts in (("expected", expected), ("shares by Queue status", shares)):
+        print(f"{name} " + " / ".join(f"{part:.1f}" for part in parts.values()))
     print(f"largest error {max(abs(shares[queue] - expected[queue]) for queue in WEIGHTS):.1f} points")
     print(f"utilisation {100 * total / (1000 * NODES * CPUS * max(samples, 1)):.1f} % in {samples} samples")
+    print(f"processor time {time.process_time():.0f} s")
     print(f"jobs submitted {load.submitted.total()}, pods evicted {int(_evictions())}")
 
 

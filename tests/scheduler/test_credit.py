@@ -67,6 +67,19 @@ def test_a_queue_gains_no_more_than_its_jobs_wait_for() -> None:
     assert credit == pytest.approx({"a": 60, "b": -60}, rel=0.01)
 
 
+def test_a_resource_of_which_there_is_enough_for_all_gives_no_credit() -> None:
+    """Each queue's share of the cpus covers its request: the jobs wait for another resource."""
+    assert cpu_credit(observed("a", 2, 3, 1), observed("b", 1, 5, 4)) == {"a": 0, "b": 0}
+
+
+def test_the_number_of_waiting_pods_gives_no_credit() -> None:
+    """Pods of jobs that wait for cpus lack nothing that other queues have."""
+    run = LongRun(f"{EIGHT_NODES}\n{THREE}", config("allocate, backfill"), BUSY)
+    for _ in range(10):
+        run.cycle()
+    assert {resource for queue in "abc" for resource in run.queue(queue).status.credit} == {"cpu"}
+
+
 def test_a_queue_that_uses_what_nobody_needs_has_no_debt() -> None:
     assert cpu_credit(observed("a", 0, 5, 0), observed("b", 10, 5, 9)) == {"a": 0, "b": 0}
 

@@ -113,8 +113,8 @@ DESERVED_SHARES = {"a": 11, "b": 21, "c": 32}
 SHARE_CASES = (
     shares("flat queues"),
     shares("flat queues, single pods of 1 cpu", streams=SINGLE_PODS),
-    shares("flat queues, without overcommit", config(without=["overcommit", "reservation"])),
-    shares("flat queues, without enqueue", config("allocate, backfill")),
+    shares("flat queues, without overcommit", config(without=["overcommit"])),
+    shares("flat queues, without enqueue", config("allocate, backfill", without=())),
     shares("flat queues, reclaim", RECLAIMING),
     shares("the heaviest queue has gangs of 16 x 2 cpu", streams=LARGE_GANGS),
     shares("the heaviest queue has gangs of 16 x 2 cpu, reclaim", RECLAIMING, LARGE_GANGS),
@@ -149,7 +149,7 @@ SHARE_CASES = (
         settle=80,
         cycles=180,
     ),
-    shares("capacity, deserved 1:2:3", config(share=CAPACITY), queues=DESERVED, expected=DESERVED_SHARES),
+    shares("capacity, deserved 1:2:3", config(share=CAPACITY, without=()), queues=DESERVED, expected=DESERVED_SHARES),
     shares(
         "capacity, deserved 1:2:3, reclaim",
         config(RECLAIM, CAPACITY, without=()),
@@ -203,7 +203,7 @@ PAID_BACK_CASES = (
     shares(
         "a gang of half the cluster in the lightest of three queues",
         singles=(Single("gang", "a", 50, 4, "8"),),
-        cycles=280,
+        cycles=360,
     ),
 )
 """Cases with a gang that gets far more than the share of its queue while it runs; the others are paid back until the end."""

@@ -8,7 +8,8 @@ negative credit. Both are in seconds of the whole cluster: a queue that lacks a 
 Credit is kept in the status of the queue, with its time. Allocated amounts and fair shares do not change between two statuses, so
 the current credit follows from the last status alone: nothing is written for the sake of the credit, and a restart loses none.
 
-1. A queue lacks what it is allocated below its fair share, at most what its jobs wait for.
+1. A queue lacks what it is allocated below its fair share, at most what its jobs wait for. Only resources count of which
+   the request of a sibling or its own exceeds the fair share: of others there is enough for all.
 2. A queue is in debt for what it is allocated above its share; together at most what its siblings lack. A queue that uses
    what no sibling needs has no debt.
 3. What queues lack beyond that is idle: pods are not created yet, or do not fit. It is shared by the queues with waiting
@@ -101,14 +102,14 @@ def _rates(snapshot: Snapshot) -> Floats:
     """(R, Q): the parts of the cluster that queues lack (negative: have at the expense of their siblings)."""
     queues = snapshot.queues
     allocated, fair_share, _, _, waiting = queues.reported.astype(np.float64)
-    shared = fair_share.any(axis=1)[
-        :, None
-    ]  # without any fair share of a resource no queue is above or below its share
-    lack = np.where(shared, np.clip(fair_share - allocated, 0.0, waiting), 0.0)
-    excess = np.where(shared, np.maximum(allocated - fair_share, 0.0), 0.0)
-    sharing = np.where(waiting > 0, fair_share, 0.0)
     siblings = queues.parent  # NONE, the last column, for those without a parent
-    lacking, exceeding, whole = np.zeros((3, len(allocated), len(queues) + 1))
+    lacking, exceeding, whole, requesting_more = np.zeros((4, len(allocated), len(queues) + 1))
+    np.add.at(requesting_more.T, siblings, (allocated + waiting > fair_share).T)
+    # Without any fair share of a resource no queue is above or below its share.
+    counts = fair_share.any(axis=1)[:, None] & (requesting_more[:, siblings] > 0)
+    lack = np.where(counts, np.clip(fair_share - allocated, 0.0, waiting), 0.0)
+    excess = np.where(counts, np.maximum(allocated - fair_share, 0.0), 0.0)
+    sharing = np.where(waiting > 0, fair_share, 0.0)
     for sums, amounts in ((lacking, lack), (exceeding, excess), (whole, sharing)):
         np.add.at(sums.T, siblings, amounts.T)
     paid = np.divide(lacking, exceeding, out=np.zeros_like(lacking), where=exceeding > 0)
