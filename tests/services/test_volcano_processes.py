@@ -8,11 +8,17 @@ import pytest
 
 from volcanopy.api.bindings import BINDINGS, VOLCANO, VOLCANOPY, Binding
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import LEASES, NAMESPACES, PODS
 from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import connection_to
+from volcanopy.services.admission import admission_service
+from volcanopy.services.admission.admission_service import AdmissionSettings
 from volcanopy.services.process.volcano_processes import NAMESPACE, VolcanoProcesses, VolcanoRunsError
 
+MUTATING: Kind[Any] = Kind(
+    "admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False, dict
+)
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
@@ -66,6 +72,15 @@ async def test_a_running_scheduler_of_volcano_is_named_with_the_remedy(client: C
     )
     await sought(client, "controller").ensure_none()
     await sought(client, bindings=(VOLCANOPY,)).ensure_none()
+
+
+async def test_admission_does_not_start_beside_that_of_volcano(client: Client) -> None:
+    connection = client.connection
+    await sought(client, "admission").ensure_none()
+    await runs(client, "volcano-admission")
+    with pytest.raises(VolcanoRunsError, match="Volcano's admission runs in this cluster"):
+        await admission_service.run(connection, AdmissionSettings(api="both"))
+    assert (await client.list(MUTATING)).items == [], "nothing is registered"
 
 
 async def test_a_renewed_lease_is_enough_and_an_old_one_is_not(client: Client) -> None:

@@ -54,6 +54,7 @@ from volcanopy.services.admission.webhook_configuration import (
 from volcanopy.services.process.entry_points import job_registry
 from volcanopy.services.process.health import Health, stale_watches
 from volcanopy.services.process.supervisor import Supervisor
+from volcanopy.services.process.volcano_processes import VolcanoProcesses
 
 __all__ = ["CONFIGURATION", "MUTATING", "QUEUES", "VALIDATING", "AdmissionSettings", "application", "run"]
 
@@ -255,7 +256,7 @@ async def run(
 ) -> None:
     """Serve until ``stop`` is set. ``ready`` is set when the caches are synced and the webhooks registered.
 
-    Raises ThirdPartyError when an installed job plugin is invalid, PolicyError when the file is.
+    Raises ThirdPartyError when an installed job plugin is invalid, PolicyError when the file is, VolcanoRunsError.
     """
     settings = settings or AdmissionSettings()
     registry = job_registry()
@@ -264,9 +265,10 @@ async def run(
     policy = PolicyFile(settings.config, settings.policy)
     is_ready = ready or asyncio.Event()
     async with Client(connection) as client, PodDryRuns(client) as tried:
+        bindings = settings.bindings
+        await answered(VolcanoProcesses(client, "admission", bindings).ensure_none)
         keyring = await _keyring(client, settings)
         await keyring.renew()
-        bindings = settings.bindings
 
         def current() -> AdmissionPolicy:
             return with_schedulers(policy.current, bindings)

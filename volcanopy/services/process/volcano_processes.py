@@ -3,6 +3,7 @@
 Both would act on the same objects: two schedulers bind pods to the same free resources, two controllers create pods of the same
 job. A service therefore does not start while the process of Volcano that it replaces runs, and ends when one appears. Such a
 process is known by the label of its pods, and by the Lease of its leader election, which it has outside a cluster as well.
+Admission looks once, before it registers its webhooks: they would change and reject the objects of that Volcano.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ PERIOD = 15.0
 """Seconds between two checks."""
 NAMESPACE = "volcano-system"
 """Where Volcano's Leases are."""
-_APPS = {"scheduler": "volcano-scheduler", "controller": "volcano-controller"}
+_APPS = {"scheduler": "volcano-scheduler", "controller": "volcano-controller", "admission": "volcano-admission"}
 """Values of the label ``app`` of Volcano's pods."""
 _LEASES = {"scheduler": VOLCANO.scheduler_name, "controller": "vc-controller-manager"}
 
@@ -41,7 +42,7 @@ class VolcanoProcesses:
     def __init__(
         self,
         client: Client,
-        component: Literal["scheduler", "controller"],
+        component: Literal["scheduler", "controller", "admission"],
         bindings: Iterable[Binding],
         *,
         now: Callable[[], datetime] = machine.utc_now,
@@ -88,7 +89,9 @@ class VolcanoProcesses:
         return f'pod "{running[0]}"' if running else ""
 
     async def _holder(self) -> str:
-        name = _LEASES[self._component]
+        name = _LEASES.get(self._component)
+        if name is None:
+            return ""
         try:
             lease = await self._client.get(LEASES, NAMESPACE, name)
         except (NotFound, Forbidden):
