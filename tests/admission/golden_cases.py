@@ -24,6 +24,7 @@ from volcanopy.jobcontroller.plugins.registry import plugin_problems
 
 Json = dict[str, Any]
 FOLDER = Path(__file__).with_name("golden")
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def cases() -> list[str]:
@@ -33,7 +34,7 @@ def cases() -> list[str]:
 
 def read(name: str, part: str) -> Json:
     """``input`` or ``output`` of a case."""
-    document: Json = yaml.safe_load((FOLDER / name / f"{part}.yaml").read_text())
+    document: Json = yaml.load((FOLDER / name / f"{part}.yaml").read_text(), _Loader)
     return document
 
 

@@ -6,6 +6,7 @@ templates and volume claims, which are those of Kubernetes.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,12 @@ def facts() -> Iterator[Facts]:
 
 
 FACTS = tuple(facts())
-DEFINITIONS = {definition["metadata"]["name"]: definition for definition in crds_of((VOLCANO,))}
+
+
+@cache
+def definitions() -> dict[str, Json]:
+    """The definitions of Volcano's API by name."""
+    return {definition["metadata"]["name"]: definition for definition in crds_of((VOLCANO,))}
 
 
 def step_into(schema: Json, step: str) -> Json | None:
@@ -81,12 +87,12 @@ def type_at(schema: Json, path: str) -> str:
 
 
 def test_every_kind_of_volcano_is_defined() -> None:
-    assert set(DEFINITIONS) == {kind.name for kind in FACTS}
+    assert set(definitions()) == {kind.name for kind in FACTS}
 
 
 @pytest.mark.parametrize("kind", FACTS, ids=lambda kind: kind.name)
 def test_every_field_of_volcano_has_the_same_type(kind: Facts) -> None:
-    schema = DEFINITIONS[kind.name]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema = definitions()[kind.name]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     assert len(kind.fields) > 5
     differing = {path: (type_at(schema, path), theirs) for path, theirs in kind.fields}
     assert {path: pair for path, pair in differing.items() if pair[0] not in {pair[1], "anything"}} == {}
@@ -94,7 +100,7 @@ def test_every_field_of_volcano_has_the_same_type(kind: Facts) -> None:
 
 @pytest.mark.parametrize("kind", FACTS, ids=lambda kind: kind.name)
 def test_names_versions_and_columns_are_those_of_volcano(kind: Facts) -> None:
-    spec = DEFINITIONS[kind.name]["spec"]
+    spec = definitions()[kind.name]["spec"]
     version = spec["versions"][0]
     columns = [
         (column["name"], column["jsonPath"], column["type"], column.get("priority", 0))
@@ -109,7 +115,7 @@ def test_names_versions_and_columns_are_those_of_volcano(kind: Facts) -> None:
 def test_only_a_pod_group_has_no_status_subresource_though_it_has_a_status() -> None:
     without = {
         definition["spec"]["names"]["kind"]
-        for definition in DEFINITIONS.values()
+        for definition in definitions().values()
         if "status" in definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
         and "subresources" not in definition["spec"]["versions"][0]
     }
@@ -118,4 +124,4 @@ def test_only_a_pod_group_has_no_status_subresource_though_it_has_a_status() -> 
 
 def test_both_apis_have_different_definitions() -> None:
     names = [definition["metadata"]["name"] for definition in crds_of(BINDINGS)]
-    assert len(names) == len(set(names)) == len(crds_of((VOLCANOPY,))) + len(DEFINITIONS)
+    assert len(names) == len(set(names)) == len(crds_of((VOLCANOPY,))) + len(definitions())

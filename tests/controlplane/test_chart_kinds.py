@@ -1,19 +1,19 @@
 """The chart's CustomResourceDefinitions, as the real API server judges them: schemas, CEL rules and their cost."""
 
-from typing import Any
+from pathlib import Path
 
 import pytest
 
-from tests.controlplane.fixtures import chart_crds
+from tests.controlplane.fixtures import chart_crd, chart_crds, chart_files
 from tests.controlplane.plane import CRDS, ControlPlane
 
 pytestmark = pytest.mark.real
 
 
-@pytest.mark.parametrize("definition", chart_crds(), ids=lambda crd: crd["spec"]["names"]["plural"])
-def test_the_api_server_accepts_the_definition(plane: ControlPlane, definition: dict[str, Any]) -> None:
+@pytest.mark.parametrize("file", chart_files(), ids=lambda file: file.name.partition(".")[0])
+def test_the_api_server_accepts_the_definition(plane: ControlPlane, file: Path) -> None:
     """Nothing is stored; any complaint, or any field that it does not know, is the failure's text."""
-    plane.request("POST", f"{CRDS}?dryRun=All&fieldValidation=Strict", definition)
+    plane.request("POST", f"{CRDS}?dryRun=All&fieldValidation=Strict", chart_crd(file))
 
 
 def test_the_sessions_control_plane_serves_every_kind(real_control_plane: ControlPlane) -> None:

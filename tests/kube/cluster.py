@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from tests.controlplane.fixtures import chart_crd
 from volcanopy.api import core
 from volcanopy.kube.cache.followed_kinds import NODES, POD_GROUPS, PODS, QUEUES
 from volcanopy.kube.client.api_client import Client
@@ -139,6 +138,6 @@ async def _empty(client: Client) -> None:
 
 @functools.cache
 def _definitions() -> tuple[Json, ...]:
-    """The kinds that scheduling needs; reading YAML takes longer than all the rest."""
+    """The kinds that scheduling needs."""
     files = (CHART / f"{plural}.scheduling.volcanopy.io.yaml" for plural in ("podgroups", "queues"))
-    return tuple(yaml.safe_load(file.read_text(encoding="utf-8")) for file in files)
+    return tuple(map(chart_crd, files))

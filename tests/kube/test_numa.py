@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.controlplane.fixtures import chart_crd
 from tests.kube.cluster import CHART, CRDS, Cluster, running_cluster
 from volcanopy.kube.cache.followed_kinds import NUMA_TOPOLOGIES
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.errors import Invalid
 
-DEFINITION = yaml.safe_load((CHART / "numatopologies.nodeinfo.volcanopy.io.yaml").read_text())
+DEFINITION = chart_crd(CHART / "numatopologies.nodeinfo.volcanopy.io.yaml")
 REPORT: dict[str, Any] = {
     "apiVersion": NUMA_TOPOLOGIES.api_version,
     "kind": NUMA_TOPOLOGIES.kind,

@@ -14,7 +14,6 @@ from volcanopy.services.controllers.controller_service import run as run_control
 
 KNOWN = ("podgroups.scheduling.volcanopy.io", "queues.scheduling.volcanopy.io")
 """The definitions that the cluster starts with."""
-OTHERS = [crd for crd in (*crds(), *crds_of((VOLCANO,))) if crd["metadata"]["name"] not in KNOWN]
 THEIRS = bound(HYPER_NODES, VOLCANO)
 RACK = "example.com/rack"
 CONFIG = f"""
@@ -48,8 +47,9 @@ async def test_hypernodes_follow_the_labels_of_nodes_and_count_them(tmp_path: Pa
     config = tmp_path / "controller.yaml"
     config.write_text(CONFIG)
     async with running_cluster() as cluster:
-        for definition in OTHERS:
-            await cluster.client.create(CRDS, None, definition)
+        for definition in (*crds(), *crds_of((VOLCANO,))):
+            if definition["metadata"]["name"] not in KNOWN:
+                await cluster.client.create(CRDS, None, definition)
         for number in (1, 2, 3):
             await cluster.node(f"n{number}")
         await label(cluster, "n1", "a")

@@ -15,15 +15,15 @@ from volcanopy.services.process.settings import SchedulerSettings
 
 GROUPS = bound(POD_GROUPS.raw, VOLCANO)
 VOLCANO_QUEUES = bound(QUEUES.raw, VOLCANO)
-SCHEDULING = [crd for crd in crds_of((VOLCANO,)) if crd["spec"]["group"] == "scheduling.volcano.sh"]
 
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
     async with AsyncExitStack() as stack:
         running = await stack.enter_async_context(running_cluster())
-        for definition in SCHEDULING:
-            await running.client.create(CRDS, None, definition)
+        for definition in crds_of((VOLCANO,)):
+            if definition["spec"]["group"] == GROUPS.group:
+                await running.client.create(CRDS, None, definition)
         yield running
 
 
