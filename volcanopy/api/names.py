@@ -93,6 +93,10 @@ NODE_LOAD = "volcanopy.io/node-load"
 """``{"cpu": percent, "memory": percent, "measured": time, "deviation": {...}, "peak": {...}}``, over ten minutes; written by the
 agent of the node."""
 
+# On pods: the data sets that they read.
+DATASETS = "volcanopy.io/datasets"
+"""Names and sizes: ``imagenet=150Gi,labels=1Gi``."""
+
 # On nodes and pods: measures.
 MEASURE_PREFIX = "measure.volcanopy.io/"
 """``measure.volcanopy.io/NAME``: a number, or ``{"mean": number, "deviation": number, "peak": number, "prediction": number,

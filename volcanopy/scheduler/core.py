@@ -21,11 +21,16 @@ from volcanopy.scheduler.plugins.binpack import Binpack
 from volcanopy.scheduler.plugins.capacity import Capacity
 from volcanopy.scheduler.plugins.cdp import Cdp
 from volcanopy.scheduler.plugins.conformance import Conformance
+from volcanopy.scheduler.plugins.datalocality import DataLocality
+from volcanopy.scheduler.plugins.demand import Demand
 from volcanopy.scheduler.plugins.deviceshare import DeviceShare
 from volcanopy.scheduler.plugins.drf import Drf
+from volcanopy.scheduler.plugins.energy import Energy
 from volcanopy.scheduler.plugins.extender import Extender
 from volcanopy.scheduler.plugins.fragmentation import Fragmentation
 from volcanopy.scheduler.plugins.gang import Gang
+from volcanopy.scheduler.plugins.interference import Interference
+from volcanopy.scheduler.plugins.loadvariation import LoadVariation
 from volcanopy.scheduler.plugins.network_topology_aware import NetworkTopologyAware
 from volcanopy.scheduler.plugins.nodegroup import NodeGroup
 from volcanopy.scheduler.plugins.nodeorder import NodeOrder
@@ -41,15 +46,17 @@ from volcanopy.scheduler.plugins.resource_strategy_fit import ResourceStrategyFi
 from volcanopy.scheduler.plugins.resourcequota import ResourceQuota
 from volcanopy.scheduler.plugins.sla import Sla
 from volcanopy.scheduler.plugins.slowdown import Slowdown
+from volcanopy.scheduler.plugins.targetload import TargetLoad
 from volcanopy.scheduler.plugins.task_topology import TaskTopology
 from volcanopy.scheduler.plugins.tdm import Tdm
+from volcanopy.scheduler.plugins.telemetry import Telemetry
 from volcanopy.scheduler.plugins.usage import Usage
 from volcanopy.scheduler.report.close import close
 from volcanopy.scheduler.session.mandatory_policies import MANDATORY
 from volcanopy.scheduler.session.session import Session
 
 _JOBS = (Cdp, Conformance, Drf, Extender, Gang, Overcommit, Pdb, Priority, Rescheduling, Reservation, Sla, Slowdown)
-_QUEUES = (Capacity, Proportion, ResourceQuota)
+_QUEUES = (Capacity, Demand, Proportion, ResourceQuota)
 _NODES = (
     Binpack,
     DeviceShare,
@@ -62,8 +69,9 @@ _NODES = (
     Tdm,
     Usage,
 )
+_MEASURES = (DataLocality, Energy, Interference, LoadVariation, TargetLoad, Telemetry)
 _TOPOLOGY = (NetworkTopologyAware, TaskTopology)
-PLUGINS: tuple[type[Plugin[Any]], ...] = (*_JOBS, *_QUEUES, *_NODES, *_TOPOLOGY)
+PLUGINS: tuple[type[Plugin[Any]], ...] = (*_JOBS, *_QUEUES, *_NODES, *_MEASURES, *_TOPOLOGY)
 ACTIONS = (
     Allocate(),
     Backfill(),

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from volcanopy.api import names
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.scheduler.framework.registry import Registry
 
 NODES, TASKS, QUEUES = 12, 40, 6
 """The most of each in a world."""
+
+ZONE = "topology.kubernetes.io/zone"
 
 RandomArguments = Callable[[Random], dict[str, Any]]
 
@@ -46,15 +49,27 @@ def _strategy(rng: Random) -> dict[str, Any]:
     return {"resources": {"cpu": {"type": kind, "weight": rng.randint(1, 3)}}}
 
 
+def _telemetry(rng: Random) -> dict[str, Any]:
+    rule = {"measure": "cpu", "operator": "GreaterThan", "target": rng.choice([30, 70])}
+    likes = {"measure": "memory", "operator": rng.choice(["LessThan", "GreaterThan"])}
+    policy = {"dontschedule": [rule], "scheduleonmetric": likes, "unknown": rng.choice(["allow", "reject"])}
+    return {"policies": {"all": policy}, "default": "all"}
+
+
 ARGUMENTS: Mapping[str, RandomArguments] = {
     "binpack": _number("binpack.cpu", 5),
     "capacity": _number("ancestorReclaimLevel", 2),
     "cdp": _nothing,
     "conformance": _nothing,
+    "datalocality": _nothing,
+    "demand": lambda rng: {"policy": rng.choice(["demand", "demand-drf"])},
     "deviceshare": _nothing,
     "drf": _nothing,
+    "energy": lambda rng: {"models": {"a": {"idle": rng.choice([0, 100]), "k1": 20, "k2": 0.02}}, "label": ZONE},
     "fragmentation": lambda rng: {"exclusive": bool(rng.randint(0, 1))},
     "gang": _nothing,
+    "interference": lambda rng: {"label": "app", "slowdown": {"a": {"a": 5, "b": 40}}, "most": rng.choice([0, 30])},
+    "loadvariation": _number("safeVarianceMargin", 2),
     "network-topology-aware": _nothing,
     "nodegroup": lambda rng: {"strict": bool(rng.randint(0, 1))},
     "nodeorder": _number("mostrequested.weight", 2),
@@ -70,6 +85,8 @@ ARGUMENTS: Mapping[str, RandomArguments] = {
     "resourcequota": _nothing,
     "slowdown": lambda rng: {"longestWait": rng.choice(["1m", "168h"])},
     "sla": lambda rng: {"sla-waiting-time": rng.choice(["1m", "100h"])},
+    "targetload": lambda rng: {"target": rng.choice([20, 60])},
+    "telemetry": _telemetry,
     "task-topology": _number("task-topology.weight", 3),
     "tdm": _tdm,
     "usage": _usage,
@@ -154,7 +171,7 @@ def world(rng: Random) -> str:
     for number in range(rng.randint(1, most)):
         cpu, memory, pods = rng.randint(1, 8), rng.randint(1, 16), rng.choice([2, 5, 20])
         free[f"n{number}"] = [cpu, memory, pods]
-        lines.append(f"node n{number} cpu={cpu} memory={memory}Gi pods={pods}{_flags(rng)}")
+        lines.append(f"node n{number} cpu={cpu} memory={memory}Gi pods={pods}{_flags(rng)}{_measures(rng)}")
     lines += ["queue root", *_queues(rng)]
     queues = [line.split()[1] for line in lines if line.startswith("queue") and line != "queue root"]
     left = rng.choice([8, 20, TASKS])
@@ -171,6 +188,14 @@ def world(rng: Random) -> str:
     if not rng.randint(0, 3):
         lines.append(f"quota z hard.cpu={rng.randint(1, 12)} used.cpu={rng.randint(0, 2)}")
     return "\n".join(lines)
+
+
+def _measures(rng: Random) -> str:
+    """Measures of a node in its annotations; mostly none."""
+    if rng.randint(0, 2):
+        return ""
+    cpu = json.dumps({"mean": rng.randint(0, 100), "deviation": rng.randint(0, 50)}, separators=(",", ":"))
+    return f" note.{names.MEASURE_PREFIX}cpu='{cpu}' note.{names.MEASURE_PREFIX}memory={rng.randint(0, 100)}"
 
 
 def _flags(rng: Random) -> str:
