@@ -96,6 +96,16 @@ async def test_the_clock_of_a_process_is_wrong_as_long_as_the_block(
         await until(lambda: told.read_text() == "0")
 
 
+async def test_a_process_runs_with_another_python(tmp_path: Path) -> None:
+    other = tmp_path / "python"
+    other.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\nexec sleep 60\n')
+    other.chmod(0o755)
+    process = RestartedProcess("other", ("volcanopy", "scheduler"), tmp_path / "log", python=other)
+    async with kept(process):
+        await until(lambda: (tmp_path / "arguments").exists() and "scheduler" in (tmp_path / "arguments").read_text())
+    assert (tmp_path / "arguments").read_text().split() == ["-m", "volcanopy", "scheduler"]
+
+
 @pytest.mark.skipif(not CAN_LIMIT, reason="limits of running processes need Linux")
 async def test_a_limit_lasts_as_long_as_its_block(process: RestartedProcess) -> None:
     assert process.pid is not None

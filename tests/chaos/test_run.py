@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -73,6 +74,7 @@ def test_each_fault_says_what_it_lacks() -> None:
         (TargetOptions(), "--context: required"),
         (TargetOptions(test_cluster=True), "--context: required"),
         (TargetOptions(embedded=True, context="test"), "--embedded: uses no other cluster"),
+        (TargetOptions(other_python=Path("python")), "--other-python: needs services that run here"),
         (TargetOptions("test", test_cluster=True, pause_process=["etcd"]), "--pause-process: 'etcd' must be NAME=PID"),
     ],
 )

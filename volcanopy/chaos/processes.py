@@ -23,15 +23,23 @@ CAN_LIMIT = hasattr(resource, "prlimit")
 class RestartedProcess:
     """A Python module run as a process again and again; its output goes to a file.
 
-    ``port`` is that of its ``/healthz`` on this machine; without one it is not probed.
+    ``port`` is that of its ``/healthz`` on this machine; without one it is not probed. ``python`` runs it.
     """
 
-    def __init__(self, name: str, arguments: Sequence[str], log: Path, port: int | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        log: Path,
+        port: int | None = None,
+        python: Path | str = sys.executable,
+    ) -> None:
         self.name, self.log, self.port = name, log, port
         self.starts = 0
         self.probe_kills = 0
         """How often it was killed because its probes failed."""
         self._arguments = arguments
+        self._python = str(python)
         self._wrapper: Sequence[str] = ()
         self._process: asyncio.subprocess.Process | None = None
         self._allowed = asyncio.Event()
@@ -49,7 +57,7 @@ class RestartedProcess:
                 await self._allowed.wait()
                 with self.log.open("ab") as output:
                     self._process = await asyncio.create_subprocess_exec(
-                        sys.executable, "-m", *self._wrapper, *self._arguments, stdout=output, stderr=output
+                        self._python, "-m", *self._wrapper, *self._arguments, stdout=output, stderr=output
                     )
                 self.starts += 1
                 probing = asyncio.create_task(self._probe())

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import socket
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -44,6 +45,8 @@ class StageSettings:
     """Simulated nodes to add."""
     run_services: bool = False
     """Whether to run the services as processes of this machine, behind proxies."""
+    other_python: Path | None = None
+    """A Python with another release of volcanopy, which runs one of two schedulers and one of two controllers; None: this one."""
     pids: Mapping[str, int] = field(default_factory=dict)
     """Processes of the API server that may be paused, by name."""
     namespace: str = "volcanopy-chaos"
@@ -100,7 +103,7 @@ async def site_of(
         if settings.nodes:
             await stack.enter_async_context(_nodes(site, settings.nodes))
         if settings.run_services:
-            await stack.enter_async_context(_services(site, connection, folder))
+            await stack.enter_async_context(_services(site, connection, folder, settings.other_python))
         await _probe(site)
         yield site
 
@@ -146,7 +149,7 @@ async def _nodes(site: Site, count: int) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def _services(site: Site, connection: Connection, folder: Path) -> AsyncIterator[None]:
+async def _services(site: Site, connection: Connection, folder: Path, other_python: Path | None) -> AsyncIterator[None]:
     """Run the services as processes, each behind a proxy of its own."""
     async with contextlib.AsyncExitStack() as stack:
         await Creator(site.client).install_definitions()
@@ -161,7 +164,10 @@ async def _services(site: Site, connection: Connection, folder: Path) -> AsyncIt
                 port = _free_port()
                 flags += ["--port", str(port), "--url", f"https://127.0.0.1:{port}"]
             arguments = ("volcanopy", name, *flags)
-            site.services.append(RestartedProcess(name, arguments, folder / f"{name}-{number}.log", health))
+            is_first_of_two = SERVICES.index(name) == number and SERVICES.count(name) > 1
+            python = (other_python if is_first_of_two else None) or sys.executable
+            log = folder / f"{name}-{number}.log"
+            site.services.append(RestartedProcess(name, arguments, log, health, python))
             site.proxies.append(proxy)
         await stack.enter_async_context(kept(*site.services))
         yield

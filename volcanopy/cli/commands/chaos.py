@@ -49,6 +49,16 @@ class TargetOptions:
         bool,
         typer.Option("--run-services", help="Run the services here, behind proxies; the cluster must have none."),
     ] = False
+    other_python: Annotated[
+        Path | None,
+        typer.Option(
+            "--other-python",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="Python with another release of volcanopy: it runs one scheduler and one controller.",
+        ),
+    ] = None
     nodes: Annotated[int, typer.Option("--nodes", min=0, metavar="N", help="Simulated nodes of 8 cpu to add.")] = 0
     pause_process: Annotated[
         list[str] | None,
@@ -64,6 +74,8 @@ class TargetOptions:
 
     def check(self) -> None:
         """Reject a cluster that is not named, or not confirmed as a test cluster. Raises CommandError."""
+        if self.other_python and not (self.embedded or self.run_services):
+            raise CommandError("--other-python: needs services that run here: add --run-services or --embedded", 2)
         if self.embedded:
             if self.context or self.kubeconfig or self.pause_process:
                 raise CommandError(
@@ -119,6 +131,7 @@ async def chaos_command(
     stage = StageSettings(
         nodes=target.nodes or (6 if target.embedded else 0),
         run_services=target.run_services or target.embedded,
+        other_python=target.other_python,
         pids=target.pids(),
         namespace=target.namespace,
         seed=seed,
