@@ -10,7 +10,7 @@ import pytest
 from volcanopy.local.engine.api import _message
 from volcanopy.local.engine.container_body import Abilities, body_of
 from volcanopy.local.engine.images import credentials, full_name, pull_policy, registry_of
-from volcanopy.local.engine.start import NoEngineError, socket_of
+from volcanopy.local.engine.start import NoEngineError, abilities_of, socket_of
 from volcanopy.local.process.container_spec import Sources, resolve
 from volcanopy.local.process.isolation import Placement
 from volcanopy.local.process.runtime import ContainerRequest, ImageError
@@ -43,6 +43,15 @@ def test_volumes_and_the_hosts_file_are_mounted_and_limits_set_where_the_engine_
     ]
     assert (config["Memory"], config["NanoCpus"]) == (64 << 20, 500_000_000)
     assert {"Memory", "NanoCpus"}.isdisjoint(body(container, Abilities(memory=False, cpu=False))["HostConfig"])
+
+
+def test_limits_of_an_engine_without_root_need_version_2_of_control_groups() -> None:
+    facts = {"MemoryLimit": True, "CpuCfsQuota": True, "Rootless": True}
+    assert abilities_of({**facts, "CgroupVersion": "1"}, 1000, 1000) == Abilities(memory=False, cpu=False)
+    assert abilities_of({**facts, "CgroupVersion": "2"}, 1000, 1000) == Abilities(memory=True, cpu=True)
+    assert abilities_of({**facts, "Rootless": False, "CgroupVersion": "1"}, 1000, 1000) == Abilities(
+        memory=True, cpu=True, user="1000:1000"
+    )
 
 
 def test_the_user_is_that_of_the_container_then_the_pod_then_the_one_who_started_the_cluster() -> None:

@@ -97,7 +97,7 @@ async def _tried(api: EngineApi, guardian: Guardian) -> Engine:
     cluster = f"{os.getpid()}-{os.urandom(4).hex()}"
     guardian.started_engine(api.socket, f"{CLUSTER_LABEL}={cluster}")
     await _check(api, cluster)
-    return Engine(_name(version), api, cluster, _abilities(facts, os.geteuid(), os.getegid()))
+    return Engine(_name(version), api, cluster, abilities_of(facts, os.geteuid(), os.getegid()))
 
 
 def _name(version: Json) -> str:
@@ -105,11 +105,15 @@ def _name(version: Json) -> str:
     return PODMAN if any(PODMAN in name.lower() for name in names) else "docker"
 
 
-def _abilities(facts: Json, user: int, group: int) -> Abilities:
-    """What the engine can do; where it runs as root and this user does not, containers run as this user."""
+def abilities_of(facts: Json, user: int, group: int) -> Abilities:
+    """What the engine can do; where it runs as root and this user does not, containers run as this user.
+
+    An engine without root ignores limits where control groups have version 1, whatever its facts claim.
+    """
     rootless = bool(facts.get("Rootless")) or any("rootless" in each for each in facts.get("SecurityOptions") or ())
     own = "" if rootless or user == 0 else f"{user}:{group}"
-    return Abilities(bool(facts.get("MemoryLimit")), bool(facts.get("CpuCfsQuota")), own)
+    limits = not (rootless and str(facts.get("CgroupVersion")) == "1")
+    return Abilities(limits and bool(facts.get("MemoryLimit")), limits and bool(facts.get("CpuCfsQuota")), own)
 
 
 async def _check(api: EngineApi, cluster: str) -> None:
