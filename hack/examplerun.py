@@ -2,6 +2,7 @@
 
 After each run there must be no process below this one, no new mount, no file in the folder for temporary files or in shared memory, and no
 control group of the cluster. A port belongs to a process: with no process, none is left. Orphans become children of this process.
+Mounts and shared memory are those of the machine: nothing else should start containers meanwhile.
 
 Packages that an example needs are searched by the `python3` on the PATH; an example without its package is skipped with a line. The exit
 status is 1 if a run failed or left something.

@@ -142,6 +142,9 @@ class Components:
             await self._start("kubelet", self.kubelet.run)
             if self.process_kubelet is not None:
                 await self._start("process kubelet", self.process_kubelet.run)
+            if (webhook := self.parts.admission) is not None:
+                # First: a persistent cluster has the webhooks of its last run, at an address where nothing listens.
+                await self._start("admission", lambda stop, ready: admission.run(self.connection, webhook, stop, ready))
             async with asyncio.TaskGroup() as tasks:
                 for name, entry in self._services():
                     tasks.create_task(self._start(name, entry))
@@ -162,8 +165,6 @@ class Components:
             services.append(("claim controller", ClaimController(self.client).run))
         if parts.workloads:
             services.append(("workload controller", WorkloadController(self.client).run))
-        if (webhook := parts.admission) is not None:
-            services.append(("admission", lambda stop, ready: admission.run(connection, webhook, stop, ready)))
         if (scheduling := parts.scheduler) is not None:
             services.append(("scheduler", lambda stop, ready: scheduler.run(connection, scheduling, stop, ready)))
         if (controlling := parts.controller) is not None:
