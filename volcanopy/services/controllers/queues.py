@@ -52,10 +52,10 @@ class QueueContents:
         self._changed = changed
         self._groups: dict[str, tuple[str, PodGroupPhase]] = {}
         self._jobs: dict[str, str] = {}
-        self.groups: defaultdict[str, Counter[PodGroupPhase]] = defaultdict(Counter)
-        """By queue: the number of PodGroups in each phase."""
+        self.groups: dict[str, Counter[PodGroupPhase]] = {}
+        """By queue that has any: the number of PodGroups in each phase."""
         self.jobs: Counter[str] = Counter()
-        """By queue: the number of active BatchJobs."""
+        """By queue that has any: the number of active BatchJobs."""
 
     def pod_group_changes(self, changes: Sequence[Change[core.PodGroup]]) -> None:
         """Take changes of PodGroups."""
@@ -73,10 +73,13 @@ class QueueContents:
         if before == now:
             return
         if before is not None:
-            self.groups[before[0]][before[1]] -= 1
+            counts = self.groups[before[0]]
+            counts[before[1]] -= 1
+            if not counts.total():
+                del self.groups[before[0]]  # also of a queue that has been deleted, or never existed
             self._changed(before[0])
         if now is not None:
-            self.groups[now[0]][now[1]] += 1
+            self.groups.setdefault(now[0], Counter())[now[1]] += 1
             self._changed(now[0])
 
     def job_event(self, event: str | None, job: Json) -> None:
@@ -88,16 +91,14 @@ class QueueContents:
         if now is not None:
             self._jobs[uid_of(job)] = now
         if before != now:
-            self.jobs.subtract([before] if before is not None else [])
-            self.jobs.update([now] if now is not None else [])
+            if now is not None:
+                self.jobs[now] += 1
+            if before is not None:
+                self.jobs[before] -= 1
+                if not self.jobs[before]:
+                    del self.jobs[before]
             for name in {before, now} - {None}:
                 self._changed(str(name))
-
-    def forget(self, name: str) -> None:
-        """Drop empty counts of a deleted queue; others are kept, since a queue of that name may be created again."""
-        if not +self.groups[name]:
-            del self.groups[name]
-        self.jobs += Counter()  # drops what is zero
 
 
 class QueueController(Controller):
@@ -167,7 +168,6 @@ class QueueController(Controller):
         super().object_event(event, manifest)
         after = self.objects.get(name)
         if after is None:
-            self.contents.forget(name)
             queue_is_gone(name)
             self._counted.pop(name, None)
         if _state(before) != _state(after):
