@@ -1,6 +1,7 @@
 """A cluster to apply plans to: the embedded API server with our kinds, and short ways to fill it and to look at it."""
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from volcanopy.api import core
 from volcanopy.kube.cache.followed_kinds import NODES, POD_GROUPS, PODS, QUEUES
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.errors import NoAnswer
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.local.apiserver.server import ApiServer
 
@@ -89,7 +91,9 @@ class Cluster:
         async with asyncio.timeout(deadline):
             version = (await self.client.list(kinds[0] if kinds else PODS)).resource_version
             while not await holds():
-                version = await self._next_change(kinds[0] if kinds else PODS, version)
+                # Where a busy machine let a connection take too long, the next attempt makes another.
+                with contextlib.suppress(NoAnswer):
+                    version = await self._next_change(kinds[0] if kinds else PODS, version)
 
     async def _next_change(self, kind: Kind[Any], version: str) -> str:
         async with self.client.watch(kind, resource_version=version) as stream:
