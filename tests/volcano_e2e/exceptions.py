@@ -28,6 +28,36 @@ EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
         "Multiple scheduling gates": _QUEUE_IN_USE,
     },
 }
+_OTHER = "an object of another program, whose definitions are not installed"
+_OUTPUT = "the guide shows an object as the server returns it, which cannot be created"
+_LIMITS = "the limit of an extended resource is missing, which Kubernetes requires"
+_STRICT = "a mistake in the example: such a field does not exist; Volcano's definition of Jobs does not have it either"
+_VOLUMES = "Volcano rejects the volumes as well"
+_NPU = "Ascend NPUs are not supported"
 REFUSED_EXAMPLES: Mapping[str, str] = {
     "-webhook-deny.yaml": "Volcano's example of a job that is rejected",
+    "example/integrations/argo/": _OTHER,
+    "spark-sample/spark-pi.yaml": _OTHER,
+    "how_to_use_numa_aware.md block 2": _OTHER,
+    "task-priority/high-priority.yaml": "a version of PriorityClass that Kubernetes has not served since 1.22",
+    "task-priority/normal-priority.yaml": "a version of PriorityClass that Kubernetes has not served since 1.22",
+    "task-priority/elastic-job.yaml": _STRICT,
+    "how_to_use_job_ttl.md block 1": _STRICT,
+    "how_to_use_job_policy.md block 3": "a mistake in the guide: events must be a list in Volcano's definition as well",
+    "how_to_use_cdp_plugin.md block 2": _VOLUMES,
+    "how_to_use_cdp_plugin.md block 3": "only a part of a job",
+    "how_to_use_cdp_plugin.md block 4": _VOLUMES,
+    "how_to_use_dra_quota.md block 2": "a mistake in the guide: the amounts of a guarantee belong into its field resource",
+    "how_to_use_dra_quota.md block 3": "a mistake in the guide: the amounts of a guarantee belong into its field resource",
+    "how_to_use_dra_quota.md block 5": "its queue is that of block 2",
+    "how_to_use_dra_quota.md block 6": "a mistake in the guide: Kubernetes has no field shareable",
+    "how_to_use_dra_quota.md block 7": "a mistake in the guide: the amounts of a guarantee belong into its field resource",
+    "how_to_use_resource_strategy_fit_plugin.md block 3": _LIMITS,
+    "how_to_use_resource_strategy_fit_plugin.md block 5": _LIMITS,
+    "how_to_use_svc_plugin.md block 2": "a mistake in the guide: it is not YAML",
+    "how_to_use_svc_plugin.md block 3": _OUTPUT,
+    "how_to_use_svc_plugin.md block 4": _OUTPUT,
+    "how_to_use_svc_plugin.md block 5": _OUTPUT,
+    "how_to_use_vnpu.md block 1": _NPU,
+    "how_to_use_vnpu.md block 4": "only a part of a configuration",
 }

@@ -1,7 +1,7 @@
 """What ginkgo reports of a suite: each spec, whether it passed, and the message of its failure."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -50,6 +50,12 @@ def _spec(entry: Mapping[str, Any]) -> Spec | None:
     name = " ".join([*(entry["ContainerHierarchyTexts"] or ()), entry["LeafNodeText"]])
     known: State = "passed" if state == "passed" else "skipped" if state in {"skipped", "pending"} else "failed"
     return Spec(name, known, message, entry["RunTime"] / 1e9)
+
+
+def with_repeated(found: Sequence[Spec], repeated: Iterable[Spec]) -> list[Spec]:
+    """Return the specs with the later outcome of those that ran again."""
+    later = {spec.name: spec for spec in repeated}
+    return [later.get(spec.name, spec) for spec in found]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tests.volcano_e2e.building import _KUBELET, _WORDS
 from tests.volcano_e2e.commands import annotations, behaviour
 from tests.volcano_e2e.examples import Example
 from tests.volcano_e2e.exceptions import EXCEPTIONS
-from tests.volcano_e2e.report import Result, specs
+from tests.volcano_e2e.report import Result, Spec, specs, with_repeated
 
 
 def entry(text: str, state: str, message: str = "", kind: str = "It") -> dict[str, Any]:
@@ -54,6 +54,15 @@ def test_a_report_has_specs_that_passed_failed_or_were_skipped_by_themselves(tmp
         "  refused in other words: Suite b",
         "  failed: Suite c: NOT EXPLAINED: timed out",
         "  skipped: Suite d: needs a GPU",
+    ]
+
+
+def test_what_failed_beside_other_specs_counts_as_it_ends_alone() -> None:
+    found = [Spec("a", "passed"), Spec("b", "failed", "the queue exists"), Spec("c", "failed", "timed out")]
+    assert with_repeated(found, [Spec("b", "passed"), Spec("c", "failed", "no pod")]) == [
+        Spec("a", "passed"),
+        Spec("b", "passed"),
+        Spec("c", "failed", "no pod"),
     ]
 
 
