@@ -12,7 +12,7 @@ EDITABLE := --no-deps --no-build-isolation --editable .
 COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml --quiet --group build --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo packages test volcano-e2e check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart controlplane helm image-check clean
+.PHONY: demo packages test volcano-e2e volcano-examples check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.run: requirements.lock pyproject.toml
@@ -81,6 +81,9 @@ test: controlplane helm  ## Every test, on both API servers, and the checks besi
 
 volcano-e2e: $(VENV)/.dev controlplane  ## Volcano's own end-to-end suites; needs Go and VOLCANO_SOURCE=folder. Takes an hour or more.
 	$(BIN)/python -m tests.volcano_e2e $(SUITES)
+
+volcano-examples: $(VENV)/.dev controlplane  ## Volcano's examples, applied unchanged; needs VOLCANO_SOURCE=folder.
+	$(BIN)/python -m tests.volcano_e2e.examples
 
 bench: $(VENV)/.dev  ## Measure times and compare them with bench/limits.toml.
 	$(BIN)/python -m bench

@@ -32,7 +32,7 @@ VARIANTS: Mapping[str, Variant] = {"dra": "no-kubelet"}
 """Suites that do not run as they are: each spec installs a device driver, which registers with a kubelet."""
 FLAGS = {
     "schedulingbase": ["--skip=\\[sig-.*\\]|Volume Binding Test"],
-    "dra": ["--focus=DRA (Quota )?E2E Test"],
+    "dra": ["--procs=4", "--focus=DRA (Quota )?E2E Test"],
     "jobp": ["--procs=4"],
     "admission": ["--procs=6"],
     "jobseq": ["--procs=3"],
@@ -92,7 +92,7 @@ async def _run(
     file = folder / f"{suite}.conf"
     shutil.copyfile(config, file)
     given = world.objects(config.read_text()) + world.kwok_nodes(world.KWOK[: KWOK_NODES.get(suite, 0)])
-    async with world.running(plane.kubeconfig, file, given) as components:
+    async with world.running(plane.kubeconfig, file, given, volumes=suite not in VARIANTS) as components:
 
         async def outcome(tested: Path, name: str, chosen: Sequence[str]) -> list[Spec]:
             return await _specs(tested, plane.kubeconfig, folder / name, chosen)

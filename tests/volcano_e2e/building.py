@@ -21,9 +21,17 @@ Variant = Literal["", "refusals", "no-kubelet"]
 """How a suite differs from Volcano's: not at all; the words of a refusal are not compared; drivers of devices publish what
 they have and register with no kubelet."""
 _WORDS = re.compile(r"(?<!\w)gomega\.ContainSubstring\((?:\"[^\"]*\"|`[^`]*`)\)")
-_KUBELET = re.compile(r"(WithKubelet: +)true,")
-_DRIVERS = ("k8s.io/kubernetes", "test/e2e/dra/utils/deploy.go")
-"""Module and file in which Kubernetes' suites start drivers of devices."""
+_DRIVER = "drautils.NewDriver("
+_ALONE = """
+func alone[F, N, R, M any](start func(F, N, R, ...M) *drautils.Driver) func(F, N, R, ...M) *drautils.Driver {
+	return func(f F, nodes N, resources R, more ...M) *drautils.Driver {
+		driver := start(f, nodes, resources, more...)
+		driver.WithKubelet = false
+		return driver
+	}
+}
+"""
+"""A function of the suite of devices: drivers that it starts register with no kubelet."""
 _log = gobuild.logger("volcano-e2e")
 
 
@@ -75,7 +83,7 @@ class Programs:
     def _overlay(self, name: str, variant: Variant) -> Path:
         """Write and return the description of a build in which files of a variant replace those of the source."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        changed = self._without_words(name) if variant == "refusals" else self._without_kubelet()
+        changed = self._without_words(name) if variant == "refusals" else self._without_kubelet(name)
         replaced = {}
         for file, text in changed.items():
             fresh = self.folder / f"{name}-{file.name}"
@@ -89,19 +97,16 @@ class Programs:
         files = sorted((self.source / "test" / "e2e" / name).glob("*_validation_test.go"))
         return {file: _WORDS.sub("gomega.Not(gomega.BeEmpty())", file.read_text()) for file in files}
 
-    def _without_kubelet(self) -> dict[Path, str]:
-        module, name = _DRIVERS
-        argv = ["go", "list", "-m", "-f", "{{.Dir}}", module]
-        found = subprocess.run(argv, cwd=self.source, env=_environment(), capture_output=True, text=True, check=False)
-        if found.returncode != 0:
-            raise BuildError(f"`{' '.join(argv)}` in {self.source} failed with\n{found.stderr[-2000:]}")
-        file = Path(found.stdout.strip()) / name
-        text, count = _KUBELET.subn(r"\1false,", file.read_text())
-        if count != 1:
+    def _without_kubelet(self, name: str) -> dict[Path, str]:
+        files = sorted((self.source / "test" / "e2e" / name).glob("*.go"))
+        texts = {file: text for file in files if _DRIVER in (text := file.read_text())}
+        if not texts:
             raise BuildError(
-                f"{file} has {count} fields WithKubelet, not one: it does not start drivers in the known way"
+                f"no file of the suite {name} in {self.source} has {_DRIVER}: it starts drivers in another way"
             )
-        return {file: text}
+        changed = {file: text.replace(_DRIVER, f"alone({_DRIVER[:-1]})(") for file, text in texts.items()}
+        first = next(iter(file for file in changed if not file.name.endswith("_test.go")), next(iter(changed)))
+        return changed | {first: changed[first] + _ALONE}
 
 
 def _environment() -> dict[str, str]:

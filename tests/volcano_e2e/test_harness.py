@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from hack.gobuild import BuildError
 from tests.volcano_e2e import examples
 from tests.volcano_e2e.__main__ import SUITES, _exactly, main
-from tests.volcano_e2e.building import _KUBELET, _WORDS
+from tests.volcano_e2e.building import _ALONE, _WORDS, Programs
 from tests.volcano_e2e.commands import annotations, behaviour
 from tests.volcano_e2e.examples import Example
 from tests.volcano_e2e.exceptions import EXCEPTIONS
@@ -162,5 +163,14 @@ def test_an_example_is_explained_if_it_runs_or_says_why_not() -> None:
     )
 
 
-def test_drivers_of_devices_register_with_no_kubelet_in_the_suite_of_devices() -> None:
-    assert _KUBELET.sub(r"\1false,", "WithKubelet:                true,") == "WithKubelet:                false,"
+def test_drivers_of_devices_register_with_no_kubelet_in_the_variant_of_their_suite(tmp_path: Path) -> None:
+    suite = tmp_path / "test" / "e2e" / "dra"
+    suite.mkdir(parents=True)
+    (suite / "quota_test.go").write_text("driver := drautils.NewDriver(f, nodes, resources)\n")
+    (suite / "test.go").write_text("package dra\n\ndriver := drautils.NewDriver(f, nodes, resources)\n")
+    (suite / "main_test.go").write_text("package dra\n")
+    changed = Programs(tmp_path, tmp_path / "built")._without_kubelet("dra")
+    call = "driver := alone(drautils.NewDriver)(f, nodes, resources)\n"
+    assert changed == {suite / "quota_test.go": call, suite / "test.go": f"package dra\n\n{call}{_ALONE}"}
+    with pytest.raises(BuildError, match="starts drivers in another way"):
+        Programs(tmp_path / "other", tmp_path / "built")._without_kubelet("dra")

@@ -126,8 +126,13 @@ def _node(name: str, capacity: dict[str, str]) -> Json:
 
 
 @contextlib.asynccontextmanager
-async def running(kubeconfig: Path, configuration: Path, given: Iterable[Json]) -> AsyncIterator[Components]:
-    """Run volcanopy and the nodes in a control plane; ``configuration`` is the file of the scheduler."""
+async def running(
+    kubeconfig: Path, configuration: Path, given: Iterable[Json], *, volumes: bool = True
+) -> AsyncIterator[Components]:
+    """Run volcanopy and the nodes in a control plane; ``configuration`` is the file of the scheduler.
+
+    ``volumes``: claims on volumes get some. What makes them makes claims on devices as well, as kube-controller-manager does.
+    """
     discovery = configuration.with_name("controller.conf")
     await asyncio.to_thread(discovery.write_text, DISCOVERY)
     connection = read_kubeconfig((kubeconfig,))
@@ -140,7 +145,7 @@ async def running(kubeconfig: Path, configuration: Path, given: Iterable[Json]) 
         scheduler=SchedulerSettings(config=configuration, config_period=PERIOD),
         controller=JobControllerSettings(config=discovery),
         admission=AdmissionSettings(policy=AdmissionPolicy(queue_gates=True)),
-        claims=True,
+        claims=volumes,
         stages=Stages(start_delay=START_DELAY),
     )
     async with Components(connection, parts) as components:
