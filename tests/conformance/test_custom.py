@@ -12,9 +12,10 @@ import pytest
 
 from tests.conformance.differences import differences
 from tests.conformance.worlds import FOLDER, Scenario, plugin_entry, scenarios
+from volcanopy.api.config_file import ConfigError
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, parse
+from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.measures import Measured, of_load

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from volcanopy.api.bindings import VOLCANO, VOLCANOPY
+from volcanopy.api.config_file import ConfigError
 from volcanopy.jobcontroller.topology_discovery import (
-    ControllerConfigError,
     Discovery,
     HyperNodeChanges,
     changes,
@@ -124,6 +124,6 @@ def test_the_configuration_of_volcano_is_read() -> None:
     ],
 )
 def test_an_invalid_configuration_is_rejected_with_the_key(source: str, problem: str) -> None:
-    with pytest.raises(ControllerConfigError) as raised:
+    with pytest.raises(ConfigError) as raised:
         parse(f"networkTopologyDiscovery: [{{{source}, enabled: true}}]")
     assert str(raised.value) == f"networkTopologyDiscovery{problem}"

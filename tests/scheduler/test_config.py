@@ -2,8 +2,9 @@
 
 import pytest
 
+from volcanopy.api.config_file import ConfigError
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import DEFAULT, ConfigError, default, parse
+from volcanopy.scheduler.framework.config import DEFAULT, default, parse
 from volcanopy.scheduler.plugins.binpack import BinpackArguments
 
 VOLCANO = """
@@ -67,7 +68,7 @@ def test_the_default_is_that_of_the_chart() -> None:
         ("actions: 'allocat'", "actions: unknown action 'allocat', did you mean 'allocate'?"),
         ("actions: ''", 'actions: must name the actions in order, such as "enqueue, allocate, backfill"'),
         ("action: allocate", "the scheduler configuration: unknown key 'action', did you mean 'actions'?"),
-        ("- a", "the scheduler configuration must be a mapping with the keys actions and tiers"),
+        ("- a", "must be a mapping such as actions: allocate, is a list"),
         (
             "actions: allocate\ntiers:\n- plugins:\n  - name: binpak",
             "tiers[0].plugins[0].name: unknown plugin 'binpak', did you mean 'binpack'?",
@@ -119,7 +120,7 @@ def test_an_invalid_configuration_is_rejected_with_key_and_suggestion(text: str,
 
 
 def test_a_file_that_is_no_yaml_is_rejected_in_one_line() -> None:
-    with pytest.raises(ConfigError, match="is not YAML") as error:
+    with pytest.raises(ConfigError, match="invalid YAML") as error:
         parse("actions: [", builtin())
     assert "\n" not in str(error.value)
 

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from tests.scheduler.test_exhaustive import PLUGINS, planted
+from volcanopy.api.config_file import ConfigError
 from volcanopy.scheduler.actions.allocate.exact_packing import Demand, exact_packing
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, parse
+from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.resources import Ints, Mask
 from volcanopy.testing.notation import config, snapshot

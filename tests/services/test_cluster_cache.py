@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanopy.admission.context import PolicyError
 from volcanopy.admission.feasibility import maximal
 from volcanopy.api import names
+from volcanopy.api.config_file import ConfigError
 from volcanopy.api.core import Node, PodGroup
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.services.admission.cluster_cache import NodeSizes, UnfinishedPodGroups
@@ -80,14 +80,14 @@ def test_the_file_is_reloaded_and_an_invalid_one_is_ignored(tmp_path: Path) -> N
         ("maxQueueDepht: 5", "maxQueueDepht: Unknown field"),
         ("maxQueueDepth: 0", "maxQueueDepth: Invalid value: 0: must be greater than or equal to 1"),
         ("gangAboveCapability: never", 'gangAboveCapability: Unsupported value: "never"'),
-        ("- a", "must be a map such as maxQueueDepth: 5, is list"),
+        ("- a", "must be a mapping such as maxQueueDepth: 5, is a list"),
         ("a: [", "invalid YAML"),
     ],
 )
 def test_a_wrong_file_names_the_key(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "admission.yaml"
     path.write_text(text)
-    with pytest.raises(PolicyError, match=f"admission.yaml: {says}"):
+    with pytest.raises(ConfigError, match=f"admission.yaml: {says}"):
         PolicyFile(path)
 
 

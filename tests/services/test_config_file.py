@@ -44,7 +44,7 @@ def test_an_invalid_file_is_reported_once_and_the_last_valid_one_stays(file: Pat
             assert not configuration.reload()
     assert configuration.current.actions == ("allocate",)
     assert [line["problem"] for line in logs] == [
-        f"{file}: actions: unknown action 'allocat', did you mean 'allocate'?"
+        f"scheduler configuration {file}: actions: unknown action 'allocat', did you mean 'allocate'?"
     ]
 
 

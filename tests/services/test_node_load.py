@@ -15,13 +15,14 @@ from structlog.testing import capture_logs
 
 from tests.kube.cluster import CRDS, Cluster, running_cluster
 from volcanopy.api import core
+from volcanopy.api.config_file import ConfigError
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import ConfigError, parse
+from volcanopy.scheduler.framework.config import parse
 from volcanopy.scheduler.framework.metrics_source import MeasureQueries, Metrics
 from volcanopy.scheduler.model.measures import Reading, Readings, of_load
 from volcanopy.services.process.settings import SchedulerSettings

@@ -11,11 +11,11 @@ import pytest
 
 from tests.kube.cluster import Cluster, running_cluster
 from tests.loop_time import loop_time
+from volcanopy.api.config_file import ConfigError
 from volcanopy.kube.apply.status_writer import Timing
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS, QUEUES
 from volcanopy.kube.cache.statuses import pod_condition
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import ConfigError
 from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.session.session import Session

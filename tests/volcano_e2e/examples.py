@@ -27,6 +27,7 @@ from tests.volcano_e2e import world
 from tests.volcano_e2e.building import source_folder
 from tests.volcano_e2e.exceptions import REFUSED_EXAMPLES
 from volcanopy.api.bindings import VOLCANO
+from volcanopy.api.config_file import ConfigError
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError, NotFound
@@ -35,7 +36,7 @@ from volcanopy.kube.client.kubeconfig import read_kubeconfig
 from volcanopy.kube.client.raw_kinds import bound
 from volcanopy.local.manifests import CreateError, Creator
 from volcanopy.scheduler import core
-from volcanopy.scheduler.framework.config import ConfigError, parse
+from volcanopy.scheduler.framework.config import parse
 
 CONFIG = "volcano-scheduler.conf"
 SECONDS = 120.0

@@ -4,22 +4,18 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-import yaml
 from pydantic import Field
 
 from volcanopy.admission.request import User
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, TaskSpec
+from volcanopy.api.config_file import read_config
 from volcanopy.api.core import Namespace, PodGroup, Queue
-from volcanopy.api.model import Bool, InvalidObjectError, Json, Model, Problem, Subdomain, forbidden
+from volcanopy.api.model import Bool, Json, Model, Problem, Subdomain, forbidden
 from volcanopy.api.scheduling import Subjects
 from volcanopy.api.topology_read import HyperNode
 
 Severity = Literal["reject", "warn", "allow"]
-
-
-class PolicyError(ValueError):
-    """An invalid configuration; the message contains every problem."""
 
 
 class Placement(Subjects):
@@ -68,19 +64,8 @@ class AdmissionPolicy(Model):
 
 
 def parse(text: str) -> AdmissionPolicy:
-    """Parse a configuration file. Raises PolicyError."""
-    try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise PolicyError(f"invalid YAML: {' '.join(str(error).split())}") from None
-    if content is None:
-        return AdmissionPolicy()
-    if not isinstance(content, dict):
-        raise PolicyError(f"must be a map such as maxQueueDepth: 5, is {type(content).__name__}")
-    try:
-        return AdmissionPolicy.read(content, unknown="forbid")
-    except InvalidObjectError as error:
-        raise PolicyError("; ".join(map(str, error.problems))) from None
+    """Parse a configuration file. Raises ConfigError."""
+    return read_config(AdmissionPolicy, text, "maxQueueDepth: 5")
 
 
 MakePod = Callable[[BatchJob], Callable[[TaskSpec], Json | str]]

@@ -10,11 +10,12 @@ import msgspec
 import yaml
 
 from volcanopy.api import names
+from volcanopy.api.config_file import ConfigError
 from volcanopy.cli import whatif
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.manifests import Manifest, read
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.framework.config import DEFAULT, ConfigError, SchedulerConfig, default, parse
+from volcanopy.scheduler.framework.config import DEFAULT, SchedulerConfig, default, parse
 from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.framework.unknown_measures import unknown_measures
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup, document

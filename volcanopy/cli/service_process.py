@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 import structlog
 import uvloop
 
-from volcanopy.admission.context import PolicyError
+from volcanopy.api.config_file import ConfigError
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.logs import configure
-from volcanopy.jobcontroller.topology_discovery import ControllerConfigError
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError
-from volcanopy.scheduler.framework.config import ConfigError
 from volcanopy.services.agent.node_report import ReportError
 from volcanopy.services.process.entry_points import ThirdPartyError
 from volcanopy.services.process.health import Health, MetricsAccess, serving
@@ -36,9 +34,7 @@ def serve(cluster: "Cluster", options: "ProcessOptions", service: Service) -> No
     configure(verbose=options.verbose)
     try:
         uvloop.run(_serve(cluster.connection(), options, service))
-    except* ConfigError as errors:
-        raise CommandError(f"scheduler configuration: {_first(errors)}") from None
-    except* (KubeError, ThirdPartyError, PolicyError, ControllerConfigError, ReportError, OSError) as errors:
+    except* (KubeError, ThirdPartyError, ConfigError, ReportError, OSError) as errors:
         raise CommandError(str(_first(errors))) from None
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from volcanopy.api import names
 from volcanopy.api.bindings import APIS, BINDINGS, VOLCANOPY, Binding
+from volcanopy.api.config_file import ConfigError
 from volcanopy.api.model import Json
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.options import Cluster
@@ -21,7 +22,7 @@ from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.raw_kinds import CONFIG_MAPS
-from volcanopy.scheduler.framework.config import DEFAULT, ConfigError, SchedulerConfig, parse
+from volcanopy.scheduler.framework.config import DEFAULT, SchedulerConfig, parse
 from volcanopy.scheduler.model.measures import Measured
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.services.process.entry_points import ThirdPartyError, registry

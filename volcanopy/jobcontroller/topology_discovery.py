@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import yaml
 from pydantic import Field
 
 from volcanopy.api import names
 from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of
+from volcanopy.api.config_file import ConfigError, read_config
 from volcanopy.api.model import Bool, InvalidObjectError, Json, Model
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -27,10 +27,6 @@ _DIGITS = 16
 """Hexadecimal digits of a name that stand for the value of a label."""
 
 TypeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,18}[A-Za-z0-9])?$")]
-
-
-class ControllerConfigError(ValueError):
-    """The configuration file of the controller is invalid; the text names the key and the fix."""
 
 
 class NodeLabel(Model):
@@ -77,26 +73,15 @@ class Discovery:
 
 
 def parse(text: str) -> Discovery:
-    """Parse the configuration file of the controller. Raises ControllerConfigError."""
-    try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ControllerConfigError(f"invalid YAML: {' '.join(str(error).split())}") from None
-    if content is None:
-        return Discovery()
-    if not isinstance(content, dict):
-        raise ControllerConfigError(f"must be a map with networkTopologyDiscovery, is {type(content).__name__}")
-    try:
-        sources = _File.read(content, unknown="forbid").network_topology_discovery
-    except InvalidObjectError as error:
-        raise ControllerConfigError("; ".join(map(str, error.problems))) from None
+    """Parse the configuration file of the controller. Raises ConfigError."""
+    sources = read_config(_File, text, "networkTopologyDiscovery: []").network_topology_discovery
     types: dict[str, tuple[str, ...]] | None = None
     for index, source in enumerate(sources):
         path = f"networkTopologyDiscovery[{index}]"
         if not source.enabled:
             continue
         if source.source != SOURCE:
-            raise ControllerConfigError(
+            raise ConfigError(
                 f'{path}.source: "{source.source}" is not supported: use "{SOURCE}", or set enabled: false'
             )
         types = (types or {}) | _types(f"{path}.config", source.config)
@@ -107,15 +92,15 @@ def _types(path: str, config: Json) -> dict[str, tuple[str, ...]]:
     try:
         given = LabelSource.read(config, unknown="forbid").network_topology_types
     except InvalidObjectError as error:
-        raise ControllerConfigError("; ".join(f"{path}.{problem}" for problem in error.problems)) from None
+        raise ConfigError("; ".join(f"{path}.{problem}" for problem in error.problems)) from None
     types = {}
     for name, labels in given.items():
         keys = [label.node_label for label in labels]
         where = f"{path}.networkTopologyTypes.{name}"
         if len(set(keys)) < len(keys):
-            raise ControllerConfigError(f"{where}: each label may occur once")
+            raise ConfigError(f"{where}: each label may occur once")
         if not keys or keys[-1] != HOSTNAME:
-            raise ControllerConfigError(f"{where}: the last label must be {HOSTNAME}")
+            raise ConfigError(f"{where}: the last label must be {HOSTNAME}")
         types[name] = tuple(reversed(keys[:-1]))
     return types
 

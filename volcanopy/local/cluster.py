@@ -16,6 +16,7 @@ from typing import Self
 import structlog
 
 from volcanopy.api.bindings import VOLCANOPY
+from volcanopy.api.config_file import ConfigError
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.kinds import Json
@@ -28,7 +29,7 @@ from volcanopy.local.simulated.claim_controller import ClaimController
 from volcanopy.local.simulated.kubelet import Kubelet
 from volcanopy.local.simulated.pod_stages import Stages
 from volcanopy.local.workloads.controller import WorkloadController
-from volcanopy.scheduler.framework.config import DEFAULT, ConfigError, parse
+from volcanopy.scheduler.framework.config import DEFAULT, parse
 from volcanopy.services.admission import admission_service as admission
 from volcanopy.services.admission.admission_service import AdmissionSettings
 from volcanopy.services.controllers import controller_service

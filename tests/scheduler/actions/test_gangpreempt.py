@@ -7,12 +7,13 @@ from msgspec.structs import replace
 
 from tests.scheduler.properties import seen
 from volcanopy.api import core
+from volcanopy.api.config_file import ConfigError
 from volcanopy.scheduler.actions.evict.candidates import Candidates
 from volcanopy.scheduler.actions.evict.eviction_bundles import Bundles
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.actions.evict.rules import rules_for
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, parse
+from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate
 from volcanopy.scheduler.session.session import Session
 from volcanopy.testing.cycles import Simulation

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from volcanopy.api.config_file import ConfigError
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, parse
+from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.measures import Measured, of_load

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from volcanopy.api.config_file import ConfigError
 from volcanopy.scheduler.actions.allocate.topology_search import gradient
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import ConfigError, parse
+from volcanopy.scheduler.framework.config import parse
 from volcanopy.scheduler.framework.plugin import Purpose
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.session.session import Session

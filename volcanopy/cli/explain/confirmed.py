@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from volcanopy.api import core
 from volcanopy.api.bindings import BINDINGS
+from volcanopy.api.config_file import ConfigError
 from volcanopy.api.model import Json
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli import snapshot, whatif
@@ -15,7 +16,7 @@ from volcanopy.cli.volcano_objects import ApiObjects, own_job, served, unfinishe
 from volcanopy.kube.cache import cluster_reader
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, KubeError
-from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, default, parse
+from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
 from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.services.process.entry_points import ThirdPartyError, registry
 from volcanopy.whatif.answer import JobAnswer, answer

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from volcanopy.api.config_file import ConfigError
 from volcanopy.api.core import Queue, QueueLimit, Subjects
 from volcanopy.api.queue_fields import unread_fields
 from volcanopy.cli.explain.cluster_reads import queue_facts
@@ -17,7 +18,7 @@ from volcanopy.cli.snapshot import configured
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.raw_kinds import QUEUES
-from volcanopy.scheduler.framework.config import ConfigError, parse
+from volcanopy.scheduler.framework.config import parse
 from volcanopy.scheduler.model import observed_queue_status
 from volcanopy.services.process.entry_points import ThirdPartyError, registry
 

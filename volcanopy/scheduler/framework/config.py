@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
+from volcanopy.api.config_file import ConfigError, mapping_of
 from volcanopy.scheduler.framework import metrics_source
 from volcanopy.scheduler.framework.hook_table import SWITCHES, SWITCHES_WITHOUT_EFFECT
 from volcanopy.scheduler.framework.plugin import Arguments, Plugin
@@ -42,10 +42,6 @@ and placement by fragmentation where nodes have GPUs.
 """
 
 _OFF_UNLESS_SET = {"enableHierarchy", "enabledClusterOrder"}
-
-
-class ConfigError(ValueError):
-    """What is wrong with a configuration, in one sentence."""
 
 
 @dataclass(frozen=True)
@@ -81,17 +77,9 @@ class SchedulerConfig:
         return frozenset(plugin.name for tier in self.tiers for plugin in tier)
 
 
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
 def parse(text: str, registry: Registry) -> SchedulerConfig:
     """Read a configuration file's text; raises ConfigError."""
-    try:
-        document = yaml.load(text, Loader=_Loader)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"the scheduler configuration is not YAML: {_single_line(error)}") from error
-    if not isinstance(document, dict):
-        raise ConfigError("the scheduler configuration must be a mapping with the keys actions and tiers")
+    document = mapping_of(text, "actions: allocate")
     _known_keys("the scheduler configuration", document, ("actions", "tiers", "configurations", "metrics"))
     actions = _actions(document.get("actions"), registry)
     tiers = document.get("tiers") or []
@@ -264,7 +252,3 @@ def _meant(word: str, known: Iterable[str]) -> str:
     if close:
         return f", did you mean {close[0]!r}?"
     return f"; known are: {', '.join(known)}" if known else "; it takes none"
-
-
-def _single_line(error: Exception) -> str:
-    return " ".join(str(error).split())

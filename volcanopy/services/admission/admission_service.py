@@ -256,7 +256,7 @@ async def run(
 ) -> None:
     """Serve until ``stop`` is set. ``ready`` is set when the caches are synced and the webhooks registered.
 
-    Raises ThirdPartyError when an installed job plugin is invalid, PolicyError when the file is, VolcanoRunsError.
+    Raises ThirdPartyError when an installed job plugin is invalid, ConfigError when the file is, VolcanoRunsError.
     """
     settings = settings or AdmissionSettings()
     registry = job_registry()

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from volcanopy.admission.context import AdmissionPolicy, PolicyError, parse
+from volcanopy.admission.context import AdmissionPolicy, parse
 from volcanopy.services.process.watched_file import RereadFile
 
 
@@ -10,5 +10,5 @@ class PolicyFile(RereadFile[AdmissionPolicy]):
     """The admission policy; ``current`` is the last valid one."""
 
     def __init__(self, path: Path | None, fixed: AdmissionPolicy | None = None) -> None:
-        """Read the file; raises PolicyError, naming the key and the fix. Without a path ``fixed`` is always in force."""
-        super().__init__(path, "admission configuration", parse, PolicyError, lambda: fixed or AdmissionPolicy())
+        """Read the file; raises ConfigError. Without a path ``fixed`` is always in force."""
+        super().__init__(path, "admission configuration", parse, lambda: fixed or AdmissionPolicy())

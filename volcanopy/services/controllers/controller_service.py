@@ -60,7 +60,7 @@ async def run(
 
     With an election in the settings the caches follow the cluster from the start, the workers run from leadership on.
     ``health`` gets the checks. Raises ThirdPartyError when an installed job plugin is invalid,
-    ControllerConfigError, VolcanoRunsError, LostLeadership.
+    ConfigError, VolcanoRunsError, LostLeadership.
     """
     settings = settings or JobControllerSettings()
     plugins, config = job_registry(), ControllerConfigFile(settings.config)

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from volcanopy.api import core, topology_read
 from volcanopy.api.bindings import Binding
 from volcanopy.jobcontroller.topology_discovery import (
-    ControllerConfigError,
     Discovery,
     HyperNodeChanges,
     changes,
@@ -49,8 +48,8 @@ class ControllerConfigFile(RereadFile[Discovery]):
     """The configuration file of the controller; ``current`` is the last valid one."""
 
     def __init__(self, path: Path | None) -> None:
-        """Read the file; raises ControllerConfigError. Without a path nothing is discovered."""
-        super().__init__(path, "controller configuration", parse, ControllerConfigError, Discovery)
+        """Read the file; raises ConfigError. Without a path nothing is discovered."""
+        super().__init__(path, "controller configuration", parse, Discovery)
 
 
 class HyperNodeController(Worker):

@@ -7,6 +7,8 @@ from typing import Generic, TypeVar
 
 import structlog
 
+from volcanopy.api.config_file import ConfigError
+
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
@@ -17,20 +19,13 @@ _Mark = tuple[int, int, int] | None
 class RereadFile(Generic[T]):
     """A configuration file; ``current`` is the last valid content.
 
-    ``what`` names the file in messages, such as "scheduler configuration". ``parse`` raises ``fault``, naming the key and the
-    fix; so does an unreadable file. Without a path ``built_in`` is always in force.
+    ``what`` names the file in messages, such as "scheduler configuration". ``parse`` raises ConfigError, and so does an
+    unreadable file. Without a path ``built_in`` is always in force.
     """
 
-    def __init__(
-        self,
-        path: Path | None,
-        what: str,
-        parse: Callable[[str], T],
-        fault: type[ValueError],
-        built_in: Callable[[], T],
-    ) -> None:
+    def __init__(self, path: Path | None, what: str, parse: Callable[[str], T], built_in: Callable[[], T]) -> None:
         self.path = path
-        self._what, self._parse, self._fault = what, parse, fault
+        self._what, self._parse = what, parse
         self._mark = self._look()
         self._problem = ""
         self.current = built_in() if path is None else self._read(path)
@@ -43,7 +38,7 @@ class RereadFile(Generic[T]):
         self._mark = mark
         try:
             content = self._read(self.path)
-        except self._fault as error:
+        except ConfigError as error:
             if str(error) != self._problem:
                 self._problem = str(error)
                 log.error(f"invalid {self._what}, the last valid one stays in force", problem=self._problem)
@@ -64,11 +59,11 @@ class RereadFile(Generic[T]):
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise self._fault(f"{self._what} {path} cannot be read: {cause}") from error
+            raise ConfigError(f"{self._what} {path} cannot be read: {cause}") from error
         try:
             return self._parse(text)
-        except self._fault as error:
-            raise self._fault(f"{path}: {error}") from error
+        except ConfigError as error:
+            raise ConfigError(f"{self._what} {path}: {error}") from error
 
     def _look(self) -> _Mark:
         """Return what changes with the file. Links are followed: a mounted ConfigMap is replaced by one."""

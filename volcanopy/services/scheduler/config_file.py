@@ -6,7 +6,7 @@ from pathlib import Path
 
 import structlog
 
-from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, default, parse
+from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
 from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.services.process.watched_file import RereadFile
 
@@ -17,11 +17,11 @@ class ConfigFile(RereadFile[SchedulerConfig]):
     """The scheduler configuration; ``current`` is the last valid one."""
 
     def __init__(self, path: Path | None, registry: Registry) -> None:
-        """Read the file; raises ConfigError, naming the key and the fix. No path: always the built-in default."""
+        """Read the file; raises ConfigError. No path: always the built-in default."""
         self.changed = asyncio.Event()
         """Set on a change; cleared by the waiting task."""
         read = partial(parse, registry=registry)
-        super().__init__(path, "scheduler configuration", read, ConfigError, partial(default, registry))
+        super().__init__(path, "scheduler configuration", read, partial(default, registry))
         self._warn()
 
     def taken(self) -> None:
