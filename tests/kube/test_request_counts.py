@@ -37,4 +37,4 @@ async def test_every_attempt_is_counted() -> None:
             await client.create(PODS, "ns", {"metadata": {"name": "a"}})
             await client.get(PODS, "ns", "a")
             assert connection.request_counts.counts == {RequestKey("POST", "pods"): 2, RequestKey("GET", "pods"): 1}
-            assert connection.request_counts.total == server.count("POST") + server.count("GET") == 3
+            assert connection.request_counts.counts.total() == server.count("POST") + server.count("GET") == 3

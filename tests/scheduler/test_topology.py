@@ -274,7 +274,7 @@ class TestForest:
     def test_a_missing_hypernode_is_no_member(self) -> None:
         table = snapshot("node n1\nhypernode a tier=1: n1\nhypernode b tier=2: a ghost").hypernodes
         assert table.faults == ()
-        assert table.nodes(table.index["b"]).tolist() == [0]
+        assert table.nodes(table.names.index("b")).tolist() == [0]
 
     def test_it_is_rebuilt_only_if_it_changes(self) -> None:
         state = State()

@@ -107,12 +107,6 @@ class Engine:
         """Run until nothing changes, or the gang ``goal`` has started; with ``until``, virtual time passes up to it."""
         return _Running(self, budget, watched, goal, config or self.config, until).run()
 
-    def trial(self, budget: Budget, goal: str, change: Callable[[Cluster], SchedulerConfig | None]) -> bool:
-        """Return whether a gang starts after a change, which is taken back. ``change`` may return a configuration."""
-        with self.cluster.trial():
-            config = change(self.cluster)
-            return goal in self.run(budget, frozenset({goal}), goal, config=config).started
-
 
 class _Running:
     """One run."""

@@ -41,8 +41,8 @@ def test_a_strategy_beside_a_reference_is_kept() -> None:
 
 def test_unknown_fields_are_named_with_their_paths() -> None:
     wrong = pod(nodeNam="n", containers=[{"name": "c", "imag": "x"}], volumes=[{"name": "v", "emptyDir": {}}])
-    assert DEFINITIONS.unknown_fields("", "v1", "Pod", wrong) == ["spec.containers[0].imag", "spec.nodeNam"]
-    assert DEFINITIONS.unknown_fields("", "v1", "Pod", pod()) == []
+    assert DEFINITIONS.prune("", "v1", "Pod", wrong)[1] == ["spec.containers[0].imag", "spec.nodeNam"]
+    assert DEFINITIONS.prune("", "v1", "Pod", pod())[1] == []
     pruned, _ = DEFINITIONS.prune("", "v1", "Pod", wrong | {"status": None})
     assert pruned == pod(containers=[{"name": "c"}], volumes=[{"name": "v", "emptyDir": {}}])
 
@@ -50,8 +50,8 @@ def test_unknown_fields_are_named_with_their_paths() -> None:
 def test_the_schema_in_a_crd_is_checked_in_depth_and_its_values_are_free() -> None:
     schema = {"type": "object", "properties": {"$ref": {"type": "string", "default": {"any": 1}, "typ": "x"}}}
     crd = {"spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}]}}
-    expected_error = DEFINITIONS.unknown_fields("apiextensions.k8s.io", "v1", "CustomResourceDefinition", crd)
-    assert expected_error == ["spec.versions[0].schema.openAPIV3Schema.properties.$ref.typ"]
+    _, unknown = DEFINITIONS.prune("apiextensions.k8s.io", "v1", "CustomResourceDefinition", crd)
+    assert unknown == ["spec.versions[0].schema.openAPIV3Schema.properties.$ref.typ"]
 
 
 GO = "json: cannot unmarshal"

@@ -69,11 +69,6 @@ def test_keys_and_values_of_labels_must_be_well_formed() -> None:
         LabelSelector.parse("a" * 64)
 
 
-def test_equality_terms_can_use_an_index() -> None:
-    assert LabelSelector.parse("a=1,b in (2),c in (3,4),d!=5").equalities == {"a": "1", "b": "2"}
-    assert FieldSelector.parse("spec.nodeName=n1,status.phase!=Failed").equalities == {"spec.nodeName": "n1"}
-
-
 def test_a_selector_object_equals_its_string_form() -> None:
     expressions = [
         {"key": "tier", "operator": "In", "values": ["front", "back"]},
@@ -105,7 +100,6 @@ word = st.from_regex(r"[a-z]([a-z0-9.]{0,8}[a-z0-9])?", fullmatch=True).filter(l
 def test_an_object_is_selected_by_its_own_labels(labels: dict[str, str]) -> None:
     text = ",".join(f"{key}={value}" for key, value in labels.items())
     assert LabelSelector.parse(text).matches(labels)
-    assert LabelSelector.parse(text).equalities == labels
 
 
 @given(st.dictionaries(word, word), word, st.sets(word, min_size=1))

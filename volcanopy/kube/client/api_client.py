@@ -204,12 +204,10 @@ class Client:
         path = kind.path(namespace, name, subresource) + query(fieldManager=self._manager)
         return read_object(kind, await self._send("PUT", path, _bytes(body), deadline))
 
-    async def update_status(
-        self, kind: Kind[T], namespace: str | None, name: str, body: Body, *, deadline: float = DEADLINE
-    ) -> T:
+    async def update_status(self, kind: Kind[T], namespace: str | None, name: str, body: Body) -> T:
         """Replace the object's status."""
         subresource = "status" if kind.separate_status else None
-        return await self.update(kind, namespace, name, body, subresource=subresource, deadline=deadline)
+        return await self.update(kind, namespace, name, body, subresource=subresource)
 
     async def patch(
         self,

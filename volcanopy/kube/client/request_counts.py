@@ -39,11 +39,6 @@ class RequestCounts:
     def __init__(self) -> None:
         self.counts: Counter[RequestKey] = Counter()
 
-    @property
-    def total(self) -> int:
-        """The number of all requests."""
-        return self.counts.total()
-
     def count(self, verb: str, path: str) -> None:
         """Count a request to this path, which may end with a query."""
         self.counts[RequestKey(verb, resource(path))] += 1

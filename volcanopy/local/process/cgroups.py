@@ -88,7 +88,7 @@ class Cgroups:
             await _remove(folder)
 
 
-def oom_events_of(pid: int, root: Path = ROOT) -> IO[str] | None:
+def oom_events_of(pid: int) -> IO[str] | None:
     """The open file in which the kernel counts the processes of a process's group that it has killed; None if there is none.
 
     It can be read until the group is deleted.
@@ -96,7 +96,7 @@ def oom_events_of(pid: int, root: Path = ROOT) -> IO[str] | None:
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
-            place = (root / controllers if controllers else root) / path.lstrip("/")
+            place = (ROOT / controllers if controllers else ROOT) / path.lstrip("/")
             if "memory" in controllers.split(","):
                 return (place / "memory.oom_control").open()
             if not controllers and (place / "memory.events").exists():

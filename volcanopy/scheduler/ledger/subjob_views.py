@@ -97,13 +97,6 @@ class SubJobView:
         return int((self._ledger.status[self.rows] == Status.PIPELINED).sum())
 
     @property
-    def best_effort_pending(self) -> int:
-        """Pending tasks that request nothing and have no scheduling gate."""
-        pending = self.tasks(Status.PENDING)
-        pending = pending[~self._ledger.snapshot.tasks.gated[pending]]
-        return int(self._ledger.snapshot.shapes.best_effort[self._ledger.snapshot.tasks.shape[pending]].sum())
-
-    @property
     def is_ready(self) -> bool:
         """Whether enough of its tasks have a node."""
         return self.ready_count >= self.min_available

@@ -55,10 +55,6 @@ class Axis:
                 values[position] = value
         return values
 
-    def zeros(self) -> "Resources":
-        """Nothing of anything."""
-        return Resources(self, np.zeros(len(self.names), dtype=np.int64))
-
 
 @dataclass(frozen=True, eq=False)
 class Resources:
@@ -140,12 +136,6 @@ class Columns:
     def row(self, position: int) -> Resources:
         """The amounts of one of the M columns."""
         return Resources(self.axis, self.values[:, position])
-
-    def share_of(self, total: "Columns") -> Floats:
-        """The (M, R) ratios to another table; 0 where that has nothing."""
-        shares = np.zeros(self.values.shape, dtype=np.float64)
-        np.divide(self.values, total.values, out=shares, where=total.values > 0)
-        return shares.T
 
     def total(self) -> Resources:
         """The sum over the M things."""

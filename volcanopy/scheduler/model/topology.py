@@ -48,11 +48,6 @@ class HyperNodeTable:
         return len(self.names) - 1
 
     @cached_property
-    def index(self) -> Mapping[str, int]:
-        """The rows by name."""
-        return {name: row for row, name in enumerate(self.names)}
-
-    @cached_property
     def lines(self) -> tuple[Rows, ...]:
         """(H,): each one's row, its parent's and so on up to the top."""
         result: list[Rows] = [np.empty(0, dtype=np.intp)] * len(self)

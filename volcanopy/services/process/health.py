@@ -186,10 +186,6 @@ class Heartbeat:
         """Note a completion, or expect completions from now on."""
         self._since = self._clock()
 
-    def rest(self) -> None:
-        """Expect no more completions."""
-        self._since = None
-
     def problem(self) -> str:
         """Return the problem if the last completion is too long ago."""
         if self._since is None or (passed := self._clock() - self._since) <= self._limit:

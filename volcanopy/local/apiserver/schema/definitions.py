@@ -86,10 +86,6 @@ class Definitions:
         pruned = prune(drop_nulls(obj, node), node, (), unknown)
         return pruned, sorted(unknown)
 
-    def unknown_fields(self, group: str, version: str, kind: str, obj: Json) -> list[str]:
-        """The paths of the fields that the kind does not have, sorted."""
-        return self.prune(group, version, kind, obj)[1]
-
     def type_errors(self, group: str, version: str, kind: str, obj: Json) -> list[str]:
         """The first decoding error, worded as by a real API server."""
         node = self._node(group, version, kind)

@@ -60,11 +60,6 @@ class LabelSelector:
         """Whether every object matches."""
         return not self.requirements and not self.nothing
 
-    @property
-    def equalities(self) -> dict[str, str]:
-        """The labels that must have one exact value: the terms that an index answers."""
-        return {r.key: r.values[0] for r in self.requirements if r.operator == "in" and len(r.values) == 1}
-
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether an object with these labels is selected."""
         if self.nothing:
@@ -271,11 +266,6 @@ class FieldSelector:
     def empty(self) -> bool:
         """Whether every object matches."""
         return not self.terms
-
-    @property
-    def equalities(self) -> dict[str, str]:
-        """The fields that must have one exact value: the terms that an index answers."""
-        return {path: value for path, operator, value in self.terms if operator == "="}
 
     def matches(self, get: Callable[[str], str]) -> bool:
         """Whether the object whose fields `get` reads (empty text where unset) is selected."""

@@ -57,7 +57,7 @@ def read_object(ctx: Context, call: Call) -> Body:
     return check_object(ctx, call, body)
 
 
-def check_object(ctx: Context, call: Call, body: Body, *, quiet: bool = False) -> Body:
+def check_object(ctx: Context, call: Call, body: Body) -> Body:
     """The object without unknown fields; 400 where its kind, types or (if the request is strict) fields are wrong."""
     kind = call.kind
     if kind.custom:
@@ -86,7 +86,7 @@ def check_object(ctx: Context, call: Call, body: Body, *, quiet: bool = False) -
             )
         body["metadata"] = {}
     body, unknown = _prune(ctx, kind, body)
-    if unknown and not quiet:
+    if unknown:
         _complain(call, unknown)
     return body
 
