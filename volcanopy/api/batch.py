@@ -345,7 +345,7 @@ class BatchJobStatus(Model):
     """Phase of the job, with the reason for it."""
     conditions: list[Condition] = Field(default_factory=list, json_schema_extra=keyed("type"))
     """Conditions of the job: one for each phase it has been in, with status True for the current phase, and
-    DeadlineApproaching shortly before activeDeadlineSeconds end."""
+    DeadlineApproaching shortly before activeDeadlineSeconds expire."""
     observed_generation: Int64 = 0
     """Generation of the spec that the status was computed from."""
     min_available: Int32 = 0

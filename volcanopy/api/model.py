@@ -120,9 +120,9 @@ def unsupported(path: str, value: object, supported: Iterable[str]) -> Problem:
     return Problem(path, f"Unsupported value: {shown(value)}: supported values: {quoted(supported)}")
 
 
-def too_many(path: str, number: int, limit: int, unit: str = "items") -> Problem:
+def too_many(path: str, number: int, limit: int) -> Problem:
     """Return the problem of a list or map with too many entries."""
-    return Problem(path, f"Too many: {number}: must have at most {limit} {unit}")
+    return Problem(path, f"Too many: {number}: must have at most {quantity.counted(limit, 'item')}")
 
 
 def too_long(path: str, text: str, limit: int, detail: str = "") -> Problem:
@@ -333,17 +333,17 @@ class OwnerReference(Model):
     """Reference to an owner. The object is deleted when its owners are deleted."""
 
     api_version: str
-    """API group and version of the owner."""
+    """API group and version of the referenced object."""
     kind: str
-    """Kind of the owner."""
+    """Kind of the referenced object."""
     name: str
-    """Name of the owner."""
+    """Name of the referenced object."""
     uid: str
-    """UID of the owner."""
+    """UID of the referenced object."""
     controller: Bool | None = None
-    """Whether the owner is the managing controller of the object."""
+    """Whether the reference points to the managing controller."""
     block_owner_deletion: Bool | None = None
-    """Whether a foreground deletion of the owner waits for the deletion of the object."""
+    """Whether a foreground deletion of the referenced object waits until the object with the reference is deleted."""
 
 
 class ObjectMeta(Model):

@@ -115,7 +115,8 @@ class Explanation(Model):
     message: str = Field(default="", max_length=32768)
     """Human-readable message."""
     unblocked_by: str = Field(default="", max_length=32768)
-    """Smallest change that would open the gate, as the scheduler computes it; not tried out. `volcanopy explain` confirms."""
+    """Smallest change after which the PodGroup passes the gate, as computed by the scheduler. `volcanopy explain` verifies it by
+    simulation."""
     numbers: dict[str, str] = Field(default_factory=dict)
     """Numbers and names in the message, by key, such as `position`: the position in the queue."""
     nodes: dict[str, Int32] = Field(default_factory=dict)
@@ -143,7 +144,8 @@ class EstimatedStart(Model):
     time: Time | None = None
     """Estimated time of the start. Not set if it is unknown."""
     basis: str = Field(default="", max_length=63)
-    """Least certain end of another job that the estimate is based on: now (none), walltime, estimate or learnt."""
+    """Least certain of the run times that the estimate is based on: walltime (activeDeadlineSeconds), estimate
+    (runningEstimate) or learnt (from earlier jobs); now if the job waits for the end of no other job."""
     message: str = Field(default="", max_length=1024)
     """Reason why the time is unknown."""
 
@@ -170,7 +172,7 @@ class PodGroupStatus(Model):
     moved_at: Time | None = None
     """Time when pods were last moved."""
     evicted_since: Time | None = None
-    """Time of the first of the evictions for other jobs of which the condition Evicted records the last."""
+    """Time of the first eviction of pods for another job. The condition Evicted records the last one."""
 
 
 class PodGroup(Model):

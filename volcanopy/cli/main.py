@@ -178,7 +178,7 @@ def plan_command(
         typer.Option(
             "--diff",
             metavar="FILE",
-            help="Show which jobs start or are evicted otherwise with these manifests, or this scheduler configuration. Repeatable.",
+            help="Show which jobs start or are evicted differently with these manifests, or this scheduler configuration. Repeatable.",
         ),
     ] = None,
     seconds: Annotated[
@@ -245,13 +245,13 @@ async def snapshot_command(
 async def usage_command(
     cluster: Cluster,
     place: Place,
-    by: Annotated[By, typer.Option("--by", help="What the sums are of.")] = By.user,
+    by: Annotated[By, typer.Option("--by", help="What to sum by.")] = By.user,
     since: Since = "7d",
     output: Report = ReportFormat.table,
 ) -> None:
     """Print what jobs used, by user, queue or namespace.
 
-    Jobs count with all that they used if they ended within the time, in all namespaces if none is given.
+    Counts what jobs that ended within the time used since their start. Without -n, of all namespaces.
     """
     from volcanopy.cli.jobs.history import usage
 
@@ -319,7 +319,7 @@ async def migrate_storage_command(
 ) -> None:
     """Store all objects in one version of the API.
 
-    Required before a version leaves the definitions, such as for the definitions of an older release. Each object is written once, without a change.
+    Required before a version is removed from the definitions, for example before you install those of an older release. Each object is written once, without a change.
     """
     from volcanopy.cli.storage_migration import migrate
 

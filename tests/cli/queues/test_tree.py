@@ -39,7 +39,7 @@ QUEUES = [
 
 def test_the_tree_has_bars_of_one_scale() -> None:
     assert plain(lines(branches(QUEUES), "cpu")) == (
-        "QUEUE        CPU                        ALLOCATED  FAIR SHARE  CAPABILITY  PENDING  JOBS  STATE\n"
+        "QUEUE        CPU                        ALLOCATED  FAIR SHARE  CAPABILITY  WAITING  JOBS  STATE\n"
         "root         ███████████████████▒▒▒▒▒▒         18          24           -        -     0  Open\n"
         "├─ ml        ████████████▓▓▓▓▓                 16          12           -        8     3  Open\n"
         "│  ├─ serve                                     0           -           -        -     0  Open, Hold\n"
@@ -97,7 +97,7 @@ def test_the_scarcest_resource_is_the_default() -> None:
     idle = a_queue("root", fairShare={"cpu": "1", "memory": "1Gi", "pods": "9"}, allocated={"pods": "9"})
     assert select_resource([idle]) == "cpu"
     assert select_resource([a_queue("root")]) == "cpu"
-    with pytest.raises(CommandError, match=r"^--resource: no queue has 'gpu'; use one of cpu, memory$"):
+    with pytest.raises(CommandError, match=r'^--resource: no queue has resource "gpu": use one of cpu, memory$'):
         select_resource(QUEUES, "gpu")
 
 
@@ -107,7 +107,7 @@ def test_the_scarcest_resource_is_the_default() -> None:
         allocated=st.integers(0, 10**6),
         fair_share=st.integers(0, 10**6),
         capability=st.none() | st.integers(0, 10**6),
-        pending=st.integers(0, 10**6),
+        waiting=st.integers(0, 10**6),
     ),
     st.integers(0, 10**6),
 )

@@ -114,7 +114,7 @@ async def chaos_command(
         float, typer.Option("--seconds", min=1, metavar="N", help="Time for which jobs arrive and faults begin.")
     ] = 60.0,
     jobs: Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="Number of gangs.")] = 20,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Number that determines jobs and faults.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random jobs and faults.")] = 1,
     logs: Annotated[
         Path | None, typer.Option("--logs", metavar="FOLDER", help="Folder for logs of the processes started here.")
     ] = None,
@@ -122,7 +122,7 @@ async def chaos_command(
 ) -> None:
     """Inject faults into a test cluster and check the outcome.
 
-    Gangs run meanwhile. A watcher of its own checks that no pod is bound twice, no job has more pods than replicas, no node is overcommitted, no gang runs in part for long, every job ends, and nothing is left after jobs are deleted. The exit code is 1 if not.
+    Gangs run meanwhile. A separate watcher checks that no pod is bound twice, no job has more pods than replicas, no node is overcommitted, no gang runs in part for long, every job ends, and nothing is left after jobs are deleted. The exit code is 1 if not.
     """
     from volcanopy.chaos.run import RunSettings
     from volcanopy.chaos.stage import StageError, StageSettings

@@ -197,7 +197,7 @@ def admission_command(
     ] = Certificates.auto,
     failure_policy: Annotated[
         FailurePolicy,
-        typer.Option("--failure-policy", help="Of the webhooks: what happens while this does not answer."),
+        typer.Option("--failure-policy", help="Failure policy of the webhooks while this process does not answer."),
     ] = FailurePolicy.fail,
     api: ServedApi = Api.both,
 ) -> None:

@@ -63,7 +63,8 @@ class InputOptions:
         ),
     ] = None
     kind: Annotated[
-        WorkloadFormat | None, typer.Option("--format", help="Format of the workload; by default what it looks like.")
+        WorkloadFormat | None,
+        typer.Option("--format", help="Format of the workload; by default detected from the file."),
     ] = None
     load: Annotated[
         float,
@@ -209,7 +210,9 @@ def simulate_command(
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option("--resume", metavar="FILE", help="Keep finished runs in this file, and go on from there."),
+        typer.Option(
+            "--resume", metavar="FILE", help="Keep finished runs in this file; runs that it has are not repeated."
+        ),
     ] = None,
     processes: Annotated[
         int, typer.Option("--processes", min=0, help="Runs at the same time; 0: one for each processor.")

@@ -123,15 +123,14 @@ def _missing(reason: core.Explanation) -> str:
     parts = []
     if reason.numbers.get("fit", "0") != "0":
         parts.append(f"{reason.numbers['fit']}/{reason.numbers.get('needed')} pods can be placed")
-    shortages = _shortages(reason.amounts)
-    nearest = "nearest node: " if shortages and reason.gate == Gate.NODES and reason.nodes else ""
-    if shortages:
-        parts.append(nearest + "; ".join(shortages))
+    of_node = reason.gate == Gate.NODES and bool(reason.nodes)
+    if shortages := _shortages(reason.amounts, "allocatable" if of_node else "limit"):
+        parts.append(("nearest node: " if of_node else "") + "; ".join(shortages))
     return "; ".join(parts) or reason.unblocked_by or reason.message
 
 
-def _shortages(amounts: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:
-    """Return the amounts of each resource of which more is requested than available."""
+def _shortages(amounts: Mapping[str, Mapping[str, Any]], limit_word: str) -> Sequence[str]:
+    """Return the amounts of each resource of which more is requested than available; the limit with its own word."""
     shortages = []
     available, limit = amounts.get("available", {}), amounts.get("limit", {})
     for name, requested in amounts.get("requested", {}).items():
@@ -139,7 +138,7 @@ def _shortages(amounts: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:
             continue
         if quantity.parse(requested) > quantity.parse(available.get(name, "0")):
             values = [
-                f"{key} {amounts[key][name]}"
+                f"{limit_word if key == 'limit' else key} {amounts[key][name]}"
                 for key in _QUANTITIES
                 if name in amounts.get(key, {}) and not (key in _OPTIONAL and str(amounts[key][name]) == "0")
             ]

@@ -164,7 +164,9 @@ def add_bus_command(app: typer.Typer, resource: Resource, verb: str, text: str, 
         message: Annotated[
             str, typer.Option("--reason", metavar="TEXT", help="Message for the status and the events.")
         ] = "",
-        wait: Annotated[bool, typer.Option("--wait", help="Wait until the controller has processed it.")] = False,
+        wait: Annotated[
+            bool, typer.Option("--wait", help="Wait until the controller has processed the change.")
+        ] = False,
         timeout: Timeout = "60s",
     ) -> None:
         from volcanopy.cli.framework.changes import Request

@@ -25,7 +25,7 @@ class SpecOptions:
     deserved: Annotated[str | None, typer.Option("--deserved", metavar=_AMOUNTS, help="Deserved amounts.")] = None
     guarantee: Annotated[
         str | None,
-        typer.Option("--guarantee", metavar=_AMOUNTS, help="Resources reserved for the queue even when it is idle."),
+        typer.Option("--guarantee", metavar=_AMOUNTS, help="Resources guaranteed to the queue, never lent."),
     ] = None
     borrowing_limit: Annotated[
         str | None,
@@ -56,11 +56,13 @@ class SpecOptions:
     ] = None
     priority_fence: Annotated[
         bool | None,
-        typer.Option("--priority-fence/--no-priority-fence", help="Job priorities without effect outside the queue."),
+        typer.Option(
+            "--priority-fence/--no-priority-fence", help="Whether job priorities apply within the queue only."
+        ),
     ] = None
     reclaimable: Annotated[
         bool | None,
-        typer.Option("--reclaimable/--no-reclaimable", help="Reclaim of borrowed resources by other queues."),
+        typer.Option("--reclaimable/--no-reclaimable", help="Whether other queues may reclaim borrowed resources."),
     ] = None
     dequeue_strategy: Annotated[
         Literal["fifo", "traverse"] | None,
@@ -74,9 +76,9 @@ class SpecOptions:
             "users with the smallest past usage first.",
         ),
     ] = None
-    type: Annotated[str | None, typer.Option("--type", metavar="WORD", help="Label without effect on scheduling.")] = (
-        None
-    )
+    type: Annotated[
+        str | None, typer.Option("--type", metavar="WORD", help="Type of the queue, for information only.")
+    ] = None
 
     def spec(self) -> dict[str, Any]:
         """Return the given fields as a merge patch of the spec; raises CommandError for invalid quantities."""

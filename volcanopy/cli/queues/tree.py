@@ -29,7 +29,7 @@ _PIPE_WIDTH = 100
 _ALLOCATED, _BORROWED, _FAIR_SHARE, _CAPABILITY = "█", "▓", "▒", "·"
 _GAP = "  "
 _DEFAULT_RESOURCES = ("cpu", "memory")
-_OPTIONAL = ("PENDING", "CAPABILITY", "JOBS", "FAIR SHARE")
+_OPTIONAL = ("WAITING", "CAPABILITY", "JOBS", "FAIR SHARE")
 """Columns that are left out of narrow terminals, in this order; columns without values before others."""
 
 
@@ -39,7 +39,7 @@ class Amounts(NamedTuple):
     allocated: int
     fair_share: int
     capability: int | None
-    pending: int
+    waiting: int
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def select_resource(queues: Sequence[Queue], name: str = "") -> str:
     )
     if name:
         if name not in known and known:
-            raise CommandError(f"--resource: no queue has {name!r}; use one of {', '.join(known)}", 2)
+            raise CommandError(f'--resource: no queue has resource "{name}": use one of {", ".join(known)}', 2)
         return name
     queue_names = {queue.metadata.name for queue in queues}
     roots = [queue for queue in queues if parent_of(queue) not in queue_names]
@@ -239,7 +239,7 @@ def _cells(queue: Queue, amounts: Amounts, resource: str) -> dict[str, str]:
         "ALLOCATED": quantity.text(resource, amounts.allocated),
         "FAIR SHARE": quantity.text(resource, amounts.fair_share) if amounts.fair_share else "-",
         "CAPABILITY": "-" if amounts.capability is None else quantity.text(resource, amounts.capability),
-        "PENDING": quantity.text(resource, amounts.pending) if amounts.pending else "-",
+        "WAITING": quantity.text(resource, amounts.waiting) if amounts.waiting else "-",
         "JOBS": str(sum(getattr(queue.status, phase) for phase in UNFINISHED)),
     }
 

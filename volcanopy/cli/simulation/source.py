@@ -46,7 +46,7 @@ class Source:
     cluster: str = ""
     """Name of the file of the cluster."""
     kind: str = ""
-    """Format of the workload, by default what it looks like."""
+    """Format of the workload, by default detected from the file."""
     load: float = 0.0
     window: tuple[float, float] = (0.0, math.inf)
     pod_cpus: int = 1

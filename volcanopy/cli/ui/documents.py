@@ -133,7 +133,7 @@ def _queue_amounts(amounts: tree.Amounts) -> Json:
         "allocated": amounts.allocated,
         "fairShare": amounts.fair_share,
         "capability": amounts.capability,
-        "waiting": amounts.pending,
+        "waiting": amounts.waiting,
     }
 
 
