@@ -20,6 +20,8 @@ LACKING = "helm is not built: run `python -m hack.helm`"
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Json = dict[str, Any]
+Right = tuple[str, str, str]
+"""The group, resource and verb of a rule."""
 
 
 class RenderError(Exception):
@@ -68,6 +70,17 @@ def one(objects: Iterable[Json], kind: str, name: str) -> Json:
     """Return the object of this kind and name; fails the test if there is not exactly one."""
     (obj,) = [each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name)]
     return obj
+
+
+def rights_of(objects: Iterable[Json], role: str) -> set[Right]:
+    """Return every right that the ClusterRole ``volcanopy-<role>`` gives."""
+    return {
+        (group, resource, verb)
+        for rule in one(objects, "ClusterRole", f"volcanopy-{role}")["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
 
 
 @functools.cache

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.charts.rendering import RenderError, render
+from tests.charts.rendering import RenderError, Right, one, render, rights_of
 from volcanopy.api.gang_apis import GANG_APIS, StatusForm
 
 Json = dict[str, Any]
@@ -12,26 +12,14 @@ Json = dict[str, Any]
 
 def arguments(objects: list[Json]) -> list[str]:
     """The arguments of the controller."""
-    [found] = [
-        item for item in objects if item["kind"] == "Deployment" and item["metadata"]["name"] == "volcanopy-controller"
-    ]
-    return list(found["spec"]["template"]["spec"]["containers"][0]["args"])
+    deployment = one(objects, "Deployment", "volcanopy-controller")
+    return list(deployment["spec"]["template"]["spec"]["containers"][0]["args"])
 
 
-def rights(objects: list[Json]) -> set[tuple[str, str, str]]:
-    """The group, resource and verb of the controller's rights for kinds of these APIs."""
-    [found] = [
-        item for item in objects if item["kind"] == "ClusterRole" and item["metadata"]["name"] == "volcanopy-controller"
-    ]
+def rights(objects: list[Json]) -> set[Right]:
+    """The rights of the controller for kinds of these APIs."""
     groups = {api.group for api in GANG_APIS.values()}
-    return {
-        (group, resource, verb)
-        for rule in found["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-        if group in groups and resource != "priorityclasses"
-    }
+    return {right for right in rights_of(objects, "controller") if right[0] in groups and right[1] != "priorityclasses"}
 
 
 def test_each_gang_api_is_an_argument_of_the_controller_with_its_rights() -> None:

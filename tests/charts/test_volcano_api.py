@@ -4,27 +4,16 @@ from typing import Any
 
 import pytest
 
-from tests.charts.rendering import RenderError, render
+from tests.charts.rendering import RenderError, Right, render, rights_of
 from volcanopy.api.bindings import VOLCANO
 
 Json = dict[str, Any]
-Right = tuple[str, str, str]
 ROLES = ("scheduler", "controller", "admission", "view", "edit", "queue-view", "queue-admin")
 
 
 def rights(objects: list[Json], role: str) -> set[Right]:
-    """The group, resource and verb of every right that a role gives for kinds of one of the APIs."""
-    [found] = [
-        item for item in objects if item["kind"] == "ClusterRole" and item["metadata"]["name"] == f"volcanopy-{role}"
-    ]
-    return {
-        (group, resource, verb)
-        for rule in found["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-        if group.endswith((".volcanopy.io", ".volcano.sh"))
-    }
+    """Every right that a role gives for kinds of one of the APIs."""
+    return {right for right in rights_of(objects, role) if right[0].endswith((".volcanopy.io", ".volcano.sh"))}
 
 
 def named_by_volcano(right: Right) -> Right:

@@ -1,14 +1,15 @@
 """A flow or a cron job with its jobs, for tests: plans are carried out on them as the controller would."""
 
+from abc import ABC, abstractmethod
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Self
 
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import Json, format_time
-from volcanopy.jobcontroller.cron import CronPlan, UpdateCronStatus, reconcile_cron
-from volcanopy.jobcontroller.flow_jobs import CommandJob, FlowObserved, FlowPlan, PodProbe
+from volcanopy.jobcontroller.cron import CronEffect, CronPlan, UpdateCronStatus, reconcile_cron
+from volcanopy.jobcontroller.flow_jobs import CommandJob, FlowEffect, FlowObserved, FlowPlan, PodProbe
 from volcanopy.jobcontroller.flows import reconcile_flow
 from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, UpdateStatus
 
@@ -21,7 +22,7 @@ def job_spec(*tasks: str, replicas: int = 1) -> Json:
     return {"tasks": [{"name": name, "replicas": replicas, "template": pod} for name in tasks or ("main",)]}
 
 
-class Jobs:
+class Jobs(ABC):
     """Jobs that are made, go from phase to phase, and are deleted."""
 
     def __init__(self) -> None:
@@ -53,6 +54,24 @@ class Jobs:
         if name in self.jobs and self.jobs[name].metadata.uid == uid:
             del self.jobs[name]
 
+    @abstractmethod
+    def look(self) -> FlowPlan | CronPlan:
+        """What the controller would do now."""
+
+    @abstractmethod
+    def carry_out(self, effect: Any) -> None:
+        """Carry out one effect of a plan."""
+
+    def settle(self) -> Self:
+        """Carry out plans until there is nothing to do."""
+        for _ in range(20):
+            plan = self.look()
+            if not plan.effects:
+                return self
+            for effect in plan.effects:
+                self.carry_out(effect)
+        raise AssertionError(f"does not come to rest: {plan}")
+
 
 class FlowWorld(Jobs):
     """One flow."""
@@ -78,24 +97,18 @@ class FlowWorld(Jobs):
         seen = FlowObserved(self.templates, dict(self.jobs), self.pods, self.answers)
         return reconcile_flow(self.flow, seen, self.now)
 
-    def settle(self) -> "FlowWorld":
-        """Carry out plans until there is nothing to do."""
-        for _ in range(20):
-            plan = self.look()
-            if not plan.effects:
-                return self
-            for effect in plan.effects:
-                match effect:
-                    case UpdateStatus():
-                        self.flow = JobFlow.read(self.flow.write() | {"status": effect.status})
-                    case CreateJob():
-                        self.make(effect.manifest)
-                    case DeleteJob():
-                        self.remove(effect.name, effect.uid)
-                    case CommandJob():
-                        self.commands.append(str(effect))
-                        self.set(effect.name, "Terminating")
-        raise AssertionError(f"does not come to rest: {plan}")
+    def carry_out(self, effect: FlowEffect) -> None:
+        """Carry out one effect of a plan."""
+        match effect:
+            case UpdateStatus():
+                self.flow = JobFlow.read(self.flow.write() | {"status": effect.status})
+            case CreateJob():
+                self.make(effect.manifest)
+            case DeleteJob():
+                self.remove(effect.name, effect.uid)
+            case CommandJob():
+                self.commands.append(str(effect))
+                self.set(effect.name, "Terminating")
 
     @property
     def phase(self) -> str:
@@ -127,23 +140,17 @@ class CronWorld(Jobs):
         """What the controller would do now."""
         return reconcile_cron(self.cron, dict(self.jobs), self.now)
 
-    def settle(self) -> "CronWorld":
-        """Carry out plans until there is nothing to do."""
-        for _ in range(20):
-            plan = self.look()
-            if not plan.effects:
-                return self
-            for effect in plan.effects:
-                match effect:
-                    case UpdateCronStatus():
-                        self.cron = CronBatchJob.read(self.cron.write() | {"status": effect.status})
-                    case CreateJob():
-                        self.make(effect.manifest)
-                    case DeleteJob():
-                        self.remove(effect.name, effect.uid)
-                    case _:
-                        self.events.append(str(effect))
-        raise AssertionError(f"does not come to rest: {plan}")
+    def carry_out(self, effect: CronEffect) -> None:
+        """Carry out one effect of a plan."""
+        match effect:
+            case UpdateCronStatus():
+                self.cron = CronBatchJob.read(self.cron.write() | {"status": effect.status})
+            case CreateJob():
+                self.make(effect.manifest)
+            case DeleteJob():
+                self.remove(effect.name, effect.uid)
+            case _:
+                self.events.append(str(effect))
 
     def change(self, **spec: Any) -> None:
         """The user changes the spec."""

@@ -264,13 +264,8 @@ async def test_rejected_credentials_are_renewed_once(server: FaultyServer, time:
         assert (credentials.refreshed, reflector.counters.faults, time.pauses) == (1, 0, [])
 
 
-async def test_an_older_resource_version_of_the_server_is_accepted(
-    client: Client, server: FaultyServer, time: FakeTime
-) -> None:
-    """As after a restore from a backup: versions are lower than those we have seen."""
-    for name in "abc":
-        server.put("pods", "ns", name)
-    server.watches.append(WatchPlan(events=0, ending="gone"))
+def restore_a_backup_at_the_next_watch(server: FaultyServer) -> None:
+    """From then on the server has another object and lower versions."""
 
     async def restore(request: Any) -> None:
         if "watch" in request.query and server.revision > 50:
@@ -280,6 +275,17 @@ async def test_an_older_resource_version_of_the_server_is_accepted(
             server.put("pods", "ns", "z")
 
     server.on_request = restore
+
+
+async def test_an_older_resource_version_of_the_server_is_accepted(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    """As after a restore from a backup: versions are lower than those we have seen."""
+    for name in "abc":
+        server.put("pods", "ns", name)
+    server.watches.append(WatchPlan(events=0, ending="gone"))
+
+    restore_a_backup_at_the_next_watch(server)
     async with following(client, time) as (reflector, follower):
         await follower.until("ns/z")
         server.put("pods", "ns", "y")
@@ -293,14 +299,7 @@ async def test_a_watch_from_a_future_version_is_detected(client: Client, server:
         server.put("pods", "ns", name)
     server.watches.append(WatchPlan(events=0, ending="cut"))
 
-    async def restore(request: Any) -> None:
-        if "watch" in request.query and server.revision > 50:
-            server.revision = 5
-            server.history.clear()
-            server.objects.clear()
-            server.put("pods", "ns", "z")
-
-    server.on_request = restore
+    restore_a_backup_at_the_next_watch(server)
     async with following(client, time) as (reflector, follower):
         await follower.until("ns/z")
         assert names_and_values(reflector.objects) == stored(server) == names_and_values(follower.state)

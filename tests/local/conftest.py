@@ -14,6 +14,7 @@ QUICK = Stages(start_delay=0.02, init_duration=0.02, durations=(0.1, 0.1), stop_
 
 @pytest.fixture
 async def server() -> AsyncIterator[ApiServer]:
+    """An empty cluster on a free port."""
     started = await ApiServer.start()
     yield started
     await started.stop()

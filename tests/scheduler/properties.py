@@ -1,12 +1,14 @@
 """Properties of scheduling in every world, as functions that return the violations of a case."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import lru_cache
 from random import Random
 
 import numpy as np
+from msgspec.structs import replace
 
 from tests.scheduler.reference import placement
+from volcanopy.api import core
 from volcanopy.api.builtin.policy import PodDisruptionBudget
 from volcanopy.scheduler.actions.stop_policy import StopPolicy
 from volcanopy.scheduler.cache.cluster_cache import Object, State
@@ -171,6 +173,24 @@ def nominated_for(plan: Plan) -> dict[str, str]:
     """Return the nominated pods of preemptors, with their nodes."""
     preemptors = {effect.preemptor for effect in plan.of(Evict)}
     return {effect.pod: effect.node for effect in plan.of(Nominate) if effect.group in preemptors and effect.node}
+
+
+def assert_nominations_are_kept(simulation: Simulation, promised: Mapping[str, str]) -> None:
+    """Assert that nominated pods get their nodes as soon as the victims terminate, and that no other pod gets them before."""
+    second = simulation.cycle()
+    bound = {effect.pod: effect.node for effect in second.of(Bind)}
+    assert not promised.keys() & {effect.pod for effect in second.of(Nominate)}
+    simulation.end_terminating()
+    bound |= {effect.pod: effect.node for effect in simulation.cycle().of(Bind)}
+    assert promised.items() <= bound.items()
+
+
+def gate_pending(simulation: Simulation, but: Container[str]) -> None:
+    """Add a scheduling gate to all pending pods but these: their requests still count, but they are not placed."""
+    for item in simulation.cluster.of_kind("Pod").values():
+        if not item.spec.node_name and item.metadata.key not in but:
+            spec = replace(item.spec, scheduling_gates=(core.SchedulingGate(name="simulation"),))
+            simulation.cluster.put(replace(item, spec=spec))
 
 
 def _without_shuffle(config: SchedulerConfig) -> SchedulerConfig:

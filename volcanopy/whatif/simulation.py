@@ -4,7 +4,7 @@ Bound pods run, evicted pods are deleted (at once, or by ``end_terminating``), t
 nominations and phases are written. Without other changes the plans of a stable scheduler become empty.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from types import MappingProxyType
 
@@ -81,13 +81,6 @@ class Simulation:
         """Add objects."""
         for item in objects:
             self.cluster.put(item)
-
-    def gate_pending(self, but: Container[str]) -> None:
-        """Add a scheduling gate to all pending pods but these: their requests still count, but they are not placed."""
-        for item in self.cluster.of_kind("Pod").values():
-            if not item.spec.node_name and item.metadata.key not in but:
-                spec = replace(item.spec, scheduling_gates=(core.SchedulingGate(name="simulation"),))
-                self.cluster.put(replace(item, spec=spec))
 
     def has_terminating_pods(self) -> bool:
         """Whether a pod is terminating."""

@@ -1,4 +1,4 @@
-"""A running embedded API server, and a client that speaks plain HTTP to it."""
+"""A client that speaks plain HTTP to the running embedded API server."""
 
 from collections.abc import AsyncIterator
 
@@ -6,14 +6,6 @@ import pytest
 
 from tests.local.apiserver.talking import Client
 from volcanopy.local.apiserver.server import ApiServer
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    """An empty cluster on a free port."""
-    started = await ApiServer.start()
-    yield started
-    await started.stop()
 
 
 @pytest.fixture

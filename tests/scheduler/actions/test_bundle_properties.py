@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.scheduler.properties import seen
+from tests.scheduler.properties import assert_nominations_are_kept, gate_pending, seen
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import schedule
@@ -91,12 +91,7 @@ def test_a_gang_preemptor_is_bound_after_its_victims_terminate(text: str, chosen
     if not promised:
         return
     simulation.add(newcomers())
-    second = simulation.cycle()
-    bound = {effect.pod: effect.node for effect in second.of(Bind)}
-    assert not promised.keys() & {effect.pod for effect in second.of(Nominate)}
-    simulation.end_terminating()
-    bound |= {effect.pod: effect.node for effect in simulation.cycle().of(Bind)}
-    assert promised.items() <= bound.items()
+    assert_nominations_are_kept(simulation, promised)
 
 
 def newcomers() -> Iterator[Object]:
@@ -123,7 +118,7 @@ def test_every_evicted_bundle_is_necessary(text: str, chosen: SchedulerConfig) -
     for spared in bundles_of(before, plan):
         after = Simulation(world(text), changed(chosen, actions=("allocate",)))
         after.apply(effect for effect in plan.of(Bind, Evict) if effect.pod not in spared)
-        after.gate_pending(promised)
+        gate_pending(after, promised)
         assert not promised <= {effect.pod for effect in after.cycle().of(Bind)}, spared
 
 
@@ -133,7 +128,7 @@ def is_claimed_by_others(text: str, chosen: SchedulerConfig, plan: Plan, promise
         return False
     alone = Simulation(world(text), changed(chosen, actions=("allocate",)))
     alone.apply(plan.of(Bind))
-    alone.gate_pending(promised)
+    gate_pending(alone, promised)
     return promised <= {effect.pod for effect in alone.cycle().of(Bind)}
 
 

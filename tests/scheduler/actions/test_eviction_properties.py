@@ -6,10 +6,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.actions.test_bundle_properties import bundles_of, is_claimed_by_others
+from tests.scheduler.properties import assert_nominations_are_kept, gate_pending, nominated_for
 from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
-from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
+from volcanopy.scheduler.model.plan import Bind, Evict, Nominate
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import world
 from volcanopy.testing.strategies import crowded_worlds, evicting_configs
@@ -51,12 +52,7 @@ def test_a_nomination_is_kept_until_victims_terminate(text: str, config: Schedul
     if not promised:
         return
     simulation.add(world("class c9 value=9\njob z queue=q0 priority=c9 min=1: 4 x cpu=1"))
-    second = simulation.cycle()
-    bound = {effect.pod: effect.node for effect in second.of(Bind)}
-    assert not promised.keys() & {effect.pod for effect in second.of(Nominate)}
-    simulation.end_terminating()
-    bound |= {effect.pod: effect.node for effect in simulation.cycle().of(Bind)}
-    assert promised.items() <= bound.items()
+    assert_nominations_are_kept(simulation, promised)
 
 
 @many
@@ -74,11 +70,5 @@ def test_every_victim_is_necessary(text: str, config: SchedulerConfig) -> None:
     for spared in bundles_of(before, plan):
         after = Simulation(world(text), replace(config, actions=("allocate",)))
         after.apply(effect for effect in plan.of(Bind, Evict) if effect.pod not in spared)
-        after.gate_pending(promised)
+        gate_pending(after, promised)
         assert not promised.keys() <= {effect.pod for effect in after.cycle().of(Bind)}, spared
-
-
-def nominated_for(plan: Plan) -> dict[str, str]:
-    """Return the nominated pods of preemptors, with their nodes."""
-    preemptors = {effect.preemptor for effect in plan.of(Evict)}
-    return {effect.pod: effect.node for effect in plan.of(Nominate) if effect.group in preemptors and effect.node}
