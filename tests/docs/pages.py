@@ -83,6 +83,8 @@ def like(shown: str, printed: str) -> bool:
 
 
 def _normalized(text: str) -> str:
+    # kubectl 1.37 adds the namespace to what it has deleted.
+    text = re.sub(r"( deleted) from \S+ namespace$", r"\1", text, flags=re.MULTILINE)
     lines = (re.sub(r"\s+", " ", _VOLATILE.sub("?", line)).strip() for line in text.strip().splitlines())
     # The estimate of a start is written some seconds after the job began to wait.
     return "\n".join(line for line in lines if line and not line.startswith("estimated start "))

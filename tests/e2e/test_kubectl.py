@@ -52,9 +52,9 @@ async def test_a_job_from_apply_to_delete(kubectl: Kubectl) -> None:
     pods = (await kubectl("get", "pods", "--no-headers")).splitlines()
     assert sorted(line.split()[0] for line in pods) == ["training-ps-0", *(f"training-worker-{n}" for n in range(3))]
     assert {line.split()[2] for line in pods} == {"Completed"}
-    assert await kubectl("delete", "-f", str(EXAMPLES / "02-gang"), "--wait") == (
-        'batchjob.batch.volcanopy.io "training" deleted\n'
-    )
+    deleted = await kubectl("delete", "-f", str(EXAMPLES / "02-gang"), "--wait")
+    # kubectl 1.37 names the namespace as well.
+    assert deleted.partition(" from ")[0].rstrip() == 'batchjob.batch.volcanopy.io "training" deleted'
     await kubectl("wait", "--for=delete", "pods", "--all", "--timeout=60s")
     assert "NotFound" in await kubectl("get", "bj", "training", status=1)
 
