@@ -32,7 +32,7 @@ VARIANTS: Mapping[str, Variant] = {"dra": "no-kubelet"}
 """Suites that do not run as they are: each spec installs a device driver, which registers with a kubelet."""
 FLAGS = {
     "schedulingbase": ["--skip=\\[sig-.*\\]|Volume Binding Test"],
-    "dra": ["--procs=4", "--focus=DRA (Quota )?E2E Test"],
+    "dra": ["--focus=DRA (Quota )?E2E Test"],
     "jobp": ["--procs=4"],
     "admission": ["--procs=6"],
     "jobseq": ["--procs=3"],
