@@ -26,5 +26,6 @@ def test_an_invalid_scheduler_file_is_reported_in_one_sentence(tmp_path: Path) -
     )
     assert done.returncode == 1
     assert done.stderr.strip().splitlines() == [
-        f"volcanopy: scheduler failed: {tmp_path / 'conf'}: actions: unknown action 'allocte', did you mean 'allocate'?"
+        f"volcanopy: scheduler failed: scheduler configuration {tmp_path / 'conf'}: actions: unknown action 'allocte', "
+        "did you mean 'allocate'?"
     ]
