@@ -105,7 +105,6 @@ class Hooks:
         self._of_nodes = tuple(plugins[number] for number in layout.of_nodes)
         self._cache_keys = tuple(plugin.cache_key for plugin in self._of_nodes if plugin.cache_key is not per_shape)
         self._rejecting = tuple(plugins[number] for number in layout.rejecting)
-        self._finally_rejecting = tuple(plugin for plugin in self._rejecting if plugin.has_final_rejections)
         self._scopes: dict[Hashable, Scope] = {}
         self.unanswered = frozenset(layout.defaults)
         """The hooks that no plugin answers."""
@@ -153,15 +152,9 @@ class Hooks:
         shape = task.shape
         return (shape, *[cache_key(task) for cache_key in self._cache_keys]) if self._cache_keys else shape
 
-    def rejections_are_static(self, task: TaskView, *, final: bool = False) -> bool:
-        """Return whether predicates reject the same nodes for the task, or for good, during the whole session."""
-        plugins = self._finally_rejecting if final else self._rejecting
-        return all(plugin.scope(task) is Scope.STATIC for plugin in plugins)
-
-    def final_rejections(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
-        """Return the rejections of nodes that evictions cannot resolve."""
-        asked = (plugin.predicate(task, nodes) for plugin in self._finally_rejecting)
-        return [rejection for rejections in asked for rejection in rejections if rejection.final]
+    def rejections_are_static(self, task: TaskView) -> bool:
+        """Return whether predicates reject the same nodes for the task during the whole session."""
+        return all(plugin.scope(task) is Scope.STATIC for plugin in self._rejecting)
 
     def scope(self, task: TaskView) -> Scope:
         """Return the widest scope that a plugin declares for the task."""

@@ -164,8 +164,6 @@ class Plugin(Generic[A]):
 
     name: ClassVar[str]
     arguments: ClassVar[type[Arguments]] = NoArguments
-    has_final_rejections: ClassVar[bool] = True
-    """Whether ``predicate`` may return final rejections; False spares calls where only these matter."""
 
     def __init__(self, args: A, cluster: Cluster, hierarchy: bool = False) -> None:
         """``hierarchy`` is the switch ``enableHierarchy``, which some plugins read."""

@@ -76,7 +76,8 @@ class Placement:
 
     def infeasible_nodes(self, task: TaskView) -> Mask:
         """(N,): the nodes on which the task cannot run, whatever is evicted there."""
-        return rejected(self._hooks.final_rejections(task, NodesView(self._ledger, self._all)), len(self._all))
+        rejections = self._hooks.predicate(task, NodesView(self._ledger, self._all))
+        return rejected([each for each in rejections if each.final], len(self._all))
 
     def nodes_later(self, task: TaskView) -> Rows:
         """Return the nodes that could take the task once the pods that terminate there are gone."""

@@ -106,7 +106,6 @@ class Reservation(Plugin[ReservationArguments]):
 
     name: ClassVar[str] = "reservation"
     arguments: ClassVar[type[Arguments]] = ReservationArguments
-    has_final_rejections: ClassVar[bool] = False
 
     def open(self) -> None:
         """Find the jobs that have waited long enough; reservations are computed at first use."""

@@ -45,7 +45,7 @@ class Domains:
     def infeasible_nodes(self, task: TaskView) -> Mask:
         """(N,): the nodes on which a task cannot run, whatever is evicted there."""
         session = self._session
-        if not session.hooks.rejections_are_static(task, final=True):
+        if not session.hooks.rejections_are_static(task):
             return session.placement.infeasible_nodes(task)
         key = session.hooks.cache_key(task)
         known = self._infeasible.get(key)
