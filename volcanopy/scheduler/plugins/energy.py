@@ -62,7 +62,6 @@ class Energy(Plugin[EnergyArguments]):
             model = self.args.models.get(value)
             models[number] = unknown if model is None else (model.idle, model.k1, model.k2)
         self._idle, self._k1, self._k2 = np.array(models)[codes].T
-        self._pods = self.cluster.axis.index["pods"]
         watts = [model.idle + model.k1 * np.exp(100.0 * model.k2) for model in self.args.models.values()]
         self._most = max(watts, default=0.0) or 1.0
 
@@ -73,8 +72,8 @@ class Energy(Plugin[EnergyArguments]):
     def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """100 times what the added power leaves of the largest power of a node."""
         rows = nodes.rows
-        after = np.minimum(self._cpu.percent(tasks, nodes), 100.0)
-        before = np.minimum(self._cpu.percent(tasks, nodes) - self._cpu.part(tasks, nodes), 100.0)
+        load = self._cpu.percent(tasks, nodes)
+        before, after = np.minimum(load - self._cpu.part(tasks, nodes), 100.0), np.minimum(load, 100.0)
         added = self._k1[rows] * (np.exp(self._k2[rows] * after) - np.exp(self._k2[rows] * before))
         added += np.where(nodes.used["pods"] > 0, 0.0, self._idle[rows])
         score: Floats = np.nan_to_num(100.0 * self.args.weight * (1.0 - added / self._most))

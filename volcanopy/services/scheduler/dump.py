@@ -127,4 +127,4 @@ def _entry(item: Any) -> dict[str, Any]:
     # Objects of another API have volcanopy's names, so that the file is complete without that API.
     kind = _KINDS[type(item)]
     body: dict[str, Any] = msgspec.to_builtins(item)
-    return {"apiVersion": kind.api_version, "kind": kind.kind} | {**body, "apiVersion": kind.api_version}
+    return {"apiVersion": kind.api_version, "kind": kind.kind} | body | {"apiVersion": kind.api_version}

@@ -107,6 +107,14 @@ class PrometheusServer:
             raise LoadError(f"Prometheus at {self._url} returned no result ({status}): {text[:80]!r}") from None
 
 
+def _of_both(cpu: Mapping[str, tuple[float, datetime]], memory: Mapping[str, tuple[float, datetime]]) -> Answer:
+    """Return the load of the nodes of which both values are known, at the earlier time."""
+    nodes = sorted(cpu.keys() & memory.keys())
+    return Answer(
+        of_load({node: (cpu[node][0], memory[node][0], min(cpu[node][1], memory[node][1])) for node in nodes})
+    )
+
+
 def _series(
     result: list[dict[str, Any]], key: Callable[[Mapping[str, Any]], str]
 ) -> Iterable[tuple[str, tuple[float, datetime]]]:
@@ -130,14 +138,7 @@ class Prometheus(PrometheusServer):
     async def measure(self) -> Answer:
         """Run two queries, whatever the number of nodes."""
         cpu, memory = await asyncio.gather(self.query(CPU_QUERY, node_of), self.query(MEMORY_QUERY, node_of))
-        return Answer(
-            of_load(
-                {
-                    node: (cpu[node][0], memory[node][0], min(cpu[node][1], memory[node][1]))
-                    for node in sorted(cpu.keys() & memory.keys())
-                }
-            )
-        )
+        return _of_both(cpu, memory)
 
 
 class _Described(Struct, rename="camel"):
@@ -178,14 +179,7 @@ class CustomMetrics(_OfApiServer):
     async def measure(self) -> Answer:
         """Both metrics of all nodes."""
         cpu, memory = [await self._values(name) for name in ("node_cpu_usage_avg", "node_memory_usage_avg")]
-        return Answer(
-            of_load(
-                {
-                    node: (cpu[node][0], memory[node][0], min(cpu[node][1], memory[node][1]))
-                    for node in sorted(cpu.keys() & memory.keys())
-                }
-            )
-        )
+        return _of_both(cpu, memory)
 
     async def _values(self, metric: str) -> dict[str, tuple[float, datetime]]:
         missing: KubeError | None = None

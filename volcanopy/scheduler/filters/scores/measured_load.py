@@ -4,7 +4,7 @@ import numpy as np
 
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
 from volcanopy.scheduler.model.measures import Series
-from volcanopy.scheduler.model.resources import Floats, Ints, Mask
+from volcanopy.scheduler.model.resources import Floats, Ints
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 
@@ -16,7 +16,6 @@ class ExpectedLoad:
         """A pod brings ``ratio`` times its request. Pods that ran for an interval before the measurement show in it."""
         snapshot, tasks = cluster.snapshot, cluster.snapshot.tasks
         self.series: Series = snapshot.measure(resource)
-        self.known: Mask = self.series.known
         self._resource, self._ratio = resource, ratio
         since = self.series.at - snapshot.measures.measured.interval.total_seconds()
         shows = (tasks.status == Status.RUNNING) & (tasks.node != NONE) & (tasks.started > 0)
