@@ -36,8 +36,9 @@ def main(arguments: list[str]) -> int:
             missed += not good
             shown = f"{value:.4g}" if limit["per"] != "unit" else f"{value:.4g} s = {compared:.3g} units"
             print(f"  {'ok    ' if good else 'MISSED'} {name}: {shown}, at {limit['at']} {limit['limit']}")
-        for name in measures.keys() - limits.get(case, {}).keys():
-            print(f"         {name}: {measures[name]:.4g}")
+        for name, value in measures.items():
+            if name not in limits.get(case, {}):
+                print(f"         {name}: {value:.4g}")
     return 1 if missed else 0
 
 
