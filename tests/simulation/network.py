@@ -52,7 +52,8 @@ class End(asyncio.Transport):
         if not self._lost:
             self._lost = self._closing = True
             self._network.ends.pop(self, None)
-            self.protocol.connection_lost(error)
+            # As real transports do: what has arrived before wakes its reader first.
+            self._network.loop.call_soon(self.protocol.connection_lost, error, context=self._context)
 
     def call(self, at: float, function: Callable[..., object], *arguments: Any) -> None:
         """Call a function of this end at a time, in its own context and in order."""
