@@ -10,7 +10,7 @@ from volcanopy.kube import machine
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import AFTER_OUTAGE
-from volcanopy.kube.client.errors import Forbidden, Invalid, KubeError, NotLeading, is_outage
+from volcanopy.kube.client.errors import Conflict, Forbidden, Invalid, KubeError, NotLeading, is_outage
 from volcanopy.services.controllers.owned_objects import NameTakenError, OutdatedError
 from volcanopy.services.controllers.reconcile_metrics import track_reconcile
 from volcanopy.services.controllers.workqueue import LONGEST_PAUSE, WorkQueue
@@ -18,6 +18,8 @@ from volcanopy.services.controllers.workqueue import LONGEST_PAUSE, WorkQueue
 log = structlog.get_logger(__name__)
 
 LEAST_PAUSE = 0.05
+USUAL_CONFLICT = 1.0
+"""Seconds of back-off up to which a conflict is not reported: another client has changed the object, and its watch is behind."""
 
 
 class Worker(ABC):
@@ -78,6 +80,9 @@ class Worker(ABC):
                 self.rejected(key, error)
             longest = AFTER_OUTAGE if is_outage(error) else LONGEST_PAUSE
             pause = self.queue.failed(key, self._random.random, longest)
+            if isinstance(error, Conflict) and pause < USUAL_CONFLICT:
+                log.info("object has changed", kind=self.noun, key=key, retry_in=round(pause, 2), error=str(error))
+                return "outdated"
             self._warn(key, "FailedSync", str(error))
             log.warning("reconcile failed", kind=self.noun, key=key, retry_in=round(pause, 2), error=str(error))
             return "failed"

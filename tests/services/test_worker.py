@@ -1,0 +1,52 @@
+"""A worker retries what failed, and reports it to the user when a retry does not help."""
+
+from datetime import UTC, datetime
+
+from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.errors import ApiError, Conflict, Forbidden
+from volcanopy.services.controllers.worker import Worker
+
+
+class FailingWorker(Worker):
+    """Each reconcile of its one key fails with the error; ``subjects`` counts the events about it."""
+
+    def __init__(self, error: ApiError) -> None:
+        client = Client(Connection("http://127.0.0.1:9"))
+        super().__init__(client, EventRecorder(client, "test"), lambda: datetime.now(UTC))
+        self._error, self.subjects = error, 0
+
+    def exists(self, key: str) -> bool:
+        return True
+
+    def subject(self, key: str) -> ObjectReference | None:
+        self.subjects += 1
+        return None
+
+    async def reconcile(self, key: str) -> datetime | None:
+        raise self._error
+
+
+async def reports_of(error: ApiError, failures: int) -> list[int]:
+    """Return how many events each of the failures has led to."""
+    worker = FailingWorker(error)
+    counts = []
+    for _ in range(failures):
+        before = worker.subjects
+        await worker._reconcile("default/a")
+        counts.append(worker.subjects - before)
+        worker.queue.add("default/a")
+    worker.queue.forget("default/a")
+    return counts
+
+
+async def test_an_error_is_reported_at_once() -> None:
+    assert await reports_of(Forbidden(403, "Forbidden", "not permitted"), 2) == [1, 1]
+
+
+async def test_a_conflict_is_reported_only_if_it_lasts() -> None:
+    first, *others = await reports_of(Conflict(409, "Conflict", "the object has been modified"), 8)
+    assert first == 0
+    assert others[-1] == 1
+    assert others == sorted(others)
