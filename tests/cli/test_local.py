@@ -81,15 +81,20 @@ def test_a_run_that_times_out_has_the_reason_of_each_job(tmp_path: Path, capsys:
 def test_a_run_accepts_several_files_and_creates_missing_objects(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The queue comes in a later file than the job, in a namespace that nobody has made, on nodes of a file."""
+    """The queue comes in a later file than the job, in a namespace that nobody has made, on nodes of a file.
+
+    The second job is of Volcano's API, which is served for it.
+    """
     job = batch_job("j", 1, "90", duration="50ms", queue="own")
     job["metadata"]["namespace"] = "lab"
+    of_volcano = batch_job("v", 1, "1", duration="50ms") | {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job"}
     queue = {"apiVersion": "scheduling.volcanopy.io/v1beta1", "kind": "Queue", "metadata": {"name": "own"}, "spec": {}}
-    files = [manifest(tmp_path, job, name="1.yaml"), manifest(tmp_path, queue, name="2.yaml")]
+    files = [manifest(tmp_path, job, of_volcano, name="1.yaml"), manifest(tmp_path, queue, name="2.yaml")]
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "big"}, "status": {"capacity": {"cpu": "99"}}}
     (tmp_path / "nodes.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node]}))
     run(files=files, size=Size(3), cluster=tmp_path / "nodes.json", timeout=60)
-    assert capsys.readouterr().out.splitlines()[-1].split()[:2] == ["lab/j", "Completed"]
+    rows = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[-2:]]
+    assert rows == [["default/v", "Completed"], ["lab/j", "Completed"]]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +103,8 @@ def test_a_run_accepts_several_files_and_creates_missing_objects(
         (
             {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x"}},
             2,
-            "nothing to run: no BatchJob, JobFlow, CronBatchJob",
+            "nothing to run: no BatchJob, JobFlow, CronBatchJob, Job of batch.volcano.sh, JobFlow of flow.volcano.sh, "
+            "CronJob of batch.volcano.sh",
         ),
         (batch_job("wrong", 1, "1", minAvailable=2), 2, "2: must not be greater than the sum of task replicas (1)"),
         (batch_job("wrong", 1, "1", queue="nowhere"), 1, "spec.queue"),

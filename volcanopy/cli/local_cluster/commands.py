@@ -18,7 +18,7 @@ import uvloop
 import yaml
 from rich.console import Console
 
-from volcanopy.api.bindings import VOLCANOPY
+from volcanopy.api.bindings import APIS, VOLCANO, VOLCANOPY, binding_of
 from volcanopy.api.gang_apis import GANG_APIS
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.apply import validate
@@ -32,6 +32,7 @@ from volcanopy.cli.ui.server import UiSettings, page_served
 from volcanopy.cli.ui.timings import of_this_process
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import CRON_JOBS, FLOWS, JOBS, bound, is_of
 from volcanopy.local.apiserver.store.journal import JournalError
 from volcanopy.local.cluster import ClusterError, LocalCluster, Parts
 from volcanopy.local.manifests import CreateError, Creator
@@ -42,7 +43,8 @@ from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.process.settings import SchedulerSettings
 
 _NAME = "volcanopy"
-_RUNNABLE = ("BatchJob", "JobFlow", "CronBatchJob")
+_RUNNABLE = (JOBS, FLOWS, CRON_JOBS)
+_OF_VOLCANO = tuple(bound(kind, VOLCANO) for kind in _RUNNABLE)
 _JOURNAL = b'["=",'
 """First bytes of the file of a persistent cluster."""
 
@@ -93,15 +95,25 @@ def run(
 ) -> None:
     """Run the jobs of files on a new cluster and show their progress, and the last lines of their logs.
 
-    Raises CommandError unless all complete.
+    Volcano's API is served too if an object of the files is of it. Raises CommandError unless all complete.
     """
     objects = read([str(cluster)]) if cluster is not None else []
     manifests = read(files)
-    if not any(manifest.kind in _RUNNABLE for manifest in manifests):
-        raise CommandError(f"{', '.join(files)}: nothing to run: no {', '.join(_RUNNABLE)}", 2)
+    if not any(map(_is_runnable, manifests)):
+        kinds = ", ".join(kind.kind for kind in _RUNNABLE)
+        theirs = ", ".join(f"{kind.kind} of {kind.group}" for kind in _OF_VOLCANO)
+        raise CommandError(f"{', '.join(files)}: nothing to run: no {kinds}, {theirs}", 2)
     for manifest in manifests:
         validate(manifest)
-    _until_done(_run(size, objects, manifests, timeout, config, tail))
+    volcano = any(binding_of(str(each.body["apiVersion"])) is VOLCANO for each in manifests + objects)
+    api = "both" if volcano else VOLCANOPY.name
+    _until_done(_run(size, objects, manifests, timeout, _Serving(api=api), config, tail))
+
+
+def _is_runnable(manifest: Manifest) -> bool:
+    """Whether an object becomes jobs. Of volcanopy's kinds the API server rejects those of a wrong group."""
+    named = any(manifest.kind == kind.kind for kind in _RUNNABLE)
+    return named or any(is_of(kind, manifest.body) for kind in _OF_VOLCANO)
 
 
 async def _up(
@@ -135,13 +147,19 @@ async def _up(
 
 
 async def _run(
-    size: Size, objects: list[Manifest], manifests: list[Manifest], timeout: float, config: Path | None, tail: int
+    size: Size,
+    objects: list[Manifest],
+    manifests: list[Manifest],
+    timeout: float,
+    serving: "_Serving",
+    config: Path | None,
+    tail: int,
 ) -> None:
     interrupted = _interrupts()
-    async with _cluster(size, objects, config=config) as cluster:
+    async with _cluster(size, objects, serving, config=config) as cluster:
         for line in facts_of(cluster.process_kubelet):
             print(line, flush=True)
-        progress = Progress(cluster.client, Console(highlight=False))
+        progress = Progress(cluster.client, Console(highlight=False), APIS[serving.api])
         async with Client(cluster.client.connection, on_warning=print_warning) as client:
             await _create(Creator(client), manifests)
         following = asyncio.create_task(progress.follow())
@@ -167,14 +185,14 @@ async def _run(
 async def _cluster(
     size: Size,
     objects: list[Manifest],
-    serving: "_Serving | None" = None,
+    serving: "_Serving",
     persist: "Persistence | None" = None,
     config: Path | None = None,
 ) -> AsyncIterator[LocalCluster]:
     """Run a cluster with the nodes of the file, or with default nodes. Raises CommandError."""
     own = [manifest for manifest in objects if manifest.kind == "Node"]
     bodies = [simulated.copy_of(each.body) if each.kind == "Node" else each.body for each in objects]
-    persist, serving = persist or Persistence(), serving or _Serving()
+    persist = persist or Persistence()
     async with process_settings(persist.file, size) as process:
         if size.process:
             bodies += machine.manifests(size.process, *machine.machine_size(), gpus_of_machine())

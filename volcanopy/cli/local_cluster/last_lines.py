@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from volcanopy.api.batch_read import BatchJob
+from volcanopy.api.bindings import Binding
 from volcanopy.cli.jobs.logs import Source, log_path
 from volcanopy.cli.jobs.options import LogOptions
 from volcanopy.cli.jobs.pods import pods_of
@@ -11,10 +12,10 @@ from volcanopy.kube.client.errors import ApiError
 from volcanopy.kube.client.printable import printable
 
 
-async def print_last_lines(client: Client, jobs: Sequence[BatchJob], count: int) -> None:
-    """Print the last lines of the first container of every pod of the jobs."""
-    for job in jobs:
-        for pod in await pods_of(client, job, ""):
+async def print_last_lines(client: Client, jobs: Sequence[tuple[Binding, BatchJob]], count: int) -> None:
+    """Print the last lines of the first container of every pod of jobs, each given with its API."""
+    for api, job in jobs:
+        for pod in await pods_of(client, job, binding=api):
             source = Source(pod, pod.spec.containers[0].name)
             try:
                 text = await client.get_raw(log_path(source, LogOptions(tail=count), follow=False))
