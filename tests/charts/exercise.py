@@ -134,7 +134,7 @@ async def cron_job_creates_jobs(world: World) -> None:
 
 
 async def queue_is_closed_and_opened(world: World) -> None:
-    """By Commands, with the queue below it."""
+    """By Commands, with the queue below it; which is deleted although a PodGroup without pods names it."""
     parent, child = f"above-{world.namespace}", f"below-{world.namespace}"
     for name, above in ((parent, "root"), (child, parent)):
         await world.create(
@@ -145,6 +145,8 @@ async def queue_is_closed_and_opened(world: World) -> None:
     await world.all_of(QUEUES, lambda queues: _states(queues, parent, child) == ["Closed", "Closed"])
     await world.create(command("open-it", "OpenQueue", QUEUES, queue))
     await world.all_of(QUEUES, lambda queues: _states(queues, parent, child) == ["Open", "Open"])
+    about = {"apiVersion": POD_GROUPS.api_version, "kind": "PodGroup", "metadata": {"name": "left"}}
+    await world.create({**about, "spec": {"minMember": 1, "queue": child}})
     await world.client.delete(QUEUES, None, child)
 
 

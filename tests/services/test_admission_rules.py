@@ -10,7 +10,7 @@ import pytest
 from tests.services.service_cluster import Cluster, task
 from tests.services.test_admission import admission
 from volcanopy.api import names
-from volcanopy.kube.cache.followed_kinds import PODS
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.errors import ApiError, NotFound
@@ -139,15 +139,27 @@ async def test_a_job_gets_the_default_queue_of_its_namespace(cluster: Cluster) -
 
 
 async def test_a_queue_in_use_cannot_be_deleted(cluster: Cluster) -> None:
-    name = f"busy-{cluster.namespace}"
-    groups: Kind[Json] = Kind(names.SCHEDULING, "v1beta1", "PodGroup", "podgroups", True, dict)
+    """A PodGroup of a job, or with pods, uses its queue; one without either does not."""
+    cluster.plays = False
+    name, space = f"busy-{cluster.namespace}", cluster.namespace
+    about = {"apiVersion": names.SCHEDULING_V1BETA1, "kind": "PodGroup", "spec": {"minMember": 1, "queue": name}}
+    owner = {"apiVersion": "example.com/v1", "kind": "Train", "name": "t", "uid": "1"}
+    notes = {names.GROUP_NAME: "g", names.POD_QUEUE_NAME: name}
+    spec = {"schedulerName": names.SCHEDULER, "containers": [{"name": "c", "image": "busybox"}]}
+    member = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "m", "annotations": notes}, "spec": spec}
     async with admission(cluster):
         await cluster.client.create(QUEUES.raw, None, queue(name))
-        about = {"apiVersion": names.SCHEDULING_V1BETA1, "kind": "PodGroup", "metadata": {"name": "g"}}
-        await cluster.client.create(groups, cluster.namespace, {**about, "spec": {"minMember": 1, "queue": name}})
+        await cluster.client.create(POD_GROUPS.raw, space, {**about, "metadata": {"name": "g"}})
+        await cluster.client.create(PODS.raw, space, member)
+        await cluster.client.create(
+            POD_GROUPS.raw, space, {**about, "metadata": {"name": "owned", "ownerReferences": [owner]}}
+        )
+        with pytest.raises(ApiError, match="has 2 unfinished PodGroups: it cannot be deleted until they are finished"):
+            await cluster.client.delete(QUEUES.raw, None, name)
+        await cluster.client.delete(POD_GROUPS.raw, space, "owned")
         with pytest.raises(ApiError, match="has 1 unfinished PodGroup: it cannot be deleted until they are finished"):
             await cluster.client.delete(QUEUES.raw, None, name)
-        await cluster.client.delete(groups, cluster.namespace, "g")
+        await cluster.client.delete(PODS.raw, space, "m")
         await cluster.client.delete(QUEUES.raw, None, name)
 
 

@@ -24,7 +24,7 @@ from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.core import Queue
 from volcanopy.api.model import Json
 from volcanopy.api.scheduling import PodGroupPhase
-from volcanopy.kube.cache.followed_kinds import POD_GROUPS, with_own_names
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS, with_own_names
 from volcanopy.kube.client.api_client import PAGE as PAGE_SIZE
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, KubeError, NotFound
@@ -41,6 +41,8 @@ MOST_EDITS = 256
 DEADLINE = 8.0
 """Seconds, less than the webhook timeout."""
 _TRIES = 12
+_OVER = frozenset({"Succeeded", "Failed"})
+"""Phases of pods."""
 
 T = TypeVar("T")
 Judge = Callable[[Json, Context], Json]
@@ -71,7 +73,7 @@ class QueueEdits:
             edits = tuple(map(_edit, rows))
             context = replace(context, queues=queues, edits=edits)
             if request.operation == "DELETE":
-                context = replace(context, unfinished=await self._unfinished())
+                context = replace(context, unfinished=await self._users(request.name))
             answer = judge(body, context)
             if not answer["response"]["allowed"] or request.dry_run:
                 return answer
@@ -100,11 +102,27 @@ class QueueEdits:
                 except AlreadyExists:
                     continue
 
-    async def _unfinished(self) -> Counter[str]:
-        """Return the unfinished PodGroups by queue, read from the API server."""
-        groups = await self._listed(POD_GROUPS)
-        living = (group for group in groups if group.status.phase != PodGroupPhase.COMPLETED)
-        return Counter(group.spec.queue or names.DEFAULT_QUEUE for group in living)
+    async def _users(self, queue: str) -> Counter[str]:
+        """Return the number of PodGroups that keep a queue from being deleted, read from the API server.
+
+        They are not completed, and have an owner or a pod. One that a client made, and whose pods are all over or being
+        deleted, does not count: nothing that runs or waits needs the queue, and no controller would complete it.
+        """
+        listed = await self._listed(POD_GROUPS)
+        groups = [group for group in listed if (group.spec.queue or names.DEFAULT_QUEUE) == queue]
+        groups = [group for group in groups if group.status.phase != PodGroupPhase.COMPLETED]
+        left = {group.metadata.key for group in groups if not group.metadata.owner_references}
+        for namespace in sorted({key.partition("/")[0] for key in left}):
+            left -= await self._with_pods(namespace)
+        return Counter({queue: sum(group.metadata.key not in left for group in groups)})
+
+    async def _with_pods(self, namespace: str) -> set[str]:
+        """Return the keys of the PodGroups of a namespace that have pods which are neither over nor being deleted."""
+        listed = await self._client.list(PODS, namespace, deadline=DEADLINE)
+        pods = [with_own_names(pod, self._bindings) for pod in listed.items]
+        alive = [pod for pod in pods if not pod.metadata.deletion_timestamp and pod.status.phase not in _OVER]
+        notes = [pod.metadata.annotations for pod in alive]
+        return {f"{namespace}/{note.get(names.GROUP_NAME) or note.get(names.POD_GROUP_NAME)}" for note in notes}
 
     async def _listed(self, kind: Kind[T], page: int = PAGE_SIZE) -> list[T]:
         """Return the objects of a kind of all served APIs, with volcanopy's names of labels and annotations."""
