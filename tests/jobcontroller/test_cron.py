@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from tests.jobcontroller.flow_world import START, CronWorld
 from volcanopy.api import names
+from volcanopy.jobcontroller.cron import reconcile_cron
+from volcanopy.jobcontroller.plan import CreateJob
 
 
 def test_a_job_is_created_on_schedule_once() -> None:
@@ -62,6 +64,18 @@ def test_forbid_delays_the_next_job_until_the_last_ends() -> None:
     assert len(world.settle().born) == 2
     assert world.cron.status.message == ""
     assert world.cron.status.last_successful_time == world.now
+
+
+def test_the_status_has_an_active_job_while_one_follows_another() -> None:
+    """The end of a job and the start of the one that waits for it are written together."""
+    world = CronWorld("0 * * * *", concurrencyPolicy="Forbid").settle()
+    world.pass_time(hours=1)
+    world.set(world.settle().born[0], "Running")
+    world.settle().pass_time(hours=1)
+    world.settle()
+    world.set(world.born[0], "Completed")
+    plan = reconcile_cron(world.cron, world.jobs, world.now)
+    assert [type(effect) for effect in plan.effects] == [CreateJob]
 
 
 def test_replace_deletes_the_last_job() -> None:

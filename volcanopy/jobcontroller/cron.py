@@ -71,7 +71,8 @@ def reconcile_cron(cron: CronBatchJob, jobs: Mapping[str, BatchJob], now: dateti
         message, reason = trouble, "FailedCreate"
     status = _status(cron, made, active, served, due.next, message)
     effects: list[CronEffect] = []
-    if status.write() != cron.status.write():
+    # A job that starts is written with the next plan: a status without an active job would be wrong in between.
+    if status.write() != cron.status.write() and (message or not making):
         effects.append(UpdateCronStatus(status_json(status)))
         if message and message != cron.status.message:
             effects.append(RecordEvent("Warning", reason, message))
