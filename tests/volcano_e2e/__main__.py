@@ -32,7 +32,7 @@ VARIANTS: Mapping[str, Variant] = {"dra": "no-kubelet"}
 """Suites that do not run as they are: each spec installs a device driver, which registers with a kubelet."""
 FLAGS = {
     "schedulingbase": ["--skip=\\[sig-.*\\]|Volume Binding Test"],
-    "dra": ["--focus=DRA (Quota )?E2E Test"],
+    "dra": ["--focus=DRA (Quota )?E2E Test", "--procs=4"],
     "jobp": ["--procs=4"],
     "admission": ["--procs=6"],
     "jobseq": ["--procs=3"],
@@ -107,8 +107,8 @@ async def _run(
         specs = await running
         parallel = [flag for flag in flags if flag.startswith("--procs")]
         if parallel:
-            # Specs may use the same name of a queue: what failed beside others runs again alone.
-            names = [spec.name for spec in specs if spec.state == "failed" and not spec.differs_in_words]
+            # Specs may use the same name of a queue: what failed beside others, for no known reason, runs again alone.
+            names = [spec.name for spec in Result(suite, tuple(specs)).unexplained if not spec.differs_in_words]
             repeated = await outcome(program, f"{suite}-alone", _only(names)) if names else []
             specs = with_repeated(specs, repeated)
         worded = [spec.name for spec in specs if spec.differs_in_words]

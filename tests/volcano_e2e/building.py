@@ -3,11 +3,13 @@
 They are kept in `${XDG_CACHE_HOME:-~/.cache}/volcanopy/volcano-e2e/<key>`, the key being a digest of the source.
 """
 
+import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,9 +21,11 @@ SOURCE = "VOLCANO_SOURCE"
 """The environment variable with the folder of Volcano's source."""
 Variant = Literal["", "refusals", "no-kubelet"]
 """How a suite differs from Volcano's: not at all; the words of a refusal are not compared; drivers of devices publish what
-they have and register with no kubelet."""
+they have and register with no kubelet, so the variables that they give to containers are not compared."""
 _WORDS = re.compile(r"(?<!\w)gomega\.ContainSubstring\((?:\"[^\"]*\"|`[^`]*`)\)")
 _DRIVER = "drautils.NewDriver("
+_VARIABLES = "testContainerEnv(ctx, f, pod, container.Name, false, env...)"
+"""The comparison of a container's variables, which a kubelet takes from the driver of its devices."""
 _ALONE = """
 func alone[F, N, R, M any](start func(F, N, R, ...M) *drautils.Driver) func(F, N, R, ...M) *drautils.Driver {
 	return func(f F, nodes N, resources R, more ...M) *drautils.Driver {
@@ -44,8 +48,13 @@ class Programs:
 
     def suite(self, name: str, variant: Variant = "") -> Path:
         """Return the program of a suite, which is built if it does not exist. Raises BuildError."""
-        program = self.folder / (f"{name}-{variant}.test" if variant else f"{name}.test")
-        overlay = ["-overlay", str(self._overlay(name, variant))] if variant else []
+        if not variant:
+            program, overlay = self.folder / f"{name}.test", []
+        else:
+            changed = self._without_words(name) if variant == "refusals" else self._without_kubelet(name)
+            digest = hashlib.sha256(repr(sorted(changed.items())).encode()).hexdigest()[:8]
+            program = self.folder / f"{name}-{variant}-{digest}.test"
+            overlay = ["-overlay", str(self._overlay(name, changed))]
         self._build(program, ["go", "test", "-c", *overlay, f"./test/e2e/{name}"])
         return program
 
@@ -80,10 +89,9 @@ class Programs:
                 raise BuildError(f"`{' '.join(argv)}` in {self.source} failed with\n{done.stderr[-2000:]}")
             fresh.replace(program)
 
-    def _overlay(self, name: str, variant: Variant) -> Path:
-        """Write and return the description of a build in which files of a variant replace those of the source."""
+    def _overlay(self, name: str, changed: Mapping[Path, str]) -> Path:
+        """Write and return the description of a build in which changed files replace those of the source."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        changed = self._without_words(name) if variant == "refusals" else self._without_kubelet(name)
         replaced = {}
         for file, text in changed.items():
             fresh = self.folder / f"{name}-{file.name}"
@@ -99,14 +107,17 @@ class Programs:
 
     def _without_kubelet(self, name: str) -> dict[Path, str]:
         files = sorted((self.source / "test" / "e2e" / name).glob("*.go"))
-        texts = {file: text for file in files if _DRIVER in (text := file.read_text())}
+        read = {file: file.read_text() for file in files}
+        texts = {file: text for file, text in read.items() if _DRIVER in text}
         if not texts:
             raise BuildError(
                 f"no file of the suite {name} in {self.source} has {_DRIVER}: it starts drivers in another way"
             )
         changed = {file: text.replace(_DRIVER, f"alone({_DRIVER[:-1]})(") for file, text in texts.items()}
         first = next(iter(file for file in changed if not file.name.endswith("_test.go")), next(iter(changed)))
-        return changed | {first: changed[first] + _ALONE}
+        changed[first] += _ALONE
+        compared = {file: changed.get(file, text) for file, text in read.items() if _VARIABLES in text}
+        return changed | {file: text.replace(_VARIABLES, "_ = container") for file, text in compared.items()}
 
 
 def _environment() -> dict[str, str]:

@@ -48,7 +48,7 @@ def behaviour(container: Mapping[str, Any]) -> tuple[str, int]:
                 code = int(ending[1])
             case text if _UNKNOWN.match(text):
                 code = NOT_FOUND
-            case text if "sshd -D" in text or "ray start" in text:
+            case text if "sshd -D" in text or "ray start" in text or text == "while true":
                 return "forever", 0
     return (f"{seconds}s" if seconds else "100ms" if code else ""), code
 

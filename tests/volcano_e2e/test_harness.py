@@ -15,6 +15,7 @@ from tests.volcano_e2e.commands import annotations, behaviour
 from tests.volcano_e2e.examples import Example
 from tests.volcano_e2e.exceptions import EXCEPTIONS
 from tests.volcano_e2e.report import Result, Spec, specs, with_repeated
+from tests.volcano_e2e.world import WORKERS, candidates
 
 
 def entry(text: str, state: str, message: str = "", kind: str = "It") -> dict[str, Any]:
@@ -111,6 +112,7 @@ def test_a_source_that_is_given_and_missing_is_a_failure_in_ci(monkeypatch: pyte
         ({"command": ["sh", "-c", "sh fake.sh"]}, ("100ms", 127)),
         ({"command": ["sh", "-c", "mkdir -p /var/run/sshd; /usr/sbin/sshd -D;"]}, ("forever", 0)),
         ({"command": ["sh", "-c", "ulimit -n 65536; ray start --head --block"]}, ("forever", 0)),
+        ({"command": ["/bin/sh", "-c", "trap exit TERM; while true; do sleep 1; done"]}, ("forever", 0)),
         ({"command": ["sh", "-c", "python3 mnist.py --epochs=1"]}, ("", 0)),
     ],
     ids=str,
@@ -130,6 +132,14 @@ def test_a_pod_is_annotated_with_what_its_containers_do() -> None:
         "sim.volcanopy.io/stop-delay": "60s",
         "sim.volcanopy.io/duration.c": "999999s",
     }
+
+
+def test_kube_scheduler_is_played_with_the_nodes_that_a_pod_names() -> None:
+    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["b", "c"]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    assert candidates({"affinity": affinity}) == ("b", "c")
+    assert candidates({"affinity": {"podAntiAffinity": {}}}) == WORKERS
 
 
 def test_the_examples_are_files_and_complete_objects_of_the_guides(tmp_path: Path) -> None:
@@ -169,8 +179,13 @@ def test_drivers_of_devices_register_with_no_kubelet_in_the_variant_of_their_sui
     (suite / "quota_test.go").write_text("driver := drautils.NewDriver(f, nodes, resources)\n")
     (suite / "test.go").write_text("package dra\n\ndriver := drautils.NewDriver(f, nodes, resources)\n")
     (suite / "main_test.go").write_text("package dra\n")
+    (suite / "builder.go").write_text("\t\ttestContainerEnv(ctx, f, pod, container.Name, false, env...)\n")
     changed = Programs(tmp_path, tmp_path / "built")._without_kubelet("dra")
     call = "driver := alone(drautils.NewDriver)(f, nodes, resources)\n"
-    assert changed == {suite / "quota_test.go": call, suite / "test.go": f"package dra\n\n{call}{_ALONE}"}
+    assert changed == {
+        suite / "quota_test.go": call,
+        suite / "test.go": f"package dra\n\n{call}{_ALONE}",
+        suite / "builder.go": "\t\t_ = container\n",
+    }
     with pytest.raises(BuildError, match="starts drivers in another way"):
         Programs(tmp_path / "other", tmp_path / "built")._without_kubelet("dra")

@@ -6,7 +6,7 @@ kubelet's update of the mounted ConfigMap that the suites change the scheduler's
 
 import asyncio
 import contextlib
-import itertools
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
@@ -183,8 +183,8 @@ def _replace(file: Path, text: str) -> None:
 
 
 async def _bind(client: Client) -> None:
-    """Bind pods of kube-scheduler to the workers in turn."""
-    workers = itertools.cycle(WORKERS)
+    """Bind pods of kube-scheduler, in turn to the nodes that they may use."""
+    turns: Counter[tuple[str, ...]] = Counter()
     while True:
         with contextlib.suppress(KubeError):
             for pod in msgspec.json.decode(await client.get_raw(_UNBOUND))["items"] or ():
@@ -192,7 +192,9 @@ async def _bind(client: Client) -> None:
                 if metadata.get("deletionTimestamp") or pod["spec"].get("schedulingGates"):
                     continue
                 path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/binding"
-                target = {"kind": "Node", "name": next(workers)}
+                nodes_of = candidates(pod["spec"])
+                target = {"kind": "Node", "name": nodes_of[turns[nodes_of] % len(nodes_of)]}
+                turns[nodes_of] += 1
                 binding = {
                     "apiVersion": "v1",
                     "kind": "Binding",
@@ -202,6 +204,17 @@ async def _bind(client: Client) -> None:
                 with contextlib.suppress(KubeError):
                     await client.post_raw(path, binding)
         await asyncio.sleep(PERIOD)
+
+
+def candidates(spec: Json) -> tuple[str, ...]:
+    """Return the nodes for a pod of kube-scheduler: those that its node affinity names, as drivers do; else the workers."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for expression in term.get("matchExpressions") or ():
+            if expression["key"] == "kubernetes.io/hostname" and expression["operator"] == "In":
+                return tuple(expression["values"])
+    return WORKERS
 
 
 async def _play(client: Client) -> None:
