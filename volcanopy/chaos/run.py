@@ -120,10 +120,10 @@ def _complete(judge: Judge) -> bool:
 
 
 async def _submit(site: Site, settings: RunSettings, outcome: Outcome) -> None:
-    """Submit the gangs, evenly over four fifths of the time."""
+    """Submit the gangs, evenly over four fifths of the time: a job that is rejected for a while does not delay the next."""
     rng = Random(settings.seed)
-    for number in range(settings.jobs):
-        job = gang(f"chaos-{number:04}", rng.choice(SIZES), rng)
+
+    async def submit(job: Json) -> None:
         name = job["metadata"]["name"]
         site.judge.expected[name] = replicas(job)
         create = partial(site.client.create, raw_kinds.JOBS, site.namespace, job, deadline=10.0)
@@ -132,9 +132,13 @@ async def _submit(site: Site, settings: RunSettings, outcome: Outcome) -> None:
         except KubeError as error:
             site.judge.expected.pop(name, None)
             site.judge.faults.append(f"job {name} could not be submitted for {SUBMIT_SECONDS:g} s: {error}")
-            continue
-        outcome.submitted += 1
-        await asyncio.sleep(settings.seconds * 0.8 / max(1, settings.jobs))
+        else:
+            outcome.submitted += 1
+
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(settings.jobs):
+            tasks.create_task(submit(gang(f"chaos-{number:04}", rng.choice(SIZES), rng)))
+            await asyncio.sleep(settings.seconds * 0.8 / max(1, settings.jobs))
 
 
 async def _inject(site: Site, possible: Sequence[Fault], settings: RunSettings, outcome: Outcome) -> None:
