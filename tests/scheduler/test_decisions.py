@@ -168,6 +168,11 @@ def test_a_running_gang_that_lost_a_member_is_unknown_until_it_has_its_minimum_a
     assert "podgroup a Unknown Unschedulable" in str(made)
 
 
+def test_a_running_gang_whose_lost_member_no_controller_makes_again_is_unknown() -> None:
+    made = plan("node n1 cpu=2\njob a phase=Running min=3: 2 x cpu=1 on=n1", DEFAULT)
+    assert "podgroup a Unknown Unschedulable: 2/3 required pods created" in made.lines
+
+
 def test_a_job_whose_pods_all_ended_is_completed() -> None:
     assert "podgroup a Completed" in str(decide("node n1 cpu=2\njob a: 2 x cpu=1 on=n1 succeeded", DEFAULT))
 

@@ -147,7 +147,9 @@ class Gang(Plugin[NoArguments]):
         if _is_terminating(job):
             return None
         invalid = self.invalid(job)
-        return GroupCondition("Unschedulable", invalid.reason if invalid else "NotEnoughResources")
+        if invalid is None:
+            return GroupCondition("Unschedulable", "NotEnoughResources")
+        return GroupCondition("Unschedulable", invalid.reason, invalid.message)
 
     def _lacking(self, job: JobView, counts: Callable[[SubJobView], bool]) -> str:
         """Return the name of a policy that has too few sub-groups that ``counts`` accepts, empty if there is none."""

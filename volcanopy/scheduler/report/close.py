@@ -99,7 +99,7 @@ def _phases(session: Session, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.
     """Return the phase of each of these jobs by Volcano's rules 2 to 4, without regard to conditions.
 
     An admitted job with placed tasks stays admitted: otherwise evictions for it could have no effect. So does a job with
-    moved pods, whose resources are reserved.
+    moved pods, whose resources are reserved. A running job that lacks pods is Unknown if no controller makes them again.
     """
     counts = session.ledger.job_counts[:, rows]
     over = counts[Status.SUCCEEDED] + counts[Status.FAILED]
@@ -113,6 +113,12 @@ def _phases(session: Session, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.
     phases = np.where(admitted, "Inqueue", "Pending").astype(object)
     phases[enough] = "Running"
     phases[enough & (scheduled == over)] = "Completed"
+    waiting = counts[Status.PENDING] + counts[Status.PIPELINED] + counts[Status.ALLOCATED] + counts[Status.BINDING]
+    lacking = ((phase == "Running") | (phase == "Unknown")) & ~enough & (counts[Status.RUNNING] > 0) & (waiting == 0)
+    for at in np.flatnonzero(lacking).tolist():
+        group = session.snapshot.jobs.groups[rows[at]]
+        if group is not None and group.metadata.controller is None:
+            phases[at] = "Unknown"
     return phases
 
 
