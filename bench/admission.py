@@ -23,7 +23,7 @@ from volcanopy.admission.review import mutate, validate
 from volcanopy.api import names
 from volcanopy.services.admission.pod_dry_run import pod_maker
 from volcanopy.services.admission.request_limits import NoReviewError, TooDenseError, read
-from volcanopy.services.process.entry_points import job_registry
+from volcanopy.services.process.job_plugins import job_registry
 
 Json = dict[str, Any]
 Judge = Callable[[Json, Context], Json]

@@ -38,6 +38,8 @@ def test_a_file_has_one_subject_and_a_limited_size(path: Path) -> None:
 VIOLATIONS = {
     "layers": ("volcanopy.api.quantity", "volcanopy.scheduler.model.resources"),
     "pure": ("volcanopy.jobcontroller.phases", "socket"),
+    "start of controller and admission": ("volcanopy.services.process.job_plugins", "volcanopy.scheduler.core"),
+    "start of the scheduler": ("volcanopy.kube.apply.applier", "volcanopy.whatif.engine"),
     "scheduler": ("volcanopy.scheduler.ledger.ledger", "volcanopy.scheduler.session.session"),
     "invariants": ("volcanopy.scheduler.invariants.gangs", "volcanopy.scheduler.model.subgroups"),
     "plugins": ("volcanopy.scheduler.plugins.drf", "volcanopy.scheduler.plugins.gang"),

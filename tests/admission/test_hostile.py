@@ -19,7 +19,7 @@ from volcanopy.api.model import Json
 from volcanopy.services.admission.admission_service import application
 from volcanopy.services.admission.pod_dry_run import pod_maker
 from volcanopy.services.admission.request_limits import NoReviewError, TooDenseError, read
-from volcanopy.services.process.entry_points import job_registry
+from volcanopy.services.process.job_plugins import job_registry
 
 WORLD = replace(
     world(

@@ -23,7 +23,7 @@ from volcanopy.kube.client.raw_kinds import bound
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.framework.config import DEFAULT, parse
 from volcanopy.scheduler.model.plan import Bind
-from volcanopy.services.process.entry_points import registry
+from volcanopy.services.process.scheduler_plugins import registry
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CONTROLLERS = ["system:serviceaccount:volcanopy-system:volcanopy-controller"]

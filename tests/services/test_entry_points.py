@@ -11,7 +11,8 @@ import pytest
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import parse
 from volcanopy.scheduler.model.plan import Bind
-from volcanopy.services.process.entry_points import ACTIONS, PLUGINS, ThirdPartyError, registry
+from volcanopy.services.process.entry_points import ThirdPartyError
+from volcanopy.services.process.scheduler_plugins import ACTIONS, PLUGINS, registry
 from volcanopy.testing.notation import snapshot
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"

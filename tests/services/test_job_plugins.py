@@ -15,8 +15,9 @@ from volcanopy.jobcontroller.plugins.plugin import JobPlugin
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, plugin_problems
 from volcanopy.kube.client.errors import ApiError
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.services.process.entry_points import JOB_PLUGINS as GROUP
-from volcanopy.services.process.entry_points import ThirdPartyError, job_registry
+from volcanopy.services.process.entry_points import ThirdPartyError
+from volcanopy.services.process.job_plugins import JOB_PLUGINS as GROUP
+from volcanopy.services.process.job_plugins import job_registry
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "job-plugin"
 SERVICES: Kind[Json] = Kind("", "v1", "Service", "services", True, dict)

@@ -19,7 +19,8 @@ from volcanopy.scheduler.framework.config import DEFAULT, SchedulerConfig, defau
 from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.framework.unknown_measures import unknown_measures
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup, document
-from volcanopy.services.process.entry_points import ThirdPartyError, registry
+from volcanopy.services.process.entry_points import ThirdPartyError
+from volcanopy.services.process.scheduler_plugins import registry
 from volcanopy.services.scheduler import replay
 from volcanopy.services.scheduler.extender_client import RecordedExtender
 from volcanopy.whatif import answer as answers

@@ -25,7 +25,8 @@ from volcanopy.kube.client.raw_kinds import CONFIG_MAPS
 from volcanopy.scheduler.framework.config import DEFAULT, SchedulerConfig, parse
 from volcanopy.scheduler.model.measures import Measured
 from volcanopy.scheduler.model.snapshot import Snapshot
-from volcanopy.services.process.entry_points import ThirdPartyError, registry
+from volcanopy.services.process.entry_points import ThirdPartyError
+from volcanopy.services.process.scheduler_plugins import registry
 from volcanopy.services.scheduler import measure_sources
 from volcanopy.services.scheduler.anonymous import anonymised
 from volcanopy.services.scheduler.dump import objects

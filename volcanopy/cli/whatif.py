@@ -15,7 +15,7 @@ from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.messages import short
-from volcanopy.services.process.entry_points import job_registry
+from volcanopy.services.process.job_plugins import job_registry
 from volcanopy.whatif import load
 from volcanopy.whatif.answer import Answer, JobAnswer, Limits, Start
 from volcanopy.whatif.engine import Budget, Engine

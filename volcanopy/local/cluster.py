@@ -35,7 +35,8 @@ from volcanopy.services.admission.admission_service import AdmissionSettings
 from volcanopy.services.controllers import controller_service
 from volcanopy.services.controllers.controller_service import JobControllerSettings
 from volcanopy.services.process.certificates import issue, make_authority
-from volcanopy.services.process.entry_points import ThirdPartyError, registry
+from volcanopy.services.process.entry_points import ThirdPartyError
+from volcanopy.services.process.scheduler_plugins import registry
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service as scheduler
 

@@ -18,7 +18,8 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, KubeError
 from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
 from volcanopy.scheduler.framework.registry import Registry
-from volcanopy.services.process.entry_points import ThirdPartyError, registry
+from volcanopy.services.process.entry_points import ThirdPartyError
+from volcanopy.services.process.scheduler_plugins import registry
 from volcanopy.whatif.answer import JobAnswer, answer
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.kinds import ManifestError

@@ -20,7 +20,8 @@ from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.raw_kinds import QUEUES
 from volcanopy.scheduler.framework.config import parse
 from volcanopy.scheduler.model import observed_queue_status
-from volcanopy.services.process.entry_points import ThirdPartyError, registry
+from volcanopy.services.process.entry_points import ThirdPartyError
+from volcanopy.services.process.scheduler_plugins import registry
 
 if TYPE_CHECKING:
     from volcanopy.cli.framework.options import SubtreeFilter

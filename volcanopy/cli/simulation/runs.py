@@ -16,7 +16,7 @@ from volcanopy.api.config_file import ConfigError
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.simulation.source import Source
 from volcanopy.scheduler.framework.config import parse
-from volcanopy.services.process.entry_points import registry
+from volcanopy.services.process.scheduler_plugins import registry
 from volcanopy.simulate.engine import Options, SimulationError, Simulator
 from volcanopy.simulate.outcome import Outcome
 from volcanopy.simulate.workload import WorkloadError

@@ -51,8 +51,8 @@ from volcanopy.services.admission.webhook_configuration import (
     register,
     unregister,
 )
-from volcanopy.services.process.entry_points import job_registry
 from volcanopy.services.process.health import Health, stale_watches
+from volcanopy.services.process.job_plugins import job_registry
 from volcanopy.services.process.supervisor import Supervisor
 from volcanopy.services.process.volcano_processes import VolcanoProcesses
 

@@ -32,9 +32,9 @@ from volcanopy.services.controllers.user_kinds import UserKinds, wait_for_kinds
 from volcanopy.services.controllers.worker import Worker
 from volcanopy.services.controllers.workqueue import WorkQueue
 from volcanopy.services.process.election import Candidate, candidacy, home
-from volcanopy.services.process.entry_points import job_registry
 from volcanopy.services.process.health import Health, stale_watches, unsynced
 from volcanopy.services.process.installed_apis import InstalledApis
+from volcanopy.services.process.job_plugins import job_registry
 from volcanopy.services.process.supervisor import Supervisor
 from volcanopy.services.process.volcano_processes import VolcanoProcesses
 

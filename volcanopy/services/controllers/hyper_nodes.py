@@ -30,7 +30,6 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import HYPER_NODES, bound, of_object
-from volcanopy.scheduler.model.topology import forest
 from volcanopy.services.controllers.worker import Worker
 from volcanopy.services.process.watched_file import RereadFile
 
@@ -153,6 +152,8 @@ class HyperNodeController(Worker):
 
 def _counts(hyper_nodes: Sequence[Json], nodes: Sequence[core.Node]) -> Mapping[str, int]:
     """Return the number of nodes of each HyperNode that the scheduler uses."""
+    from volcanopy.scheduler.model.topology import forest  # noqa: PLC0415 - with numpy, 30 MiB that few clusters need
+
     declared = {item["metadata"]["name"]: msgspec.convert(item, topology_read.HyperNode) for item in hyper_nodes}
     table = forest(declared, nodes)
     return {name: len(table.nodes(row)) for row, name in enumerate(table.names)}

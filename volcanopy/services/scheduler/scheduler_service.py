@@ -38,9 +38,9 @@ from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.extender_port import Extender
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
-from volcanopy.services.process import entry_points
 from volcanopy.services.process.election import Candidate, candidacy
 from volcanopy.services.process.health import Health, Heartbeat, stale_watches, unsynced
+from volcanopy.services.process.scheduler_plugins import registry as installed_registry
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.process.supervisor import Supervisor
 from volcanopy.services.process.volcano_processes import VolcanoProcesses
@@ -87,7 +87,7 @@ async def run(
     gets the checks. Raises ConfigError when the configuration is invalid at the start, ThirdPartyError when an installed
     package is, KubeError when the queues cannot be created, VolcanoRunsError, LostLeadership.
     """
-    registry = registry or entry_points.registry()
+    registry = registry or installed_registry()
     configuration = ConfigFile(settings.config, registry)
     store = Store(
         scheduler_names=settings.scheduler_names, default_queue=settings.default_queue, bindings=settings.bindings

@@ -5,14 +5,18 @@ since the round before. Rounds are a minute apart, or less for jobs without an e
 A group is written once a minute at most, and only if its estimate changed; the newest and the oldest waiting jobs come first.
 
 A job that is not admitted has no pods yet: it is estimated with pods of equal size that request its ``minResources``.
+
+The engine is imported when the first job waits: it takes a tenth of the start of a scheduler.
 """
+
+from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import chain, zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -28,9 +32,10 @@ from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.services.scheduler.threads import in_thread
-from volcanopy.whatif.cluster import Cluster
-from volcanopy.whatif.engine import Budget, Engine
-from volcanopy.whatif.expected import EstimatedStart, estimated_starts
+
+if TYPE_CHECKING:
+    from volcanopy.whatif.cluster import Cluster
+    from volcanopy.whatif.expected import EstimatedStart
 
 log = structlog.get_logger(__name__)
 
@@ -82,6 +87,8 @@ class ClusterCopy:
 
     def update(self, tables: Tables, scheduler_names: tuple[str, ...], default_queue: str) -> Cluster:
         """Return the cluster with these objects; they are compared by identity. It is loaded again after an error."""
+        from volcanopy.whatif.cluster import Cluster  # noqa: PLC0415
+
         cluster, before = self._cluster, self._tables
         self._cluster, self._tables = None, tables
         if cluster is None or len(before) != len(tables):
@@ -187,6 +194,9 @@ def differs(before: EstimatedStart, after: EstimatedStart, now: datetime) -> boo
 
 def estimated(copy: ClusterCopy, tables: Tables, question: Question) -> tuple[dict[str, EstimatedStart], float]:
     """Return the estimated starts by pod group, and the processor time. Runs in a thread."""
+    from volcanopy.whatif.engine import Budget, Engine  # noqa: PLC0415
+    from volcanopy.whatif.expected import estimated_starts  # noqa: PLC0415
+
     begin = machine.thread_time()
     cluster = copy.update(tables, question.scheduler_names, question.default_queue)
     with cluster.trial():
