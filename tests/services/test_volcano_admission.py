@@ -293,6 +293,17 @@ def test_an_argument_that_a_plugin_does_not_know_is_ignored_with_a_warning(form:
     assert warning.startswith(f"{prefix}spec.plugins.ssh: argument --no-root has no effect: ssh takes --")
 
 
+def test_pytorch_without_its_master_is_idle_with_a_warning_unless_the_job_names_the_task() -> None:
+    made = job({"name": "a", "replicas": 1}, plugins={"pytorch": []})
+    checked = context(check_plugins=plugin_problems)
+    response = review(asked("batch.volcano.sh", "Job", made), checked)["response"]
+    assert response["allowed"], refusal({"response": response})
+    assert 'spec.plugins.pytorch: no effect: Not found: task "master"' in "\n".join(response["warnings"])
+    assert [plugin.name for plugin in plugins_of(bound(BatchJob, VOLCANO).read(made))] == ["svc"]
+    named = job({"name": "a", "replicas": 1}, plugins={"pytorch": ["--master=chief"]})
+    assert 'Not found: task "chief"' in refusal(review(asked("batch.volcano.sh", "Job", named), checked))
+
+
 def test_the_known_arguments_of_a_plugin_are_still_checked_and_used() -> None:
     wrong = job({"name": "a", "replicas": 1}, plugins={"ssh": ["--no-root", "--ssh-port=http"]})
     assert "--ssh-port" in refusal(

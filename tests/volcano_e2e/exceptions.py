@@ -5,8 +5,6 @@ from collections.abc import Mapping
 _QUEUE_IN_USE = "at its end the spec deletes a queue that has an unfinished PodGroup, which is rejected"
 EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
     "admission": {
-        "Should add svc plugin for pytorch plugin": "rejected, as the plugin would configure nothing: the job has no task of "
-        "the name that --master gives (master by default)",
         "Should allow jobflow update with valid DAG structure": "a race of the spec: it updates the object of its creation, "
         "while the controller has written its status",
         "Should allow PodGroup creation with valid open queue": "a race of the spec: it writes the status of a queue 100 ms after "

@@ -59,7 +59,7 @@ class Binding:
     action_events: bool = False
     """Whether its jobs get an event for each action, besides those for the phases that follow from it."""
     ignores_arguments: bool = False
-    """Whether arguments that a job plugin does not know are ignored, with a warning."""
+    """Whether arguments that a job plugin does not know are ignored with a warning, as a plugin is that lacks its task."""
     shared_groups: bool = False
     """Whether pods of a service account may join PodGroups of other users in its namespace, as those of a Spark driver do."""
     keys: frozenset[str] = frozenset()

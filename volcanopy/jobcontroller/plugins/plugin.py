@@ -9,7 +9,7 @@ with the plugin's usage.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -76,6 +76,8 @@ class JobPlugin(Generic[ArgumentsT]):
     """What ``spec.plugins`` calls it."""
     implies: ClassVar[tuple[str, ...]] = ()
     """Plugins that come with it, without arguments where the job does not name them itself."""
+    idle_without_tasks: ClassVar[bool] = False
+    """Whether Volcano's plugin does nothing in a job without the tasks that its default arguments name; others of it fail."""
     arguments_model: ClassVar[type[Arguments]]
     """The arguments that it takes: what stands in the brackets of its base class."""
 
@@ -185,9 +187,12 @@ def missing_roles(plugin: JobPlugin[Any]) -> Iterator[Problem]:
         role = next((mark for mark in field.metadata if isinstance(mark, Role)), None)
         if role is None or job.spec.task(getattr(arguments, key)):
             continue
-        if role.required or key in arguments.model_fields_set:
+        given = key in arguments.model_fields_set
+        if role.required or given:
             message = f'Not found: task "{getattr(arguments, key)}" of argument --{field.alias}'
-            yield plugin.problem(f"{message}: tasks of the job are {quoted(task.name for task in job.spec.tasks)}")
+            problem = plugin.problem(f"{message}: tasks of the job are {quoted(task.name for task in job.spec.tasks)}")
+            idle = plugin.idle_without_tasks and job.binding.ignores_arguments and not given
+            yield replace(problem, message=f"no effect: {problem.message}", warning=True) if idle else problem
 
 
 def address_of(job: BatchJob, task: TaskSpec, index: int) -> str:

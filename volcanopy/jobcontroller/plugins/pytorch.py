@@ -47,6 +47,7 @@ class Pytorch(JobPlugin[PytorchArguments]):
 
     name = "pytorch"
     implies = ("svc",)
+    idle_without_tasks = True
 
     def pod(self, pod: Json, task: TaskSpec, index: int) -> Json:
         """The port and the environment; for workers, if requested, a container that waits for the master."""
