@@ -107,8 +107,9 @@ async def _run(
         specs = await running
         parallel = [flag for flag in flags if flag.startswith("--procs")]
         if parallel:
-            # Specs may use the same name of a queue: what failed beside others, for no known reason, runs again alone.
-            names = [spec.name for spec in Result(suite, tuple(specs)).unexplained if not spec.differs_in_words]
+            # Specs may use the same name of a queue: what failed beside others may pass alone.
+            again_alone = Result(suite, tuple(specs)).worth_repeating
+            names = [spec.name for spec in again_alone if not spec.differs_in_words]
             repeated = await outcome(program, f"{suite}-alone", _only(names)) if names else []
             specs = with_repeated(specs, repeated)
         worded = [spec.name for spec in specs if spec.differs_in_words]

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 
-_QUEUE_IN_USE = "at its end the spec deletes a queue that has an unfinished PodGroup, which is rejected"
+RACE = "a race of the spec: "
+"""What the reason begins with where a spec may pass at another time."""
 EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
     "admission": {
-        "Should allow jobflow update with valid DAG structure": "a race of the spec: it updates the object of its creation, "
+        "Should allow jobflow update with valid DAG structure": f"{RACE}it updates the object of its creation, "
         "while the controller has written its status",
-        "Should allow PodGroup creation with valid open queue": "a race of the spec: it writes the status of a queue 100 ms after "
+        "Should allow PodGroup creation with valid open queue": f"{RACE}it writes the status of a queue 100 ms after "
         "its creation, while the controller writes it",
         "Should allow queue creation with valid state (Open)": "the queue that the spec of PodGroups in an open queue has left "
         "behind",
@@ -19,15 +20,13 @@ EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
         "configuration asks no plugin for shares in its first tier",
     },
     "jobp": {
-        "Scale down": "a race of the spec: it reads the ConfigMap of the hosts once, right after it has changed the job",
+        "Scale down": f"{RACE}it reads the ConfigMap of the hosts once, right after it has changed the job",
     },
     "jobseq": {
         "job level LifecyclePolicy, Event: TaskFailed; Action: TerminateJob": "the spec writes the restart count of a container "
         "into the status of a pod, which the simulated kubelet writes again",
-    },
-    "schedulinggates": {
-        "Unschedulable pod with removed gate": _QUEUE_IN_USE,
-        "Multiple scheduling gates": _QUEUE_IN_USE,
+        "Transform from running to unknown": "the PodGroup becomes Unknown; at its end the spec deletes a queue in which a pod runs, "
+        "which is rejected (in Volcano with --enable-queue-allocated-pods-check)",
     },
 }
 _OTHER = "an object of another program, whose definitions are not installed"

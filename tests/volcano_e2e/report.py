@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.volcano_e2e.exceptions import EXCEPTIONS
+from tests.volcano_e2e.exceptions import EXCEPTIONS, RACE
 
 State = Literal["passed", "failed", "skipped"]
 _WORDS = ("to contain substring", "to satisfy at least one of these matchers")
@@ -89,6 +89,11 @@ class Result:
     def unexplained(self) -> list[Spec]:
         """The specs that failed for no known reason."""
         return [spec for spec in self.failed if self.reason(spec) is None]
+
+    @property
+    def worth_repeating(self) -> list[Spec]:
+        """The failed specs that may pass when they run alone: for no known reason, or for a race."""
+        return [spec for spec in self.failed if (self.reason(spec) or RACE).startswith(RACE)]
 
     def lines(self) -> list[str]:
         """Return the row of the table, and a line for each exception."""

@@ -13,7 +13,7 @@ from tests.volcano_e2e.__main__ import SUITES, _exactly, main
 from tests.volcano_e2e.building import _ALONE, _WORDS, Programs
 from tests.volcano_e2e.commands import annotations, behaviour
 from tests.volcano_e2e.examples import Example
-from tests.volcano_e2e.exceptions import EXCEPTIONS
+from tests.volcano_e2e.exceptions import EXCEPTIONS, RACE
 from tests.volcano_e2e.report import Result, Spec, specs, with_repeated
 from tests.volcano_e2e.world import WORKERS, candidates
 
@@ -66,6 +66,14 @@ def test_what_failed_beside_other_specs_counts_as_it_ends_alone() -> None:
         Spec("b", "passed"),
         Spec("c", "failed", "no pod"),
     ]
+
+
+def test_what_failed_for_a_reason_that_stays_is_not_repeated() -> None:
+    race = next(part for part, reason in EXCEPTIONS["jobp"].items() if reason.startswith(RACE))
+    stays = next(part for part, reason in EXCEPTIONS["jobseq"].items() if not reason.startswith(RACE))
+    jobp = Result("jobp", (Spec(race, "failed"), Spec("a", "failed"), Spec("b", "passed")))
+    assert [spec.name for spec in jobp.worth_repeating] == [race, "a"]
+    assert Result("jobseq", (Spec(stays, "failed"),)).worth_repeating == []
 
 
 def test_only_comparisons_of_words_are_replaced() -> None:
