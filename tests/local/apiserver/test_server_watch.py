@@ -3,6 +3,8 @@
 import asyncio
 from collections import Counter
 
+import aiohttp
+
 from tests.local.apiserver.talking import MAPS, PODS, Client, binding, map_of, pod
 from volcanopy.local.apiserver.server import ApiServer
 
@@ -38,6 +40,25 @@ async def test_objects_enter_and_leave_a_selector(client: Client) -> None:
         assert left["object"]["metadata"]["labels"] == {"x": "1"}, "the last state that the selector saw"
         assert left["object"]["metadata"]["resourceVersion"] == gone["metadata"]["resourceVersion"]
         assert await watch.brief(1) == ["ADDED b"]
+
+
+async def test_a_watch_on_a_websocket_sends_each_event_as_a_message(client: Client) -> None:
+    """Java's fabric8, which Spark and others are built on, watches this way."""
+    await client.create(MAPS, map_of("b"))
+    await client.create(MAPS, map_of("a"))
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"{client.url}{MAPS}?watch=true") as watch,
+    ):
+        events = [await watch.receive_json() for _ in range(2)]
+        assert [(event["type"], event["object"]["metadata"]["name"]) for event in events] == [
+            ("ADDED", "a"),
+            ("ADDED", "b"),
+        ]
+        await client.delete(f"{MAPS}/b")
+        assert (await watch.receive_json())["type"] == "DELETED"
+        await watch.close()
+        assert watch.close_code == aiohttp.WSCloseCode.OK, "the server takes part in the closing handshake"
 
 
 async def test_the_initial_events_end_with_a_bookmark(client: Client) -> None:

@@ -1,15 +1,18 @@
 """Watches: every change after a version, as one line each, for as long as the client listens."""
 
 import asyncio
+import contextlib
 from collections import deque
+from collections.abc import Awaitable, Callable
 
-from volcanopy.local.apiserver.connections import JSON, Stream
+from volcanopy.local.apiserver.connections import JSON, Stream, Tunnel
 from volcanopy.local.apiserver.context import Call, Context
 from volcanopy.local.apiserver.crud.get import version_of
 from volcanopy.local.apiserver.crud.selection import Filter
 from volcanopy.local.apiserver.schema.metadata_validation import forbidden_field, unsupported
 from volcanopy.local.apiserver.status_errors import ApiError, Fault, expired, invalid
 from volcanopy.local.apiserver.store.object_store import Body, Entry, Event, encode
+from volcanopy.local.apiserver.streams import websocket
 from volcanopy.local.apiserver.wire.representation import form, is_stored_form, partial, rows, served
 
 LINGER = 0.002
@@ -120,10 +123,53 @@ class Watch:
         return self._line("ERROR", error.status())
 
 
-async def watch(ctx: Context, call: Call) -> Stream:
-    """Answer a watch until its time is over, the client leaves or the server stops."""
+async def watch(ctx: Context, call: Call) -> Stream | Tunnel:
+    """Answer a watch until its time is over, the client leaves or the server stops.
+
+    The events are lines of the answer or, for a client that requests a WebSocket (as Java's fabric8 does), its messages.
+    """
     seen = Watch(ctx, call)
     first = seen.start()
+    if websocket.is_requested(call.http):
+        return await _by_messages(ctx, call, seen, first)
+    response = call.http.stream(JSON)
+    with contextlib.suppress(ConnectionError):  # the client has disconnected
+        await _write(ctx, call, seen, first, response.write)
+        response.end()
+    return response
+
+
+async def _by_messages(ctx: Context, call: Call, seen: Watch, first: bytes) -> Tunnel:
+    socket = websocket.accept(call.http, next(iter(websocket.offered_protocols(call.http)), ""))
+
+    async def send(lines: bytes) -> None:
+        for line in lines.splitlines():
+            await socket.send_text(line)
+
+    async def receive() -> None:
+        """Answer pings, and end the watch when the client closes the connection."""
+        with contextlib.suppress(ConnectionError):
+            while await socket.receive() is not None:
+                pass  # clients of a watch send no messages of their own
+        seen.ended = True
+        seen.wake.set()
+
+    reader = asyncio.create_task(receive())
+    try:
+        with contextlib.suppress(ConnectionError):  # the client has disconnected
+            await _write(ctx, call, seen, first, send)
+            await socket.close()
+    finally:
+        reader.cancel()
+        await asyncio.wait({reader})
+    assert call.http.upgraded is not None
+    return call.http.upgraded
+
+
+async def _write(
+    ctx: Context, call: Call, seen: Watch, first: bytes, write: Callable[[bytes], Awaitable[None]]
+) -> None:
+    """Write the lines of a watch for as long as it lasts."""
     seen.bucket.watchers[seen.push] = None
     ctx.streams.add(seen.wake)
     loop = asyncio.get_running_loop()
@@ -131,10 +177,9 @@ async def watch(ctx: Context, call: Call) -> Stream:
     end = loop.time() + seconds
     mark = loop.time() + ctx.bookmark_seconds
     written = 0.0
-    response = call.http.stream(JSON)
     alarm = loop.call_at(min(end, mark), seen.wake.set)
     try:
-        await response.write(first)
+        await write(first)
         while not seen.ended and not ctx.stopping.is_set():
             await seen.wake.wait()
             seen.wake.clear()
@@ -144,7 +189,7 @@ async def watch(ctx: Context, call: Call) -> Stream:
             if seen.queue:
                 if moment - written < LINGER:
                     await asyncio.sleep(LINGER)
-                await response.write(seen.drain())
+                await write(seen.drain())
                 moment = written = loop.time()
             if moment >= end:
                 break
@@ -153,15 +198,11 @@ async def watch(ctx: Context, call: Call) -> Stream:
                 alarm.cancel()
                 alarm = loop.call_at(min(end, mark), seen.wake.set)
                 if seen.bookmarks and not seen.queue:
-                    await response.write(seen.bookmark())
-        response.end()
-    except ConnectionError:
-        pass  # the client has disconnected
+                    await write(seen.bookmark())
     finally:
         alarm.cancel()
         ctx.streams.discard(seen.wake)
         seen.bucket.watchers.pop(seen.push, None)
-    return response
 
 
 def _left(previous: Entry, version: int) -> Entry:

@@ -12,22 +12,27 @@ _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0, 1, 2, 8, 9, 10
 
 
+def is_requested(request: Request) -> bool:
+    """Whether the client requests a WebSocket."""
+    return request.upgrades and (request.header("upgrade") or "").lower() == "websocket"
+
+
 def offered_protocols(request: Request) -> list[str]:
     """The subprotocols that the client offers; empty if it requests no WebSocket."""
-    if not request.upgrades or (request.header("upgrade") or "").lower() != "websocket":
+    if not is_requested(request):
         return []
     listed = [value for name, value in request.headers() if name == "sec-websocket-protocol"]
     return [protocol.strip() for value in listed for protocol in value.split(",")]
 
 
 def accept(request: Request, protocol: str) -> "WebSocket":
-    """Complete the handshake with one of the offered subprotocols."""
+    """Complete the handshake with one of the offered subprotocols; with an empty one if the client offers none."""
     key = request.header("sec-websocket-key") or ""
     digest = hashlib.sha1((key + _GUID).encode(), usedforsecurity=False).digest()
     headers = [
         ("Upgrade", "websocket"),
         ("Sec-WebSocket-Accept", base64.b64encode(digest).decode()),
-        ("Sec-WebSocket-Protocol", protocol),
+        *([("Sec-WebSocket-Protocol", protocol)] if protocol else []),
     ]
     return WebSocket(request.upgrade(headers))
 
@@ -76,6 +81,10 @@ class WebSocket:
     async def send(self, data: bytes) -> None:
         """Send a binary message."""
         await self._send(_BINARY, data)
+
+    async def send_text(self, data: bytes) -> None:
+        """Send a message of text."""
+        await self._send(_TEXT, data)
 
     async def close(self, code: int = NORMAL) -> None:
         """Close the connection; nothing is sent afterwards."""
