@@ -12,7 +12,7 @@ EDITABLE := --no-deps --no-build-isolation --editable .
 COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml --quiet --group build --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo packages test volcano-e2e volcano-examples check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart controlplane helm image-check clean
+.PHONY: demo packages test volcano-e2e volcano-examples spark-client check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.run: requirements.lock pyproject.toml
@@ -84,6 +84,10 @@ volcano-e2e: $(VENV)/.dev controlplane  ## Volcano's own end-to-end suites; need
 
 volcano-examples: $(VENV)/.dev controlplane  ## Volcano's examples, applied unchanged; needs VOLCANO_SOURCE=folder.
 	$(BIN)/python -m tests.volcano_e2e.examples
+
+spark-client: $(VENV)/.dev controlplane  ## Spark's own client; needs Java, Maven and SPARK_SOURCE=folder, and downloads 260 MB once.
+	SPARK_JARS=$(SPARK_JARS) $(BIN)/python -m tests.clients.spark
+	SPARK_JARS=$(SPARK_JARS) $(BIN)/python -m pytest -v -rs tests/clients/test_spark.py
 
 bench: $(VENV)/.dev  ## Measure times and compare them with bench/limits.toml.
 	$(BIN)/python -m bench

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(300)
 
 ELSEWHERE: dict[str, str] = {
     "make demo     # installs": "make test runs these tests, and tests/local/process/test_real_examples.py runs what make demo runs",
-    "spark-submit --master": "needs Spark and its images; tests/clients has the objects that it submits",
+    "spark-submit --master": "tests/clients/test_spark.py runs it with these settings; needs Spark (`make spark-client`)",
 }
 """Blocks that are not run here, by their beginning, with the reason."""
 

@@ -7,14 +7,18 @@ Volcano's own controllers on what volcanopy leaves.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
 
-from volcanopy.api.bindings import VOLCANO
+from tests.controlplane.fixtures import need_programs
+from tests.controlplane.plane import ControlPlane
+from volcanopy.api.bindings import BINDINGS, VOLCANO
+from volcanopy.api.volcano_crds import crds_of
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import PODS, bound
 from volcanopy.local.apiserver.server import ApiServer
@@ -25,7 +29,7 @@ from volcanopy.local.simulated import nodes
 JOBS, GROUPS = bound(raw_kinds.JOBS, VOLCANO), bound(raw_kinds.POD_GROUPS, VOLCANO)
 QUEUES, COMMANDS = bound(raw_kinds.QUEUES, VOLCANO), bound(raw_kinds.COMMANDS, VOLCANO)
 SERVICES: Kind[Json] = Kind("", "v1", "Service", "services", True, dict)
-COUNT, PODS_OF_JOB = 50, 2
+PODS_OF_JOB = 2
 SINCE = "2026-01-01T00:00:00Z"
 FOR_EVER = {"sim.volcanopy.io/duration": "forever"}
 OLD_QUEUE = {"weight": 1, "reclaimable": True}
@@ -83,14 +87,14 @@ def pod(made: Json, index: int, node: str) -> Json:
     }
 
 
-async def left_by_volcano(client: Client) -> None:
-    """Create the objects of running jobs as Volcano leaves them when it is stopped."""
+async def left_by_volcano(client: Client, count: int) -> None:
+    """Create the objects of so many running jobs as Volcano leaves them when it is stopped."""
     await Creator(client).create(nodes.manifests(2))
     for name in ("root", "default"):
         queue = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": name}}
         await client.create(QUEUES, None, queue | {"spec": OLD_QUEUE})
         await client.patch_status(QUEUES, None, name, {"status": {"state": "Open"}})
-    for number in range(COUNT):
+    for number in range(count):
         made = await client.create(JOBS, "default", job(f"train-{number}"))
         name = made["metadata"]["name"]
         await client.create(GROUPS, "default", pod_group(made))
@@ -129,15 +133,25 @@ def in_phase(phase: str) -> Callable[[Json], bool]:
 
 
 @asynccontextmanager
-async def cluster_of_volcano() -> AsyncIterator[Client]:
+async def connection_to_embedded() -> AsyncIterator[Connection]:
     server = await ApiServer.start(port=0)
     try:
         async with Client(connection_to(server)) as client:
             await Creator(client).install_definitions("both")
-            await left_by_volcano(client)
-            yield client
+        yield connection_to(server)
     finally:
         await server.stop()
+
+
+@asynccontextmanager
+async def connection_to_real() -> AsyncIterator[Connection]:
+    """A plane of its own: with Volcano's kinds, the names of kinds mean others than in that of the other tests."""
+    need_programs()
+    plane = await asyncio.to_thread(lambda: ControlPlane.start(crds=crds_of(BINDINGS)))
+    try:
+        yield Connection.load(plane.kubeconfig)
+    finally:
+        await asyncio.to_thread(plane.stop)
 
 
 async def identities(client: Client) -> dict[str, Json]:
@@ -159,15 +173,29 @@ async def identities(client: Client) -> dict[str, Json]:
     return known
 
 
-@pytest.mark.slow("creates fifty jobs with their pods, and runs all services")
-async def test_fifty_running_jobs_are_taken_over_and_left_without_a_restart_of_a_pod() -> None:
-    async with cluster_of_volcano() as client:
+@pytest.mark.parametrize(
+    ("server", "count"),
+    [
+        pytest.param(connection_to_embedded, 50, marks=pytest.mark.slow("creates fifty jobs, and runs all services")),
+        pytest.param(
+            connection_to_real,
+            10,
+            marks=[pytest.mark.real, pytest.mark.slow("starts a real API server, and runs all services")],
+        ),
+    ],
+    ids=["embedded", "real"],
+)
+async def test_running_jobs_are_taken_over_and_left_without_a_restart_of_a_pod(
+    server: Callable[[], AbstractAsyncContextManager[Connection]], count: int
+) -> None:
+    async with server() as connection, Client(connection) as client:
+        await left_by_volcano(client, count)
         before = await identities(client)
-        assert len(before) == COUNT * PODS_OF_JOB
+        assert len(before) == count * PODS_OF_JOB
         specs = {item["metadata"]["name"]: item["spec"] for item in (await client.list(JOBS, "default")).items}
-        async with Components(client.connection, Parts(api="both")):
+        async with Components(connection, Parts(api="both")):
             # The queue counts all jobs only when the scheduler has seen them; a new job runs beside them.
-            await until(client, QUEUES, "default", lambda item: item["status"].get("running") == COUNT, None)
+            await until(client, QUEUES, "default", lambda item: item["status"].get("running") == count, None)
             await client.create(JOBS, "default", job("new"))
             await until(client, JOBS, "new", in_phase("Running"))
             await end_two(client)
@@ -178,7 +206,7 @@ async def test_fifty_running_jobs_are_taken_over_and_left_without_a_restart_of_a
             name: known for name, known in before.items() if name not in ended
         }
         assert after.keys() - before.keys() == {"new-worker-0", "new-worker-1"}
-        running = {f"train-{number}" for number in range(COUNT)} - {"train-3", "train-4"}
+        running = {f"train-{number}" for number in range(count)} - {"train-3", "train-4"}
         for name in running:
             status = jobs[name]["status"]
             assert (status["state"]["phase"], status["running"], status.get("retryCount", 0)) == ("Running", 2, 0), name
