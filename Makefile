@@ -5,6 +5,7 @@ ENGINE ?= docker
 IMAGE  ?= volcanopy:dev
 DIST   ?= dist
 SUDO   ?= $(if $(filter 0,$(shell id -u)),,sudo)
+SPARK_JARS ?= $(HOME)/.cache/volcanopy/spark
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -12,7 +13,7 @@ EDITABLE := --no-deps --no-build-isolation --editable .
 COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml --quiet --group build --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo packages test volcano-e2e volcano-examples spark-client check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart controlplane helm image-check clean
+.PHONY: demo packages test volcano-e2e volcano-examples spark-client dask-client check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.run: requirements.lock pyproject.toml
@@ -88,6 +89,11 @@ volcano-examples: $(VENV)/.dev controlplane  ## Volcano's examples, applied unch
 spark-client: $(VENV)/.dev controlplane  ## Spark's own client; needs Java, Maven and SPARK_SOURCE=folder, and downloads 260 MB once.
 	SPARK_JARS=$(SPARK_JARS) $(BIN)/python -m tests.clients.spark
 	SPARK_JARS=$(SPARK_JARS) $(BIN)/python -m pytest -v -rs tests/clients/test_spark.py
+
+dask-client: $(VENV)/.dev  ## Dask's own operator, which is installed in .venv/dask.
+	$(PYTHON) -m venv $(VENV)/dask
+	$(VENV)/dask/bin/python -m pip install --quiet --disable-pip-version-check dask-kubernetes==2026.3.0
+	DASK_PYTHON=$(VENV)/dask/bin/python $(BIN)/python -m pytest -v -rs tests/clients/test_dask.py
 
 bench: $(VENV)/.dev  ## Measure times and compare them with bench/limits.toml.
 	$(BIN)/python -m bench

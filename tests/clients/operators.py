@@ -223,22 +223,18 @@ def flink_native() -> Client:
 
 
 def dask() -> Client:
-    """Dask operator: annotations of the DaskCluster are those of its pods; the PodGroup is the user's."""
-    user, name = "system:serviceaccount:team:dask-operator", "dask-gang"
+    """Dask operator: annotations of the DaskCluster are those of its pods, which belong to Deployments; the PodGroup is the user's."""
+    name = "dask-gang"
     group = pod_group(name, minMember=3, queue="research")
-    cluster, workers = (
-        owner("kubernetes.dask.org/v1", "DaskCluster", "simple"),
-        owner("kubernetes.dask.org/v1", "DaskWorkerGroup", "simple-default"),
-    )
     label = {"dask.org/cluster-name": "simple"}
-    scheduler = pod("simple-scheduler", name, cluster, label | {"dask.org/component": "scheduler"})
-    members = [
-        pod(f"simple-default-worker-{number}", name, workers, label | {"dask.org/component": "worker"})
-        for number in range(2)
+    roles = {"simple-scheduler": "scheduler", "simple-default-worker-6c02e6b751": "worker"}
+    roles |= {"simple-default-worker-7112efc523": "worker"}
+    pods = [
+        pod(f"{member}-x2x4z", name, owner("apps/v1", "ReplicaSet", member), label | {"dask.org/component": role})
+        for member, role in roles.items()
     ]
-    return Client(
-        "Dask", "build_worker_pod_spec", (*created("ana", group), *created(user, scheduler, *members)), gang=3
-    )
+    objects = (*created("ana", group), *created(REPLICA_SET_CONTROLLER, *pods))
+    return Client("Dask", "build_worker_deployment_spec", objects, gang=3)
 
 
 def airflow() -> Client:

@@ -1,0 +1,112 @@
+"""Dask's own operator, unchanged, against volcanopy: `make dask-client` installs it in an environment of its own."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from volcanopy.api.bindings import VOLCANO
+from volcanopy.kube.cache.watch import Reflector
+from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, bound
+from volcanopy.local.cluster import LocalCluster, Parts
+from volcanopy.local.manifests import Creator
+
+PYTHON = os.environ.get("DASK_PYTHON") or (sys.executable if find_spec("dask_kubernetes") else "")
+pytestmark = pytest.mark.skipif(
+    not PYTHON, reason="needs DASK_PYTHON, a Python with dask-kubernetes: `make dask-client`"
+)
+KINDS = {"DaskCluster": "daskclusters", "DaskWorkerGroup": "daskworkergroups", "DaskJob": "daskjobs"}
+KINDS |= {"DaskAutoscaler": "daskautoscalers"}
+
+
+def definition(kind: str, plural: str) -> Json:
+    """The definition of a kind of the operator; its package has the schemas in a form of its own."""
+    version = {"name": "v1", "served": True, "storage": True}
+    version |= {"schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}
+    names = {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"}
+    spec = {"group": "kubernetes.dask.org", "scope": "Namespaced", "names": names, "versions": [version]}
+    metadata = {"name": f"{plural}.kubernetes.dask.org"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def dask_cluster() -> list[Json]:
+    """The objects of the guide: a PodGroup, and a DaskCluster of a scheduler and two workers that names it."""
+
+    def pod(name: str) -> Json:
+        container = {"name": name, "image": "dask", "resources": {"requests": {"cpu": "1"}}}
+        return {"schedulerName": "volcano", "containers": [container]}
+
+    port = {"name": "tcp-comm", "protocol": "TCP", "port": 8786, "targetPort": "tcp-comm"}
+    service = {"type": "ClusterIP", "selector": {"dask.org/cluster-name": "nightly"}, "ports": [port]}
+    group = {"minMember": 3, "queue": "default"}
+    metadata = {"name": "nightly", "annotations": {"scheduling.k8s.io/group-name": "nightly"}}
+    spec = {
+        "worker": {"replicas": 2, "spec": pod("worker")},
+        "scheduler": {"spec": pod("scheduler"), "service": service},
+    }
+    return [
+        {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": "nightly"},
+            "spec": group,
+        },
+        {"apiVersion": "kubernetes.dask.org/v1", "kind": "DaskCluster", "metadata": metadata, "spec": spec},
+    ]
+
+
+@asynccontextmanager
+async def operator(kubeconfig: Path, log: Path) -> AsyncIterator[None]:
+    """Dask's operator at work."""
+    command = (
+        PYTHON,
+        "-m",
+        "kopf",
+        "run",
+        "--standalone",
+        "--all-namespaces",
+        "-m",
+        "dask_kubernetes.operator.controller",
+    )
+    with log.open("wb") as output:
+        environment = os.environ | {"KUBECONFIG": str(kubeconfig)}
+        process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=output, stderr=output)
+    try:
+        yield
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+@pytest.mark.slow("starts Dask's operator")
+@pytest.mark.timeout(400)
+async def test_the_scheduler_and_workers_of_a_dask_cluster_start_together(tmp_path: Path) -> None:
+    async with LocalCluster(2, parts=Parts(api="both")) as cluster:
+        (tmp_path / "kubeconfig").write_text(cluster.kubeconfig())
+        creator = Creator(cluster.client)
+        await creator.create([definition(*names) for names in KINDS.items()])
+        await creator.create(dask_cluster())
+        async with operator(tmp_path / "kubeconfig", tmp_path / "operator.log"):
+            pods = Reflector(cluster.client, PODS)
+            async with asyncio.timeout(300):
+                async for _ in pods.batches():
+                    phases = [pod["status"].get("phase") for pod in pods.objects.values()]
+                    if phases == ["Running"] * 3:
+                        break
+        assert {pod["metadata"]["labels"]["dask.org/component"] for pod in pods.objects.values()} == {
+            "scheduler",
+            "worker",
+        }
+        group = await cluster.client.get(bound(POD_GROUPS, VOLCANO), "default", "nightly")
+        assert group["status"]["conditions"][0]["reason"] == "GangReady"
