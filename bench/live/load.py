@@ -92,38 +92,55 @@ class Run:
         return f"{self.shape} {self.load.value}: {whole}, {self.pods_per_second:.0f} pods/s"
 
 
-async def measured(load: Load, jobs: int, pods: int) -> Run:
-    """Run a load on a fresh API server. Raises TimeoutError if not all pods are bound."""
+@dataclass(frozen=True)
+class Cluster:
+    """A fresh API server with nodes, at rest."""
+
+    client: "Client"
+    processes: dict[str, int]
+    """The pid of each process."""
+    audit_log: Path
+
+
+@asynccontextmanager
+async def cluster(*, ours: bool) -> AsyncIterator[Cluster]:
+    """Start an API server, with our services if ``ours``; nodes are there, and a job has been through."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="volcanopy-live-")))
         policy, log = directory / "audit.yaml", directory / "audit.log"
         policy.write_text(POLICY)
         flags = [f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--audit-log-mode=blocking"]
-        definitions = crds() if load is Load.OURS else ()
         users = dict.fromkeys(USERS.values(), ("system:masters",))
-        plane = ControlPlane.start(controllers=(), crds=definitions, apiserver_flags=flags, users=users)
+        plane = ControlPlane.start(controllers=(), crds=crds() if ours else (), apiserver_flags=flags, users=users)
         stack.enter_context(plane)
         processes = dict(plane.pids())
-        if load is Load.OURS:
+        if ours:
             processes |= _services(plane, directory, stack)
         async with _session(plane) as client:
             await client.prepare(NODES)
-            if load is Load.OURS:
+            if ours:
                 await client.warm_up()
             await _quiet(processes)
-            accounts = Accounts(log, NAMESPACE, log.stat().st_size)
-            before = _cpu(processes)
-            work: Callable[[int, int], Awaitable[None]] = {
-                Load.BARE: client.create_and_bind,
-                Load.TWO_PHASES: client.create_then_bind,
-                Load.OURS: client.submit,
-            }[load]
-            await asyncio.gather(work(jobs, pods), _bound(accounts, jobs * pods))
+            yield Cluster(client, processes, log)
+
+
+async def measured(load: Load, jobs: int, pods: int) -> Run:
+    """Run a load on a fresh API server. Raises TimeoutError if not all pods are bound."""
+    async with cluster(ours=load is Load.OURS) as fresh:
+        client, processes = fresh.client, fresh.processes
+        accounts = Accounts(fresh.audit_log, NAMESPACE, fresh.audit_log.stat().st_size)
+        before = _cpu(processes)
+        work: Callable[[int, int], Awaitable[None]] = {
+            Load.BARE: client.create_and_bind,
+            Load.TWO_PHASES: client.create_then_bind,
+            Load.OURS: client.submit,
+        }[load]
+        await asyncio.gather(work(jobs, pods), _bound(accounts, jobs * pods))
         after = _cpu(processes)
-        spent = {name: after[name] - before[name] for name in after}
-        if load is Load.OURS:
-            del spent["client"]  # it only submits the jobs, and reads the audit log
-        return Run(load, jobs, pods, spent, accounts.last - accounts.first, accounts.requests)
+    spent = {name: after[name] - before[name] for name in after}
+    if load is Load.OURS:
+        del spent["client"]  # it only submits the jobs, and reads the audit log
+    return Run(load, jobs, pods, spent, accounts.last - accounts.first, accounts.requests)
 
 
 async def _bound(accounts: Accounts, pods: int) -> None:
@@ -181,14 +198,14 @@ def _services(plane: ControlPlane, directory: Path, stack: ExitStack) -> dict[st
 
 
 @asynccontextmanager
-async def _session(plane: ControlPlane) -> AsyncIterator["_Client"]:
+async def _session(plane: ControlPlane) -> AsyncIterator["Client"]:
     connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=plane.ca.decode()), limit=0)
     headers = {"Authorization": f"Bearer {plane.token}"}
     async with aiohttp.ClientSession(plane.url, connector=connector, headers=headers) as session:
-        yield _Client(session)
+        yield Client(session)
 
 
-class _Client:
+class Client:
     """The bare client: it keeps nothing but the names of the pods that it has seen."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
@@ -231,13 +248,13 @@ class _Client:
                     return
                 await asyncio.sleep(0.1)
 
-    async def submit(self, jobs: int, pods: int, namespace: str = NAMESPACE) -> None:
+    async def submit(self, jobs: int, pods: int, namespace: str = NAMESPACE, prefix: str = "job") -> None:
         async def job(number: int) -> None:
             task = {"name": "task", "replicas": pods, "template": {"spec": SPEC}}
             body = {
                 "apiVersion": "batch.volcanopy.io/v1alpha1",
                 "kind": "BatchJob",
-                "metadata": {"name": f"job-{number}"},
+                "metadata": {"name": f"{prefix}-{number}"},
                 "spec": {"minAvailable": pods, "queue": "default", "tasks": [task]},
             }
             await self.send("POST", f"/apis/batch.volcanopy.io/v1alpha1/namespaces/{namespace}/batchjobs", body)

@@ -1,0 +1,88 @@
+"""How long a job of one pod waits on an idle cluster: `python -m bench latency [--jobs 100]`.
+
+One job after the other, on a real API server with 1,000 nodes, through admission, controller and scheduler. A job's time is that
+from the request that creates it until its pod is bound, by the timestamps of the API server's audit log; so are its stages:
+each ends with the arrival of the write that it is named after. It needs the programs that `python -m hack.controlplane` builds.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from bench.live.load import NAMESPACE, SECONDS, cluster
+
+STAGES = ("create batchjobs", "create podgroups", "patch podgroups/status", "create pods", "create pods/binding")
+PREFIX = "one"
+PAUSE = 0.5
+"""Seconds between the end of a job and the next one: what follows a bind, such as statuses, is not measured."""
+
+
+class Lives:
+    """When each write of a stage arrived, and when the pod was bound, by job, in seconds."""
+
+    def __init__(self, log: Path) -> None:
+        self._log, self._at = log, log.stat().st_size
+        self.arrivals: dict[str, dict[str, float]] = {}
+        self.bound: dict[str, float] = {}
+
+    def read(self) -> None:
+        """Take the lines that were added."""
+        with self._log.open("rb") as file:
+            file.seek(self._at)
+            content = file.read()
+        whole = content.rfind(b"\n") + 1
+        self._at += whole
+        for line in content[:whole].splitlines():
+            self._take(json.loads(line))
+
+    def _take(self, entry: dict[str, Any]) -> None:
+        target = entry.get("objectRef") or {}
+        name = target.get("name", "")
+        if target.get("namespace") != NAMESPACE or (entry.get("responseStatus") or {}).get("code", 0) >= 400:
+            return
+        if not name.startswith(PREFIX):
+            return  # admission tries whether the job's pod would be accepted
+        resource = "/".join(filter(None, (target["resource"], target.get("subresource"))))
+        job = "-".join(name.split("-")[:2])
+        stage = f"{entry['verb']} {resource}"
+        if stage in STAGES:
+            arrival = datetime.fromisoformat(entry["requestReceivedTimestamp"]).timestamp()
+            self.arrivals.setdefault(job, {}).setdefault(stage, arrival)
+        if stage == STAGES[-1]:
+            self.bound[job] = datetime.fromisoformat(entry["stageTimestamp"]).timestamp()
+
+
+async def measure(jobs: int) -> dict[str, float]:
+    """Return percentiles of the whole and medians of the stages, in milliseconds."""
+    async with cluster(ours=True) as idle:
+        lives = Lives(idle.audit_log)
+        for number in range(jobs):
+            name = f"{PREFIX}{number}-0"
+            await idle.client.submit(1, 1, prefix=f"{PREFIX}{number}")
+            async with asyncio.timeout(SECONDS):
+                while name not in lives.bound:
+                    await asyncio.sleep(0.1)
+                    lives.read()
+            await asyncio.sleep(PAUSE)
+    whole = sorted((lives.bound[name] - times[STAGES[0]]) * 1000 for name, times in lives.arrivals.items())
+    figures = {"p50_ms": statistics.median(whole), "p99_ms": whole[int(len(whole) * 0.99)], "worst_ms": whole[-1]}
+    for before, after in pairwise(STAGES):
+        between = [(times[after] - times[before]) * 1000 for times in lives.arrivals.values() if after in times]
+        print(f"  until {after}: {statistics.median(between):.1f} ms, at most {max(between):.1f} ms", file=sys.stderr)
+    return figures
+
+
+def run(options: Sequence[str] = ()) -> dict[str, float]:
+    """Return the figures of so many jobs."""
+    parser = argparse.ArgumentParser(prog="python -m bench latency", description=__doc__)
+    parser.add_argument("--jobs", type=int, default=100, metavar="N")
+    return uvloop.run(measure(parser.parse_args(options).jobs))
