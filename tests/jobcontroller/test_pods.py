@@ -36,11 +36,8 @@ def test_the_composed_example() -> None:
         "note": "y",
         "volcanopy.io/task-index": "1",
         "volcanopy.io/task-spec": "gpu-worker",
-        "volcanopy.io/job-name": "tf",
         "volcanopy.io/queue-name": "q1",
         "volcanopy.io/job-version": "0",
-        "volcanopy.io/job-retry-count": "0",
-        "volcanopy.io/template-uid": "tf-gpu-worker",
         "scheduling.k8s.io/group-name": "tf-u1",
         "volcanopy.io/preemptable": "true",
     }

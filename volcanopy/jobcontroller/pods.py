@@ -10,6 +10,7 @@ from typing import Any
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobStatus, TaskSpec, VolumeSpec
+from volcanopy.api.bindings import VOLCANO
 from volcanopy.api.model import Json
 from volcanopy.jobcontroller.naming import owner_reference, pod_group_name, pod_name
 from volcanopy.jobcontroller.observed import Member
@@ -101,13 +102,15 @@ def _annotations(job: BatchJob, status: BatchJobStatus, task: TaskSpec, index: i
     notes = {
         key_of(names.TASK_SPEC): task.name,
         key_of(names.TASK_INDEX): str(index),
-        key_of(names.JOB_NAME): job.metadata.name,
         key_of(names.QUEUE_NAME): job.spec.queue,
         key_of(names.JOB_VERSION): str(status.version),
-        key_of(names.JOB_RETRY_COUNT): str(status.retry_count),
-        key_of(names.TEMPLATE_UID): f"{job.metadata.name}-{task.name}",
         names.GROUP_NAME: pod_group_name(job),
     }
+    if status.retry_count or job.binding is VOLCANO:
+        notes[key_of(names.JOB_RETRY_COUNT)] = str(status.retry_count)
+    if job.binding is VOLCANO:  # programs for Volcano read these; each annotation costs the API server 5 KiB a pod
+        notes[key_of(names.JOB_NAME)] = job.metadata.name
+        notes[key_of(names.TEMPLATE_UID)] = f"{job.metadata.name}-{task.name}"
     if task.topology_policy:
         notes[key_of(names.NUMA_TOPOLOGY_POLICY)] = task.topology_policy
     given = job.metadata.annotations or {}
