@@ -14,7 +14,7 @@ from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
 from volcanopy.scheduler.actions.evict.equivalence import equivalence
 from volcanopy.scheduler.actions.evict.eviction_bundles import Cost
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
-from volcanopy.scheduler.actions.evict.rules import Rule
+from volcanopy.scheduler.actions.evict.rules import Rule, of_own_queue
 from volcanopy.scheduler.actions.evict.victim_search import Trace, VictimSearch
 from volcanopy.scheduler.actions.gang_need import gang_need
 from volcanopy.scheduler.framework.plugin import Purpose, Scope
@@ -99,21 +99,22 @@ class DomainSearch:
         self.is_feasible = len(needed) == self._needed_count and self._could_fit(room)
         if not self.is_feasible:
             return False
-        key = self._rejection_key()
+        key = self._rejection_key(self._rules)
         if key in rejected and not self._could_fit(self._free()):
             self._trace.is_tried = True
             return False
         applied = self._apply_cheapest()
         if key is not None and self._trace.is_rejected_at_once:
-            rejected.add(key)
+            # what all rules together do not allow some of them do not allow either
+            rejected.update((key, self._rejection_key(of_own_queue(self._rules))))
         return applied
 
-    def _rejection_key(self) -> object:
+    def _rejection_key(self, rules: Sequence[Rule]) -> object:
         """Return a key equal for jobs whose tasks may evict the same candidates; None for jobs with unequal or running tasks."""
         session, job = self._session, self._job
         if len(self._of_shape) != 1 or job.allocated.values.any():
             return None
-        names = tuple((rule.reason, rule.victims_of) for rule in self._rules)
+        names = tuple((rule.reason, rule.victims_of) for rule in rules)
         return (names, *equivalence(session, job, self._of_shape))
 
     def _apply_cheapest(self) -> bool:

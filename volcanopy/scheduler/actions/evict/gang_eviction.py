@@ -17,7 +17,7 @@ from volcanopy.scheduler.actions.evict.domain_search import DomainSearch, Search
 from volcanopy.scheduler.actions.evict.equivalence import equivalence
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.actions.evict.needless_evictions import CommittedEvictions
-from volcanopy.scheduler.actions.evict.rules import Rule, all_rules
+from volcanopy.scheduler.actions.evict.rules import Rule, all_rules, of_own_queue
 from volcanopy.scheduler.actions.gang_need import idle_tasks
 from volcanopy.scheduler.framework.plugin import Arguments
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
@@ -86,7 +86,7 @@ class GangEviction:
         """Apply the cheapest exchange for these tasks; if there is none, return the reason."""
         session = self.session
         session.attempts[self.action] += 1
-        own_queue = [rule for rule in rules if rule.order is None]
+        own_queue = of_own_queue(rules)
         with session.statement() as statement:
             search = DomainSearch(self._searches, statement, job, rows, rules)
             applied = search.apply_cheapest(self._failures.rejected)

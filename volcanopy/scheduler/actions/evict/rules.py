@@ -178,6 +178,11 @@ def all_rules(session: Session, costs: EvictionCosts, queue: QueueView) -> tuple
     return tuple(rule for family in FAMILIES for rule in _made(session, costs, queue, family, ()))
 
 
+def of_own_queue(rules: Sequence[Rule]) -> list[Rule]:
+    """Return those rules by which a job evicts in its own queue."""
+    return [rule for rule in rules if rule.order is None]
+
+
 def _made(
     session: Session,
     costs: EvictionCosts,
