@@ -131,11 +131,10 @@ def released_at(leaving: Leaving, missing: Ints, short: Rows, now: float, otherw
 
 def _sums(like: Ints, leaving: Leaving) -> Ints:
     """(R, N): what these tasks release on each node."""
-    sums = np.zeros_like(like)
-    for dim in range(len(like)):
-        if leaving.request[dim].any():
-            weights = leaving.request[dim].astype(np.float64)  # exact: amounts of a node are far below 2**53
-            sums[dim] = np.bincount(leaving.node, weights, minlength=like.shape[1]).astype(np.int64)
+    sums = np.zeros(like.shape, dtype=np.int64)
+    if len(leaving.node):
+        for amounts, released in zip(sums, leaving.request, strict=True):  # much faster than all resources at once
+            np.add.at(amounts, leaving.node, released)
     return sums
 
 

@@ -42,9 +42,9 @@ class RunnableJobs:
 
     def includes(self, job: JobView) -> bool:
         """Return whether a job could run."""
-        least = None if job.min_resources is None else job.min_resources.values
-        if least is None or job.phase != "Pending":
+        if job.phase != "Pending" or (minimum := job.min_resources) is None:
             return False
+        least = minimum.values
         reserved = 0 if self._run_times[job.row] else self._reserved
         if reserved is None:
             return False

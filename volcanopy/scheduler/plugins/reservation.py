@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import compress
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -19,9 +19,10 @@ from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of, short
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.model.task_status import HOLDING, READY, Status
+from volcanopy.scheduler.model.task_status import READY, Status
 from volcanopy.scheduler.placement.gang_minimum import lacking_tasks
-from volcanopy.scheduler.placement.reservation_planner import Hold, Leaving, Part, hold, released_at
+from volcanopy.scheduler.placement.reservation_planner import Leaving, Part, hold, released_at
+from volcanopy.scheduler.placement.reserved_job import ReservedJob
 from volcanopy.scheduler.placement.runnable_jobs import RunnableJobs
 from volcanopy.scheduler.placement.task_ends import Basis, TaskEnds
 
@@ -71,30 +72,6 @@ class ReservationArguments(Arguments):
         return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
 
 
-@dataclass(eq=False)
-class _Reserved:
-    """A job with a reservation: on nodes, or of the rest of a queue's limit."""
-
-    job: JobView
-    task: TaskView
-    until: float = 0.0
-    """Pods that end by this moment, in seconds, may use the reservation."""
-    likely: float = 0.0
-    """As ``until``, by the likely ends of pods and of those that run before the job."""
-    plan: Hold | None = None
-    """The reserved nodes."""
-    tasks: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
-    """The pending tasks of the job that the reservation is for."""
-    rejection: Rejection | None = None
-    """The rejection by the limit of its queue, where it waits for that."""
-    members: frozenset[int] = frozenset()
-    """The queues to which that limit applies."""
-    fits: bool = False
-    """Whether the job fits now: then no other pod may use the reservation."""
-    preemptable: dict[tuple[int, bool], bool] = field(default_factory=dict)
-    """Whether the job could preempt tasks of a job, by its row and whether the tasks are preemptable."""
-
-
 class Reservation(Plugin[ReservationArguments]):
     """Reserve resources for the first waiting jobs of a queue; pods that end in time or can be preempted may use them.
 
@@ -113,8 +90,8 @@ class Reservation(Plugin[ReservationArguments]):
         self._excluded: dict[tuple[int, float, bool], tuple[bool, ...]] = {}
         self._excluded_of: dict[int, tuple[bool, ...]] = {}
         """By the row of the task."""
-        self._known: list[_Reserved] | None = None
-        self._planned: list[_Reserved] = []
+        self._known: list[ReservedJob] | None = None
+        self._planned: list[ReservedJob] = []
         self._ends = TaskEnds(self.cluster.snapshot, self.args.basis, seconds(self.args.assumed))
         self._admitted, self._waiting = self._jobs()
         if not len(self._admitted):
@@ -213,23 +190,27 @@ class Reservation(Plugin[ReservationArguments]):
         known = self._excluded_of[row] = self._excluded[key]
         return known
 
+    def _excluding(self, task: TaskView) -> list[ReservedJob]:
+        """Return the reservations that the task may not use."""
+        exclusions = self._exclusions(task)
+        return list(compress(self._reservations(), exclusions)) if any(exclusions) else []
+
     def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Nodes on which the task would use reserved resources."""
-        if not len(self._admitted):
+        excluding = [each for each in self._excluding(task) if each.plan]
+        if not excluding:
             return ()
-        reservations = [each for each in self._reservations() if each.plan and self._excludes(each, task)]
-        if not reservations:
-            return ()
-        request = task.request.values
+        request, rows = task.request.values, nodes.rows
         dims = np.flatnonzero(request)
         left = nodes.future_idle.values[dims] - request[dims, None]
-        reserved, seen, rejections = np.zeros_like(left), np.zeros(len(nodes), dtype=np.bool_), []
-        for each in reservations:
-            key, own = each.job.key, self._amounts(each)[np.ix_(dims, nodes.rows)]
-            reserved = reserved + own
-            rejected = ((left < reserved) & (own > 0)).any(axis=0) & ~seen
+        seen, rejections = np.zeros(len(nodes), dtype=np.bool_), []
+        for each in excluding:
+            own = each.amounts(self.cluster, self._ends)[dims].take(rows, axis=1)
+            left -= own
+            rejected = ((left < 0) & (own > 0)).any(axis=0) & ~seen
             if rejected.any():
                 seen |= rejected
+                key = each.job.key
                 reason = f'node(s) had resources reserved for job "{short(key)}"'
                 rejections.append(NodeRejection(reason, rejected, reserved_for=key))
         return rejections
@@ -238,8 +219,8 @@ class Reservation(Plugin[ReservationArguments]):
         """The reserved rest of the limit of a queue."""
         if not len(self._admitted) or task.nominated != NONE:
             return None
-        for each in self._reservations():
-            if each.rejection is not None and queue.row in each.members and self._excludes(each, task):
+        for each in self._excluding(task):
+            if each.rejection is not None and queue.row in each.members:
                 message, job = message_of(each.rejection.reason), f'job "{short(each.job.key)}"'
                 text = f'the rest of queue "{message.numbers.get("queue", queue.name)}" is reserved for {job}'
                 blocked_by = (f"job {each.job.key}",)
@@ -274,7 +255,7 @@ class Reservation(Plugin[ReservationArguments]):
 
     # The use of reservations
 
-    def _excludes(self, reserved: _Reserved, task: TaskView) -> bool:
+    def _excludes(self, reserved: ReservedJob, task: TaskView) -> bool:
         """Return whether the task may not use a reservation."""
         job = task.job
         if job is None or job.row == reserved.job.row:
@@ -294,28 +275,16 @@ class Reservation(Plugin[ReservationArguments]):
             reserved.preemptable[key] = bool(self.cluster.queries.preemptable(reserved.task, [task]))
         return not reserved.preemptable[key]
 
-    def _amounts(self, reserved: _Reserved) -> Ints:
-        """(R, N): the reserved amounts, less those that tasks of the job have been allocated in this session."""
-        assert reserved.plan is not None
-        ledger = self.cluster.ledger
-        status = ledger.status[reserved.tasks]
-        placed = reserved.tasks[HOLDING[status] | (status == Status.PIPELINED)]
-        if not len(placed):
-            return reserved.plan.kept
-        amounts = reserved.plan.kept.copy()
-        np.subtract.at(amounts.T, ledger.node[placed], self._ends.requests(placed).T)
-        return np.maximum(amounts, 0)
-
     # The choice of jobs and nodes
 
-    def _reservations(self) -> list[_Reserved]:
+    def _reservations(self) -> list[ReservedJob]:
         """Return the reservations in the order of queues and jobs."""
         if self._known is None:
             self._known = []  # other plugins are asked while these are computed, which must not depend on them
             self._known = self._compute()
         return self._known
 
-    def _compute(self) -> list[_Reserved]:
+    def _compute(self) -> list[ReservedJob]:
         queries = self.cluster.queries
         heads = self._first(self._admitted, self.args.heads + _TRIES)
         waiting = np.unique(self.cluster.snapshot.jobs.queue[np.concatenate([self._admitted, self._waiting])]).tolist()
@@ -341,7 +310,7 @@ class Reservation(Plugin[ReservationArguments]):
                 result.append(reserved)
         return result
 
-    def _reserve(self, job: JobView, free: Ints, is_first: bool) -> _Reserved | None:
+    def _reserve(self, job: JobView, free: Ints, is_first: bool) -> ReservedJob | None:
         """Return the reservation of a job; None if none helps, or none is needed.
 
         One that is overdue may exceed the fair share of its queue, and so may that of the first queue. With ``reclaim`` the
@@ -353,7 +322,7 @@ class Reservation(Plugin[ReservationArguments]):
         shapes: dict[int, list[TaskView]] = {}
         for task in tasks:
             shapes.setdefault(task.shape, []).append(task)
-        reserved = _Reserved(job, tasks[0], tasks=np.array([task.row for task in tasks], dtype=np.intp))
+        reserved = ReservedJob(job, tasks[0], tasks=np.array([task.row for task in tasks], dtype=np.intp))
         queries = self.cluster.queries
         for equal in shapes.values():
             rejection = queries.within_limits(job.queue, equal[0], len(equal))
@@ -386,7 +355,7 @@ class Reservation(Plugin[ReservationArguments]):
         reserved.likely = reserved.plan.likely if self.args.basis != "walltime" else 0.0
         return reserved
 
-    def _reserve_limit(self, reserved: _Reserved, rejection: Rejection) -> _Reserved | None:
+    def _reserve_limit(self, reserved: ReservedJob, rejection: Rejection) -> ReservedJob | None:
         """Reserve the rest of a queue's limit, if it can ever suffice."""
         quota, queues = rejection.reason, self.cluster.snapshot.queues
         if not isinstance(quota, QuotaMessage) or rejection.never_passes:
@@ -398,7 +367,7 @@ class Reservation(Plugin[ReservationArguments]):
         reserved.until = self._released(reserved, quota, 0.0)
         return reserved
 
-    def _reserve_share(self, reserved: _Reserved, rejection: Rejection, ready: float) -> _Reserved:
+    def _reserve_share(self, reserved: ReservedJob, rejection: Rejection, ready: float) -> ReservedJob:
         """Reserve the rest of the fair share of a queue for its job, for which nodes are not ready before ``ready``."""
         reserved.plan, reserved.rejection, reserved.until = None, rejection, self._now
         reserved.members = frozenset({reserved.job.queue.row})
@@ -406,14 +375,14 @@ class Reservation(Plugin[ReservationArguments]):
             reserved.until = self._released(reserved, rejection.reason.binding(), ready)
         return reserved
 
-    def _released(self, reserved: _Reserved, quota: QuotaMessage, otherwise: float) -> float:
+    def _released(self, reserved: ReservedJob, quota: QuotaMessage, otherwise: float) -> float:
         """Return when the tasks of the member queues have released what a limit lacks (:func:`released_at`)."""
         missing = np.array(quota.requested) + np.array(quota.allocated) - np.array(quota.limit)
         return released_at(
             self._leaving(reserved, reserved.members), missing, np.array(quota.short), self._now, otherwise
         )
 
-    def _leaving(self, reserved: _Reserved, queues: frozenset[int] | None = None) -> Leaving:
+    def _leaving(self, reserved: ReservedJob, queues: frozenset[int] | None = None) -> Leaving:
         """Return the running tasks of other jobs with their ends; those that the job can preempt end now."""
         snapshot = self.cluster.snapshot
         table, jobs = snapshot.tasks, snapshot.jobs
@@ -440,7 +409,7 @@ class Reservation(Plugin[ReservationArguments]):
             return leaving
         return leaving.joined([self._future(each) for each in self._planned if each.plan is not None])
 
-    def _future(self, reserved: _Reserved) -> Leaving:
+    def _future(self, reserved: ReservedJob) -> Leaving:
         """Return what a job with a reservation releases at its end, if it starts at the planned time."""
         assert reserved.plan is not None
         total, known = self._ends.run_times(reserved.tasks, np.zeros(len(reserved.tasks)))

@@ -1,0 +1,54 @@
+"""A job with a reservation: what is reserved, until when others may use it, and what is left of it as its tasks are placed."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from volcanopy.scheduler.framework.plugin import Rejection
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model.resources import Ints, Rows
+from volcanopy.scheduler.model.task_status import HOLDING, Status
+from volcanopy.scheduler.placement.reservation_planner import Hold
+from volcanopy.scheduler.placement.task_ends import TaskEnds
+
+
+@dataclass(eq=False)
+class ReservedJob:
+    """A job with a reservation: on nodes, or of the rest of a queue's limit."""
+
+    job: JobView
+    task: TaskView
+    until: float = 0.0
+    """Pods that end by this moment, in seconds, may use the reservation."""
+    likely: float = 0.0
+    """As ``until``, by the likely ends of pods and of those that run before the job."""
+    plan: Hold | None = None
+    """The reserved nodes."""
+    tasks: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    """The pending tasks of the job that the reservation is for."""
+    rejection: Rejection | None = None
+    """The rejection by the limit of its queue, where it waits for that."""
+    members: frozenset[int] = frozenset()
+    """The queues to which that limit applies."""
+    fits: bool = False
+    """Whether the job fits now: then no other pod may use the reservation."""
+    _amounts: tuple[int, Ints] | None = None
+    """The result of :meth:`amounts` after so many changes of tasks."""
+    preemptable: dict[tuple[int, bool], bool] = field(default_factory=dict)
+    """Whether the job could preempt tasks of a job, by its row and whether the tasks are preemptable."""
+
+    def amounts(self, cluster: Cluster, ends: TaskEnds) -> Ints:
+        """(R, N): the reserved amounts of a reservation on nodes, less those allocated to tasks of the job in this session."""
+        assert self.plan is not None
+        ledger = cluster.ledger
+        if self._amounts is not None and self._amounts[0] == ledger.moves:
+            return self._amounts[1]
+        status, amounts = ledger.status[self.tasks], self.plan.kept
+        placed = self.tasks[HOLDING[status] | (status == Status.PIPELINED)]
+        if len(placed):
+            amounts = amounts.copy()
+            np.subtract.at(amounts.T, ledger.node[placed], ends.requests(placed).T)
+            amounts = np.maximum(amounts, 0)
+        self._amounts = ledger.moves, amounts
+        return amounts
