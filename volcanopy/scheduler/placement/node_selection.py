@@ -7,6 +7,7 @@ tasks one by one, because it is done only where every hook declares that its ans
 """
 
 import heapq
+from collections.abc import Hashable
 
 import numpy as np
 
@@ -35,6 +36,9 @@ class Placement:
         self._is_in_reach: Mask = np.zeros(len(self._all), dtype=np.bool_)
         self._is_in_reach[self._reach] = True
         self._cache = ScoreCache(ledger, hooks, self._reach)
+        self._infeasible: dict[Hashable, Mask] = {}
+        self._changes = (0, 0)
+        """The numbers of changes of nodes and tasks up to which these are valid."""
 
     def choose(self, task: TaskView) -> tuple[int, bool] | None:
         """Return the best node, and whether its resources are free now (else pods must terminate first); None without one."""
@@ -45,9 +49,9 @@ class Placement:
         entry = self._cache.entry(task)
         if entry.scope is Scope.CLUSTER:
             return self._choose_among(task, self._reach)
-        self._cache.refresh(entry)
-        if not len(entry.ranked):
+        if not self._cache.has_capacity(entry):
             return None
+        self._cache.refresh(entry)
         best = self._cache.best(entry)
         if entry.ranked[best] != INFEASIBLE:
             return best, True
@@ -76,8 +80,17 @@ class Placement:
 
     def infeasible_nodes(self, task: TaskView) -> Mask:
         """(N,): the nodes on which the task cannot run, whatever is evicted there."""
-        rejections = self._hooks.predicate(task, NodesView(self._ledger, self._all))
-        return rejected([each for each in rejections if each.final], len(self._all))
+        changes = (len(self._ledger.touched), len(self._ledger.moved))
+        if changes != self._changes:
+            self._infeasible.clear()
+            self._changes = changes
+        key = self._hooks.cache_key(task)
+        mask = self._infeasible.get(key)
+        if mask is None:
+            rejections = self._hooks.predicate(task, NodesView(self._ledger, self._all))
+            mask = self._infeasible[key] = rejected([each for each in rejections if each.final], len(self._all))
+            mask.setflags(write=False)
+        return mask
 
     def nodes_later(self, task: TaskView) -> Rows:
         """Return the nodes that could take the task once the pods that terminate there are gone."""
@@ -105,7 +118,7 @@ class Placement:
         if count < 2 or task.nominated >= 0:
             return np.empty(0, dtype=np.intp)
         entry = self._cache.entry(task)
-        if entry.scope > Scope.COLUMNS:
+        if entry.scope > Scope.COLUMNS or not self._cache.has_capacity(entry):
             return np.empty(0, dtype=np.intp)
         self._cache.refresh(entry)
         candidates = np.flatnonzero(entry.ranked != INFEASIBLE)

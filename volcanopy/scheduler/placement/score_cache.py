@@ -47,6 +47,20 @@ class ScoreCache:
             entry = self._entries[key] = self._new(task)
         return entry
 
+    def has_capacity(self, entry: NodeScores) -> bool:
+        """Return whether a node has, or will have, the free resources for an entry, or may have as it was used before.
+
+        Of a kind that fits nowhere, plugins are asked nothing: on a full cluster most are.
+        """
+        if entry.changes != NONE:
+            return True
+        ledger = self._ledger
+        rows = self._rows if entry.full_since == NONE else ledger.touched[entry.full_since :]
+        if (ledger.future.take(rows, axis=1, mode="clip") >= entry.request).all(axis=0).any():
+            return True
+        entry.full_since = len(ledger.touched)
+        return False
+
     def refresh(self, entry: NodeScores) -> None:
         """Update an entry on the nodes that changed since its last refresh."""
         if not self._table.refresh(entry):

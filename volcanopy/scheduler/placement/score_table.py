@@ -52,6 +52,8 @@ class NodeScores:
     """(N,): the score where the task fits into free resources and no predicate rejects it, else INFEASIBLE."""
     changes: int = NONE
     """How many changes of nodes the answers include."""
+    full_since: int = NONE
+    """The number of changes of nodes up to which none had the capacity for the task; only known before the first answers."""
     column: int = NONE
     """The column in the table, NONE outside."""
 
