@@ -105,19 +105,30 @@ class _Precedence:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._lower: dict[tuple[int, int], Resources] = {}
+        self._claimed: dict[int, tuple[int, Resources]] = {}
 
     def of(self, job: JobView, minimum: Resources, vote: Vote) -> bool:
         """Return whether the job has a reservation, is within the share of its queue, or could preempt in it."""
         session, actions, queue = self._session, self._session.config.actions, job.queue
         if session.hooks.reservation(job) is not None:
             return True
-        requested = queue.inqueue + Resources(minimum.axis, self._lacking[:, queue.row]) + minimum
+        requested = self._claimed_by(queue) + minimum
         if session.hooks.within_fair_share(queue, queue.allocated + requested):
             return True
         if "preempt" not in actions and "gangpreempt" not in actions:
             return False
         lower = self._lower_priority_allocated(job)
         return requested.fits_in(lower + self._idle if vote.gate == Gate.OVERCOMMIT else lower)
+
+    def _claimed_by(self, queue: QueueView) -> Resources:
+        """Return what the jobs claim that were admitted to a queue, in this session or before."""
+        admissions = self._session.ledger.admissions
+        known = self._claimed.get(queue.row)
+        if known is None or known[0] != admissions:
+            inqueue = queue.inqueue
+            claimed = inqueue + Resources(inqueue.axis, self._lacking[:, queue.row])
+            known = self._claimed[queue.row] = (admissions, claimed)
+        return known[1]
 
     @cached_property
     def _lacking(self) -> Ints:

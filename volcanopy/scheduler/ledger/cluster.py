@@ -341,6 +341,11 @@ class LedgerView:
     """(R, queues): as ``queue_inqueue``, with the queues below it."""
 
     @property
+    def admissions(self) -> int:
+        """How many jobs were enqueued so far whose minimal resources count."""
+        return self._ledger.admissions
+
+    @property
     def evictions(self) -> Mapping[int, str]:
         """The tasks that this session evicts, each with the reason."""
         return MappingProxyType(self._ledger.evictions)

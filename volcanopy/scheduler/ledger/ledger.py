@@ -101,6 +101,8 @@ class Ledger:
         """The minimal resources of the jobs that were enqueued in this session."""
         self.tree_inqueue: Ints = np.zeros_like(self.queue_allocated)
         """The same for each queue together with the queues below it."""
+        self.admissions = 0
+        """How many jobs were counted in them."""
         self.touched = Changes()
         """The nodes whose columns changed, in the order of the changes."""
         self.moved = Changes()
@@ -293,6 +295,7 @@ class Ledger:
 
     def reserve(self, queue: int, amount: Ints) -> None:
         """Count the minimal resources of a job that is enqueued."""
+        self.admissions += 1
         self.queue_inqueue[:, queue] += amount
         self.tree_inqueue[:, self.snapshot.queues.lines[queue]] += amount[:, None]
 

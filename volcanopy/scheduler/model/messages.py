@@ -185,12 +185,12 @@ class QuotaMessage(NamedTuple):
 
     def as_message(self) -> Message:
         """Return the sentence, the amounts and the least that is missing."""
-        return _of_jobs(self) if self.jobs is not None else _of_amounts(self.binding())
+        return _of_jobs(self) if self.jobs is not None else _judged(self)[1]
 
     @property
     def gate(self) -> Gate:
         """The gate at which the request is rejected."""
-        return _GATES.get(self.binding().kind, Gate.CAPABILITY)
+        return _judged(self)[0]
 
     def exceeds_alone(self) -> bool:
         """Return whether the request exceeds the limit even if nothing else is allocated."""
@@ -253,6 +253,13 @@ class QuotaMessage(NamedTuple):
             return f'queue "{self.queue}"'
         user = f'{self.subject} "{self.name}"' if self.name else "the unknown user"
         return f'{user} in queue "{self.queue}"'
+
+
+@lru_cache(maxsize=8192)
+def _judged(quota: QuotaMessage) -> tuple[Gate, Message]:
+    """Return the gate and the message of the limit that binds: many jobs wait for the same, cycle by cycle."""
+    binding = quota.binding()
+    return _GATES.get(binding.kind, Gate.CAPABILITY), _of_amounts(binding)
 
 
 @lru_cache(maxsize=8192)

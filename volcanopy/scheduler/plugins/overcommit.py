@@ -39,16 +39,23 @@ class Overcommit(Plugin[OvercommitArguments]):
         snapshot = self.cluster.snapshot
         self._limit: Ints = (snapshot.total * self.args.factor).astype(np.int64)
         self._used: Ints = snapshot.nodes.used.values.sum(axis=1)
+        self._admissions = -1
+        """The number of jobs admitted in the session for which the amounts below hold."""
 
     def job_enqueueable(self, job: JobView) -> Vote:
         """Whether the job's minimum still fits."""
         least = job.min_resources
         if least is None:
             return PERMIT
-        reserved = self._requested + self.cluster.ledger.queue_inqueue.sum(axis=1)
-        if not ((least.values > 0) & (reserved + least.values > self._limit - self._used)).any():
+        ledger = self.cluster.ledger
+        if self._admissions != ledger.admissions:
+            self._admissions = ledger.admissions
+            self._reserved: Ints = self._requested + ledger.queue_inqueue.sum(axis=1)
+            self._left: list[int] = (self._limit - self._used - self._reserved).tolist()
+        if not any(0 < more > left for more, left in zip(least.values.tolist(), self._left, strict=True)):
             return PERMIT
-        quota = QuotaMessage.overcommit(self.cluster.axis.names, least.values, self._used, reserved, self._limit)
+        names = self.cluster.axis.names
+        quota = QuotaMessage.overcommit(names, least.values, self._used, self._reserved, self._limit)
         return reject(Gate.OVERCOMMIT, quota, yields=True)
 
     @cached_property
