@@ -94,6 +94,10 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
     effects += decision.events
     effects += [DeleteCommand(command.metadata.name, command.metadata.uid) for command in obeyed]
     doomed = decision.doomed(status)
+    serves = status.state.phase in LIVE and not broken
+    if serves:
+        # Before pods go or come: they read who the others are.
+        effects += _changed_objects(job, observed, plugins)
     effects += [
         DeletePod(member.name, member.pod.metadata.uid)
         for member in members
@@ -103,7 +107,7 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
         effects += _cleared(observed.pod_group)
         if settled and status.state.phase in STOPPED:
             effects += _dismantled(status, plugins)
-    elif not broken:
+    elif serves:
         effects += _missing_objects(job, status, observed, members, doomed, plugins, pausing)
     resumes = status.restart_at if pausing else None
     times = (end, decision.again, resumes, deadline.next_time(job, status, now))
@@ -240,6 +244,14 @@ def _objects(plugins: Plugins) -> Iterator[Needed]:
         yield from plugin.objects()
 
 
+def _changed_objects(job: BatchJob, observed: Observed, plugins: Plugins) -> Iterator[Effect]:
+    """Yield the creation or update of claims and objects of plugins."""
+    for needed in (*map(Needed, claims(job)), *_objects(plugins)):
+        effect = ApplyObject(needed.manifest, _digest(needed.manifest), needed.ssh_keys)
+        if observed.applied.get(effect.key) != effect.digest:
+            yield effect
+
+
 def _missing_objects(
     job: BatchJob,
     status: BatchJobStatus,
@@ -249,11 +261,7 @@ def _missing_objects(
     plugins: Plugins,
     pausing: bool,
 ) -> Iterator[Effect]:
-    """Yield the creation of missing objects: claims, objects of plugins, the PodGroup and, once admitted, pods."""
-    for needed in (*map(Needed, claims(job)), *_objects(plugins)):
-        effect = ApplyObject(needed.manifest, _digest(needed.manifest), needed.ssh_keys)
-        if observed.applied.get(effect.key) != effect.digest:
-            yield effect
+    """Yield the creation of missing objects: the PodGroup and, once admitted, pods."""
     staying = [member for member in members if member.name not in doomed and not member.leaving]
     started = started_tasks(job, staying)
     gang = without_removed(job, staying)
