@@ -77,6 +77,14 @@ def test_a_job_gets_the_defaults_of_volcano() -> None:
     assert values["/spec/plugins"] == {"mpi": [], "svc": [], "ssh": []}
 
 
+def test_a_task_without_replicas_has_none_as_clients_of_volcano_omit_zero() -> None:
+    made = job({"name": "a"}, {"name": "b", "replicas": 2})
+    assert [task.replicas for task in bound(BatchJob, VOLCANO).read(made).spec.tasks] == [0, 2]
+    answer = review(asked("batch.volcano.sh", "Job", made), context())
+    assert 'spec.tasks[0].replicas: 0: task "a" has no pods' in answer["response"]["warnings"]
+    assert patched(mutate(asked("batch.volcano.sh", "Job", made), context()))["/spec/minAvailable"] == 2
+
+
 def test_given_values_are_kept() -> None:
     made = job({"name": "a", "replicas": 3, "minAvailable": 2, "maxRetry": 1}, minAvailable=1, maxRetry=5, queue="team")
     values = patched(mutate(asked("batch.volcano.sh", "Job", made), context()))

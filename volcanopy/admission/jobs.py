@@ -90,7 +90,7 @@ def _with_minimum(task: Json) -> Json:
     """Return a task with the number of pods that it needs, and the number of its restarts."""
     made = {**task, "maxRetry": task.get("maxRetry") or _MAX_RETRY}
     if task.get("minAvailable") is None:
-        replicas = task.get("replicas", 1)
+        replicas = task.get("replicas", 0)
         partitions, size = at(task, "partitionPolicy", "minPartitions"), at(task, "partitionPolicy", "partitionSize")
         whole = isinstance(partitions, int) and isinstance(size, int) and partitions > 0
         made["minAvailable"] = partitions * size if whole else replicas

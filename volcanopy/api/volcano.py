@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, cast
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, create_model
 
-from volcanopy.api.batch import BatchJob, BatchJobSpec, BatchJobStatus, TaskCounts
+from volcanopy.api.batch import BatchJob, BatchJobSpec, BatchJobStatus, TaskCounts, TaskSpec
 from volcanopy.api.bindings import VOLCANO, Binding, binding_of
 from volcanopy.api.cron import (
     CronBatchJob,
@@ -22,7 +22,19 @@ from volcanopy.api.cron import (
 )
 from volcanopy.api.flow import FlowJob, JobFlow, JobFlowSpec, JobFlowStatus, JobTemplate
 from volcanopy.api.lifecycle import Command
-from volcanopy.api.model import ATOMIC, Condition, Int32, Int64, Json, Model, Quantity, ResourceList, Rule, format_time
+from volcanopy.api.model import (
+    ATOMIC,
+    Condition,
+    Int32,
+    Int64,
+    Json,
+    Model,
+    Quantity,
+    ResourceList,
+    Rule,
+    format_time,
+    keyed,
+)
 from volcanopy.api.scheduling import PodGroup, Queue, QueueSpec, QueueStatus
 from volcanopy.api.topology import HyperNode, HyperNodeStatus, NumaTopology
 
@@ -67,9 +79,20 @@ JobConditions = Annotated[
 ]
 
 
+class Task(TaskSpec):
+    """A task of a job: a number of pods with the same template."""
+
+    replicas: Int32 = Field(default=0, ge=0, le=1_000_000)
+    """Number of pods. Defaults to 0, which Volcano's clients omit."""
+
+
 class JobSpec(BatchJobSpec):
     """Specification of a job."""
 
+    tasks: list[Task] = Field(  # type: ignore[assignment]
+        min_length=1, max_length=128, json_schema_extra=keyed("name")
+    )
+    """Tasks of the job."""
     scheduler_name: str = Field(default=VOLCANO.scheduler_name, max_length=63)
     """Name of the scheduler of pods whose template has none. Defaults to volcano."""
 
