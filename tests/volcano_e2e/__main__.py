@@ -26,7 +26,7 @@ from tests.volcano_e2e.report import Result, Spec, with_repeated
 
 SUITES = (
     *("admission", "schedulingaction", "jobp", "jobseq", "vcctl", "cronjob", "schedulingbase", "hypernode"),
-    *("gangevict", "schedulinggates", "dra"),
+    *("gangevict", "schedulinggates", "dra", "stress"),
 )
 VARIANTS: Mapping[str, Variant] = {"dra": "no-kubelet"}
 """Suites that do not run as they are: each spec installs a device driver, which registers with a kubelet."""

@@ -28,6 +28,10 @@ EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
         "Transform from running to unknown": "the PodGroup becomes Unknown; at its end the spec deletes a queue in which a pod runs, "
         "which is rejected (in Volcano with --enable-queue-allocated-pods-check)",
     },
+    "stress": {
+        "should create multiple pod groups successfully": "the spec waits for the phase Running of a PodGroup that has no pods; "
+        "by Volcano's own rule such a group is Completed",
+    },
 }
 _OTHER = "an object of another program, whose definitions are not installed"
 _OUTPUT = "the guide shows an object as the server returns it, which cannot be created"
