@@ -18,6 +18,7 @@ from volcanopy.api.core import Labels, Meta, OwnerReference, PodGroup, Quantitie
 from volcanopy.api.gang_apis import GANG_APIS, GangApi
 from volcanopy.api.model import Json
 from volcanopy.jobcontroller.job_podgroup import exact, pod_usage, written
+from volcanopy.jobcontroller.jobset_podgroups import Gang
 from volcanopy.jobcontroller.observed import age
 from volcanopy.jobcontroller.plan import CreatePodGroup, DeletePodGroup, RecordEvent, UpdatePodGroup
 
@@ -98,11 +99,20 @@ class WorkloadPod(ReadModel, frozen=True, kw_only=True, gc=False):
 
 @dataclass(frozen=True)
 class Owner:
-    """Annotations of a workload; its replicas, and the pods that it runs at once, None if it does not state them."""
+    """Annotations of a workload; its replicas, and the pods that it runs at once, None if it does not state them.
+
+    ``gang`` is that of the JobSet of a Job.
+    """
 
     annotations: Mapping[str, str] = field(default_factory=dict)
     replicas: int | None = None
     at_once: int | None = None
+    gang: Gang | None = None
+
+    @property
+    def group(self) -> str:
+        """The PodGroup of the gang that the pods join, empty if they get that of the workload itself."""
+        return self.gang.name if self.gang is not None and not self.gang.problem else ""
 
 
 @dataclass(frozen=True)
@@ -192,7 +202,12 @@ def reconcile_group(seen: GroupObserved) -> tuple[GroupEffect, ...]:
         return (DeletePodGroup(group.metadata.name, group.metadata.uid),) if group is not None and idle else ()
     newest = max(living, key=lambda pod: age(pod.metadata))
     events: list[RecordEvent] = []
-    desired = pod_group(newest, owner, events)
+    if owner.gang is not None and owner.group:
+        desired = with_submitter(owner.gang.manifest, newest)
+    else:
+        desired = pod_group(newest, owner, events)
+        if owner.gang is not None:
+            events.append(RecordEvent("Warning", "InvalidAnnotation", owner.gang.problem))
     return effects_of(desired, group, living, events)
 
 
@@ -238,6 +253,13 @@ def pod_group(pod: WorkloadPod, owner: Owner, events: list[RecordEvent]) -> Json
         },
         "spec": spec,
     }
+
+
+def with_submitter(manifest: Json, pod: WorkloadPod) -> Json:
+    """Return the manifest of a PodGroup with the submitter of a pod."""
+    origin = {key: pod.metadata.annotations[key] for key in _ORIGIN if key in pod.metadata.annotations}
+    metadata = manifest["metadata"]
+    return manifest | {"metadata": metadata | {"annotations": metadata["annotations"] | origin}}
 
 
 def usage_of(pod: WorkloadPod) -> dict[str, int]:

@@ -144,7 +144,8 @@ class GroupController(GroupWorker):
         """Reconcile the pods of one owner."""
         pods, group = tuple(self._pods.get(key, {}).values()), self._groups.get(key)
         owner, again = await self._owner(key, pods, group)
-        seen = GroupObserved(tuple(self._pods.get(key, {}).values()), owner, self._groups.get(key))
+        of_gang = f"{key.partition('/')[0]}/{owner.group}" if owner is not None and owner.group else key
+        seen = GroupObserved(tuple(self._pods.get(key, {}).values()), owner, self._groups.get(of_gang))
         await self._carry_out(key, reconcile_group(seen))
         return self.now() + timedelta(seconds=again) if again else None
 

@@ -1,12 +1,13 @@
 """The workloads that own pods, and their settings for PodGroups.
 
 ReplicaSets and StatefulSets are watched, because they may change while their pods stay. An owner of any other kind is read
-when one of its pods comes.
+when one of its pods comes, and with a Job the JobSet that controls it.
 """
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
@@ -15,6 +16,7 @@ import structlog
 from volcanopy.api import names
 from volcanopy.api.bindings import VOLCANOPY, Binding, with_own_keys
 from volcanopy.api.core import Meta, OwnerReference, ReadModel
+from volcanopy.jobcontroller.jobset_podgroups import Gang, JobSet, gang_of_job_set, is_job_set
 from volcanopy.jobcontroller.workload_podgroups import Owner, group_annotations
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
@@ -82,11 +84,14 @@ class WorkloadOwners:
     def slim(self, workload: Workload) -> Workload:
         """Return a workload with only the fields that determine its PodGroup."""
         meta = workload.metadata
+        slim = msgspec.structs.replace(meta, annotations=self._annotations(meta), labels={})
+        return msgspec.structs.replace(workload, metadata=slim)
+
+    def _annotations(self, meta: Meta) -> dict[str, str]:
+        """Return the annotations of a workload that determine its PodGroup, with the queue that a label names."""
         notes = group_annotations(with_own_keys(meta.annotations, self._bindings))
         labelled = next((meta.labels[key] for key in self._queue_labels if meta.labels.get(key)), "")
-        if labelled:
-            notes = {names.POD_QUEUE_NAME: labelled} | notes
-        return msgspec.structs.replace(workload, metadata=msgspec.structs.replace(meta, annotations=notes, labels={}))
+        return {names.POD_QUEUE_NAME: labelled} | notes if labelled else notes
 
     def changes(self, changes: Sequence[Change[Workload]]) -> None:
         """Take changes of ReplicaSets or StatefulSets."""
@@ -135,7 +140,26 @@ class WorkloadOwners:
                 error=str(fault),
             )
             return Owner()
-        return _owner(self.slim(workload)) if workload.metadata.uid == reference.uid else None
+        owner = _owner(self.slim(workload)) if workload.metadata.uid == reference.uid else None
+        above = workload.metadata.controller
+        if owner is None or above is None or not is_job_set(above):
+            return owner
+        return replace(owner, gang=await self._gang(above, namespace))
+
+    async def _gang(self, reference: OwnerReference, namespace: str) -> Gang | None:
+        """Return the gang of a JobSet; None without one, or if the JobSet is gone or not readable."""
+        kind = await self._kind(reference)
+        if kind is None:
+            return None
+        try:
+            job_set = await self._client.get(kind.of(JobSet), namespace, reference.name)
+        except NotFound:
+            return None
+        except Forbidden as fault:
+            log.warning("JobSet not readable, it is no gang", key=f"{namespace}/{reference.name}", error=str(fault))
+            return None
+        meta = job_set.metadata
+        return gang_of_job_set(job_set, reference, self._annotations(meta)) if meta.uid == reference.uid else None
 
     async def _kind(self, reference: OwnerReference) -> Kind[Workload] | None:
         """Return the served kind of an owner, None if it is not served."""
