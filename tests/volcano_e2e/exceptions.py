@@ -20,11 +20,11 @@ EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
         "configuration asks no plugin for shares in its first tier",
     },
     "jobp": {
-        "Scale down": f"{RACE}it reads the ConfigMap of the hosts once, right after it has changed the job",
+        "Scale down": f"{RACE}it reads the ConfigMap of the hosts once, 100 ms after it has changed the job",
     },
     "jobseq": {
         "job level LifecyclePolicy, Event: TaskFailed; Action: TerminateJob": "the spec writes the restart count of a container "
-        "into the status of a pod, which the simulated kubelet writes again",
+        "into the status of a pod, which the simulated kubelet writes again; it passes if the controller sees it before",
         "Transform from running to unknown": "the PodGroup becomes Unknown; at its end the spec deletes a queue in which a pod runs, "
         "which is rejected (in Volcano with --enable-queue-allocated-pods-check)",
     },
