@@ -8,15 +8,17 @@ Unknown is NaN: what was not measured, and what is older than the table allows.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from volcanopy.api import core, names
+from volcanopy.scheduler.model.pod_columns import of_each_pod
 from volcanopy.scheduler.model.resources import Floats, Mask
 
 
@@ -29,6 +31,9 @@ class Reading(NamedTuple):
     peak: float = math.nan
     prediction: float = math.nan
 
+
+UNKNOWN = (math.nan,) * 5
+"""In place of a reading."""
 
 Readings = Mapping[str, Mapping[str, Reading]]
 """By measure, and by node or by namespace and name of a pod."""
@@ -90,6 +95,28 @@ class MeasureTable:
         series = self.nodes.get(name)
         return columns([None] * size) if series is None else self.current(series, now)
 
+    def of_pods(
+        self,
+        name: str,
+        lasting: dict[Any, Any],
+        pods: NDArray[np.object_],
+        row_of: Callable[[str], int | None],
+        now: datetime,
+    ) -> Series:
+        """Return the measure of the pods of each row: what sources returned, else what their annotations contain.
+
+        ``lasting`` keeps what was read from annotations; ``row_of`` returns the row of a pod by namespace and name.
+        """
+        read = of_each_pod(
+            lasting, f"measure {name}", pods, UNKNOWN, lambda pod: annotated(pod.metadata.annotations, name) or UNKNOWN
+        )
+        values = read.copy()
+        for key, value in self.measured.pods.get(name, {}).items():
+            row = row_of(key)
+            if row is not None:
+                values[row] = value
+        return self.current(_series(values), now)
+
     def current(self, series: Series, now: datetime) -> Series:
         """Return the series without values that are too old."""
         return series.not_older_than((now - self.measured.max_age).timestamp())
@@ -128,8 +155,10 @@ def _annotated(nodes: Iterable[core.Node]) -> dict[str, dict[str, Reading]]:
 
 def columns(readings: Sequence[Reading | None]) -> Series:
     """Return a series with these values."""
-    unknown = (math.nan,) * 5
-    values = np.array([unknown if each is None else each for each in readings], dtype=np.float64).reshape(-1, 5)
+    return _series(np.array([UNKNOWN if each is None else each for each in readings], dtype=np.float64).reshape(-1, 5))
+
+
+def _series(values: Floats) -> Series:
     mean, at, deviation, peak, prediction = (np.ascontiguousarray(column) for column in values.T)
     for column in (mean, at, deviation, peak, prediction):
         column.setflags(write=False)

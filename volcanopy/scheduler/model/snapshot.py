@@ -18,7 +18,7 @@ from volcanopy.api import core, topology_read
 from volcanopy.api.builtin import policy
 from volcanopy.scheduler.model import pod_claims, queue_policy
 from volcanopy.scheduler.model.claim_tables import AssignedPods, ClaimTables
-from volcanopy.scheduler.model.measures import MeasureTable, Series, annotated, columns
+from volcanopy.scheduler.model.measures import MeasureTable, Series
 from volcanopy.scheduler.model.moved_pods import Moves
 from volcanopy.scheduler.model.queue_limits import Submitter
 from volcanopy.scheduler.model.resources import Axis, Columns, Floats, Ints, Mask, Rows
@@ -211,6 +211,16 @@ class JobTable:
     def __len__(self) -> int:
         return len(self.keys)
 
+    @cached_property
+    def _in_phase(self) -> dict[str, Mask]:
+        return {}
+
+    def in_phase(self, phase: str) -> Mask:
+        """(J,): the jobs in a phase; texts are compared once in a session."""
+        if phase not in self._in_phase:
+            self._in_phase[phase] = self.phase == phase
+        return self._in_phase[phase]
+
 
 @dataclass(frozen=True, eq=False)
 class QueueTable:
@@ -367,15 +377,7 @@ class Snapshot:
 
     def pod_measure(self, name: str) -> Series:
         """A measure of the pods by task row, from sources and else from annotations; missing or old values are NaN."""
-        given = self.measures.measured.pods.get(name, {})
-        values = [
-            None if pod is None else annotated(pod.metadata.annotations, name) for pod in self.tasks.pods.tolist()
-        ]
-        for key, value in given.items():
-            row = self.task_row(key)
-            if row is not None:
-                values[row] = value
-        return self.measures.current(columns(values), self.now)
+        return self.measures.of_pods(name, self.nodes.traits.lasting, self.tasks.pods, self.task_row, self.now)
 
     @cached_property
     def total(self) -> Ints:

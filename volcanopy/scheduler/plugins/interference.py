@@ -9,9 +9,11 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
+from volcanopy.api import core
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.pod_columns import of_each_pod
 from volcanopy.scheduler.model.resources import Floats, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import ON_NODE
@@ -51,13 +53,18 @@ class Interference(Plugin[InterferenceArguments]):
         for name, row in given.items():
             for other, percent in row.items():
                 self._matrix[self._number[name], self._number[other]] = percent
-        pods = self.cluster.snapshot.tasks.pods.tolist()
-        labels = [None if pod is None else pod.metadata.labels.get(self.args.label) for pod in pods]
-        self._class = np.array([self._number.get(label or "", size - 1) for label in labels], dtype=np.intp)
+        pods, none = self.cluster.snapshot.tasks.pods, float(size - 1)
+        kind = f"interference {self.args.label} {classes}"
+        numbers = of_each_pod(self.cluster.traits.lasting, kind, pods, (none,), lambda pod: (self._class_of(pod),))
+        self._class = numbers[:, 0].astype(np.intp)
         self._node = np.full(len(pods), NONE, dtype=np.intp)
         self._counts: Floats = np.zeros((size, len(self.cluster.snapshot.nodes)))
         self._seen = 0
         self._renew(np.arange(len(pods)))
+
+    def _class_of(self, pod: core.Pod) -> int:
+        label = pod.metadata.labels.get(self.args.label, "")
+        return self._number.get(label, len(self._number))
 
     def cache_key(self, task: TaskView) -> int:
         """The class."""
