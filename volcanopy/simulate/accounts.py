@@ -126,7 +126,7 @@ class Accounts:
         request the resource count.
         """
         rows = state.node_rows()
-        if not rows:
+        if not len(rows):
             return 0.0
         free = state.nodes.amounts["allocatable"][:, rows] - state.nodes.amounts["used"][:, rows]
         index = state.axis.index

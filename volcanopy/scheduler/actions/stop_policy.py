@@ -39,7 +39,7 @@ def _hold(session: Session) -> None:
     if stops is None:
         return
     queues, counts, rows = session.snapshot.jobs.queue, session.ledger.job_counts, session.job_rows
-    waits = (session.ledger.phase[rows] == "Pending") | (counts[Status.PENDING, rows] > 0)
+    waits = session.ledger.unadmitted[rows] | (counts[Status.PENDING, rows] > 0)
     for row in rows[waits & stops.held[queues[rows]]].tolist():
         queue, by = int(queues[row]), int(stops.held_by[queues[row]])
         drained = int(stops.drained_by[queue])

@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+
 from volcanopy.api import core, names, quantity, topology_read
 from volcanopy.api.builtin import policy
 from volcanopy.api.queue_gate import is_gated
@@ -25,7 +27,7 @@ from volcanopy.scheduler.model import claim_tables, pod_fields, run_times
 from volcanopy.scheduler.model.measures import Measured
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
 from volcanopy.scheduler.model.queue_limits import Submitters
-from volcanopy.scheduler.model.resources import Axis
+from volcanopy.scheduler.model.resources import Axis, Rows
 from volcanopy.scheduler.model.snapshot import NONE, NodeTraits, Snapshot
 from volcanopy.scheduler.model.subgroups import Marks
 from volcanopy.scheduler.model.task_status import COUNT, ON_NODE, Status
@@ -438,7 +440,8 @@ class State:
         """Return the traits of the nodes in these rows."""
         return NodeTraits(tuple(self.nodes.plain["objects"][row] for row in rows))
 
-    def node_rows(self) -> list[int]:
+    def node_rows(self) -> Rows:
         """Return the rows of the existing nodes, in the order of their names."""
         objects = self.nodes.plain["objects"]
-        return [row for _, row in sorted(self.nodes.rows.items()) if objects[row] is not None]
+        rows = (row for _, row in sorted(self.nodes.rows.items()) if objects[row] is not None)
+        return np.fromiter(rows, dtype=np.intp)

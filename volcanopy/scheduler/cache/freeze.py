@@ -14,7 +14,7 @@ from volcanopy.scheduler.model import observed_queue_status, pod_fields
 from volcanopy.scheduler.model.measures import Measured, MeasureTable, table
 from volcanopy.scheduler.model.moved_pods import MovedPod, Moves, is_current, moved_pods
 from volcanopy.scheduler.model.observed_queue_status import ObservedStatuses
-from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Columns, Ints
+from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Columns, Ints, Rows
 from volcanopy.scheduler.model.snapshot import (
     NONE,
     Index,
@@ -90,7 +90,7 @@ class Layout:
     """The parts of a snapshot that are kept until they change: order and traits of nodes, shapes, queues, network, load."""
 
     def __init__(self) -> None:
-        self._rows: list[int] | None = None
+        self._rows: Rows | None = None
         self._names: tuple[tuple[str, ...], Mapping[str, int]] | None = None
         self._traits = NodeTraits(())
         self._images_current = True
@@ -124,7 +124,7 @@ class Layout:
             known = self._network = (names, traits, network)
         return known[2]
 
-    def nodes(self, state: "State") -> tuple[list[int], NodeTraits]:
+    def nodes(self, state: "State") -> tuple[Rows, NodeTraits]:
         """Return the rows of the nodes in the order of their names, and their traits."""
         if self._rows is None:
             self._rows = state.node_rows()
@@ -231,17 +231,17 @@ def _columns(axis: Axis, values: Ints) -> Columns:
     return Columns(axis, values)
 
 
-def _node_table(state: "State", rows: list[int], traits: NodeTraits) -> NodeTable:
+def _node_table(state: "State", rows: Rows, traits: NodeTraits) -> NodeTable:
     names, index = state.layout.node_names(state)
-    nonzero = state.nodes.counts["nonzero"][:, rows]
+    amounts, nonzero = state.nodes.amounts, state.nodes.counts["nonzero"].take(rows, axis=1)
     nonzero.setflags(write=False)
     return NodeTable(
         names=names,
         index=index,
         traits=traits,
-        allocatable=_columns(state.axis, within_sum(np.ascontiguousarray(state.nodes.amounts["allocatable"][:, rows]))),
-        used=_columns(state.axis, np.ascontiguousarray(state.nodes.amounts["used"][:, rows])),
-        releasing=_columns(state.axis, np.ascontiguousarray(state.nodes.amounts["releasing"][:, rows])),
+        allocatable=_columns(state.axis, within_sum(amounts["allocatable"].take(rows, axis=1))),
+        used=_columns(state.axis, amounts["used"].take(rows, axis=1)),
+        releasing=_columns(state.axis, amounts["releasing"].take(rows, axis=1)),
         nonzero=nonzero,
         assigned_pods=tuple(state.nodes.plain["assigned_pods"][rows].tolist()),
     )

@@ -57,7 +57,7 @@ class Lending:
         jobs, queues = cluster.snapshot.jobs, cluster.snapshot.queues
         rows = cluster.job_rows()
         has_pending = ledger.job_counts[Status.PENDING, rows] > 0
-        unmade = (jobs.phase[rows] == "Pending") | (jobs.phase[rows] == "Inqueue")  # it may have no pods yet
+        unmade = (jobs.in_phase("Pending") | jobs.in_phase("Inqueue"))[rows]  # it may have no pods yet
         waits = (has_pending | unmade) & ~cluster.queries.unplaceable[rows]
         rows = rows[waits & (queues.is_open & ~held_queues(queues))[jobs.queue[rows]]]
         evicted = np.array(list(ledger.evictions), dtype=np.intp)

@@ -45,7 +45,7 @@ def lacking_of_jobs(cluster: Cluster) -> Ints:
     snapshot = cluster.snapshot
     jobs = snapshot.jobs
     running = jobs.counts[HOLDING].sum(axis=0)
-    admitted = (jobs.phase == "Inqueue") | ((jobs.phase == "Running") & (running >= jobs.min_available))
+    admitted = jobs.in_phase("Inqueue") | (jobs.in_phase("Running") & (running >= jobs.min_available))
     admitted &= jobs.has_min_resources & ~cluster.queries.unplaceable
     rest = np.maximum(np.maximum(jobs.min_resources.values - jobs.allocated.values, 0) - snapshot.gated, 0)
     return np.where(admitted, rest, 0)
@@ -59,7 +59,7 @@ def unplaceable(cluster: Cluster) -> Mask:
     """
     snapshot = cluster.snapshot
     jobs, tasks = snapshot.jobs, snapshot.tasks
-    starting = (jobs.phase == "Inqueue") & ~jobs.counts[HOLDING].any(axis=0)
+    starting = jobs.in_phase("Inqueue") & ~jobs.counts[HOLDING].any(axis=0)
     rejected = starting & jobs.pods_rejected & (jobs.counts.sum(axis=0) < jobs.min_available)
     impossible: Mask = snapshot.too_large | rejected
     starting &= ~impossible
@@ -103,7 +103,7 @@ def requested_by_waiting(cluster: Cluster, limit: Ints) -> Ints:
     jobs, queues = cluster.snapshot.jobs, cluster.snapshot.queues
     rows = cluster.job_rows()
     admits = queues.is_open & ~held_queues(queues)
-    waits = (jobs.phase[rows] == "Pending") & admits[jobs.queue[rows]]
+    waits = jobs.in_phase("Pending")[rows] & admits[jobs.queue[rows]]
     waiting = rows[waits & ~cluster.snapshot.too_large[rows]]
     waiting = waiting[(jobs.min_resources.values[:, waiting] <= limit[:, jobs.queue[waiting]]).all(axis=0)]
     requested = jobs.allocated.values + jobs.pending.values
@@ -121,7 +121,7 @@ def outstanding(cluster: Cluster) -> Ints:
     nominated[tasks.job[(tasks.nominated != NONE) & (tasks.job != NONE)]] = True
     rows = cluster.job_rows()
     rows = rows[~held_queues(snapshot.queues)[jobs.queue[rows]]]
-    rows = rows[(jobs.phase[rows] == "Inqueue") & (nominated[rows] | ~jobs.unschedulable[rows])]
+    rows = rows[jobs.in_phase("Inqueue")[rows] & (nominated[rows] | ~jobs.unschedulable[rows])]
     rows = rows[~cluster.queries.unplaceable[rows]]
     return by_queue(cluster, np.maximum(jobs.min_resources.values - jobs.allocated.values, 0), rows)
 

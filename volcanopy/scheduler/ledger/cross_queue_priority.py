@@ -60,7 +60,7 @@ class Precedence:
         """The jobs that wait, by queue, the most important last."""
         if self._lines is None:
             jobs, counts = self._ledger.snapshot.jobs, self._ledger.job_counts
-            waits = (self._ledger.phase == "Pending") | (counts[Status.PENDING] > 0)
+            waits = self._ledger.unadmitted | (counts[Status.PENDING] > 0)
             rows = np.flatnonzero(waits & (jobs.queue != NONE))
             stops = self._ledger.snapshot.queues.terms.stops
             if stops is not None:
@@ -72,7 +72,7 @@ class Precedence:
 
     def _waits(self, job: int) -> bool:
         ledger = self._ledger
-        waits = ledger.phase[job] == "Pending" or ledger.job_counts[Status.PENDING, job] > 0
+        waits = ledger.unadmitted[job] or ledger.job_counts[Status.PENDING, job] > 0
         return bool(waits) and job not in self._passed
 
     def _below(self, queue: int) -> list[int]:

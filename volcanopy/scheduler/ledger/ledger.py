@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanopy.scheduler.ledger.user_usage import Pools
-from volcanopy.scheduler.model.resources import Columns, Ints, Rows
+from volcanopy.scheduler.model.resources import Columns, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import HOLDING, ON_NODE, Status
 
@@ -90,6 +90,8 @@ class Ledger:
         self.role_counts: Ints = roles.counts.copy()
         self.role_best_effort: Ints = roles.best_effort.copy()
         self.phase = jobs.phase.copy()
+        self.unadmitted: Mask = jobs.in_phase("Pending").copy()
+        """(J,): the jobs that are not admitted yet."""
         known = np.flatnonzero(jobs.queue != NONE)
         self.queue_allocated: Ints = np.zeros((len(axis), len(snapshot.queues)), dtype=np.int64)
         self.queue_pending: Ints = np.zeros_like(self.queue_allocated)

@@ -126,7 +126,7 @@ class Pools:
     @cached_property
     def reserved(self) -> list[list[int]]:
         """By pool: what admitted jobs will request beyond their allocation, of each limited resource."""
-        return self._sums(np.where(self._snapshot.jobs.phase == "Inqueue", self.requested, 0))
+        return self._sums(np.where(self._snapshot.jobs.in_phase("Inqueue"), self.requested, 0))
 
     def members(self, pool: int) -> Mask:
         """(J,): the jobs of a pool."""

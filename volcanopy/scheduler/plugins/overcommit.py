@@ -71,9 +71,8 @@ class Overcommit(Plugin[OvercommitArguments]):
         """
         jobs = self.cluster.snapshot.jobs
         least = jobs.min_resources.values
-        inqueue = jobs.phase == "Inqueue"
-        inqueue &= ~self.cluster.queries.unplaceable
-        started = (jobs.phase == "Running") & (jobs.counts[HOLDING].sum(axis=0) >= jobs.min_available)
+        inqueue = jobs.in_phase("Inqueue") & ~self.cluster.queries.unplaceable
+        started = jobs.in_phase("Running") & (jobs.counts[HOLDING].sum(axis=0) >= jobs.min_available)
         rest = np.maximum(least - jobs.allocated.values, 0)
         requested = np.where(inqueue[None, :], least, np.where(started[None, :], rest, 0))
         ungated: Ints = np.maximum(requested - self.cluster.snapshot.gated, 0)

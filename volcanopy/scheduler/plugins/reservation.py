@@ -111,13 +111,12 @@ class Reservation(Plugin[ReservationArguments]):
         rows = self.cluster.job_rows()
         if self.args.after == "never":
             return rows[:0], rows[:0]
-        pending = jobs.phase[rows] == "Pending"
-        rows = rows[pending | (jobs.counts[Status.PENDING, rows] > 0)]
+        rows = rows[jobs.in_phase("Pending")[rows] | (jobs.counts[Status.PENDING, rows] > 0)]
         usable = queues.is_open & ~held_queues(queues)
         if self.args.queues:
             usable &= np.isin(queues.names, self.args.queues)
         rows = rows[usable[jobs.queue[rows]] & (jobs.created[rows] > 0) & ~self.cluster.snapshot.too_large[rows]]
-        unadmitted = (jobs.phase[rows] == "Pending").astype(np.bool_)
+        unadmitted = jobs.in_phase("Pending")[rows]
         lacks = jobs.counts[READY][:, rows].sum(axis=0) + jobs.best_effort[rows] < jobs.min_available[rows]
         return rows[~unadmitted & lacks], rows[unadmitted]
 
@@ -181,10 +180,12 @@ class Reservation(Plugin[ReservationArguments]):
         known = self._excluded_of.get(task.row)
         if known is not None:
             return known
-        if not len(self._admitted) or not self._reservations():
-            return ()
         table, row = self.cluster.snapshot.tasks, task.row
-        key = (int(table.job[row]), float(table.runtime[row]), bool(table.preemptable[row]))
+        job = int(table.job[row])
+        alone = not len(self._admitted) or (len(self._admitted) == 1 and self._admitted[0] == job)
+        if alone or not self._reservations():  # nothing is reserved, or only for its own job
+            return ()
+        key = (job, float(table.runtime[row]), bool(table.preemptable[row]))
         if key not in self._excluded:
             self._excluded[key] = tuple(self._excludes(each, task) for each in self._reservations())
         known = self._excluded_of[row] = self._excluded[key]

@@ -160,8 +160,7 @@ def _waiting(session: Session, owner: Index | Rows, count: int) -> Ints:
     jobs, tasks = snapshot.jobs, snapshot.tasks
     sums = np.zeros((len(snapshot.axis), count), dtype=np.int64)
     rows = session.job_rows[owner[session.job_rows] != NONE]
-    phase = ledger.phase[rows]
-    starting = (phase == "Pending") | (phase == "Inqueue")
+    starting = ledger.unadmitted[rows] | (ledger.phase[rows] == "Inqueue")
     waits = starting | (jobs.counts[Status.PENDING, rows] > 0)
     rows, starting = rows[waits], starting[waits]
     if not len(rows):

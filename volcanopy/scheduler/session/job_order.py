@@ -61,7 +61,7 @@ class JobOrders:
         accounts = Accounts(snapshot, orders_by_user(self._orders))
         rows = self._waiting()
         rows = rows[accounts.of[rows] != NONE]
-        phase = table.phase[rows] == "Pending"
+        phase = table.in_phase("Pending")[rows]
         by_user = zip(accounts.of[rows].tolist(), phase.tolist(), self._keys(rows), rows.tolist(), strict=True)
         rows = np.array([row for *_, row in sorted(by_user)], dtype=np.intp)
         account, lacking = accounts.of[rows], np.minimum(_lacking(snapshot)[:, rows], snapshot.total[:, None])

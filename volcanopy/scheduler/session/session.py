@@ -103,12 +103,12 @@ class Session:
     def unadmitted(self) -> Rows:
         """Return the rows of the waiting jobs that are not admitted yet."""
         rows = self._waiting()
-        unadmitted: Rows = rows[self.ledger.phase[rows] == "Pending"]
+        unadmitted: Rows = rows[self.ledger.unadmitted[rows]]
         return unadmitted
 
     def _waiting(self) -> Rows:
         counts, rows = self.ledger.job_counts, self.job_rows
-        waiting: Rows = rows[(self.ledger.phase[rows] == "Pending") | (counts[Status.PENDING, rows] > 0)]
+        waiting: Rows = rows[self.ledger.unadmitted[rows] | (counts[Status.PENDING, rows] > 0)]
         stops = self.snapshot.queues.terms.stops
         if stops is not None:
             waiting = waiting[~stops.held[self.snapshot.jobs.queue[waiting]]]
@@ -257,7 +257,7 @@ class Session:
         return True
 
     def _admit(self, job: JobView) -> None:
-        self.ledger.phase[job.row] = "Inqueue"
+        self.ledger.phase[job.row], self.ledger.unadmitted[job.row] = "Inqueue", False
         if self.ledger.pools is not None:
             self.ledger.pools.admit(job.row)
 
