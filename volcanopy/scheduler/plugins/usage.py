@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from volcanopy.api import quantity
+from volcanopy.scheduler.filters.scores.measured_load import shown
 from volcanopy.scheduler.filters.scores.pod_load import DIMS, estimates, limits_by_shape
 from volcanopy.scheduler.filters.traits.trait_cache import cached_by_shapes
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope, per_shape
@@ -123,11 +124,9 @@ class Usage(Plugin[UsageArguments]):
         best_effort = (args.estimator.be_cpu, args.estimator.be_mem * 2**20)
         self._plain: Floats = estimates(*of_shape, best_effort)
         self._risky: Floats = estimates(*of_shape, best_effort, args.estimator.risk_factor)
-        unseen_from = np.minimum(cpu.at, memory.at) - snapshot.measures.measured.interval.total_seconds()
-        node, started = snapshot.tasks.node, snapshot.tasks.started
-        self._recent: Mask = (started == 0) | (started > np.append(unseen_from, np.inf)[node])
+        self._shown: Mask = shown(snapshot, np.minimum(cpu.at, memory.at))
         self._shadow: Floats = np.zeros((4, len(snapshot.nodes)), dtype=np.float64)
-        self._add(np.flatnonzero(self._is_unseen(np.arange(len(node)))), np.arange(len(snapshot.nodes)))
+        self._add(np.flatnonzero(self._is_unseen(np.arange(len(snapshot.tasks)))), np.arange(len(snapshot.nodes)))
         self._seen = self.cluster.ledger.changes
 
     def scope(self, task: TaskView) -> Scope:
@@ -194,7 +193,7 @@ class Usage(Plugin[UsageArguments]):
 
     def _is_unseen(self, rows: Rows) -> Mask:
         status: NDArray[np.int8] = self.cluster.ledger.status[rows]
-        unseen: Mask = _UNSEEN[status] | ((status == Status.RUNNING) & self._recent[rows])
+        unseen: Mask = _UNSEEN[status] | ((status == Status.RUNNING) & ~self._shown[rows])
         return unseen
 
     def _add(self, tasks: Rows, nodes: Rows) -> None:

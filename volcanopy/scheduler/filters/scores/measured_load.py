@@ -4,23 +4,27 @@ import numpy as np
 
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
 from volcanopy.scheduler.model.measures import Series
-from volcanopy.scheduler.model.resources import Floats, Ints
-from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask
+from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import Status
+
+
+def shown(snapshot: Snapshot, at: Floats) -> Mask:
+    """(T,): the tasks that show in a measure of their node, made at (N,) times: those that had run there for its interval."""
+    tasks, since = snapshot.tasks, at - snapshot.measures.measured.interval.total_seconds()
+    ran: Mask = (tasks.status == Status.RUNNING) & (tasks.node != NONE) & (tasks.started > 0)
+    return ran & (tasks.started <= np.append(since, -np.inf)[tasks.node])
 
 
 class ExpectedLoad:
     """A measure in percent of a resource, and the requests that it does not show yet."""
 
     def __init__(self, cluster: Cluster, resource: str, ratio: float) -> None:
-        """A pod brings ``ratio`` times its request. Pods that ran for an interval before the measurement show in it."""
+        """A pod brings ``ratio`` times its request until it shows (:func:`shown`)."""
         snapshot, tasks = cluster.snapshot, cluster.snapshot.tasks
         self.series: Series = snapshot.measure(resource)
         self._resource, self._ratio = resource, ratio
-        since = self.series.at - snapshot.measures.measured.interval.total_seconds()
-        shows = (tasks.status == Status.RUNNING) & (tasks.node != NONE) & (tasks.started > 0)
-        shows &= tasks.started <= np.append(since, -np.inf)[tasks.node]
-        rows = np.flatnonzero(shows)
+        rows = np.flatnonzero(shown(snapshot, self.series.at))
         request = snapshot.shapes.request[resource][tasks.shape[rows]]
         self._shown: Ints = np.bincount(tasks.node[rows], weights=request, minlength=len(snapshot.nodes)).astype(
             np.int64
