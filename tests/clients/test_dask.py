@@ -2,14 +2,13 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from tests.clients.interpreters import interpreter
 from volcanopy.api.bindings import VOLCANO
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.kinds import Json
@@ -17,7 +16,7 @@ from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, bound
 from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.local.manifests import Creator
 
-PYTHON = os.environ.get("DASK_PYTHON") or (sys.executable if find_spec("dask_kubernetes") else "")
+PYTHON = interpreter("DASK_PYTHON", "dask_kubernetes")
 pytestmark = pytest.mark.skipif(
     not PYTHON, reason="needs DASK_PYTHON, a Python with dask-kubernetes: `make dask-client`"
 )

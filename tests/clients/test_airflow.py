@@ -1,0 +1,75 @@
+"""Airflow's own KubernetesPodOperator against volcanopy: `make airflow-client` installs it in an environment of its own."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.clients.interpreters import interpreter
+from volcanopy.api.bindings import VOLCANO
+from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, bound
+from volcanopy.local.cluster import LocalCluster, Parts
+from volcanopy.local.manifests import Creator
+
+PYTHON = interpreter("AIRFLOW_PYTHON", "airflow")
+pytestmark = pytest.mark.skipif(
+    not PYTHON, reason="needs AIRFLOW_PYTHON, a Python with Airflow's provider cncf.kubernetes: `make airflow-client`"
+)
+TASK = """
+import sys
+from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+_, name, kubeconfig = sys.argv
+notes = {"scheduling.k8s.io/group-name": "nightly", "sim.volcanopy.io/duration": "1s"}
+container = {"name": "base", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
+pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"annotations": notes}}
+pod["spec"] = {"schedulerName": "volcano", "containers": [container]}
+operator = KubernetesPodOperator(
+    task_id=name, name=name, pod_template_dict=pod, config_file=kubeconfig, in_cluster=False, kubernetes_conn_id=None,
+    namespace="default",
+)
+requested = operator.build_pod_request_obj()
+operator.pod_manager.create_pod(requested)
+operator.await_pod_start(requested)
+ended = operator.pod_manager.await_pod_completion(requested, container_name="base")
+print("phase", ended.status.phase)
+"""
+"""What the operator does when Airflow executes a task, without Airflow's database."""
+
+
+async def run_task(name: str, folder: Path) -> str:
+    """Run a task in a process of its own; returns its output."""
+    process = await asyncio.create_subprocess_exec(
+        *(PYTHON, "-c", TASK, name, str(folder / "kubeconfig")),
+        env=os.environ | {"AIRFLOW_HOME": str(folder / "airflow")},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, output.decode()
+    return output.decode()
+
+
+@pytest.mark.slow("starts two tasks of Airflow")
+@pytest.mark.timeout(400)
+async def test_two_tasks_of_airflow_in_one_pod_group_start_together(tmp_path: Path) -> None:
+    group: Json = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "nightly"}}
+    group |= {"spec": {"minMember": 2, "queue": "default"}}
+    async with LocalCluster(2, parts=Parts(api="both")) as cluster:
+        (tmp_path / "kubeconfig").write_text(cluster.kubeconfig())
+        await Creator(cluster.client).create([group])
+        async with asyncio.timeout(300):
+            first = asyncio.create_task(run_task("train-a", tmp_path))
+            second = asyncio.create_task(run_task("train-b", tmp_path))
+            outputs = await asyncio.gather(first, second)
+        assert all("phase Succeeded" in output for output in outputs)
+        pods = (await cluster.client.list(PODS, "default")).items
+        assert [pod["spec"]["schedulerName"] for pod in pods] == ["volcano"] * 2
+        observed = await cluster.client.get(bound(POD_GROUPS, VOLCANO), "default", "nightly")
+        assert observed["status"]["conditions"][0]["reason"] == "GangReady"
