@@ -14,7 +14,9 @@ from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import HOLDING, ON_NODE, Status
 
 Statuses = NDArray[np.int8]
-_HOLDING, _ON_NODE = HOLDING.tolist(), ON_NODE.tolist()
+_ON_NODE: list[bool] = ON_NODE.tolist()
+_CLAIMING = [int(holding or code == Status.PIPELINED) for code, holding in enumerate(HOLDING.tolist())]
+"""By status: 1 if what the task requests counts as allocated to its job and queue."""
 
 
 class Changes:
@@ -134,12 +136,23 @@ class Ledger:
 
     def move(self, task: int, status: Status, node: int = NONE) -> tuple[int, int]:
         """Give a task a status and a node; returns the status and node that it had."""
-        before, node_before = int(self.status[task]), int(self.node[task])
-        self._count(task, before, node_before, -1)
+        table = self.snapshot.tasks
+        before, node_before, after = int(self.status[task]), int(self.node[task]), int(status)
+        shape, job = int(table.shape[task]), int(table.job[task])
+        if node == node_before != NONE and _ON_NODE[before] and _ON_NODE[after]:
+            self._release(shape, node, (after == Status.RELEASING) - (before == Status.RELEASING))
+        else:
+            if node_before != NONE:
+                self._shift(shape, node_before, before, -1)
+                self.touched.add(node_before)
+            if node != NONE:
+                self._shift(shape, node, after, +1)
+                self.touched.add(node)
         self.status[task] = status
         self.node[task] = node
-        self._count(task, int(status), node, +1)
         self.moved.add(task)
+        if job != NONE:
+            self._count(job, int(table.role[task]), shape, before, after)
         return before, node_before
 
     def release(self, tasks: Rows, before: Statuses, sign: int = 1) -> None:
@@ -256,25 +269,32 @@ class Ledger:
         else:
             self._sheet[:, where] += self._taken[shape][:, None] * times
 
-    def _count(self, task: int, status: int, node: int, sign: int) -> None:
-        table = self.snapshot.tasks
-        shape, job = int(table.shape[task]), int(table.job[task])
-        if node != NONE:
-            self._shift(shape, node, status, sign)
-            self.touched.add(node)
-        if job == NONE:
-            return
-        role = int(table.role[task])
-        self.job_counts[status, job] += sign
+    def _release(self, shape: int, node: int, sign: int) -> None:
+        """Count a task that stays on its node among those that terminate (+1), or no longer (-1); 0 changes nothing."""
+        if sign:
+            request = self._requests[shape] * sign
+            self.is_plain = False
+            self.releasing[:, node] += request
+            self.future[:, node] += request
+        self.touched.add(node)
+
+    def _count(self, job: int, role: int, shape: int, before: int, after: int) -> None:
+        """Count a task of a job in another status."""
+        counts = self.job_counts[:, job]
+        counts[before] -= 1
+        counts[after] += 1
         if role != NONE:
-            self.role_counts[status, role] += sign
-        if status == Status.PENDING and self._best_effort[shape]:
-            self.job_best_effort[job] += sign
+            self.role_counts[before, role] -= 1
+            self.role_counts[after, role] += 1
+        if self._best_effort[shape]:
+            idle = (after == Status.PENDING) - (before == Status.PENDING)
+            self.job_best_effort[job] += idle
             if role != NONE:
-                self.role_best_effort[role] += sign
-        if _HOLDING[status] or status == Status.PIPELINED:
+                self.role_best_effort[role] += idle
+        holds = _CLAIMING[after] - _CLAIMING[before]
+        if holds:
             request = self._requests[shape]
-            self._hold(job, request if sign > 0 else -request)
+            self._hold(job, request if holds > 0 else -request)
 
     def _hold(self, job: int, amount: Ints) -> None:
         """Count an amount as allocated to a job, its queue and the queues above."""

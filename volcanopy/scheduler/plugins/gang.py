@@ -116,7 +116,9 @@ class Gang(Plugin[NoArguments]):
         surplus: dict[int, int] = {}
         victims = []
         for candidate, job in with_jobs(candidates):
-            left = surplus.setdefault(job.row, job.ready_count - job.min_available)
+            left = surplus.get(job.row)
+            if left is None:
+                left = surplus[job.row] = job.ready_count - job.min_available
             if left > 0:
                 surplus[job.row] = left - 1
                 victims.append(candidate)

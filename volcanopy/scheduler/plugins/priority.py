@@ -37,10 +37,11 @@ class Priority(Plugin[NoArguments]):
         own = preemptor.job
         if own is None:
             return []
+        row, priority, within = own.row, own.priority, preemptor.priority
         return [
             candidate
             for candidate, job in with_jobs(candidates)
-            if (candidate.priority < preemptor.priority if job.row == own.row else job.priority < own.priority)
+            if (candidate.priority < within if job.row == row else job.priority < priority)
         ]
 
     def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
