@@ -9,9 +9,9 @@ from tests.jobcontroller.test_groups import existing, made, pod
 from volcanopy.api import names
 from volcanopy.api.core import Meta, OwnerReference
 from volcanopy.api.model import Json
-from volcanopy.jobcontroller.jobset_podgroups import Gang, JobSet, gang_of_job_set
+from volcanopy.jobcontroller.jobset_podgroups import UID_LABEL, Gang, JobSet, gang_of_job_set
 from volcanopy.jobcontroller.plan import RecordEvent
-from volcanopy.jobcontroller.workload_podgroups import GroupObserved, Owner, reconcile_group
+from volcanopy.jobcontroller.workload_podgroups import GroupObserved, Owner, is_ours, reconcile_group
 
 REFERENCE = OwnerReference(
     api_version="jobset.x-k8s.io/v1alpha2", kind="JobSet", name="train", uid="js-uid", controller=True
@@ -99,3 +99,11 @@ def test_a_gang_that_is_not_possible_is_reported_and_each_job_has_its_own_group(
     effects = reconcile_group(GroupObserved((pod("a", owner=JOB),), Owner(gang=problem)))
     assert message in next(effect.message for effect in effects if isinstance(effect, RecordEvent))
     assert made(effects)["metadata"]["name"] == "podgroup-job-uid"
+
+
+def test_a_deleted_group_is_created_again_while_its_pods_exist() -> None:
+    member = pod("a", owner=JOB, notes={names.GROUP_NAME: "podgroup-js-uid"}, labels={UID_LABEL: "js-uid"})
+    assert is_ours(member)
+    again = reconcile_group(GroupObserved((member,), Owner(gang=gang())))
+    assert list(map(str, again)) == ["create podgroup podgroup-js-uid"]
+    assert reconcile_group(GroupObserved((member,), Owner())) == (), "the JobSet is no gang any more"

@@ -5,6 +5,8 @@ import contextlib
 from tests.services.service_cluster import CRDS, Cluster, controller
 from tests.services.test_pod_groups import KUBERNETES_JOBS, create, group_of, pod
 from volcanopy.api import names
+from volcanopy.jobcontroller.jobset_podgroups import UID_LABEL
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS
 from volcanopy.kube.client.errors import AlreadyExists
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.services.controllers.user_kinds import wait_for_kinds
@@ -29,7 +31,7 @@ def definition() -> Json:
     }
 
 
-async def test_the_pods_of_all_jobs_of_a_job_set_join_one_group(cluster: Cluster) -> None:
+async def test_the_pods_of_all_jobs_of_a_job_set_join_one_group_which_is_created_again(cluster: Cluster) -> None:
     """The pods know their Job only; the JobSet is found through it."""
     cluster.plays = False
     with contextlib.suppress(AlreadyExists):
@@ -52,8 +54,15 @@ async def test_the_pods_of_all_jobs_of_a_job_set_join_one_group(cluster: Cluster
             job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": template | OURS}
             uid = (await cluster.client.create(KUBERNETES_JOBS, cluster.namespace, job))["metadata"]["uid"]
             reference = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": True}
-            await create(cluster, pod(f"{name}-a", reference))
+            member = pod(f"{name}-a", reference)
+            member["metadata"]["labels"] = {UID_LABEL: owner["uid"]}
+            await create(cluster, member)
         group = f"podgroup-{owner['uid']}"
         await cluster.until(lambda: [group_of(each) for each in cluster.pods.values()] == [group, group])
+        before = cluster.groups["train"]["metadata"]["uid"]
+        await cluster.client.delete(POD_GROUPS, cluster.namespace, group)
+        await cluster.until(
+            lambda: cluster.groups.get("train", {"metadata": {"uid": before}})["metadata"]["uid"] != before
+        )
     assert cluster.groups.keys() == {"train"}
     assert cluster.groups["train"]["spec"]["minMember"] == 2

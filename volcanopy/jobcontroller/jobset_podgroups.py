@@ -17,6 +17,8 @@ from volcanopy.api.model import Json
 from volcanopy.jobcontroller.job_podgroup import pod_usage, written
 
 GROUP = "jobset.x-k8s.io"
+UID_LABEL = "jobset.sigs.k8s.io/jobset-uid"
+"""Label of the pods of a JobSet. Anyone can set it: it shows which pods are affected by a PodGroup, not who may join it."""
 _ALL = "all"
 
 

@@ -18,7 +18,7 @@ from volcanopy.api.core import Labels, Meta, OwnerReference, PodGroup, Quantitie
 from volcanopy.api.gang_apis import GANG_APIS, GangApi
 from volcanopy.api.model import Json
 from volcanopy.jobcontroller.job_podgroup import exact, pod_usage, written
-from volcanopy.jobcontroller.jobset_podgroups import Gang
+from volcanopy.jobcontroller.jobset_podgroups import UID_LABEL, Gang
 from volcanopy.jobcontroller.observed import age
 from volcanopy.jobcontroller.plan import CreatePodGroup, DeletePodGroup, RecordEvent, UpdatePodGroup
 
@@ -40,7 +40,7 @@ _POD_ANNOTATIONS = frozenset(
         *(api.annotation for api in GANG_APIS.values()),
     }
 )
-_POD_LABELS = frozenset({*_LABELS, *(api.label for api in GANG_APIS.values())})
+_POD_LABELS = frozenset({*_LABELS, UID_LABEL, *(api.label for api in GANG_APIS.values())})
 _OWNER_ANNOTATIONS = frozenset({names.GROUP_MIN_MEMBER, names.POD_QUEUE_NAME})
 ALL = "all"
 """Value of the annotation for the size of the gang: all pods that the workload runs at once."""
@@ -152,8 +152,8 @@ def group_name(owner: str) -> str:
 
 
 def is_ours(pod: WorkloadPod) -> bool:
-    """Whether the pod has the group that we give it, or none yet."""
-    return pod.group in {"", group_name(owner_of(pod).uid)}
+    """Whether the pod has the group that we give it, that of its owner or of its JobSet, or none yet."""
+    return pod.group in {"", group_name(owner_of(pod).uid), group_name(pod.metadata.labels.get(UID_LABEL, ""))}
 
 
 def gang_of(pod: WorkloadPod, apis: Iterable[GangApi]) -> tuple[GangApi, str] | None:
@@ -216,11 +216,13 @@ def effects_of(
 ) -> tuple[GroupEffect, ...]:
     """Return what makes a PodGroup as desired, with its events, and the pods without a group its members."""
     effects: list[GroupEffect] = []
+    name = desired["metadata"]["name"]
+    if not any(pod.group in {"", name} for pod in living):
+        return ()  # their JobSet is no gang any more, or gone
     if group is None:
         effects = [*events, CreatePodGroup(desired)]
     elif patch := changes(desired, group):
         effects = [*events, UpdatePodGroup(group.metadata.name, patch)]
-    name = desired["metadata"]["name"]
     effects += [JoinGroup(pod.metadata.name, pod.metadata.resource_version, name) for pod in living if not pod.group]
     return tuple(effects)
 

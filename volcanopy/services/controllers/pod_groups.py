@@ -11,6 +11,7 @@ from typing import Any
 from volcanopy.api import names
 from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.core import OwnerReference, PodGroup
+from volcanopy.jobcontroller.jobset_podgroups import is_job_set
 from volcanopy.jobcontroller.workload_podgroups import (
     GroupObserved,
     Owner,
@@ -121,7 +122,15 @@ class GroupController(GroupWorker):
                 self._group_seen(group)
             elif (known := self._groups.get(key)) is not None and known.metadata.uid == group.metadata.uid:
                 del self._groups[key]
-                self.queue.add(key)
+                for affected in (key, *self._jobs_in(group)):
+                    self.queue.add(affected)
+
+    def _jobs_in(self, group: PodGroup) -> list[str]:
+        """Return the keys of the Jobs whose pods are in the PodGroup of a JobSet."""
+        owner, name = group.metadata.controller, group.metadata.name
+        if owner is None or not is_job_set(owner):
+            return []
+        return [key for key, pods in self._pods.items() if any(pod.group == name for pod in pods.values())]
 
     def _group_seen(self, group: PodGroup) -> None:
         group = with_own_names(group, (self._binding,))
