@@ -239,17 +239,19 @@ def test_a_pod_can_select_its_cards(annotation: str, answer: str) -> None:
     assert cards(made(seen(text), by("vgpu"))) == ({"a-0": answer} if answer else {})
 
 
-def test_unhealthy_mig_and_unreadable_cards_are_not_assigned() -> None:
+def test_unhealthy_unknown_and_unreadable_cards_are_not_assigned() -> None:
     text = f"""
         node n1 cpu=8 {vgpus("GPU-a,4,8000,T4,false")}
         node n2 cpu=8 {vgpus("GPU-b,4,8000,T4", mode="mig")}
+        node n5 cpu=8 {vgpus("GPU-d,4,8000,T4", mode="mps")}
         node n3 cpu=8 {VGPU} note.{names.VGPU_REGISTER}=GPU-c,many,8000,T4,true
         node n4 cpu=8 {VGPU}
         job a: 1 x cpu=1 {names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=100
     """
     assert Scene(seen(text), by("vgpu")).rejected("a-0") == {
         "n1": deviceshare.UNFIT,
-        "n2": deviceshare.OTHER_MODE,
+        "n2": deviceshare.UNDIVIDED,
+        "n5": deviceshare.OTHER_MODE,
         "n3": deviceshare.UNREADABLE.format(names.VGPU_REGISTER),
         "n4": deviceshare.NO_CARDS,
     }

@@ -14,11 +14,9 @@ from volcanopy.scheduler.filters.assignments import NodeAssignments
 from volcanopy.scheduler.filters.gpus import gpu_annotations
 from volcanopy.scheduler.filters.gpus.card_selection import (
     FIRST_RULE,
-    Card,
     CardOrder,
     CardRequest,
     CardTable,
-    card_table,
 )
 from volcanopy.scheduler.filters.gpus.card_usage import (
     AssignedCards,
@@ -28,6 +26,8 @@ from volcanopy.scheduler.filters.gpus.card_usage import (
     matching_rules,
 )
 from volcanopy.scheduler.filters.gpus.device_names import DeviceNames
+from volcanopy.scheduler.filters.gpus.mig_geometries import KNOWN, MigGeometries
+from volcanopy.scheduler.filters.gpus.node_cards import NodeCards
 from volcanopy.scheduler.filters.gpus.shared_cards import SharedCards
 from volcanopy.scheduler.filters.traits.trait_cache import cached, cached_by_shapes
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
@@ -41,6 +41,7 @@ from volcanopy.scheduler.model.task_status import Status
 NO_CARDS = "node(s) didn't have GPUs to share"
 UNREADABLE = "node(s) had an annotation {} that cannot be read"
 OTHER_MODE = "node(s) didn't have GPUs in the requested mode"
+UNDIVIDED = "node(s) had GPUs in MIG mode of a model without an entry in deviceshare.knownMigGeometries"
 UNFIT = "node(s) didn't have enough GPUs of the requested kind and size"
 BUSY = "node(s) didn't have enough free capacity on single GPUs"
 
@@ -72,9 +73,13 @@ class DeviceShareArguments(Arguments):
     weight: int = Field(0, ge=0, alias="deviceshare.ScheduleWeight")
     """How much that preference counts among nodes."""
     geometries_name: str = Field("volcano-vgpu-device-config", alias="deviceshare.KnownGeometriesCMName")
-    """For cards in MIG mode, which are not offered."""
+    """Volcano's ConfigMap of geometries. It is not read: `deviceshare.knownMigGeometries` has them."""
     geometries_namespace: str = Field("kube-system", alias="deviceshare.KnownGeometriesCMNamespace")
-    """Where that ConfigMap would be."""
+    """Its namespace."""
+    geometries: tuple[MigGeometries, ...] = Field(KNOWN, alias="deviceshare.knownMigGeometries")
+    """Into which instances cards in MIG mode can be divided, by model. The default is that of Volcano's device plugin."""
+    memory_factor: int = Field(1, ge=1, alias="deviceshare.gpuMemoryFactor")
+    """The number of MB in one unit of `volcano.sh/vgpu-memory`; it matters for cards in MIG mode."""
     rules: tuple[dict[str, str], ...] = Field((), alias="deviceshare.GPUExclusiveRules")
     """Pods that have all labels of one of these do not share a card with each other."""
     names: DeviceNames = Field(default_factory=DeviceNames, alias="deviceshare.names")
@@ -144,13 +149,15 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         later = self._session_cards.fits(bad, request, pipelined=True)
         possible = self._session_cards.fits_empty_nodes(bad, request)
         none = self._cards.start[bad + 1] == self._cards.start[bad]
-        unreadable = ~self._readable[bad]
+        unreadable = ~self._nodes.readable[bad]
         unwilling = ~none & ~self._in_mode(task)[bad]
+        undivided = ~none & ~unwilling & ~possible & self._nodes.undivided[bad]
         rejections = [
             NodeRejection(UNREADABLE.format(self.args.names.registered), _spread(rejected, unreadable), final=True),
             NodeRejection(NO_CARDS, _spread(rejected, none & ~unreadable), final=True),
             NodeRejection(OTHER_MODE, _spread(rejected, unwilling), final=True),
-            NodeRejection(UNFIT, _spread(rejected, ~none & ~unwilling & ~possible), final=True),
+            NodeRejection(UNDIVIDED, _spread(rejected, undivided), final=True),
+            NodeRejection(UNFIT, _spread(rejected, ~none & ~unwilling & ~undivided & ~possible), final=True),
             NodeRejection(BUSY, _spread(rejected, possible & ~later)),
             NodeRejection(BUSY, _spread(rejected, possible & later), temporary=True),
         ]
@@ -219,14 +226,24 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         }
 
     def _vgpu_text(self, requests: Sequence[CardRequest | None], assigned: AssignedCards) -> str:
-        ids, types = self._cards.ids, self._cards.types
+        """The cards or instances of each container, with what it requests of them."""
+        cards, choice = self._cards, assigned.choice
         return gpu_annotations.format_vgpus(
             [
-                (ids[card], types[card], units, request.cores if request else 0)
-                for card, units in zip(cards.tolist(), memory.tolist(), strict=True)
+                (self._vgpu_id(card, column), cards.types[card], units, request.cores)
+                for card, column, units in zip(
+                    own.tolist(), columns.tolist(), request.memory_of(cards.memory[own]).tolist(), strict=True
+                )
             ]
-            for request, cards, memory in zip(requests, assigned.choice.cards, assigned.choice.memory, strict=True)
+            if request
+            else []
+            for request, own, columns in zip(requests, choice.cards, choice.instances, strict=True)
         )
+
+    def _vgpu_id(self, card: int, column: int) -> str:
+        uuid, instances = self._cards.ids[card], self._cards.instances
+        names = instances.names[int(instances.model[card])]
+        return gpu_annotations.instance_id(uuid, names[column]) if names else uuid
 
     # Requests of pods
 
@@ -303,52 +320,18 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         return allowed
 
     def _in_mode(self, task: TaskView) -> Mask:
-        """(N,): the nodes whose cards are in the mode that the pod requests, if that mode is supported."""
-        mode = self._card_annotations(task)[0] or gpu_annotations.HAMI_CORE
-        return self._supported if mode == gpu_annotations.HAMI_CORE else np.zeros_like(self._supported)
+        return self._nodes.in_mode(self._card_annotations(task)[0])
 
     # Cards of nodes
 
     @cached_property
-    def _registers(self) -> tuple[gpu_annotations.VgpuRegister, ...]:
-        snapshot, named = self.cluster.snapshot, self.args.names
-        notes = [node.metadata.annotations for node in snapshot.nodes.traits.objects]
-        if self.args.vgpu:
-            return tuple(
-                gpu_annotations.parse_register(
-                    annotations.get(named.registered, ""), annotations.get(named.handshake, "")
-                )
-                for annotations in notes
-            )
-        offers = [
-            snapshot.nodes.allocatable[name].tolist() if name in snapshot.axis.index else [0] * len(notes)
-            for name in (named.gpu_memory, named.gpu_number)
-        ]
-        return tuple(
-            gpu_annotations.VgpuRegister(
-                gpu_annotations.shared_cards(memory, number, annotations.get(named.unhealthy, ""))
-            )
-            for annotations, memory, number in zip(notes, *offers, strict=True)
-        )
+    def _nodes(self) -> NodeCards:
+        args = self.args
+        return NodeCards(self.cluster.snapshot, args.names, self._mode, args.geometries, args.memory_factor)
 
-    @cached_property
+    @property
     def _cards(self) -> CardTable:
-        """The cards of all nodes, in one table until they change."""
-        lasting = self.cluster.traits.lasting
-        known: tuple[tuple[tuple[Card, ...], ...], CardTable] | None = lasting.get(f"cards: {self._mode}")
-        offered = tuple(node.cards for node in self._registers)
-        if known is None or known[0] != offered:
-            known = lasting[f"cards: {self._mode}"] = (offered, card_table(offered))
-        return known[1]
-
-    @cached_property
-    def _supported(self) -> Mask:
-        """(N,): the nodes whose cards are in a supported mode."""
-        return np.array([node.mode == gpu_annotations.HAMI_CORE for node in self._registers], dtype=np.bool_)
-
-    @cached_property
-    def _readable(self) -> Mask:
-        return np.array([node.readable for node in self._registers], dtype=np.bool_)
+        return self._nodes.table
 
     @cached_property
     def _session_cards(self) -> SessionCards:

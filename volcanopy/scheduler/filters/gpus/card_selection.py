@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanopy.scheduler.filters.gpus.instances import UNKNOWN, InstanceTable, instance_table
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 
 PODS, MEMORY, CORES = 0, 1, 2
-"""Rows of a usage table: pods, memory, percent of the cores; the rows from FIRST_RULE count pods by exclusive rule."""
+"""Rows of a usage table: pods, memory, percent of the cores; the rows from FIRST_RULE count pods by exclusive rule.
+
+The last rows count pods by instance of a card in MIG mode, if there are such cards.
+"""
 FIRST_RULE = 3
 ALL_CORES = 100
 
@@ -42,6 +46,8 @@ class CardTable:
     """(C,): whether the card is healthy."""
     index: Mapping[tuple[int, str], int]
     """The number of a card by the row of its node and its id."""
+    instances: InstanceTable
+    """The instances of the cards in MIG mode."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -58,19 +64,26 @@ class Card:
     healthy: bool = True
 
 
-def card_table(of_nodes: Sequence[Sequence[Card]]) -> CardTable:
-    """Return the table of the cards of all nodes, given in the order of the nodes."""
+def card_table(
+    of_nodes: Sequence[Sequence[Card]], instances: Callable[[Sequence[str], Rows], InstanceTable] | None = None
+) -> CardTable:
+    """Return the table of the cards of all nodes, given in the order of the nodes.
+
+    ``instances`` returns those of cards of these types on these nodes.
+    """
     flat = [(row, card) for row, cards in enumerate(of_nodes) for card in cards]
     counts = [len(cards) for cards in of_nodes]
+    types, node = tuple(card.type for _, card in flat), np.array([row for row, _ in flat], dtype=np.intp)
     return CardTable(
         ids=tuple(card.id for _, card in flat),
-        types=tuple(card.type for _, card in flat),
-        node=np.array([row for row, _ in flat], dtype=np.intp),
+        types=types,
+        node=node,
         start=np.concatenate([[0], np.cumsum(counts, dtype=np.intp)]).astype(np.intp),
         slots=np.array([card.slots for _, card in flat], dtype=np.int64),
         memory=np.array([card.memory for _, card in flat], dtype=np.int64),
         healthy=np.array([card.healthy for _, card in flat], dtype=np.bool_),
         index={(row, card.id): number for number, (row, card) in enumerate(flat)},
+        instances=instances(types, node) if instances else instance_table((), [0] * len(flat)),
     )
 
 
@@ -112,7 +125,9 @@ class CardChoice:
     positions: tuple[Rows, ...]
     """For each container the position of each card's node among the M."""
     memory: tuple[Ints, ...]
-    """For each container the requested memory of each of its cards."""
+    """For each container the memory that it takes of each of its cards: what it requests, or all of an instance."""
+    instances: tuple[Rows, ...]
+    """For each container the column of its instance on each of its cards, UNKNOWN on cards that are not divided."""
 
 
 def choose(
@@ -128,7 +143,7 @@ def choose(
 ) -> CardChoice:
     """Choose cards for a pod on each of the (M,) nodes, one container after the other.
 
-    ``taken`` are (FIRST_RULE + rules, C) tables of the usage by other pods, of which the maximum counts; ``allowed`` is the
+    ``taken`` are (FIRST_RULE + rules + K, C) tables of the usage by other pods, of which the maximum counts; ``allowed`` is the
     (C,) mask of the cards that the pod may use, ``rules`` are the rows of the tables that must be 0 on its cards. Fitting
     cards are selected by the preference, if there is one; ``order`` decides between equals. ``placed``: whether the pod is
     on the node already.
@@ -139,40 +154,68 @@ def choose(
     numbers = np.arange(len(node_of)) - first[node_of] + cards.start[nodes][node_of]
     memory, slots = cards.memory[numbers], cards.slots[numbers]
     usage = np.maximum.reduce([table[:, numbers] for table in taken])
-    permitted = allowed[numbers] & ~usage[rules].any(axis=0)
-    used = usage[:FIRST_RULE]
+    divided = cards.instances.divided(numbers)
+    permitted = allowed[numbers] & (divided | ~usage[rules].any(axis=0))
+    used, on_instances = usage[:FIRST_RULE], usage[len(usage) - cards.instances.width :]
     fits: Mask = np.ones(len(nodes), dtype=np.bool_)
     score: Floats = np.zeros(len(nodes), dtype=np.float64)
     chosen: list[Rows] = []
     chosen_memory: list[Ints] = []
+    chosen_instances: list[Rows] = []
     positions: list[Rows] = []
     for request in requests:
         if request is None:
             chosen.append(np.empty(0, dtype=np.intp))
+            chosen_instances.append(np.empty(0, dtype=np.intp))
             chosen_memory.append(np.empty(0, dtype=np.int64))
             positions.append(np.empty(0, dtype=np.intp))
             continue
         memory_requested = request.memory_of(memory)
         feasible = permitted & _fits(used, memory, slots, memory_requested, request)
+        instances, memory_taken = _instances(cards, numbers, divided, on_instances, memory_requested)
+        feasible &= ~divided | (instances != UNKNOWN)
         fits &= np.bincount(node_of[feasible], minlength=len(nodes)) >= request.number
         keys = _sort_keys(used, numbers, order)
         if preference is not None:
             suitability = np.zeros(len(numbers))
-            suitability[feasible] = preference(numbers[feasible], memory_requested[feasible], request.cores, placed)
+            suitability[feasible] = preference(numbers[feasible], memory_taken[feasible], request.cores, placed)
             keys = (*keys, -suitability)
         best_first = np.lexsort((*keys, ~feasible, node_of))
         rank = np.arange(len(node_of)) - first[node_of]
         selected = best_first[(rank < request.number) & feasible[best_first] & fits[node_of[best_first]]]
         score += np.bincount(
-            node_of[selected], weights=_scores(used, memory, memory_requested, order)[selected], minlength=len(nodes)
+            node_of[selected], weights=_scores(used, memory, memory_taken, order)[selected], minlength=len(nodes)
         )
         used[PODS, selected] += 1
-        used[MEMORY, selected] += memory_requested[selected]
+        used[MEMORY, selected] += memory_taken[selected]
         used[CORES, selected] += request.cores
+        in_instances = selected[divided[selected]]
+        on_instances[instances[in_instances], in_instances] += 1
         chosen.append(numbers[selected])
-        chosen_memory.append(memory_requested[selected])
+        chosen_instances.append(instances[selected])
+        chosen_memory.append(memory_taken[selected])
         positions.append(node_of[selected])
-    return CardChoice(fits, np.where(fits, score, 0.0), tuple(chosen), tuple(positions), tuple(chosen_memory))
+    return CardChoice(
+        fits,
+        np.where(fits, score, 0.0),
+        tuple(chosen),
+        tuple(positions),
+        tuple(chosen_memory),
+        tuple(chosen_instances),
+    )
+
+
+def _instances(
+    cards: CardTable, numbers: Rows, divided: Mask, on_instances: Ints, memory_requested: Ints
+) -> tuple[Rows, Ints]:
+    """Return the column of the instance that the pod would get on each card, and the memory that it would take."""
+    columns = np.full(len(numbers), UNKNOWN, dtype=np.intp)
+    taken = memory_requested.copy()
+    if cards.instances.width:
+        own = np.flatnonzero(divided)
+        columns[own] = cards.instances.first_fit(numbers[own], on_instances[:, own], memory_requested[own])
+        taken[own] = cards.instances.charged(numbers[own], columns[own])
+    return columns, taken
 
 
 def _fits(used: Ints, memory: Ints, slots: Ints, memory_requested: Ints, request: CardRequest) -> Mask:
@@ -200,11 +243,11 @@ def _sort_keys(used: Ints, numbers: Rows, order: CardOrder) -> tuple[NDArray[Any
             return (numbers, used[PODS])
 
 
-def _scores(used: Ints, memory: Ints, memory_requested: Ints, order: CardOrder) -> Floats:
+def _scores(used: Ints, memory: Ints, memory_taken: Ints, order: CardOrder) -> Floats:
     """Return the score of each card, 0..100: the share of its memory in use with the pod, or whether it is empty."""
     if order is CardOrder.FULLEST:
         fullness: Floats = np.divide(
-            100.0 * (used[MEMORY] + memory_requested), memory, out=np.zeros(len(memory)), where=memory > 0
+            100.0 * (used[MEMORY] + memory_taken), memory, out=np.zeros(len(memory)), where=memory > 0
         )
         return fullness
     if order is CardOrder.EMPTIEST:

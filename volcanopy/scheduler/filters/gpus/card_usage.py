@@ -19,6 +19,7 @@ from volcanopy.scheduler.filters.gpus.card_selection import (
     choose,
 )
 from volcanopy.scheduler.filters.gpus.gpu_annotations import CardShare
+from volcanopy.scheduler.filters.gpus.instances import UNKNOWN
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.model.claim_tables import AssignedPod, AssignedPods
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
@@ -36,7 +37,7 @@ class PodUsage:
     cards: Rows
     """The numbers of its cards, once per share."""
     amounts: Ints
-    """(FIRST_RULE + rules, cards): the usage of each."""
+    """(FIRST_RULE + rules + instances, cards): the usage of each."""
 
     def add_to(self, table: Ints, sign: int) -> None:
         """Add the usage to a table, or (-1) subtract it."""
@@ -44,12 +45,16 @@ class PodUsage:
 
 
 class _NumberedShare(NamedTuple):
-    """A share of the card with this number, and the exclusive rules that match the pod."""
+    """A share of the card with this number, and the exclusive rules that match the pod.
+
+    ``instance`` is its column on a card in MIG mode, -1 on another card.
+    """
 
     card: int
     memory: int
     cores: int
     rules: tuple[int, ...]
+    instance: int
 
 
 class CardUsage:
@@ -58,7 +63,8 @@ class CardUsage:
     def __init__(self, cards: CardTable, rules: int) -> None:
         self._cards, self._rules = cards, rules
         self._synced: dict[int, tuple[AssignedPods, dict[int, list[_NumberedShare]]]] = {}
-        self.now: Ints = np.zeros((FIRST_RULE + rules, len(cards)), dtype=np.int64)
+        self._instance_rows = FIRST_RULE + rules
+        self.now: Ints = np.zeros((self._instance_rows + cards.instances.width, len(cards)), dtype=np.int64)
         self.later: Ints = np.zeros_like(self.now)
         """The same without terminating pods."""
 
@@ -92,22 +98,29 @@ class CardUsage:
         return None if result is None else self._sum(result)
 
     def _numbered(self, node: int, shares: Iterable[CardShare], rules: tuple[int, ...]) -> list[_NumberedShare]:
-        index, memory = self._cards.index, self._cards.memory
+        index, memory, instances = self._cards.index, self._cards.memory, self._cards.instances
         result = []
         for share in shares:
             number = index.get((node, share.id))
             if number is not None:
-                amount = int(memory[number]) if share.whole else share.memory
-                result.append(_NumberedShare(number, amount, share.cores, rules))
+                amount, instance = int(memory[number]) if share.whole else share.memory, -1
+                if instances.divided(np.array([number])).all():
+                    instance = instances.column(number, share.instance)
+                    if instance != UNKNOWN:
+                        amount = int(instances.charged(np.array([number]), np.array([instance]))[0])
+                result.append(_NumberedShare(number, amount, share.cores, rules, instance))
         return result
 
     def _sum(self, shares: Sequence[_NumberedShare]) -> PodUsage:
-        amounts = np.zeros((FIRST_RULE + self._rules, len(shares)), dtype=np.int64)
+        amounts = np.zeros((len(self.now), len(shares)), dtype=np.int64)
         amounts[PODS] = 1
         amounts[MEMORY] = [share.memory for share in shares]
         amounts[CORES] = [share.cores for share in shares]
         for rule in range(self._rules):
             amounts[FIRST_RULE + rule] = [rule in share.rules for share in shares]
+        for position, share in enumerate(shares):
+            if share.instance >= 0:
+                amounts[self._instance_rows + share.instance, position] = 1
         return PodUsage(np.array([share.card for share in shares], dtype=np.intp), amounts)
 
 
@@ -183,7 +196,7 @@ class SessionCards:
         return bool((self._now > self._later).any())
 
     def usage(self, cards: Rows) -> Ints:
-        """(FIRST_RULE + rules, K): the usage of these cards, by pods that are there now or will be."""
+        """(FIRST_RULE + rules + instances, K): the usage of these cards, by pods that are there now or will be."""
         return np.maximum(self._now[:, cards], self._later[:, cards])
 
     def running(self, task: int) -> Rows:
@@ -237,6 +250,10 @@ class SessionCards:
         cores = [request.cores if request else 0 for request in criteria.requests]
         amounts[CORES] = np.repeat(cores, [len(cards) for cards in choice.cards])
         amounts[criteria.rules] = 1
+        divided = self.cards.instances.divided(numbers)
+        if divided.any():
+            columns = np.concatenate(choice.instances)[divided]
+            amounts[len(amounts) - self.cards.instances.width + columns, np.flatnonzero(divided)] = 1
         return AssignedCards(choice, PodUsage(numbers, amounts))
 
 

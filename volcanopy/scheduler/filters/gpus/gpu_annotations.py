@@ -14,17 +14,22 @@ from volcanopy.scheduler.filters.gpus.card_selection import Card, CardRequest
 from volcanopy.scheduler.filters.gpus.device_names import DEFAULT, DeviceNames
 
 HAMI_CORE = "hami-core"
+MIG = "mig"
 _SLOTS = 1 << 31
 """The number of pods per card where only its memory limits them."""
 
 
 class CardShare(NamedTuple):
-    """The share of a pod in one card, by the card's id; all of its memory if ``whole``."""
+    """The share of a pod in one card, by the card's id; all of its memory if ``whole``.
+
+    ``instance`` is the name of its instance on a card in MIG mode; ``memory`` is then what the pod requests.
+    """
 
     id: str
     memory: int
     cores: int = 0
     whole: bool = False
+    instance: str = ""
 
 
 class VgpuRegister(NamedTuple):
@@ -135,7 +140,13 @@ def vgpu_shares(annotation: str) -> tuple[CardShare, ...]:
     """Return the shares of a pod in such an annotation; invalid entries are ignored."""
     fields = [text.split(",") for text in annotation.replace(";", ":").split(":")]
     return tuple(
-        CardShare(entry[0], int(entry[2]), int(entry[3]))
-        for entry in fields
-        if len(entry) == 4 and entry[2].isdigit() and entry[3].isdigit()
+        CardShare(card, int(memory), int(cores), instance=instance.removesuffix("]"))
+        for name, _, memory, cores in (entry for entry in fields if len(entry) == 4)
+        if memory.isdigit() and cores.isdigit()
+        for card, _, instance in (name.partition("["),)
     )
+
+
+def instance_id(uuid: str, instance: str) -> str:
+    """Return the id of an instance of a card in MIG mode, as the device plugin looks for it."""
+    return f"{uuid}[{instance}]"
