@@ -38,7 +38,6 @@ _OUTPUT = "the guide shows an object as the server returns it, which cannot be c
 _LIMITS = "the limit of an extended resource is missing, which Kubernetes requires"
 _STRICT = "a mistake in the example: such a field does not exist; Volcano's definition of Jobs does not have it either"
 _VOLUMES = "Volcano rejects the volumes as well"
-_NPU = "Ascend NPUs are not supported"
 REFUSED_EXAMPLES: Mapping[str, str] = {
     "-webhook-deny.yaml": "Volcano's example of a job that is rejected",
     "example/integrations/argo/": _OTHER,
@@ -63,6 +62,5 @@ REFUSED_EXAMPLES: Mapping[str, str] = {
     "how_to_use_svc_plugin.md block 3": _OUTPUT,
     "how_to_use_svc_plugin.md block 4": _OUTPUT,
     "how_to_use_svc_plugin.md block 5": _OUTPUT,
-    "how_to_use_vnpu.md block 1": _NPU,
     "how_to_use_vnpu.md block 4": "only a part of a configuration",
 }

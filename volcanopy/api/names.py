@@ -87,6 +87,24 @@ GPU_UNHEALTHY = "volcano.sh/gpu-unhealthy-ids"
 
 PERCENTAGE_SUFFIX = "-percentage"
 """The end of names of resources that are a part of a device: nodes have no amount of them."""
+NPU_PREFIX = "huawei.com/Ascend"
+"""The beginning of names of NPUs that HAMi shares."""
+NPU_MEMORY_SUFFIX = "-memory"
+NPU_CORES_SUFFIX = "-core"
+NPU_CORES = "huawei.com/npu-core"
+"""AI cores of a node whose NPUs MindCluster divides; on bound pods: annotation with the chips and the template."""
+
+# On bound pods: annotations that HAMi's device plugins read, besides those with the name of the kind of NPU.
+HAMI_PREFIX = "hami.io/"
+HAMI_NODE = "hami.io/vgpu-node"
+HAMI_TIME = "hami.io/vgpu-time"
+HAMI_BIND_PHASE = "hami.io/bind-phase"
+HAMI_BIND_TIME = "hami.io/bind-time"
+NPU_PREDICATE_TIME = "predicate-time"
+NPU_MODE = "huawei.com/vnpu-mode"
+"""On pods that wait: annotation; ``hami-core`` divides cards by software, without templates."""
+NPU_CORE_MODE = "hami-vnpu-core"
+"""On nodes: annotation; whether the cards can be divided by software."""
 
 # On NumaTopologies: the load of the node.
 NODE_LOAD = "volcanopy.io/node-load"
@@ -180,3 +198,10 @@ def with_submitter_of(annotations: Mapping[str, str], owner: Mapping[str, str] |
 def workload_group(uid: str) -> str:
     """Return the name of the PodGroup of a workload, by the uid of the workload."""
     return f"podgroup-{uid}"
+
+
+def part_of_device(resource: str) -> bool:
+    """Return whether a resource is requested of a single device, so that it is not compared with an amount of the node."""
+    return resource.endswith(PERCENTAGE_SUFFIX) or (
+        resource.startswith(NPU_PREFIX) and resource.endswith((NPU_MEMORY_SUFFIX, NPU_CORES_SUFFIX))
+    )

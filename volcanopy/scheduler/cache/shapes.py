@@ -44,8 +44,8 @@ def request_of(spec: core.PodSpec, defaults: Mapping[str, int] | None = None) ->
     ``defaults`` are the requests of a container that has none.
     """
     request = pod_requests(resources_of(spec), defaults or {})
-    if any(name.endswith(names.PERCENTAGE_SUFFIX) for name in request):
-        request = {name: units for name, units in request.items() if not name.endswith(names.PERCENTAGE_SUFFIX)}
+    if any(names.part_of_device(name) for name in request):
+        request = {name: units for name, units in request.items() if not names.part_of_device(name)}
     request["pods"] = 1
     return request
 

@@ -46,7 +46,7 @@ def request_of(spec: core.PodSpec) -> dict[str, int]:
     total = _sum(total, sidecars)
     total = _larger(total, peak)
     total = _sum(total | _of_pod(spec.resources, total), quantity.amounts(spec.overhead))
-    of_nodes = {name: units for name, units in total.items() if not name.endswith(names.PERCENTAGE_SUFFIX)}
+    of_nodes = {name: units for name, units in total.items() if not names.part_of_device(name)}
     return of_nodes | {"pods": 1}
 
 

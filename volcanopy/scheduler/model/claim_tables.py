@@ -88,8 +88,10 @@ def _size_and_name(volume: storage.PersistentVolume) -> tuple[int, str]:
     return size(volume), volume.metadata.name
 
 
-ASSIGNMENT_KEYS = frozenset({names.GPU_INDEX, names.VGPU_IDS, names.TOPOLOGY_DECISION})
-"""The annotations with such assignments."""
+ASSIGNMENT_KEYS = frozenset(
+    {names.GPU_INDEX, names.VGPU_IDS, names.TOPOLOGY_DECISION, names.HAMI_NODE, names.NPU_CORES}
+)
+"""The annotations with such assignments; that of NPUs shared by HAMi has the name of their kind, and comes with HAMI_NODE."""
 
 
 class AssignedPod(NamedTuple):

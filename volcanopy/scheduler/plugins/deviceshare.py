@@ -1,4 +1,4 @@
-"""deviceshare: share GPUs between pods, and select the cards of each pod."""
+"""deviceshare: share GPUs and NPUs between pods, and select the cards of each pod."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -29,6 +29,10 @@ from volcanopy.scheduler.filters.gpus.device_names import DeviceNames
 from volcanopy.scheduler.filters.gpus.mig_geometries import KNOWN, MigGeometries
 from volcanopy.scheduler.filters.gpus.node_cards import NodeCards
 from volcanopy.scheduler.filters.gpus.shared_cards import SharedCards
+from volcanopy.scheduler.filters.npus import npu_kinds
+from volcanopy.scheduler.filters.npus.hami_npus import HamiNpus
+from volcanopy.scheduler.filters.npus.npu_kinds import NpuKinds
+from volcanopy.scheduler.filters.npus.session_npus import SessionNpus
 from volcanopy.scheduler.filters.traits.trait_cache import cached, cached_by_shapes
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
@@ -48,7 +52,6 @@ BUSY = "node(s) didn't have enough free capacity on single GPUs"
 _ALONE = "spread"
 _UNBUILT = {
     "deviceshare.AscendMindClusterVNPUEnable": "Ascend NPUs are not supported",
-    "deviceshare.AscendHAMiVNPUEnable": "Ascend NPUs are not supported",
     "deviceshare.NodeLockEnable": "nodes are not locked while a pod is bound: cards are assigned by the pod's own annotation",
 }
 
@@ -65,7 +68,7 @@ class DeviceShareArguments(Arguments):
     mind_cluster: bool = Field(False, alias="deviceshare.AscendMindClusterVNPUEnable")
     """Not built."""
     hami_npu: bool = Field(False, alias="deviceshare.AscendHAMiVNPUEnable")
-    """Not built."""
+    """NPUs that HAMi's device plugin registers: containers request cards, or memory and cores of them."""
     node_lock: bool = Field(False, alias="deviceshare.NodeLockEnable")
     """Not built."""
     policy: Literal["", "binpack", "spread"] = Field("", alias="deviceshare.SchedulePolicy")
@@ -84,6 +87,8 @@ class DeviceShareArguments(Arguments):
     """Pods that have all labels of one of these do not share a card with each other."""
     names: DeviceNames = Field(default_factory=DeviceNames, alias="deviceshare.names")
     """Other names of resources and annotations, by the default ones; the next table has them all."""
+    npu_kinds: NpuKinds = Field(npu_kinds.DEFAULT, alias="deviceshare.vnpus")
+    """The kinds of these NPUs, as in `vnpus` of the ConfigMap of HAMi's device plugin; by default Ascend310P."""
 
     @field_validator("rules")
     @classmethod
@@ -121,16 +126,24 @@ class DeviceShare(Plugin[DeviceShareArguments]):
             self._requested = cached_by_shapes(
                 self.cluster.traits, f"cards requested: {self._mode} {self.args.names}", shapes, self._read_requests
             )
+        kinds = args.npu_kinds
+        self._npus: list[SessionNpus] = [
+            HamiNpus(self.cluster, kind, kinds.by_software, args.policy, args.weight)
+            for kind in kinds.kinds
+            if args.hami_npu
+        ]
 
     def scope(self, task: TaskView) -> Scope:
         """Which cards a pod gets shows on its node."""
-        return Scope.NODE if task.shape in self._requested else Scope.COLUMNS
+        return Scope.NODE if task.shape in self._requested or self._npus_of(task) else Scope.COLUMNS
 
     def cache_key(self, task: TaskView) -> Hashable:
         """The pod's annotations and labels about cards; its job too, if its pods avoid each other."""
+        of_npus = tuple(npus.cache_key(task) for npus in self._npus_of(task))
         if task.shape not in self._requested:
-            return None
+            return of_npus or None
         return (
+            of_npus,
             self._card_annotations(task),
             matching_rules(self.args.rules, task.pod.metadata.labels),
             self._job_to_avoid(task),
@@ -138,6 +151,16 @@ class DeviceShare(Plugin[DeviceShareArguments]):
 
     def predicate(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         """Nodes without enough cards for the pod, container by container."""
+        rejections = self._gpu_rejections(task, nodes)
+        for npus in self._npus_of(task):
+            rejections += npus.predicate(task, nodes)
+        return rejections
+
+    def _npus_of(self, task: TaskView) -> list[SessionNpus]:
+        """The kinds of NPUs that the pod requests."""
+        return [npus for npus in self._npus if npus.requested(task)]
+
+    def _gpu_rejections(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         if task.shape not in self._requested:
             return []
         self._assignments.sync()
@@ -165,7 +188,9 @@ class DeviceShare(Plugin[DeviceShareArguments]):
 
     def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The mean over the cards that the pod would get: how full they will be (binpack), or whether they are empty (spread)."""
-        return tasks.each(lambda task: self._score(task, nodes))
+        return tasks.each(
+            lambda task: sum((npus.score(task, nodes) for npus in self._npus_of(task)), self._score(task, nodes))
+        )
 
     def _score(self, task: TaskView, nodes: NodesView) -> Floats:
         if task.shape not in self._requested or not self.args.weight or not self.args.policy:
@@ -203,6 +228,12 @@ class DeviceShare(Plugin[DeviceShareArguments]):
 
         The default name of the cards is always among them: by it they are known in later cycles, whatever the names are then.
         """
+        annotations = self._gpu_annotations(task, node)
+        for npus in self._npus_of(task):
+            annotations |= npus.bind_annotations(task, node)
+        return annotations
+
+    def _gpu_annotations(self, task: TaskView, node: int) -> dict[str, str]:
         if task.shape not in self._requested:
             return {}
         self._assignments.sync()

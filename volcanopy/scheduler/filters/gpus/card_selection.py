@@ -42,6 +42,8 @@ class CardTable:
     slots: Ints
     """(C,): the maximum number of pods per card."""
     memory: Ints
+    cores: Ints
+    """(C,): the cores of each card, in the unit of its kind: percent of a GPU, or the number of cores of an NPU."""
     healthy: Mask
     """(C,): whether the card is healthy."""
     index: Mapping[tuple[int, str], int]
@@ -62,6 +64,7 @@ class Card:
     slots: int
     type: str = ""
     healthy: bool = True
+    cores: int = ALL_CORES
 
 
 def card_table(
@@ -81,6 +84,7 @@ def card_table(
         start=np.concatenate([[0], np.cumsum(counts, dtype=np.intp)]).astype(np.intp),
         slots=np.array([card.slots for _, card in flat], dtype=np.int64),
         memory=np.array([card.memory for _, card in flat], dtype=np.int64),
+        cores=np.array([card.cores for _, card in flat], dtype=np.int64),
         healthy=np.array([card.healthy for _, card in flat], dtype=np.bool_),
         index={(row, card.id): number for number, (row, card) in enumerate(flat)},
         instances=instances(types, node) if instances else instance_table((), [0] * len(flat)),
@@ -88,10 +92,29 @@ def card_table(
 
 
 @dataclass(frozen=True)
-class CardRequest:
-    """The request of one container: the number of cards, and the memory and percent of cores of each.
+class CardSizes:
+    """The amounts of memory into which a card is divided, ascending, and what a pod gets that requests more than these.
 
-    Memory is an amount, or with ``percent`` a part of the card's memory. ``whole`` cards are not shared.
+    Such a pod gets ``whole``, if the card has at most the memory ``capacity`` by its data sheet; beyond, as much as requested.
+    """
+
+    parts: tuple[int, ...]
+    whole: int
+    capacity: int
+
+    def rounded(self, memory: Ints) -> Ints:
+        """Return these amounts of memory, each rounded up to the next size."""
+        sizes = np.array([*self.parts, self.whole], dtype=np.int64)
+        position = np.searchsorted(sizes[:-1], memory)
+        return np.where(memory > max((self.capacity, *self.parts)), memory, sizes[position])
+
+
+@dataclass(frozen=True)
+class CardRequest:
+    """The request of one container: the number of cards, and the memory and cores of each.
+
+    Memory is an amount, or with ``percent`` a part of the card's memory; with ``sizes`` it is rounded up to one of these.
+    ``whole`` cards are not shared. ``of_cores``: the cores that each card has for this request, instead of its own.
     """
 
     number: int = 1
@@ -99,12 +122,15 @@ class CardRequest:
     percent: int = 0
     cores: int = 0
     whole: bool = False
+    sizes: CardSizes | None = None
+    of_cores: int | None = None
 
     def memory_of(self, cards: Ints) -> Ints:
         """Return the requested memory on cards with these amounts of memory."""
         if self.whole:
             return cards
-        return cards * self.percent // 100 if self.percent else np.full_like(cards, self.memory)
+        memory = cards * self.percent // 100 if self.percent else np.full_like(cards, self.memory)
+        return memory if self.sizes is None else self.sizes.rounded(memory)
 
 
 Preference = Callable[[Rows, Ints, int, bool], Floats]
@@ -140,13 +166,14 @@ def choose(
     rules: Rows,
     preference: Preference | None = None,
     placed: bool = False,
+    distinct: bool = False,
 ) -> CardChoice:
     """Choose cards for a pod on each of the (M,) nodes, one container after the other.
 
     ``taken`` are (FIRST_RULE + rules + K, C) tables of the usage by other pods, of which the maximum counts; ``allowed`` is the
     (C,) mask of the cards that the pod may use, ``rules`` are the rows of the tables that must be 0 on its cards. Fitting
     cards are selected by the preference, if there is one; ``order`` decides between equals. ``placed``: whether the pod is
-    on the node already.
+    on the node already. ``distinct``: containers do not share cards with each other.
     """
     counts = cards.start[nodes + 1] - cards.start[nodes]
     first = np.cumsum(counts) - counts
@@ -171,7 +198,7 @@ def choose(
             positions.append(np.empty(0, dtype=np.intp))
             continue
         memory_requested = request.memory_of(memory)
-        feasible = permitted & _fits(used, memory, slots, memory_requested, request)
+        feasible = permitted & _fits(used, memory, slots, cards.cores[numbers], memory_requested, request)
         instances, memory_taken = _instances(cards, numbers, divided, on_instances, memory_requested)
         feasible &= ~divided | (instances != UNKNOWN)
         fits &= np.bincount(node_of[feasible], minlength=len(nodes)) >= request.number
@@ -191,6 +218,8 @@ def choose(
         used[CORES, selected] += request.cores
         in_instances = selected[divided[selected]]
         on_instances[instances[in_instances], in_instances] += 1
+        if distinct:
+            permitted[selected] = False
         chosen.append(numbers[selected])
         chosen_instances.append(instances[selected])
         chosen_memory.append(memory_taken[selected])
@@ -218,13 +247,15 @@ def _instances(
     return columns, taken
 
 
-def _fits(used: Ints, memory: Ints, slots: Ints, memory_requested: Ints, request: CardRequest) -> Mask:
+def _fits(used: Ints, memory: Ints, slots: Ints, cores: Ints, memory_requested: Ints, request: CardRequest) -> Mask:
     """Return which cards have a free slot, memory and cores; without free cores no pod fits, even if it requests none."""
+    if request.of_cores is not None:
+        cores = np.full_like(cores, request.of_cores)
     feasible: Mask = (
-        (used[PODS] < slots) & (memory - used[MEMORY] >= memory_requested) & (used[CORES] + request.cores <= ALL_CORES)
+        (used[PODS] < slots) & (memory - used[MEMORY] >= memory_requested) & (used[CORES] + request.cores <= cores)
     )
     if request.cores == 0:
-        feasible &= used[CORES] < ALL_CORES
+        feasible &= (used[CORES] < cores) | (cores == 0)
     if request.whole or request.cores == ALL_CORES:
         feasible &= used[PODS] == 0
     return feasible

@@ -134,6 +134,8 @@ class CardCriteria:
     """The rows of the usage table that must be 0 on its cards, and in which it counts."""
     preference: Preference | None = None
     """Which cards are preferred, before the order of the session."""
+    distinct: bool = False
+    """Whether its containers do not share cards with each other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,13 +233,21 @@ class SessionCards:
             criteria.rules,
             criteria.preference,
             placed,
+            criteria.distinct,
         )
 
     def fits_empty_nodes(self, nodes: Rows, criteria: CardCriteria) -> Mask:
         """Return on which nodes the pod would fit without any other pod."""
         nothing = np.zeros_like(self._now)
         return choose(
-            self.cards, (nothing,), nodes, criteria.requests, criteria.allowed, CardOrder.FIRST, criteria.rules
+            self.cards,
+            (nothing,),
+            nodes,
+            criteria.requests,
+            criteria.allowed,
+            CardOrder.FIRST,
+            criteria.rules,
+            distinct=criteria.distinct,
         ).fits
 
     def _assignment(self, choice: CardChoice, criteria: CardCriteria) -> AssignedCards | None:

@@ -74,13 +74,14 @@ def shared_gpu_shares(annotation: str, request: CardRequest | None) -> tuple[Car
 
 def _pod_limit(spec: core.PodSpec, resource: str) -> int:
     """Return the sum of the limits of the containers, or the largest limit of an init container."""
-    total = sum(_limit(container, resource) for container in spec.containers)
-    return max([total, *(_limit(container, resource) for container in spec.init_containers)])
+    total = sum(limit(container, resource) for container in spec.containers)
+    return max([total, *(limit(container, resource) for container in spec.init_containers)])
 
 
-def _limit(container: core.Container, resource: str) -> int:
-    limit = container.resources.limits.get(resource, container.resources.requests.get(resource, 0))
-    return quantity.amount(resource, limit)
+def limit(container: core.Container, resource: str) -> int:
+    """Return the limit of a container, in base units; its request without one."""
+    value = container.resources.limits.get(resource, container.resources.requests.get(resource, 0))
+    return quantity.amount(resource, value)
 
 
 # vGPUs
@@ -115,13 +116,13 @@ def vgpu_requests(spec: core.PodSpec, named: DeviceNames = DEFAULT) -> tuple[Car
 
 
 def _vgpu_request(container: core.Container, named: DeviceNames) -> CardRequest | None:
-    memory, percent = _limit(container, named.vgpu_memory), _limit(container, named.vgpu_percentage)
-    number = _limit(container, named.vgpu_number) or (1 if memory or percent else 0)
+    memory, percent = limit(container, named.vgpu_memory), limit(container, named.vgpu_percentage)
+    number = limit(container, named.vgpu_number) or (1 if memory or percent else 0)
     if not number:
         return None
     if not memory and not percent:
         percent = 100
-    return CardRequest(number, memory, 0 if memory else percent, _limit(container, named.vgpu_cores))
+    return CardRequest(number, memory, 0 if memory else percent, limit(container, named.vgpu_cores))
 
 
 def format_vgpus(containers: Iterable[Sequence[tuple[str, str, int, int]]]) -> str:

@@ -1,0 +1,1 @@
+"""Shared and whole Ascend NPUs."""
