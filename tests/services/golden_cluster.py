@@ -24,7 +24,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists, Invalid, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.raw_kinds import CONFIG_MAPS, JOBS
+from volcanopy.kube.client.raw_kinds import CONFIG_MAPS, JOBS, PODS
 from volcanopy.services.admission import admission_service
 from volcanopy.services.admission.admission_service import (
     CONFIGURATION,
@@ -45,7 +45,7 @@ NODES: Kind[Json] = Kind("", "v1", "Node", "nodes", False, dict)
 PRIORITIES: Kind[Json] = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, dict)
 KINDS = {item.kind: item for item in (RAW_QUEUES, POD_GROUPS, HYPER_NODES, JOBS)}
 OLD_NAMES = ("root", "default")
-WORLD = ("queues", "podGroups", "hyperNodes", "namespaces", "nodes", "priorityClasses", "edits", "policy")
+WORLD = ("queues", "podGroups", "hyperNodes", "namespaces", "nodes", "priorityClasses", "edits", "policy", "pods")
 """The parts of a case that make its world."""
 
 
@@ -151,6 +151,8 @@ class Stage:
             await self._create(HYPER_NODES, None, item)
         for item in world.get("podGroups", ()):
             await self._create(POD_GROUPS, item["metadata"]["namespace"], item)
+        for item in world.get("pods", ()):
+            await self._create(PODS, item["metadata"]["namespace"], item)
         if (old := existing_object(world)) is not None:
             await self._create(KINDS[old["kind"]], old["metadata"].get("namespace"), old)
         if edits := world.get("edits"):
@@ -165,7 +167,7 @@ class Stage:
                 await self.client.patch(kind, None, name, {"spec": None, "metadata": {"annotations": None}})
                 continue
             with contextlib.suppress(NotFound):
-                await self.client.delete(kind, namespace, name, grace=0 if kind is NODES else None)
+                await self.client.delete(kind, namespace, name, grace=0 if kind in (NODES, PODS) else None)
             if kind.kind in NotifyingCache.last.copies:
                 self._expected[kind.kind, f"{namespace}/{name}" if namespace else name] = None
         for name in self._noted:

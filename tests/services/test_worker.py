@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
-from volcanopy.kube.client.errors import ApiError, Conflict, Forbidden
+from volcanopy.kube.client.errors import ApiError, Conflict, Forbidden, StatusCause, StatusDetails
 from volcanopy.services.controllers.worker import Worker
 
 
@@ -50,3 +50,8 @@ async def test_a_conflict_is_reported_only_if_it_lasts() -> None:
     assert first == 0
     assert others[-1] == 1
     assert others == sorted(others)
+
+
+async def test_a_namespace_that_is_being_deleted_is_no_error() -> None:
+    cause = StatusCause(reason="NamespaceTerminating", message="namespace default is being terminated")
+    assert await reports_of(Forbidden(403, "Forbidden", "forbidden", StatusDetails(causes=(cause,))), 2) == [0, 0]

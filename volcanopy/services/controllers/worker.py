@@ -10,7 +10,7 @@ from volcanopy.kube import machine
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import AFTER_OUTAGE
-from volcanopy.kube.client.errors import Conflict, Forbidden, Invalid, KubeError, NotLeading, is_outage
+from volcanopy.kube.client.errors import ApiError, Conflict, Forbidden, Invalid, KubeError, NotLeading, is_outage
 from volcanopy.services.controllers.owned_objects import NameTakenError, OutdatedError
 from volcanopy.services.controllers.reconcile_metrics import track_reconcile
 from volcanopy.services.controllers.workqueue import LONGEST_PAUSE, WorkQueue
@@ -18,6 +18,8 @@ from volcanopy.services.controllers.workqueue import LONGEST_PAUSE, WorkQueue
 log = structlog.get_logger(__name__)
 
 LEAST_PAUSE = 0.05
+NAMESPACE_TERMINATING = "NamespaceTerminating"
+"""Cause of a rejected creation: the object that is reconciled is deleted soon, too, so a retry has no use."""
 USUAL_CONFLICT = 1.0
 """Seconds of back-off up to which a conflict is not reported: another client has changed the object, and its watch is behind."""
 
@@ -76,6 +78,10 @@ class Worker(ABC):
             self.queue.add(key)
             return "outdated"
         except (KubeError, NameTakenError) as error:
+            if isinstance(error, ApiError) and error.has_cause(NAMESPACE_TERMINATING):
+                self.queue.forget(key)
+                log.info("namespace is being deleted", kind=self.noun, key=key)
+                return "done"
             if isinstance(error, (Forbidden, Invalid, NameTakenError)):
                 self.rejected(key, error)
             longest = AFTER_OUTAGE if is_outage(error) else LONGEST_PAUSE
