@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.charts.chart_processes import mount
-from tests.charts.rendering import CHART, NAMESPACE, Json, RenderError, one, render, run_helm
+from tests.charts.rendering import CHART, NAMESPACE, Json, RenderError, one, render, rights_of, run_helm
 from volcanopy.admission import context as policy
 from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.api.scheduling import Subjects
@@ -213,6 +213,14 @@ def test_two_replicas_elect_a_leader_and_a_single_replica_does_not() -> None:
 def test_the_scheduler_configuration_is_the_default() -> None:
     text = one(render(), "ConfigMap", "volcanopy-scheduler")["data"]["scheduler.yaml"]
     assert config.parse(text, builtin()) == config.default(builtin())
+
+
+@pytest.mark.parametrize(("switch", "rights"), [(True, {"get", "patch", "list", "watch"}), (False, {"list", "watch"})])
+def test_the_scheduler_may_write_to_nodes_only_if_its_configuration_locks_them(switch: bool, rights: set[str]) -> None:
+    plugins = [{"name": "gang"}, {"name": "deviceshare", "arguments": {"deviceshare.NodeLockEnable": switch}}]
+    configuration = {"actions": "allocate", "tiers": [{"plugins": plugins}]}
+    given = rights_of(render({"scheduler": {"config": configuration}}), "scheduler")
+    assert {verb for group, resource, verb in given if (group, resource) == ("", "nodes")} == rights
 
 
 def test_admission_identifies_the_controller_by_its_service_account() -> None:

@@ -66,6 +66,11 @@ VGPU_TO_ALLOCATE = "volcano.sh/devices-to-allocate"
 BIND_PHASE = "volcano.sh/bind-phase"
 BIND_TIME = "volcano.sh/bind-time"
 
+# On nodes, while a pod gets its GPUs: annotations that Volcano's device plugins remove when they have given them to it.
+VGPU_LOCK = "hamivgpu"
+GPU_LOCK = "gpu"
+NPU_LOCK = "hami.io/mutex.lock"
+
 # Device requests of pods: resources and annotations.
 GPU_MEMORY = "volcano.sh/gpu-memory"
 GPU_NUMBER = "volcano.sh/gpu-number"

@@ -303,6 +303,26 @@ def test_the_policy_chooses_the_card_and_scores_the_node(policy: str, first: str
     assert cards(made(seen(text), plugins)) == {"a-0": first}
 
 
+@pytest.mark.parametrize(
+    ("way", "node", "wanted", "locks"),
+    [
+        ("vgpu", vgpus("GPU-a,4,8000,T4"), f"{names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=100", ("hamivgpu",)),
+        ("memory", f"{MEMORY}=20 {NUMBER}=2", f"{MEMORY}=4", ("gpu",)),
+        ("number", f"{MEMORY}=20 {NUMBER}=2", f"{NUMBER}=1", ()),
+    ],
+)
+def test_binds_lock_the_node_for_its_device_plugin(way: str, node: str, wanted: str, locks: tuple[str, ...]) -> None:
+    """Those of pods without GPUs do not, and those of whole GPUs do not in Volcano either."""
+    text = f"""
+        node n1 cpu=8 {node}
+        job a: 1 x cpu=1 {wanted}
+        job b: 1 x cpu=1
+    """
+    plan = made(seen(text), by(way, NodeLockEnable=True))
+    assert {bind.pod: bind.locks for bind in plan.of(Bind)} == {"default/a-0": locks, "default/b-0": ()}
+    assert not any(bind.locks for bind in made(seen(text), by(way)).of(Bind))
+
+
 # Sessions
 
 
@@ -416,7 +436,6 @@ def test_no_card_is_overcommitted(data: st.DataObject) -> None:
     [
         ({"deviceshare.GPUSharingEnable": True, "deviceshare.VGPUEnable": True}, "switch on only one of"),
         ({"deviceshare.GPUSharingEnable": True, "deviceshare.GPUNumberEnable": True}, "switch on only one of"),
-        ({"deviceshare.NodeLockEnable": True}, "deviceshare.NodeLockEnable must be false"),
         ({"deviceshare.AscendMindClusterVNPUEnable": True}, "Ascend NPUs are not supported"),
         ({"deviceshare.SchedulePolicy": "best"}, "input should be '', 'binpack' or 'spread', not 'best'"),
         ({"deviceshare.ScheduleWeigth": 1}, "did you mean 'deviceshare.ScheduleWeight'?"),

@@ -222,3 +222,12 @@ def test_kinds_are_checked(change: dict[str, Any], says: str) -> None:
     assert says in argument_error("deviceshare", {"deviceshare.vnpus": [WITH_NETWORKS | change]})
     twice = argument_error("deviceshare", {"deviceshare.vnpus": [WITH_NETWORKS, WITH_NETWORKS]})
     assert "the commonWord Ascend910B3 is there twice" in twice
+
+
+def test_a_bind_locks_the_node_for_the_device_plugin_of_the_npus_if_nodes_are_locked() -> None:
+    text = f"""
+        node n1 cpu=8 {npus("dev-0")}
+        job a: 1 x cpu=1 {NPU}=1
+    """
+    assert [bind.locks for bind in made(seen(text), shared(NodeLockEnable=True)).of(Bind)] == [("hami.io/mutex.lock",)]
+    assert [bind.locks for bind in made(seen(text), shared()).of(Bind)] == [()]

@@ -24,6 +24,7 @@ from volcanopy.api.queue_gate import has_queue_gate
 from volcanopy.kube import machine
 from volcanopy.kube.apply.claim_writer import ClaimProgress, ClaimWriter
 from volcanopy.kube.apply.event_writer import EventRecorder, EventType, ObjectReference
+from volcanopy.kube.apply.node_locks import NodeLocks
 from volcanopy.kube.apply.write_queue import DelayedWrites, KeyLocks
 from volcanopy.kube.cache import statuses
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
@@ -99,6 +100,7 @@ class PodWriter:
     def __init__(self, context: WriterContext) -> None:
         self._context = context
         self._claims = ClaimWriter(context)
+        self._node_locks = NodeLocks(context)
         self._settled: dict[str, ClaimProgress] = {}
         """By uid: the progress with the claims of pods that are being bound."""
         self._rejections: OrderedDict[str, Backoff] = OrderedDict()
@@ -108,29 +110,49 @@ class PodWriter:
     async def bind(self, effect: Bind, uid: str) -> bool:
         """Bind the pod of this uid. True once it is bound; False if it is pending again.
 
-        A pod with claims is bound once these are allocated, however long its volumes take.
+        A pod with claims is bound once these are allocated, however long its volumes take; one with locks of its node once
+        no other pod has them.
         """
         if effect.claims is None:
-            return await self._bind(effect, uid)
+            return await self._bind_in_turn(effect, uid)
         context, done = self._context, ClaimProgress()
         self._settled[uid] = done
         try:
             await self._claims.settle(effect, uid, done)
         except KubeError as fault:
-            pod = context.store.pods.get(effect.pod)
-            if pod is not None and pod.metadata.uid == uid:
-                async with context.locks.lock(("Pod", effect.pod)):
-                    await self._bind_failed(effect, pod, fault)
-            else:
-                await self._undo(effect, uid)
-                context.store.forget(effect.pod, uid)
+            await self._give_up(effect, uid, fault)
             return False
-        if await self._bind(effect, uid):
+        if await self._bind_in_turn(effect, uid):
             context.store.state.claims.settle(effect.pod, uid, done.versions)
             del self._settled[uid]
             return True
         await self._undo(effect, uid)
         return False
+
+    async def _bind_in_turn(self, effect: Bind, uid: str) -> bool:
+        """Bind the pod when its node is locked for it, if it must be."""
+        if not effect.locks:
+            return await self._bind(effect, uid)
+        try:
+            held = await self._node_locks.acquire(effect, uid)
+        except KubeError as fault:
+            await self._give_up(effect, uid, fault)
+            return False
+        bound = await self._bind(effect, uid)
+        if not bound:
+            await self._node_locks.release(effect.node, held)
+        return bound
+
+    async def _give_up(self, effect: Bind, uid: str, fault: KubeError) -> None:
+        """What must be done before the bind has failed."""
+        context = self._context
+        pod = context.store.pods.get(effect.pod)
+        if pod is not None and pod.metadata.uid == uid:
+            async with context.locks.lock(("Pod", effect.pod)):
+                await self._bind_failed(effect, pod, fault)
+        else:
+            await self._undo(effect, uid)
+            context.store.forget(effect.pod, uid)
 
     async def _undo(self, effect: Bind, uid: str) -> None:
         """Undo the allocation of the pod's claims, once."""

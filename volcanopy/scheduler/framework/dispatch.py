@@ -73,6 +73,7 @@ class Hooks:
     card_order: Callable[[TaskView, Candidates], Floats]
     gpu_cards: Callable[[], GpuCards | None]
     bind_annotations: Callable[[TaskView, int], dict[str, str]]
+    bind_locks: Callable[[TaskView, int], tuple[str, ...] | None]
     bind_claims: Callable[[TaskView, int], Claims | None]
     reserves_nodes: Callable[[JobView], bool | None]
     overdue: Callable[[JobView], bool | None]

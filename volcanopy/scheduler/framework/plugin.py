@@ -439,6 +439,11 @@ class Plugin(Generic[A]):
         raise NotImplementedError
 
     @hook("first")
+    def bind_locks(self, task: TaskView, node: int) -> tuple[str, ...] | None:
+        """Annotations by which this node is locked while the pod is bound to it; its device plugin removes them."""
+        raise NotImplementedError
+
+    @hook("first")
     def bind_claims(self, task: TaskView, node: int) -> Claims | None:
         """What must be allocated to the claims of the pod on volumes and devices before it is bound to this node."""
         raise NotImplementedError

@@ -55,13 +55,17 @@ class Claims:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Run this pod on this node. The annotations go to the pod with the binding (such as the device that it was allocated)."""
+    """Run this pod on this node. The annotations go to the pod with the binding (such as the device that it was allocated).
+
+    ``locks`` are annotations that the node gets before, once no other pod has them; its device plugin removes them.
+    """
 
     pod: str
     node: str
     group: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
     claims: Claims | None = None
+    locks: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         settled = f" ({self.claims})" if self.claims is not None and str(self.claims) else ""
@@ -219,8 +223,9 @@ def document(plan: Plan) -> dict[str, Any]:
 def _entry(effect: Effect) -> dict[str, Any]:
     entry: dict[str, Any] = {"effect": type(effect).__name__}
     match effect:
-        case Bind(pod, node, _, annotations, claims):
+        case Bind(pod, node, _, annotations, claims, locks):
             entry |= {"pod": pod, "node": node} | ({"annotations": dict(annotations)} if annotations else {})
+            entry |= {"nodeLocks": list(locks)} if locks else {}
             entry |= _settled(claims) if claims is not None else {}
         case Evict(pod, reason, _, message, preemptor, moved_to):
             entry |= {"pod": pod, "reason": reason} | ({"message": message} if message else {})

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from volcanopy.api import core
-from volcanopy.api.names import GPU_INDEX, VGPU_IDS
+from volcanopy.api.names import GPU_INDEX, GPU_LOCK, NPU_LOCK, VGPU_IDS, VGPU_LOCK
 from volcanopy.scheduler.filters.assignments import NodeAssignments
 from volcanopy.scheduler.filters.gpus import gpu_annotations
 from volcanopy.scheduler.filters.gpus.card_selection import (
@@ -52,7 +52,6 @@ BUSY = "node(s) didn't have enough free capacity on single GPUs"
 _ALONE = "spread"
 _UNBUILT = {
     "deviceshare.AscendMindClusterVNPUEnable": "Ascend NPUs are not supported",
-    "deviceshare.NodeLockEnable": "nodes are not locked while a pod is bound: cards are assigned by the pod's own annotation",
 }
 
 
@@ -70,7 +69,7 @@ class DeviceShareArguments(Arguments):
     hami_npu: bool = Field(False, alias="deviceshare.AscendHAMiVNPUEnable")
     """NPUs that HAMi's device plugin registers: containers request cards, or memory and cores of them."""
     node_lock: bool = Field(False, alias="deviceshare.NodeLockEnable")
-    """Not built."""
+    """Bind one pod with parts of GPUs or NPUs at a time to a node, the next when the device plugin has removed the lock."""
     policy: Literal["", "binpack", "spread"] = Field("", alias="deviceshare.SchedulePolicy")
     """Which card is preferred: the fullest (`binpack`) or the emptiest (`spread`)."""
     weight: int = Field(0, ge=0, alias="deviceshare.ScheduleWeight")
@@ -255,6 +254,15 @@ class DeviceShare(Plugin[DeviceShareArguments]):
             named.bind_phase: "allocating",
             named.bind_time: seconds,
         }
+
+    def bind_locks(self, task: TaskView, node: int) -> tuple[str, ...] | None:
+        """The annotations that device plugins remove when they have given the pod its cards; none for whole cards."""
+        if not self.args.node_lock:
+            return None
+        of_gpus = task.shape in self._requested and not self.args.number
+        of_npus = any(isinstance(npus, HamiNpus) for npus in self._npus_of(task))
+        locks = {VGPU_LOCK if self.args.vgpu else GPU_LOCK: of_gpus, NPU_LOCK: of_npus}
+        return tuple(lock for lock, needed in locks.items() if needed)
 
     def _vgpu_text(self, requests: Sequence[CardRequest | None], assigned: AssignedCards) -> str:
         """The cards or instances of each container, with what it requests of them."""

@@ -266,19 +266,19 @@ class Session:
         group = str(self.snapshot.jobs.keys[table.job[tasks[0]]])
         if table.shape[tasks[0]] in self.snapshot.shapes.claiming:
             return [self._bind(int(row), int(node), group) for row, node in zip(tasks, nodes, strict=True)]
-        if "bind_annotations" in self.hooks.unanswered:
+        if {"bind_annotations", "bind_locks"} <= self.hooks.unanswered:
             pairs = zip(table.keys[tasks].tolist(), nodes.tolist(), strict=True)
             return [Bind(key, names[node], group) for key, node in pairs]
         return [
-            Bind(key, names[node], group, self.hooks.bind_annotations(TaskView(self.ledger, row), node))
-            for key, row, node in zip(table.keys[tasks].tolist(), tasks.tolist(), nodes.tolist(), strict=True)
+            self._bind(row, node, group, claiming=False)
+            for row, node in zip(tasks.tolist(), nodes.tolist(), strict=True)
         ]
 
-    def _bind(self, row: int, node: int, group: str) -> Bind:
-        """Return the bind of a task with claims."""
+    def _bind(self, row: int, node: int, group: str, claiming: bool = True) -> Bind:
         task, hooks = TaskView(self.ledger, row), self.hooks
-        annotations, claims = hooks.bind_annotations(task, node), hooks.bind_claims(task, node)
-        return Bind(task.key, self.snapshot.nodes.names[node], group, annotations, claims)
+        annotations, claims = hooks.bind_annotations(task, node), hooks.bind_claims(task, node) if claiming else None
+        locks = hooks.bind_locks(task, node) or ()
+        return Bind(task.key, self.snapshot.nodes.names[node], group, annotations, claims, locks)
 
     def reject(self, job: JobView, rejection: Rejection, placed: int = 0) -> None:
         """Record why a job waits, after ``placed`` of its tasks were placed; the first reason is kept."""

@@ -140,7 +140,7 @@ def _are_single(session: Session, jobs: Rows, tasks_of: dict[int, Rows]) -> list
     """Return for each of these jobs whether it is :attr:`PendingJob.is_single`."""
     table, claiming = session.snapshot.tasks, session.snapshot.shapes.claiming
     single = ~session.snapshot.jobs.structured[jobs]
-    if "bind_annotations" not in session.hooks.unanswered:
+    if not {"bind_annotations", "bind_locks"} <= session.hooks.unanswered:
         return [False] * len(jobs)
     tasks = [tasks_of[job] for job in jobs.tolist()]
     single &= np.array([len(each) == 1 for each in tasks], dtype=np.bool_)
