@@ -54,4 +54,4 @@ async def test_a_conflict_is_reported_only_if_it_lasts() -> None:
 
 async def test_a_namespace_that_is_being_deleted_is_no_error() -> None:
     cause = StatusCause(reason="NamespaceTerminating", message="namespace default is being terminated")
-    assert await reports_of(Forbidden(403, "Forbidden", "forbidden", StatusDetails(causes=(cause,))), 2) == [0, 0]
+    assert await reports_of(Forbidden(403, "Forbidden", "forbidden", StatusDetails(causes=[cause])), 2) == [0, 0]
