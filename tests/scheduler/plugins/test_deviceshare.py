@@ -436,7 +436,6 @@ def test_no_card_is_overcommitted(data: st.DataObject) -> None:
     [
         ({"deviceshare.GPUSharingEnable": True, "deviceshare.VGPUEnable": True}, "switch on only one of"),
         ({"deviceshare.GPUSharingEnable": True, "deviceshare.GPUNumberEnable": True}, "switch on only one of"),
-        ({"deviceshare.AscendMindClusterVNPUEnable": True}, "Ascend NPUs are not supported"),
         ({"deviceshare.SchedulePolicy": "best"}, "input should be '', 'binpack' or 'spread', not 'best'"),
         ({"deviceshare.ScheduleWeigth": 1}, "did you mean 'deviceshare.ScheduleWeight'?"),
         ({"deviceshare.GPUExclusiveRules": [{}]}, "name at least one label"),

@@ -31,6 +31,7 @@ from volcanopy.scheduler.filters.gpus.node_cards import NodeCards
 from volcanopy.scheduler.filters.gpus.shared_cards import SharedCards
 from volcanopy.scheduler.filters.npus import npu_kinds
 from volcanopy.scheduler.filters.npus.hami_npus import HamiNpus
+from volcanopy.scheduler.filters.npus.mind_cluster_npus import MindClusterNpus
 from volcanopy.scheduler.filters.npus.npu_kinds import NpuKinds
 from volcanopy.scheduler.filters.npus.session_npus import SessionNpus
 from volcanopy.scheduler.filters.traits.trait_cache import cached, cached_by_shapes
@@ -50,9 +51,6 @@ UNFIT = "node(s) didn't have enough GPUs of the requested kind and size"
 BUSY = "node(s) didn't have enough free capacity on single GPUs"
 
 _ALONE = "spread"
-_UNBUILT = {
-    "deviceshare.AscendMindClusterVNPUEnable": "Ascend NPUs are not supported",
-}
 
 
 class DeviceShareArguments(Arguments):
@@ -65,7 +63,7 @@ class DeviceShareArguments(Arguments):
     vgpu: bool = Field(False, alias="deviceshare.VGPUEnable")
     """As vGPUs: containers request memory and cores of one or several cards."""
     mind_cluster: bool = Field(False, alias="deviceshare.AscendMindClusterVNPUEnable")
-    """Not built."""
+    """NPUs that MindCluster divides: pods request AI cores, and get whole chips or a part by a template."""
     hami_npu: bool = Field(False, alias="deviceshare.AscendHAMiVNPUEnable")
     """NPUs that HAMi's device plugin registers: containers request cards, or memory and cores of them."""
     node_lock: bool = Field(False, alias="deviceshare.NodeLockEnable")
@@ -98,10 +96,6 @@ class DeviceShareArguments(Arguments):
 
     @model_validator(mode="after")
     def _has_single_mode(self) -> "DeviceShareArguments":
-        for name, field in type(self).model_fields.items():
-            why = _UNBUILT.get(field.alias or "")
-            if why and getattr(self, name):
-                raise ValueError(f"{field.alias} must be false: {why}")
         if sum([self.sharing, self.number, self.vgpu]) > 1:
             raise ValueError(
                 "GPUs are shared by memory, by number or as vGPUs: switch on only one of "
@@ -131,10 +125,15 @@ class DeviceShare(Plugin[DeviceShareArguments]):
             for kind in kinds.kinds
             if args.hami_npu
         ]
+        if args.mind_cluster:
+            self._npus.append(MindClusterNpus(self.cluster, args.weight))
 
     def scope(self, task: TaskView) -> Scope:
         """Which cards a pod gets shows on its node."""
-        return Scope.NODE if task.shape in self._requested or self._npus_of(task) else Scope.COLUMNS
+        npus = self._npus_of(task)
+        if self.args.weight and any(each.compares_nodes for each in npus):
+            return Scope.CLUSTER
+        return Scope.NODE if task.shape in self._requested or npus else Scope.COLUMNS
 
     def cache_key(self, task: TaskView) -> Hashable:
         """The pod's annotations and labels about cards; its job too, if its pods avoid each other."""

@@ -136,6 +136,8 @@ class CardCriteria:
     """Which cards are preferred, before the order of the session."""
     distinct: bool = False
     """Whether its containers do not share cards with each other."""
+    counted: Rows | None = None
+    """The rows in which it counts, if these are not ``rules``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +261,7 @@ class SessionCards:
         amounts[MEMORY] = np.concatenate([np.empty(0, dtype=np.int64), *choice.memory])
         cores = [request.cores if request else 0 for request in criteria.requests]
         amounts[CORES] = np.repeat(cores, [len(cards) for cards in choice.cards])
-        amounts[criteria.rules] = 1
+        amounts[criteria.rules if criteria.counted is None else criteria.counted] = 1
         divided = self.cards.instances.divided(numbers)
         if divided.any():
             columns = np.concatenate(choice.instances)[divided]

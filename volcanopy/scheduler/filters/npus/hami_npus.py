@@ -47,6 +47,8 @@ _ORDERS = {"binpack": CardOrder.FULLEST, "spread": CardOrder.EMPTIEST}
 class HamiNpus:
     """The NPUs of one kind in a session."""
 
+    compares_nodes = False
+
     def __init__(self, cluster: Cluster, kind: NpuKind, by_software: bool, policy: str, weight: int) -> None:
         """``by_software``: whether nodes without an annotation divide cards by software."""
         self._cluster, self._kind, self._default_mode = cluster, kind, by_software

@@ -12,6 +12,11 @@ from volcanopy.scheduler.model.resources import Floats
 class SessionNpus(Protocol):
     """The NPUs of one kind. Nothing but ``requested`` is asked about a task that requests none."""
 
+    @property
+    def compares_nodes(self) -> bool:
+        """Whether the score of a node depends on the others."""
+        ...
+
     def requested(self, task: TaskView) -> bool:
         """Return whether the task requests NPUs of the kind."""
         ...
