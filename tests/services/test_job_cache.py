@@ -139,8 +139,8 @@ async def test_a_pod_deleted_during_a_watch_outage_is_detected() -> None:
         await asyncio.gather(following, return_exceptions=True)
 
 
-def in_phase(phase: str, version: int, *, deleted: bool = False, owner: str = "u1") -> Pod:
-    manifest = made("p1", version) | {"status": {"phase": phase}}
+def in_phase(phase: str, version: int, *, deleted: bool = False, owner: str = "u1", name: str = "j-a-0") -> Pod:
+    manifest = made("p1", version, name) | {"status": {"phase": phase}}
     manifest["metadata"]["ownerReferences"] = [{**OWNER, "uid": owner}]
     if deleted:
         manifest["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -169,11 +169,13 @@ def test_a_program_that_ends_well_because_of_its_eviction_has_not_succeeded() ->
     assert cache.observed("ns/j").removed == ()
 
 
-def test_a_controller_that_becomes_the_leader_knows_which_pods_had_succeeded() -> None:
+def test_a_controller_that_becomes_the_leader_knows_which_of_the_latest_4096_removed_pods_had_succeeded() -> None:
     cache = JobCache(lambda key, _: None)
-    for number in range(2000):
-        watched(cache, in_phase("Succeeded", 10, owner=f"u{number}"))
-        watched(cache, in_phase("Succeeded", 11, owner=f"u{number}"), kind=ChangeType.DELETED)
-    for number, removed in ((0, 0), (1999, 1)):
+    of_large = [(f"large-{number}", "u0") for number in range(3000)]
+    of_small = [("small", f"u{number}") for number in range(1, 2000)]
+    for name, owner in (*of_large, *of_small):
+        for version, kind in ((10, ChangeType.MODIFIED), (11, ChangeType.DELETED)):
+            watched(cache, in_phase("Succeeded", version, name=name, owner=owner), kind=kind)
+    for number, removed in ((0, 0), (1, 1), (1999, 1)):
         cache.job_event("ADDED", {"metadata": {**JOB["metadata"], "uid": f"u{number}", "name": f"j{number}"}})
         assert len(cache.observed(f"ns/j{number}").removed) == removed

@@ -24,8 +24,8 @@ Wake = Callable[[str, bool], None]
 """Called with the key of a job (``namespace/name``) to reconcile, and whether more changes are likely to follow."""
 _DISRUPTIONS = 32
 """The evictions of a job that are remembered."""
-_UNKNOWN = 1024
-"""Jobs that are not known, because this controller is not the leader, whose removed pods are remembered."""
+_UNKNOWN = 4096
+"""Removed pods that are remembered of jobs that are not known, because this controller is not the leader: the latest."""
 
 
 class JobCache:
@@ -48,6 +48,8 @@ class JobCache:
         """By uid of the job: the pods that had succeeded before they were deleted, by name, until its status counts them."""
         self._removed_of_unknown: dict[str, dict[str, Pod]] = {}
         """The same of jobs that are not known."""
+        self._unknown = 0
+        """Their number of pods."""
         self._disruptions: dict[str, dict[tuple[datetime, str], set[str]]] = {}
         """By uid of the job: the uids of the pods of each eviction."""
 
@@ -98,7 +100,7 @@ class JobCache:
                 self.drop(key)
             self.jobs[key] = job
             self._keys[uid_of(job)] = key
-            if removed := self._removed_of_unknown.pop(uid_of(job), None):
+            if removed := self._forget_unknown(uid_of(job)):
                 self._removed[uid_of(job)] = removed
             for pod in self.pods_of(uid_of(job)):
                 self._note_disruption(uid_of(job), pod)
@@ -184,11 +186,23 @@ class JobCache:
         before = self._pods.get(owner, {}).get(pod.metadata.name)
         if before is None or before.metadata.uid != pod.metadata.uid or self.writes.is_deleted(owner):
             return
-        if before.metadata.deletion_timestamp is None and before.status.phase == "Succeeded":
-            removed = self._removed if owner in self._keys else self._removed_of_unknown
-            removed.setdefault(owner, {})[pod.metadata.name] = before
-            if len(self._removed_of_unknown) > _UNKNOWN:
-                del self._removed_of_unknown[next(iter(self._removed_of_unknown))]
+        if before.metadata.deletion_timestamp is not None or before.status.phase != "Succeeded":
+            return
+        if owner in self._keys:
+            self._removed.setdefault(owner, {})[pod.metadata.name] = before
+            return
+        latest = self._forget_unknown(owner)
+        latest[pod.metadata.name] = before
+        self._removed_of_unknown[owner] = latest
+        self._unknown += len(latest)
+        while self._unknown > _UNKNOWN and len(self._removed_of_unknown) > 1:
+            self._forget_unknown(next(iter(self._removed_of_unknown)))
+
+    def _forget_unknown(self, owner: str) -> dict[str, Pod]:
+        """Forget and return the removed pods of a job that was not known."""
+        removed = self._removed_of_unknown.pop(owner, {})
+        self._unknown -= len(removed)
+        return removed
 
     def counted(self, owner: str, removed: Sequence[Pod]) -> None:
         """Forget these removed pods, whose success is now in the status of their job, or does not matter to it."""
