@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
+from tests.scheduler.plugins.scene import Scene, argument_error, configured, made, seen
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.filters.npus import hami_npus
 from volcanopy.scheduler.filters.npus.npu_kinds import DEFAULT
-from volcanopy.scheduler.model.plan import Bind, Plan
+from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
 from volcanopy.testing.notation import NOW, world
 
 NPU = "huawei.com/Ascend310P"
@@ -231,3 +232,15 @@ def test_a_bind_locks_the_node_for_the_device_plugin_of_the_npus_if_nodes_are_lo
     """
     assert [bind.locks for bind in made(seen(text), shared(NodeLockEnable=True)).of(Bind)] == [("hami.io/mutex.lock",)]
     assert [bind.locks for bind in made(seen(text), shared()).of(Bind)] == [()]
+
+
+def test_a_card_freed_by_eviction_is_nominated_until_it_is_free() -> None:
+    text = f"""
+        class high value=10
+        node n1 cpu=8 {npus("dev-0", "dev-1")}
+        job low min=1: 1 x on=n1 {NPU}=1 {held("dev-0,Ascend310P,21527,0:;")}, 1 x on=n1 {NPU}=1 {held("dev-1,Ascend310P,21527,0:;")}
+        job high priority=high: 1 x cpu=1 {MEMORY}=3072
+    """
+    plan = schedule(seen(text), configured(shared(), "allocate, preempt"))
+    assert (len(plan.of(Bind)), len(plan.of(Evict))) == (0, 1)
+    assert [effect.pod for effect in plan.of(Nominate)] == ["default/high-0"]

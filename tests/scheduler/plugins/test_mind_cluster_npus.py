@@ -1,11 +1,13 @@
 """deviceshare: NPUs that MindCluster divides, by templates of AI cores and AI cpus."""
 
+import random
 from typing import Any
 
 import pytest
 
 from tests.scheduler.plugins.scene import Scene, made, seen
 from volcanopy.scheduler.filters.npus import mind_cluster_npus
+from volcanopy.scheduler.filters.npus.chip_templates import TEMPLATES, ChipPart
 from volcanopy.scheduler.model.plan import Bind, Plan
 from volcanopy.testing.notation import NOW
 
@@ -158,3 +160,31 @@ def test_the_node_with_the_fewest_free_cores_scores_unless_another_has_the_bette
     scene = Scene(seen(text), {"deviceshare": divided(ScheduleWeight=2)["deviceshare"]})
     assert scene.scores("low-0") == {"n1": 0.0, "n2": 16.0, "n3": 0.0}
     assert scene.scores("high-0") == {"n1": 32.0, "n2": 16.0, "n3": 0.0}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_chip_is_overcommitted(seed: int) -> None:
+    """Neither AI cores nor cpus, its unit for images has one user, and on each node one template is in flight."""
+    dice = random.Random(seed)
+    nodes = [f"node n{number} {chips(dice.randint(1, 3))}" for number in range(dice.randint(1, 3))]
+    jobs = [
+        f"job j{number}: 2 x {POD} {CORES}={dice.choice([1, 2, 4, 8])} label.vnpu-dvpp={dice.choice(['yes', 'no', 'null'])} "
+        f"label.vnpu-level={dice.choice(['low', 'high'])}"
+        for number in range(8)
+    ]
+    plan = made(seen("\n".join(nodes + jobs)), divided(ScheduleWeight=dice.choice([0, 1])))
+    parts: dict[tuple[str, str], list[ChipPart]] = {}
+    templates: dict[str, set[str]] = {}
+    for place in assigned(plan).values():
+        node, annotation = place.split()
+        ids, _, template = annotation.partition("-")
+        templates.setdefault(node, set()).add(template)
+        for chip in ids.split(","):
+            parts.setdefault((node, chip), []).append(TEMPLATES[template] if template else ChipPart(8, 7))
+    assert parts
+    for on_chip in parts.values():
+        units = [part.dvpp for part in on_chip]
+        assert sum(part.cores for part in on_chip) <= 8
+        assert sum(part.cpus for part in on_chip) <= 7
+        assert "yes" not in units or (units.count("yes") == 1 and "null" not in units)
+    assert all(len(of_node) == 1 for of_node in templates.values())
