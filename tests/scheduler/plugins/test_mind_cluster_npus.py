@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from tests.scheduler.plugins.scene import Scene, made, seen
+from volcanopy.api import core
+from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.filters.npus import mind_cluster_npus
 from volcanopy.scheduler.filters.npus.chip_templates import TEMPLATES, ChipPart
 from volcanopy.scheduler.model.plan import Bind, Plan
-from volcanopy.testing.notation import NOW
+from volcanopy.testing.notation import NOW, world
 
 CORES = "huawei.com/npu-core"
 REAL = "huawei.com/AscendReal"
@@ -188,3 +190,15 @@ def test_no_chip_is_overcommitted(seed: int) -> None:
         assert sum(part.cpus for part in on_chip) <= 7
         assert "yes" not in units or (units.count("yes") == 1 and "null" not in units)
     assert all(len(of_node) == 1 for of_node in templates.values())
+
+
+def test_ai_cores_that_a_node_reports_after_its_labels_are_used() -> None:
+    """The device plugin starts after the kubelet; nothing but the amounts of the node changes."""
+    before, after = (f"queue q1\nnode n1 {chips(number)}\njob j queue=q1: 1 x {POD} {CORES}=1" for number in (0, 1))
+    state = State()
+    for obj in world(before):
+        state.upsert(obj)
+    arguments = {"deviceshare": divided()["deviceshare"]}
+    assert Scene(state.snapshot(NOW, "first"), arguments).rejected("j-0") == {"n1": mind_cluster_npus.NO_CHIPS}
+    state.upsert(next(obj for obj in world(after) if isinstance(obj, core.Node)))
+    assert Scene(state.snapshot(NOW, "second"), arguments).rejected("j-0") == {}

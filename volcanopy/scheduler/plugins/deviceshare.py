@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from volcanopy.api import core
-from volcanopy.api.names import GPU_INDEX, GPU_LOCK, NPU_LOCK, VGPU_IDS, VGPU_LOCK
+from volcanopy.api.names import GPU_INDEX, GPU_LOCK, VGPU_IDS, VGPU_LOCK
 from volcanopy.scheduler.filters.assignments import NodeAssignments
 from volcanopy.scheduler.filters.gpus import gpu_annotations
 from volcanopy.scheduler.filters.gpus.card_selection import (
@@ -258,10 +258,10 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         """The annotations that device plugins remove when they have given the pod its cards; none for whole cards."""
         if not self.args.node_lock:
             return None
-        of_gpus = task.shape in self._requested and not self.args.number
-        of_npus = any(isinstance(npus, HamiNpus) for npus in self._npus_of(task))
-        locks = {VGPU_LOCK if self.args.vgpu else GPU_LOCK: of_gpus, NPU_LOCK: of_npus}
-        return tuple(lock for lock, needed in locks.items() if needed)
+        locks = {npus.lock for npus in self._npus_of(task) if npus.lock}
+        if task.shape in self._requested and not self.args.number:
+            locks.add(VGPU_LOCK if self.args.vgpu else GPU_LOCK)
+        return tuple(sorted(locks))
 
     def _vgpu_text(self, requests: Sequence[CardRequest | None], assigned: AssignedCards) -> str:
         """The cards or instances of each container, with what it requests of them."""

@@ -6,7 +6,7 @@ A chip has AI cores and AI cpus. A pod requests AI cores; a template adds the AI
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from volcanopy.api import core, names, quantity
+from volcanopy.api import core, names
 from volcanopy.scheduler.filters.gpus.card_selection import Card
 from volcanopy.scheduler.filters.gpus.gpu_annotations import CardShare, limit
 
@@ -82,17 +82,15 @@ def cores_per_chip(node: core.Node) -> int:
     return int(cores) if int(cores) in _CORES else 0
 
 
-def chips_of(node: core.Node) -> tuple[Card, ...]:
-    """Return the chips of a node: those that it lists in its annotation, else as many as its AI cores make up."""
+def chips_of(node: core.Node, cores: int) -> tuple[Card, ...]:
+    """Return the chips of a node: those that it lists in its annotation, else as many as its allocatable AI cores make up."""
     per_chip = cores_per_chip(node)
     if not per_chip:
         return ()
     notes = node.metadata.annotations
     unhealthy = set(_ids(notes.get(f"huawei.com/{KIND}-Unhealthy", "")))
-    total = quantity.amount(names.NPU_CORES, node.status.capacity.get(names.NPU_CORES, 0))
-    total = total or quantity.amount(names.NPU_CORES, node.status.allocatable.get(names.NPU_CORES, 0))
     listed = notes.get(f"huawei.com/{KIND}")
-    ids = [str(number) for number in range(total // per_chip)] if listed is None else _ids(listed)
+    ids = [str(number) for number in range(cores // per_chip)] if listed is None else _ids(listed)
     return tuple(Card(each, CPUS, per_chip, KIND, each not in unhealthy, per_chip) for each in ids)
 
 

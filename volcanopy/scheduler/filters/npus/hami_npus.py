@@ -48,6 +48,7 @@ class HamiNpus:
     """The NPUs of one kind in a session."""
 
     compares_nodes = False
+    lock = names.NPU_LOCK
 
     def __init__(self, cluster: Cluster, kind: NpuKind, by_software: bool, policy: str, weight: int) -> None:
         """``by_software``: whether nodes without an annotation divide cards by software."""

@@ -14,7 +14,7 @@ from volcanopy.scheduler.filters.gpus.gpu_annotations import CardShare, limit
 from volcanopy.scheduler.filters.npus import chip_templates
 from volcanopy.scheduler.filters.npus.chip_cards import RULES, WHOLE, ChipCards, counted, criteria
 from volcanopy.scheduler.filters.npus.chip_templates import CPUS, REAL, TEMPLATES, WITH_LESS_CPU
-from volcanopy.scheduler.filters.traits.trait_cache import cached_by_shapes
+from volcanopy.scheduler.filters.traits.trait_cache import cached, cached_by_shapes
 from volcanopy.scheduler.framework.plugin import NodeRejection
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
 from volcanopy.scheduler.ledger.views import TaskView
@@ -39,6 +39,7 @@ class MindClusterNpus:
     """The NPUs that MindCluster divides, in a session."""
 
     compares_nodes = True
+    lock = ""
 
     def __init__(self, cluster: Cluster, weight: int) -> None:
         """``weight`` is that of the score."""
@@ -184,14 +185,18 @@ class MindClusterNpus:
     @cached_property
     def _per_chip(self) -> list[int]:
         """Per node: the AI cores of each chip, 0 without chips."""
-        return [chip_templates.cores_per_chip(node) for node in self._cluster.snapshot.nodes.traits.objects]
+        traits = self._cluster.traits
+        return cached(traits, "chips", "cores", lambda: [*map(chip_templates.cores_per_chip, traits.objects)])
 
     @cached_property
     def _table(self) -> CardTable:
         """The chips of all nodes, in one table until they change."""
         lasting = self._cluster.traits.lasting
         known: tuple[tuple[tuple[Card, ...], ...], CardTable] | None = lasting.get("chips")
-        offered = tuple(chip_templates.chips_of(node) for node in self._cluster.snapshot.nodes.traits.objects)
+        snapshot = self._cluster.snapshot
+        cores = snapshot.nodes.allocatable[names.NPU_CORES] if names.NPU_CORES in snapshot.axis.index else None
+        amounts = [0] * len(snapshot.nodes) if cores is None else cores.tolist()
+        offered = tuple(map(chip_templates.chips_of, snapshot.nodes.traits.objects, amounts))
         if known is None or known[0] != offered:
             known = lasting["chips"] = (offered, card_table(offered))
         return known[1]

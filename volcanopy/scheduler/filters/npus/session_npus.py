@@ -17,6 +17,11 @@ class SessionNpus(Protocol):
         """Whether the score of a node depends on the others."""
         ...
 
+    @property
+    def lock(self) -> str:
+        """The annotation by which a node is locked while a pod with such NPUs is bound to it; empty if it is not."""
+        ...
+
     def requested(self, task: TaskView) -> bool:
         """Return whether the task requests NPUs of the kind."""
         ...
