@@ -7,7 +7,6 @@ each ends with the arrival of the write that it is named after. It needs the pro
 
 import argparse
 import asyncio
-import json
 import statistics
 import sys
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from typing import Any
 
 import uvloop
 
+from bench.live.audit import added
 from bench.live.load import NAMESPACE, SECONDS, cluster
 
 STAGES = ("create batchjobs", "create podgroups", "patch podgroups/status", "create pods", "create pods/binding")
@@ -36,13 +36,9 @@ class Lives:
 
     def read(self) -> None:
         """Take the lines that were added."""
-        with self._log.open("rb") as file:
-            file.seek(self._at)
-            content = file.read()
-        whole = content.rfind(b"\n") + 1
-        self._at += whole
-        for line in content[:whole].splitlines():
-            self._take(json.loads(line))
+        entries, self._at = added(self._log, self._at)
+        for entry in entries:
+            self._take(entry)
 
     def _take(self, entry: dict[str, Any]) -> None:
         target = entry.get("objectRef") or {}

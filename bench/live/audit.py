@@ -20,6 +20,15 @@ rules:
 """Writes are logged, without their bodies; Leases are left out."""
 
 
+def added(log: Path, at: int) -> tuple[list[dict[str, Any]], int]:
+    """Return the entries of the log after this many bytes, and the bytes up to the last whole one."""
+    with log.open("rb") as file:
+        file.seek(at)
+        content = file.read()
+    whole = content.rfind(b"\n") + 1
+    return [json.loads(line) for line in content[:whole].splitlines()], at + whole
+
+
 @dataclass
 class Accounts:
     """The writes from some point of the log on, read further with :meth:`read`."""
@@ -37,13 +46,9 @@ class Accounts:
 
     def read(self) -> None:
         """Count the lines that were added."""
-        with self.log.open("rb") as file:
-            file.seek(self.at)
-            content = file.read()
-        whole = content.rfind(b"\n") + 1
-        self.at += whole
-        for line in content[:whole].splitlines():
-            self._count(json.loads(line))
+        entries, self.at = added(self.log, self.at)
+        for entry in entries:
+            self._count(entry)
 
     def _count(self, entry: dict[str, Any]) -> None:
         target = entry.get("objectRef") or {}
