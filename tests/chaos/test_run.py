@@ -1,9 +1,11 @@
 """A short run of chaos on an embedded cluster, with every fault that needs no process of its own."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -12,13 +14,15 @@ from volcanopy.api.crd import crds
 from volcanopy.chaos.faults import FAULTS
 from volcanopy.chaos.judge import Judge
 from volcanopy.chaos.proxy import FaultProxy
-from volcanopy.chaos.run import RunSettings, run
+from volcanopy.chaos.run import Outcome, RunSettings, _submit, run
 from volcanopy.chaos.site import Site
 from volcanopy.chaos.stage import StageSettings, site_of
 from volcanopy.cli.commands.chaos import TargetOptions
 from volcanopy.cli.errors import CommandError
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.errors import Unavailable
+from volcanopy.kube.client.kinds import Kind
 from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import Components, Parts, connection_to
 from volcanopy.local.manifests import Creator
@@ -92,3 +96,23 @@ def test_a_cluster_must_be_confirmed_as_a_test_cluster() -> None:
     run = run_in_process("chaos", "--context", "test")
     assert run.status == 2
     assert run.err == ("volcanopy: --test-cluster: required: pods, nodes and services of context test may be lost\n")
+
+
+async def test_a_job_that_is_rejected_for_a_while_does_not_delay_the_next() -> None:
+    """The first job is rejected until the other two are there."""
+    created: list[str] = []
+
+    class Rejecting(Client):
+        async def create(self, kind: Kind[Any], namespace: str | None, body: Any, **_: Any) -> Any:
+            name = body["metadata"]["name"]
+            if name == "chaos-0000" and len(created) < 2:
+                raise Unavailable(503, "ServiceUnavailable")
+            created.append(name)
+            return body
+
+    site = Site(Rejecting(Connection("http://127.0.0.1:9")), Judge("x"), Random(1))
+    outcome = Outcome()
+    async with asyncio.timeout(60):
+        await _submit(site, RunSettings(seconds=0.03, jobs=3), outcome)
+    assert created == ["chaos-0001", "chaos-0002", "chaos-0000"]
+    assert (outcome.submitted, site.judge.faults) == (3, [])
