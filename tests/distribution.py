@@ -1,6 +1,7 @@
 """Which worker of pytest-xdist runs which tests.
 
-A unit is what one worker runs: a file, except those of `PROCESSES`, which are one unit, and of `SPLIT`, where each test is one.
+A unit is what one worker runs: a file, except those of `PROCESSES`, which are one unit, of `SPLIT`, where each test is one, and of
+`BY_CASE`, where the tests of a case are one.
 A worker that has started a real control plane runs the units that use it before others, and at first only `CONTROL_PLANES`
 workers start one: each costs 6 s of processor time to start and 2 % of a processor while it runs.
 """
@@ -22,6 +23,9 @@ PROCESSES = (
 
 SPLIT = ("tests/docs/test_pages.py", "tests/services/test_admission_golden.py")
 """Files whose tests share nothing."""
+
+BY_CASE = ("tests/scheduler/long_run/test_table.py",)
+"""Files whose tests share what they measure of a case, which is their parameter."""
 
 CONTROL_PLANES = 2
 
@@ -46,6 +50,8 @@ def unit(nodeid: str) -> str:
     path = nodeid.partition("::")[0]
     if path in PROCESSES:
         return "processes"
+    if path in BY_CASE:
+        return path + nodeid[nodeid.find("[") :]
     return nodeid if path in SPLIT else path
 
 

@@ -35,3 +35,9 @@ def test_a_file_is_a_unit_unless_it_is_listed() -> None:
     assert unit(REAL) == "tests/e2e/test_b.py"
     assert unit("tests/e2e/test_ha.py::test") == unit("tests/e2e/test_crashes.py::test")
     assert unit("tests/docs/test_pages.py::test[a]") != unit("tests/docs/test_pages.py::test[b]")
+
+
+def test_the_tests_of_a_case_of_the_table_are_a_unit() -> None:
+    table = "tests/scheduler/long_run/test_table.py::test"
+    assert unit(f"{table}_shares[elastic jobs]") == unit(f"{table}_waits[elastic jobs]")
+    assert unit(f"{table}_shares[elastic jobs]") != unit(f"{table}_shares[flat queues]")
