@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from volcanopy.local.apiserver.kinds.builtin import builtin_kinds
+from volcanopy.local.apiserver.kinds.kinds import Kind
 from volcanopy.local.apiserver.wire.protobuf import ProtobufError, decode
 
 
@@ -67,6 +69,36 @@ def test_a_job_with_its_pod_template() -> None:
     }
 
 
+def test_the_status_of_a_job_as_controllers_write_it() -> None:
+    """The status is what they update; without it the server would store an empty one."""
+    failed = field(1, "Failed") + field(2, "True") + field(4, field(1, 1767225600)) + field(5, "BackoffLimitExceeded")
+    status = decode(body("batch/v1", "Job", field(3, field(1, failed) + field(6, 2) + field(11, 0))))["status"]
+    condition = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}
+    assert status == {
+        "conditions": [condition | {"lastTransitionTime": "2026-01-01T00:00:00Z"}],
+        "failed": 2,
+        "terminating": 0,
+    }
+
+
+def test_a_name_that_two_groups_have() -> None:
+    sent = [field(1, field(1, "e")), field(2, field(1, 1767225600)), field(8, field(1, "Pod")), field(10, "started")]
+    event = decode(body("events.k8s.io/v1", "Event", *sent))
+    assert event["regarding"] == {"kind": "Pod"}
+    assert (event["eventTime"], event["note"]) == ("2026-01-01T00:00:00.000000Z", "started")
+
+
+def test_the_raw_object_of_a_controller_revision() -> None:
+    revision = decode(body("apps/v1", "ControllerRevision", field(2, field(1, b'{"spec": {}}')), field(3, 7)))
+    assert (revision["data"], revision["revision"]) == ({"spec": {}}, 7)
+
+
+@pytest.mark.parametrize("kind", builtin_kinds(), ids=lambda kind: f"{kind.group}/{kind.kind}")
+def test_every_kind_of_the_server_is_decoded(kind: Kind) -> None:
+    sent = body(f"{kind.group}/{kind.version}".lstrip("/"), kind.kind, field(1, field(1, "x")))
+    assert decode(sent)["metadata"]["name"] == "x"
+
+
 def test_secrets_are_base64_and_negative_numbers_negative() -> None:
     secret = decode(body("v1", "Secret", field(2, field(1, "k") + field(2, b"\x00\xff"))))
     assert secret["data"] == {"k": base64.b64encode(b"\x00\xff").decode()}
@@ -83,6 +115,8 @@ def test_times_and_int_or_string() -> None:
         )
     )
     assert budget["spec"] == {"minAvailable": "50%", "maxUnavailable": 2}
+    none = decode(body("policy/v1", "PodDisruptionBudget", field(2, field(3, field(2, 0)))))
+    assert none["spec"] == {"maxUnavailable": 0}, "zero is a value"
     event = decode(
         body(
             "v1",

@@ -345,6 +345,7 @@ def _workloads() -> list[Kind]:
              short_names=("rs",), categories=all_category, subresources=scaled, scale=scale),
         Kind("apps", "v1", "DaemonSet", "daemonsets", True, plain, short_names=("ds",), categories=all_category,
              subresources=("status",)),
+        Kind("apps", "v1", "ControllerRevision", "controllerrevisions", True, Strategy()),
         Kind("batch", "v1", "Job", "jobs", True, job, categories=all_category, subresources=("status",),
              fields=(*FIELDS, "status.successful")),
         Kind("batch", "v1", "CronJob", "cronjobs", True, cron, short_names=("cj",), categories=all_category,

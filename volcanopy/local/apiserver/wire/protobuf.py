@@ -1,4 +1,4 @@
-"""Request bodies in Kubernetes' protobuf encoding, which kubectl 1.32 and later sends for some built-in kinds.
+"""Request bodies in Kubernetes' protobuf encoding: kubectl sends some built-in kinds so, controllers in Go all of them.
 
 The embedded API server answers in JSON always; it only has to read protobuf.
 """
@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from volcanopy.local.apiserver.wire.protobuf_fields import MESSAGES
+from volcanopy.local.apiserver.wire.protobuf_fields import CORE
+from volcanopy.local.apiserver.wire.protobuf_group_fields import GROUPS
 
 __all__ = ["CONTENT_TYPE", "ProtobufError", "decode"]
 
@@ -51,9 +52,11 @@ def _unwrap(envelope: bytes) -> dict[str, Any]:
     parts = dict(_wire(envelope))
     type_meta = dict(_wire(_bytes(parts.get(1, b""))))
     api_version, kind = (_bytes(type_meta.get(number, b"")).decode() for number in (1, 2))
-    if kind not in _messages():
+    qualified = f"{api_version.partition('/')[0].partition('.')[0]}.{kind}"
+    name = qualified if qualified in _messages() else kind
+    if name not in _messages():
         raise ProtobufError(f"{api_version} {kind} is not accepted as protobuf: send it as application/json")
-    return {"apiVersion": api_version, "kind": kind, **_message(kind, _bytes(parts.get(2, b"")))}
+    return {"apiVersion": api_version, "kind": kind, **_message(name, _bytes(parts.get(2, b"")))}
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
@@ -91,7 +94,7 @@ def _wire(data: bytes) -> Iterator[tuple[int, Wire]]:
 @cache
 def _messages() -> dict[str, dict[int, _Field]]:
     messages: dict[str, dict[int, _Field]] = {}
-    for paragraph in re.split(r"\n(?!  )", MESSAGES.strip()):
+    for paragraph in re.split(r"\n(?!  )", CORE.strip() + GROUPS.rstrip()):
         name, _, fields = paragraph.partition(":")
         messages[name] = {}
         for part in " ".join(fields.split()).split(", "):
@@ -102,7 +105,7 @@ def _messages() -> dict[str, dict[int, _Field]]:
 
 
 def _field(name: str, text: str) -> _Field:
-    match = re.fullmatch(r"(@?)(\{?)(@?)([\w-]+)(\*?)\}?(\*?)(!?)(\+?)", text)
+    match = re.fullmatch(r"(@?)(\{?)(@?)([\w.-]+)(\*?)\}?(\*?)(!?)(\+?)", text)
     if match is None:
         raise AssertionError(f"the field table has {text!r}")
     outer, mapped, inner, kind, _, _, pointer, always = match.groups()

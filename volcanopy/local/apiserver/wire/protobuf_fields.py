@@ -1,50 +1,28 @@
-"""The field numbers of the messages that kubectl sends as protobuf.
+"""The field numbers of the messages of the core group, which clients send as protobuf.
 
 One message a paragraph: `number name type`. Types are s (string), i (integer), b (boolean), y (bytes), q (quantity),
 t and u (times), o (integer or string), r (raw JSON), the name of a message, or - for what a server ignores. After the
 type, `*` is a list; `{}` around it is a map from strings; `@` before it is a message with nothing but a list. `!` marks
 a pointer, whose zero is a value; `+` a field that is written even when empty; `^` as a name a message whose fields
-stand in its parent.
+stand in its parent. A name that messages of two groups have is that of the first; the other has the group before it.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["MESSAGES"]
+__all__ = ["CORE"]
 
-MESSAGES: Final = """
-Namespace: 1 metadata ObjectMeta, 2 spec NamespaceSpec, 3 status -
+CORE: Final = """
+Namespace: 1 metadata ObjectMeta, 2 spec NamespaceSpec, 3 status NamespaceStatus
 ObjectMeta: 1 name s, 2 generateName s, 3 namespace s, 4 selfLink s, 5 uid s, 6 resourceVersion s, 7 generation i, 8
   creationTimestamp t, 9 deletionTimestamp t, 10 deletionGracePeriodSeconds i!, 11 labels {s}, 12 annotations {s}, 13
   ownerReferences OwnerReference*, 14 finalizers s*, 17 managedFields -
 OwnerReference: 5 apiVersion s+, 1 kind s+, 3 name s+, 4 uid s+, 6 controller b!, 7 blockOwnerDeletion b!
 NamespaceSpec: 1 finalizers s*
-ConfigMap: 1 metadata ObjectMeta, 4 immutable b!, 2 data {s}, 3 binaryData {y}
-Secret: 1 metadata ObjectMeta, 5 immutable b!, 2 data {y}, 4 stringData {s}, 3 type s
-ServiceAccount: 1 metadata ObjectMeta, 2 secrets ObjectReference*, 3 imagePullSecrets LocalObjectReference*, 4
-  automountServiceAccountToken b!
-ObjectReference: 1 kind s, 2 namespace s, 3 name s, 4 uid s, 5 apiVersion s, 6 resourceVersion s, 7 fieldPath s
-LocalObjectReference: 1 name s
-Event: 1 metadata ObjectMeta+, 2 involvedObject ObjectReference+, 3 reason s, 4 message s, 5 source EventSource, 6
-  firstTimestamp t, 7 lastTimestamp t, 8 count i, 9 type s, 10 eventTime u, 11 series EventSeries!, 12 action s, 13
-  related ObjectReference!, 14 reportingComponent s+, 15 reportingInstance s+
-EventSource: 1 component s, 2 host s
-EventSeries: 1 count i, 2 lastObservedTime u
-Service: 1 metadata ObjectMeta, 2 spec ServiceSpec, 3 status -
-ServiceSpec: 1 ports ServicePort*, 2 selector {s}, 3 clusterIP s, 18 clusterIPs s*, 4 type s, 5 externalIPs s*, 7
-  sessionAffinity s, 8 loadBalancerIP s, 9 loadBalancerSourceRanges s*, 10 externalName s, 11 externalTrafficPolicy s,
-  12 healthCheckNodePort i, 13 publishNotReadyAddresses b, 14 sessionAffinityConfig SessionAffinityConfig!, 19
-  ipFamilies s*, 17 ipFamilyPolicy s!, 20 allocateLoadBalancerNodePorts b!, 21 loadBalancerClass s!, 22
-  internalTrafficPolicy s!, 23 trafficDistribution s!
-ServicePort: 1 name s, 2 protocol s, 6 appProtocol s!, 3 port i+, 4 targetPort o, 5 nodePort i
-SessionAffinityConfig: 1 clientIP ClientIPConfig!
-ClientIPConfig: 1 timeoutSeconds i!
-ResourceQuota: 1 metadata ObjectMeta, 2 spec ResourceQuotaSpec, 3 status -
-ResourceQuotaSpec: 1 hard {q}, 2 scopes s*, 3 scopeSelector ScopeSelector!
-ScopeSelector: 1 matchExpressions ScopedResourceSelectorRequirement*
-ScopedResourceSelectorRequirement: 1 scopeName s+, 2 operator s+, 3 values s*
-Pod: 1 metadata ObjectMeta, 2 spec PodSpec, 3 status -
+NamespaceStatus: 1 phase s, 2 conditions NamespaceCondition*
+NamespaceCondition: 1 type s+, 2 status s+, 4 lastTransitionTime t, 5 reason s, 6 message s
+Pod: 1 metadata ObjectMeta, 2 spec PodSpec, 3 status PodStatus
 PodSpec: 1 volumes Volume*, 20 initContainers Container*, 2 containers Container*+, 34 ephemeralContainers
   EphemeralContainer*, 3 restartPolicy s, 4 terminationGracePeriodSeconds i!, 5 activeDeadlineSeconds i!, 6 dnsPolicy
   s, 7 nodeSelector {s}, 8 serviceAccountName s, 9 serviceAccount s, 21 automountServiceAccountToken b!, 10 nodeName
@@ -69,7 +47,7 @@ VolumeSource: 1 hostPath HostPathVolumeSource!, 2 emptyDir EmptyDirVolumeSource!
   scaleIO ScaleIOVolumeSource!, 27 storageos StorageOSVolumeSource!, 28 csi CSIVolumeSource!, 29 ephemeral
   EphemeralVolumeSource!, 30 image ImageVolumeSource!
 HostPathVolumeSource: 1 path s+, 2 type s!
-EmptyDirVolumeSource: 1 medium s, 2 sizeLimit q
+EmptyDirVolumeSource: 1 medium s, 2 sizeLimit q!
 GCEPersistentDiskVolumeSource: 1 pdName s+, 2 fsType s, 3 partition i, 4 readOnly b
 AWSElasticBlockStoreVolumeSource: 1 volumeID s+, 2 fsType s, 3 partition i, 4 readOnly b
 GitRepoVolumeSource: 1 repository s+, 2 revision s, 3 directory s
@@ -78,6 +56,7 @@ KeyToPath: 1 key s+, 2 path s+, 3 mode i!
 NFSVolumeSource: 1 server s+, 2 path s+, 3 readOnly b
 ISCSIVolumeSource: 1 targetPortal s+, 2 iqn s+, 3 lun i+, 4 iscsiInterface s, 5 fsType s, 6 readOnly b, 7 portals s*,
   8 chapAuthDiscovery b, 11 chapAuthSession b, 10 secretRef LocalObjectReference!, 12 initiatorName s!
+LocalObjectReference: 1 name s
 GlusterfsVolumeSource: 1 endpoints s+, 2 path s+, 3 readOnly b
 PersistentVolumeClaimVolumeSource: 1 claimName s+, 2 readOnly b
 RBDVolumeSource: 1 monitors s*+, 2 image s+, 3 fsType s, 4 pool s, 5 user s, 6 keyring s, 7 secretRef
@@ -209,69 +188,145 @@ PodOS: 1 name s+
 PodSchedulingGate: 1 name s+
 PodResourceClaim: 1 name s+, 3 resourceClaimName s!, 4 resourceClaimTemplateName s!
 PodSchedulingGroup: 1 podGroupName s!
+PodStatus: 17 observedGeneration i, 1 phase s, 2 conditions PodCondition*, 3 message s, 4 reason s, 11
+  nominatedNodeName s, 5 hostIP s, 16 hostIPs HostIP*, 6 podIP s, 12 podIPs PodIP*, 7 startTime t, 10
+  initContainerStatuses ContainerStatus*, 8 containerStatuses ContainerStatus*, 9 qosClass s, 13
+  ephemeralContainerStatuses ContainerStatus*, 14 resize s, 15 resourceClaimStatuses PodResourceClaimStatus*, 18
+  extendedResourceClaimStatus PodExtendedResourceClaimStatus!, 19 allocatedResources {q}, 20 resources
+  ResourceRequirements!, 21 nodeAllocatableResourceClaimStatuses NodeAllocatableResourceClaimStatus*
+PodCondition: 1 type s+, 7 observedGeneration i, 2 status s+, 3 lastProbeTime t, 4 lastTransitionTime t, 5 reason s, 6
+  message s
+HostIP: 1 ip s+
+PodIP: 1 ip s+
+ContainerStatus: 1 name s+, 2 state ContainerState, 3 lastState ContainerState, 4 ready b+, 5 restartCount i+, 6 image
+  s+, 7 imageID s+, 8 containerID s, 9 started b!, 10 allocatedResources {q}, 11 resources ResourceRequirements!, 12
+  volumeMounts VolumeMountStatus*, 13 user ContainerUser!, 14 allocatedResourcesStatus ResourceStatus*, 15 stopSignal
+  s!
+ContainerState: 1 waiting ContainerStateWaiting!, 2 running ContainerStateRunning!, 3 terminated
+  ContainerStateTerminated!
+ContainerStateWaiting: 1 reason s, 2 message s
+ContainerStateRunning: 1 startedAt t
+ContainerStateTerminated: 1 exitCode i+, 2 signal i, 3 reason s, 4 message s, 5 startedAt t, 6 finishedAt t, 7
+  containerID s
+VolumeMountStatus: 1 name s+, 2 mountPath s+, 3 readOnly b, 4 recursiveReadOnly s!, 5 volumeStatus VolumeStatus!
+VolumeStatus: 1 image ImageVolumeStatus!
+ImageVolumeStatus: 1 imageRef s
+ContainerUser: 1 linux LinuxContainerUser!
+LinuxContainerUser: 1 uid i+, 2 gid i+, 3 supplementalGroups i*
+ResourceStatus: 1 name s+, 2 resources ResourceHealth*
+ResourceHealth: 1 resourceID s+, 2 health s, 6 message s!
+PodResourceClaimStatus: 1 name s+, 2 resourceClaimName s!
+PodExtendedResourceClaimStatus: 1 requestMappings ContainerExtendedResourceRequest*+, 2 resourceClaimName s+
+ContainerExtendedResourceRequest: 1 containerName s+, 2 resourceName s+, 3 requestName s+
+NodeAllocatableResourceClaimStatus: 1 resourceClaimName s+, 2 containers s*, 3 resources {q}
+Node: 1 metadata ObjectMeta, 2 spec NodeSpec, 3 status NodeStatus
+NodeSpec: 1 podCIDR s, 7 podCIDRs s*, 3 providerID s, 4 unschedulable b, 5 taints Taint*, 6 configSource
+  NodeConfigSource!, 2 externalID s
+Taint: 1 key s+, 2 value s, 3 effect s+, 4 timeAdded t
+NodeConfigSource: 2 configMap ConfigMapNodeConfigSource!
+ConfigMapNodeConfigSource: 1 namespace s+, 2 name s+, 3 uid s, 4 resourceVersion s, 5 kubeletConfigKey s+
+NodeStatus: 1 capacity {q}, 2 allocatable {q}, 3 phase s, 4 conditions NodeCondition*, 5 addresses NodeAddress*, 6
+  daemonEndpoints NodeDaemonEndpoints, 7 nodeInfo NodeSystemInfo, 8 images ContainerImage*, 9 volumesInUse s*, 10
+  volumesAttached AttachedVolume*, 11 config NodeConfigStatus!, 12 runtimeHandlers NodeRuntimeHandler*, 13 features
+  NodeFeatures!, 14 declaredFeatures s*
+NodeCondition: 1 type s+, 2 status s+, 3 lastHeartbeatTime t, 4 lastTransitionTime t, 5 reason s, 6 message s
+NodeAddress: 1 type s+, 2 address s+
+NodeDaemonEndpoints: 1 kubeletEndpoint DaemonEndpoint
+DaemonEndpoint: 1 Port i+
+NodeSystemInfo: 1 machineID s+, 2 systemUUID s+, 3 bootID s+, 4 kernelVersion s+, 5 osImage s+, 6
+  containerRuntimeVersion s+, 7 kubeletVersion s+, 8 kubeProxyVersion s+, 9 operatingSystem s+, 10 architecture s+, 11
+  swap NodeSwapStatus!
+NodeSwapStatus: 1 capacity i!
+ContainerImage: 1 names s*+, 2 sizeBytes i
+AttachedVolume: 1 name s+, 2 devicePath s+
+NodeConfigStatus: 1 assigned NodeConfigSource!, 2 active NodeConfigSource!, 3 lastKnownGood NodeConfigSource!, 4 error
+  s
+NodeRuntimeHandler: 1 name s+, 2 features NodeRuntimeHandlerFeatures!
+NodeRuntimeHandlerFeatures: 1 recursiveReadOnlyMounts b!, 2 userNamespaces b!
+NodeFeatures: 1 supplementalGroupsPolicy b!
+Service: 1 metadata ObjectMeta, 2 spec ServiceSpec, 3 status ServiceStatus
+ServiceSpec: 1 ports ServicePort*, 2 selector {s}, 3 clusterIP s, 18 clusterIPs s*, 4 type s, 5 externalIPs s*, 7
+  sessionAffinity s, 8 loadBalancerIP s, 9 loadBalancerSourceRanges s*, 10 externalName s, 11 externalTrafficPolicy s,
+  12 healthCheckNodePort i, 13 publishNotReadyAddresses b, 14 sessionAffinityConfig SessionAffinityConfig!, 19
+  ipFamilies s*, 17 ipFamilyPolicy s!, 20 allocateLoadBalancerNodePorts b!, 21 loadBalancerClass s!, 22
+  internalTrafficPolicy s!, 23 trafficDistribution s!
+ServicePort: 1 name s, 2 protocol s, 6 appProtocol s!, 3 port i+, 4 targetPort o, 5 nodePort i
+SessionAffinityConfig: 1 clientIP ClientIPConfig!
+ClientIPConfig: 1 timeoutSeconds i!
+ServiceStatus: 1 loadBalancer LoadBalancerStatus, 2 conditions Condition*
+LoadBalancerStatus: 1 ingress LoadBalancerIngress*
+LoadBalancerIngress: 1 ip s, 2 hostname s, 3 ipMode s!, 4 ports PortStatus*
+PortStatus: 1 port i+, 2 protocol s+, 3 error s!
+Condition: 1 type s+, 2 status s+, 3 observedGeneration i, 4 lastTransitionTime t+, 5 reason s+, 6 message s+
+Endpoints: 1 metadata ObjectMeta, 2 subsets EndpointSubset*
+EndpointSubset: 1 addresses EndpointAddress*, 2 notReadyAddresses EndpointAddress*, 3 ports EndpointPort*
+EndpointAddress: 1 ip s+, 3 hostname s, 4 nodeName s!, 2 targetRef ObjectReference!
+ObjectReference: 1 kind s, 2 namespace s, 3 name s, 4 uid s, 5 apiVersion s, 6 resourceVersion s, 7 fieldPath s
+EndpointPort: 1 name s, 2 port i+, 3 protocol s, 4 appProtocol s!
+ConfigMap: 1 metadata ObjectMeta, 4 immutable b!, 2 data {s}, 3 binaryData {y}
+Secret: 1 metadata ObjectMeta, 5 immutable b!, 2 data {y}, 4 stringData {s}, 3 type s
+Event: 1 metadata ObjectMeta+, 2 involvedObject ObjectReference+, 3 reason s, 4 message s, 5 source EventSource, 6
+  firstTimestamp t, 7 lastTimestamp t, 8 count i, 9 type s, 10 eventTime u, 11 series EventSeries!, 12 action s, 13
+  related ObjectReference!, 14 reportingComponent s+, 15 reportingInstance s+
+EventSource: 1 component s, 2 host s
+EventSeries: 1 count i, 2 lastObservedTime u
+ServiceAccount: 1 metadata ObjectMeta, 2 secrets ObjectReference*, 3 imagePullSecrets LocalObjectReference*, 4
+  automountServiceAccountToken b!
+PersistentVolume: 1 metadata ObjectMeta, 2 spec PersistentVolumeSpec, 3 status PersistentVolumeStatus
+PersistentVolumeSpec: 1 capacity {q}, 2 ^ PersistentVolumeSource, 3 accessModes s*, 4 claimRef ObjectReference!, 5
+  persistentVolumeReclaimPolicy s, 6 storageClassName s, 7 mountOptions s*, 8 volumeMode s!, 9 nodeAffinity
+  VolumeNodeAffinity!, 10 volumeAttributesClassName s!
+PersistentVolumeSource: 1 gcePersistentDisk GCEPersistentDiskVolumeSource!, 2 awsElasticBlockStore
+  AWSElasticBlockStoreVolumeSource!, 3 hostPath HostPathVolumeSource!, 4 glusterfs GlusterfsPersistentVolumeSource!, 5
+  nfs NFSVolumeSource!, 6 rbd RBDPersistentVolumeSource!, 7 iscsi ISCSIPersistentVolumeSource!, 8 cinder
+  CinderPersistentVolumeSource!, 9 cephfs CephFSPersistentVolumeSource!, 10 fc FCVolumeSource!, 11 flocker
+  FlockerVolumeSource!, 12 flexVolume FlexPersistentVolumeSource!, 13 azureFile AzureFilePersistentVolumeSource!, 14
+  vsphereVolume VsphereVirtualDiskVolumeSource!, 15 quobyte QuobyteVolumeSource!, 16 azureDisk AzureDiskVolumeSource!,
+  17 photonPersistentDisk PhotonPersistentDiskVolumeSource!, 18 portworxVolume PortworxVolumeSource!, 19 scaleIO
+  ScaleIOPersistentVolumeSource!, 20 local LocalVolumeSource!, 21 storageos StorageOSPersistentVolumeSource!, 22 csi
+  CSIPersistentVolumeSource!
+GlusterfsPersistentVolumeSource: 1 endpoints s+, 2 path s+, 3 readOnly b, 4 endpointsNamespace s!
+RBDPersistentVolumeSource: 1 monitors s*+, 2 image s+, 3 fsType s, 4 pool s, 5 user s, 6 keyring s, 7 secretRef
+  SecretReference!, 8 readOnly b
+SecretReference: 1 name s, 2 namespace s
+ISCSIPersistentVolumeSource: 1 targetPortal s+, 2 iqn s+, 3 lun i+, 4 iscsiInterface s, 5 fsType s, 6 readOnly b, 7
+  portals s*, 8 chapAuthDiscovery b, 11 chapAuthSession b, 10 secretRef SecretReference!, 12 initiatorName s!
+CinderPersistentVolumeSource: 1 volumeID s+, 2 fsType s, 3 readOnly b, 4 secretRef SecretReference!
+CephFSPersistentVolumeSource: 1 monitors s*+, 2 path s, 3 user s, 4 secretFile s, 5 secretRef SecretReference!, 6
+  readOnly b
+FlexPersistentVolumeSource: 1 driver s+, 2 fsType s, 3 secretRef SecretReference!, 4 readOnly b, 5 options {s}
+AzureFilePersistentVolumeSource: 1 secretName s+, 2 shareName s+, 3 readOnly b, 4 secretNamespace s!+
+ScaleIOPersistentVolumeSource: 1 gateway s+, 2 system s+, 3 secretRef SecretReference!+, 4 sslEnabled b, 5
+  protectionDomain s, 6 storagePool s, 7 storageMode s, 8 volumeName s, 9 fsType s, 10 readOnly b
+LocalVolumeSource: 1 path s+, 2 fsType s!
+StorageOSPersistentVolumeSource: 1 volumeName s, 2 volumeNamespace s, 3 fsType s, 4 readOnly b, 5 secretRef
+  ObjectReference!
+CSIPersistentVolumeSource: 1 driver s+, 2 volumeHandle s+, 3 readOnly b, 4 fsType s, 5 volumeAttributes {s}, 6
+  controllerPublishSecretRef SecretReference!, 7 nodeStageSecretRef SecretReference!, 8 nodePublishSecretRef
+  SecretReference!, 9 controllerExpandSecretRef SecretReference!, 10 nodeExpandSecretRef SecretReference!
+VolumeNodeAffinity: 1 required NodeSelector!
+PersistentVolumeStatus: 1 phase s, 2 message s, 3 reason s, 4 lastPhaseTransitionTime t
+PersistentVolumeClaim: 1 metadata ObjectMeta, 2 spec PersistentVolumeClaimSpec, 3 status PersistentVolumeClaimStatus
+PersistentVolumeClaimStatus: 1 phase s, 2 accessModes s*, 3 capacity {q}, 4 conditions
+  PersistentVolumeClaimCondition*, 5 allocatedResources {q}, 7 allocatedResourceStatuses {s}, 8
+  currentVolumeAttributesClassName s!, 9 modifyVolumeStatus ModifyVolumeStatus!
+PersistentVolumeClaimCondition: 1 type s+, 2 status s+, 3 lastProbeTime t, 4 lastTransitionTime t, 5 reason s, 6
+  message s
+ModifyVolumeStatus: 1 targetVolumeAttributesClassName s, 2 status s+
+ResourceQuota: 1 metadata ObjectMeta, 2 spec ResourceQuotaSpec, 3 status ResourceQuotaStatus
+ResourceQuotaSpec: 1 hard {q}, 2 scopes s*, 3 scopeSelector ScopeSelector!
+ScopeSelector: 1 matchExpressions ScopedResourceSelectorRequirement*
+ScopedResourceSelectorRequirement: 1 scopeName s+, 2 operator s+, 3 values s*
+ResourceQuotaStatus: 1 hard {q}, 2 used {q}
 LimitRange: 1 metadata ObjectMeta, 2 spec LimitRangeSpec
 LimitRangeSpec: 1 limits LimitRangeItem*+
 LimitRangeItem: 1 type s+, 2 max {q}, 3 min {q}, 4 default {q}, 5 defaultRequest {q}, 6 maxLimitRequestRatio {q}
-PriorityClass: 1 metadata ObjectMeta, 2 value i+, 3 globalDefault b, 4 description s, 5 preemptionPolicy s!
-Job: 1 metadata ObjectMeta, 2 spec JobSpec, 3 status -
-JobSpec: 1 parallelism i!, 2 completions i!, 3 activeDeadlineSeconds i!, 11 podFailurePolicy PodFailurePolicy!, 16
-  successPolicy SuccessPolicy!, 7 backoffLimit i!, 12 backoffLimitPerIndex i!, 13 maxFailedIndexes i!, 4 selector
-  LabelSelector!, 5 manualSelector b!, 6 template PodTemplateSpec+, 8 ttlSecondsAfterFinished i!, 9 completionMode s!,
-  10 suspend b!, 14 podReplacementPolicy s!, 15 managedBy s!
-PodFailurePolicy: 1 rules PodFailurePolicyRule*+
-PodFailurePolicyRule: 1 action s+, 2 onExitCodes PodFailurePolicyOnExitCodesRequirement!, 3 onPodConditions
-  PodFailurePolicyOnPodConditionsPattern*
-PodFailurePolicyOnExitCodesRequirement: 1 containerName s!, 2 operator s+, 3 values i*+
-PodFailurePolicyOnPodConditionsPattern: 1 type s+, 2 status -
-SuccessPolicy: 1 rules SuccessPolicyRule*+
-SuccessPolicyRule: 1 succeededIndexes s!, 2 succeededCount i!
+Binding: 1 metadata ObjectMeta, 2 target ObjectReference+
 PodTemplateSpec: 1 metadata ObjectMeta, 2 spec PodSpec
-CronJob: 1 metadata ObjectMeta, 2 spec CronJobSpec, 3 status -
-CronJobSpec: 1 schedule s+, 8 timeZone s!, 2 startingDeadlineSeconds i!, 3 concurrencyPolicy s, 4 suspend b!, 5
-  jobTemplate JobTemplateSpec+, 6 successfulJobsHistoryLimit i!, 7 failedJobsHistoryLimit i!
-JobTemplateSpec: 1 metadata ObjectMeta, 2 spec JobSpec
-TokenRequest: 1 metadata ObjectMeta, 2 spec TokenRequestSpec+, 3 status -
-TokenRequestSpec: 1 audiences s*+, 4 expirationSeconds i!+, 3 boundObjectRef BoundObjectReference!+
-BoundObjectReference: 1 kind s, 2 apiVersion s, 3 name s, 4 uid s
-SelfSubjectAccessReview: 1 metadata ObjectMeta, 2 spec SelfSubjectAccessReviewSpec+, 3 status -
-SelfSubjectAccessReviewSpec: 1 resourceAttributes ResourceAttributes!, 2 nonResourceAttributes NonResourceAttributes!
-ResourceAttributes: 1 namespace s, 2 verb s, 3 group s, 4 version s, 5 resource s, 6 subresource s, 7 name s, 8
-  fieldSelector FieldSelectorAttributes!, 9 labelSelector LabelSelectorAttributes!
-FieldSelectorAttributes: 1 rawSelector s, 2 requirements FieldSelectorRequirement*
 FieldSelectorRequirement: 1 key s+, 2 operator s+, 3 values s*
-LabelSelectorAttributes: 1 rawSelector s, 2 requirements LabelSelectorRequirement*
-NonResourceAttributes: 1 path s, 2 verb s
-SelfSubjectReview: 1 metadata ObjectMeta, 2 status -
-SelfSubjectRulesReview: 1 metadata ObjectMeta, 2 spec SelfSubjectRulesReviewSpec+, 3 status -
-SelfSubjectRulesReviewSpec: 1 namespace s
-PodDisruptionBudget: 1 metadata ObjectMeta, 2 spec PodDisruptionBudgetSpec, 3 status -
-PodDisruptionBudgetSpec: 1 minAvailable o, 2 selector LabelSelector!, 3 maxUnavailable o, 4 unhealthyPodEvictionPolicy
-  s!
-Deployment: 1 metadata ObjectMeta, 2 spec DeploymentSpec, 3 status -
-DeploymentSpec: 1 replicas i!, 2 selector LabelSelector!+, 3 template PodTemplateSpec+, 4 strategy DeploymentStrategy,
-  5 minReadySeconds i, 6 revisionHistoryLimit i!, 7 paused b, 9 progressDeadlineSeconds i!
-DeploymentStrategy: 1 type s, 2 rollingUpdate RollingUpdateDeployment!
-RollingUpdateDeployment: 1 maxUnavailable o, 2 maxSurge o
 DeleteOptions: 1 gracePeriodSeconds i!, 2 preconditions Preconditions!, 3 orphanDependents b!, 4 propagationPolicy s!,
   5 dryRun s*, 6 ignoreStoreReadErrorWithClusterBreakingPotential b!
 Preconditions: 1 uid s!, 2 resourceVersion s!
-Eviction: 1 metadata ObjectMeta, 2 deleteOptions DeleteOptions!
-Ingress: 1 metadata ObjectMeta, 2 spec IngressSpec, 3 status -
-IngressSpec: 4 ingressClassName s!, 1 defaultBackend IngressBackend!, 2 tls IngressTLS*, 3 rules IngressRule*
-IngressBackend: 4 service IngressServiceBackend!, 3 resource TypedLocalObjectReference!
-IngressServiceBackend: 1 name s+, 2 port ServiceBackendPort
-ServiceBackendPort: 1 name s, 2 number i
-IngressTLS: 1 hosts s*, 2 secretName s
-IngressRule: 1 host s, 2 ^ IngressRuleValue
-IngressRuleValue: 1 http HTTPIngressRuleValue!
-HTTPIngressRuleValue: 1 paths HTTPIngressPath*+
-HTTPIngressPath: 1 path s, 3 pathType s!+, 2 backend IngressBackend+
-Role: 1 metadata ObjectMeta, 2 rules PolicyRule*+
-PolicyRule: 1 verbs s*+, 2 apiGroups s*, 3 resources s*, 4 resourceNames s*, 5 nonResourceURLs s*
-RoleBinding: 1 metadata ObjectMeta, 2 subjects Subject*, 3 roleRef RoleRef+
-Subject: 1 kind s+, 2 apiGroup s, 3 name s+, 4 namespace s
-RoleRef: 1 apiGroup s+, 2 kind s+, 3 name s+
-ClusterRole: 1 metadata ObjectMeta, 2 rules PolicyRule*+, 3 aggregationRule AggregationRule!
-AggregationRule: 1 clusterRoleSelectors LabelSelector*
-ClusterRoleBinding: 1 metadata ObjectMeta, 2 subjects Subject*, 3 roleRef RoleRef+
+TopologySelectorTerm: 1 matchLabelExpressions TopologySelectorLabelRequirement*
+TopologySelectorLabelRequirement: 1 key s+, 2 values s*+
 """
