@@ -292,8 +292,8 @@ def test_listing_jobs_imports_nothing_that_it_does_not_need() -> None:
         "from volcanopy.__main__ import main\n"
         "with contextlib.suppress(SystemExit):\n"
         "    main()\n"
-        "heavy = ['aiohttp', 'cryptography', 'kubernetes', 'kubernetes_validate', 'numpy', 'prometheus_client', 'rich',"
-        " 'structlog', 'uvloop']\n"
+        "heavy = ['aiohttp', 'cryptography', 'kubernetes', 'kubernetes_validate', 'numpy', 'prometheus_client', 'pydantic',"
+        " 'rich', 'structlog', 'uvloop']\n"
         "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

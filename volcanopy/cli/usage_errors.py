@@ -1,22 +1,15 @@
 """Sentences about wrong usage of the command line: the option, the value and what is expected."""
 
 import difflib
+import re
 import sys
+from typing import Any
 
 import typer
-from pydantic import ValidationError
 from typer.core import TyperCommand
 
-_EXPECTED = {
-    "greater_than_equal": "must be at least {ge}",
-    "greater_than": "must be more than {gt}",
-    "less_than_equal": "must be at most {le}",
-    "less_than": "must be less than {lt}",
-    "int_parsing": "must be an integer",
-    "int_from_float": "must be an integer",
-    "float_parsing": "must be a number",
-}
-"""What is expected, by the type of the error."""
+_NO_NUMBER = re.compile(r"'(?P<value>.*)' is not a valid (?P<type>int|float)", re.DOTALL)
+_NOT_IN_RANGE = re.compile(r"(?P<value>\S+) is not in the range ")
 
 
 def print_usage_error(fault: typer.TyperException) -> None:
@@ -31,28 +24,28 @@ def print_usage_error(fault: typer.TyperException) -> None:
 
 def _sentence(fault: typer.TyperException) -> str:
     context, option = getattr(fault, "ctx", None), getattr(fault, "option_name", "")
-    text = _folded(fault.format_message())
+    text = _folded(fault.format_message()).replace("...'", "'")  # an argument of several values
     if context is not None and option and text.startswith("No such option"):
         return f"No such option: {option}{_suggestion(option, context.command)}"
     if not text.startswith("Invalid value for") or (parameter := getattr(fault, "param", None)) is None:
         return text
     name = max(parameter.opts, key=len) if parameter.param_type_name == "option" else parameter.make_metavar(context)
-    return f"{name}: {_invalid_value(fault)}"
+    return f"{name}: {_invalid_value(fault.message, parameter.type)}"
 
 
-def _invalid_value(fault: typer.TyperException) -> str:
-    """Return what is wrong with a value."""
-    if not isinstance(fault.__cause__, ValidationError):
-        return _folded(fault.message)
-    first = fault.__cause__.errors()[0]
-    expected = _EXPECTED.get(first["type"])
-    if expected is None:
-        return _folded(str(first["msg"]))
-    return f"{first['input']!r} is invalid: {expected.format(**first.get('ctx', {}))}"
+def _invalid_value(message: str, expected: Any) -> str:
+    """Return what is wrong with a value; ``expected`` is the type of the parameter."""
+    if found := _NO_NUMBER.match(message):
+        return f"{found['value']!r} is invalid: must be {'an integer' if found['type'] == 'int' else 'a number'}"
+    if found := _NOT_IN_RANGE.match(message):
+        below = expected.min is not None and float(found["value"]) < expected.min
+        limit = f"at least {expected.min}" if below else f"at most {expected.max}"
+        return f"{found['value']!r} is invalid: must be {limit}"
+    return _folded(message)
 
 
 def _folded(text: str) -> str:
-    return " ".join(text.split()).rstrip(".").replace("Value error, ", "")
+    return " ".join(text.split()).rstrip(".")
 
 
 def _suggestion(option: str, subcommand: TyperCommand) -> str:

@@ -65,7 +65,7 @@ class DryRun(StrEnum):
 
 
 KUBECONFIG = typer.Option(
-    "--kubeconfig", metavar="FILE", help="Kubeconfig file; by default $KUBECONFIG or ~/.kube/config."
+    "--kubeconfig", metavar="FILE", parser=Path, help="Kubeconfig file; by default $KUBECONFIG or ~/.kube/config."
 )
 CONTEXT = typer.Option("--context", metavar="NAME", help="Context of the kubeconfig; by default its current context.")
 NAMESPACE = typer.Option(
@@ -76,7 +76,7 @@ NAMESPACE = typer.Option(
     autocompletion=names_of("namespace"),
 )
 NAMES = typer.Argument(
-    metavar="NAME", hidden=True, help="Names of {plural}.", show_default=False, autocompletion=names_of_group
+    metavar="NAME...", hidden=True, help="Names of {plural}.", show_default=False, autocompletion=names_of_group
 )
 NAME = typer.Argument(metavar="NAME", hidden=True, help="Name.", autocompletion=names_of_group)
 QUEUE = typer.Option(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from volcanopy.kube.client.api_client import Client
 
 Names = Annotated[
-    list[str], typer.Argument(metavar="NAME", hidden=True, help="Names of {plural}.", autocompletion=names_of_group)
+    list[str], typer.Argument(metavar="NAME...", hidden=True, help="Names of {plural}.", autocompletion=names_of_group)
 ]
 
 
