@@ -165,7 +165,7 @@ async def bare_and_workload_pods(world: World) -> None:
     (group,) = [
         pod_group
         for pod_group in (await world.client.list(POD_GROUPS, world.namespace)).items
-        if pod_group["metadata"]["ownerReferences"][0]["kind"] == "DaemonSet"
+        if [owner["kind"] for owner in pod_group["metadata"].get("ownerReferences", ())] == ["DaemonSet"]
     ]
     # What its owner says changes: nobody tells, it is asked again when its pods change.
     await world.client.delete(PODS, world.namespace, "alone", grace=0)

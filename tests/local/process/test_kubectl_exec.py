@@ -128,7 +128,10 @@ async def test_a_terminal_has_the_size_of_the_client_and_job_control(kubectl: Ku
     fcntl.ioctl(device, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
     process = await kubectl.start("exec", "main", "-c", "server", "-it", "--", "bash", "--norc", tty=device)
     os.close(device)
-    os.write(side, b"stty size; test -t 0 && echo termin''al; exit 5\n")
+    # kubectl sends the size after the program has started.
+    os.write(
+        side, b'until [ "$(stty size)" != "0 0" ]; do :; done; stty size; test -t 0 && echo termin\'\'al; exit 5\n'
+    )
     output = b""
     while part := await _read(side):
         output += part
