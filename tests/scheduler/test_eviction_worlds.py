@@ -10,7 +10,7 @@ from volcanopy.scheduler.model.plan import Bind, Evict, Nominate
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import snapshot, world
 
-WORLDS = 200
+WORLDS = 120
 TWO_SEARCHES = 773
 """In this world the evictions for a second job suffice for the first one."""
 CYCLES = 5
@@ -33,7 +33,7 @@ def test_plans_are_valid_and_no_eviction_is_needless() -> None:
 def test_cycles_come_to_rest() -> None:
     """Plans are applied until nothing changes. A pod that was bound in a cycle can only be evicted in a later one."""
     most, evicted_again = 0, 0
-    for seed in range(WORLDS, WORLDS + 80):
+    for seed in range(WORLDS, WORLDS + 50):
         dice = Random(seed)
         text, config = eviction_worlds.world(dice), eviction_worlds.config(dice)
         simulation = Simulation(world(text), config)

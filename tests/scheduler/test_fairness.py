@@ -153,7 +153,7 @@ JOBS = st.lists(st.tuples(st.integers(0, len(LEAVES) - 1), AMOUNTS, AMOUNTS), mi
 
 
 @given(JOBS, st.lists(st.tuples(st.integers(0, 7), AMOUNTS), max_size=6))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_shares_equal_the_definition_and_changes_are_undone(
     jobs: list[tuple[int, list[int], list[int]]], changes: list[tuple[int, list[int]]]
 ) -> None:

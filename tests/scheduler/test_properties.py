@@ -14,7 +14,7 @@ from volcanopy.testing.notation import config, snapshot
 from volcanopy.testing.random_worlds import ARGUMENTS, EXCLUDED, case
 from volcanopy.testing.strategies import worlds
 
-WORLDS, PARTS = 70, 5
+WORLDS, PARTS = 45, 5
 """The number of worlds per property and part; ``python -m tests.scheduler.worlds`` accepts any number."""
 
 

@@ -48,7 +48,7 @@ def crowds(draw: st.DrawFn) -> str:
     return "\n".join(lines)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(crowds(), st.sampled_from(SETS))
 def test_alternating_shapes_are_placed_as_by_the_reference(text: str, plugins: str) -> None:
     seen = snapshot(text)
@@ -61,7 +61,7 @@ def test_alternating_shapes_are_placed_as_by_the_reference(text: str, plugins: s
     assert list(map(str, fast.effects)) == list(map(str, slow.effects))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(crowds(), st.sampled_from(SETS), st.data())
 def test_a_block_of_tasks_scores_as_each_task_on_each_node(text: str, plugins: str, data: st.DataObject) -> None:
     session = Session(snapshot(text), config(plugins))

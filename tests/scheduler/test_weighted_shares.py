@@ -28,7 +28,7 @@ def portions(draw: st.DrawFn) -> tuple[int, list[tuple[int, int, int]]]:
 
 
 @given(portions())
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_a_total_is_divided_by_weight_between_the_least_and_the_most(
     case: tuple[int, list[tuple[int, int, int]]],
 ) -> None:
@@ -92,7 +92,7 @@ def reduce_guarantees(queue: QueueNode, total: int) -> int:
 
 
 @given(trees())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_fair_shares_are_exact_at_every_level(case: tuple[int, list[QueueNode], str]) -> None:
     """Each level is rounded to whole milli-cpus, so a queue may differ by the number of its ancestors."""
     total, tops, text = case

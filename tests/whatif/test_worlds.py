@@ -6,7 +6,7 @@ import pytest
 
 from tests.whatif.worlds import check, random_world
 
-WORLDS, PART = 150, 25
+WORLDS, PART = 100, 25
 
 
 @pytest.mark.slow("plans each of 150 worlds again with every remedy")

@@ -41,7 +41,7 @@ def queues_of_singles(draw: st.DrawFn) -> str:
     return "\n".join(lines)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(queues_of_singles(), st.sampled_from(SETS))
 def test_quick_placement_of_single_tasks_equals_plain_placement(text: str, plugins: str) -> None:
     seen = snapshot(text)
@@ -107,7 +107,7 @@ def test_a_requeued_job_is_ordered_by_its_new_key() -> None:
     assert not queue
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(1, 20), st.integers(0, 21), st.integers(0, 21))
 def test_the_allowed_count_equals_a_linear_search(count: int, limit: int, share: int) -> None:
     """The rejection that is recorded is that of all tasks, unless another gate rejects a single one."""

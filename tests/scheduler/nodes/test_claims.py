@@ -56,7 +56,7 @@ def objects_of(text: str, kind: type[Any]) -> list[Any]:
 
 
 @given(clusters_with_volumes())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_node_is_rejected_exactly_if_the_claims_cannot_be_bound(text: str) -> None:
     shot = snapshot(text)
     session = Session(shot, config("predicates"))
@@ -78,7 +78,7 @@ def test_a_node_is_rejected_exactly_if_the_claims_cannot_be_bound(text: str) -> 
 
 
 @given(clusters_with_volumes(), st.randoms(use_true_random=False))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_plans_bind_each_volume_once_and_only_where_it_is_accessible(text: str, random_order: random.Random) -> None:
     shot = snapshot(text)
     made = schedule(shot, config("gang | predicates, nodeorder", "allocate"))
@@ -156,7 +156,7 @@ cards = st.lists(st.sampled_from(["0", "1", ""]), max_size=4).map(
 
 
 @given(claims, cards, st.sets(st.sampled_from("0123")))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_devices_are_allocated_exactly_if_an_allocation_exists(
     claims: list[devices.ResourceClaim], cards: list[twin.Card], taken: set[str]
 ) -> None:
@@ -198,7 +198,7 @@ def clusters_with_devices(draw: st.DrawFn) -> str:
 
 
 @given(clusters_with_devices())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_plans_allocate_each_device_once(text: str) -> None:
     shot = snapshot(text)
     made = schedule(shot, config("gang | predicates, nodeorder", "allocate"))

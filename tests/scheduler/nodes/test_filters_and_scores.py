@@ -90,7 +90,7 @@ def resources_of(cluster_state: RandomCluster, task: int) -> Any:
 
 
 @given(random_clusters(), st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_rejection_reason_ofequal_the_reference(cluster_state: RandomCluster, data: st.DataObject) -> None:
     plugin = Predicates(PredicatesArguments(), cluster_state.cluster)
     with Statement(cluster_state.ledger) as statement:
@@ -105,7 +105,7 @@ def test_rejection_reason_ofequal_the_reference(cluster_state: RandomCluster, da
 
 
 @given(random_clusters(), weights, st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_scores_equal_the_reference(cluster_state: RandomCluster, chosen: dict[str, int], data: st.DataObject) -> None:
     plugin = order_of(cluster_state, chosen)
     count = len(cluster_state.ledger.snapshot.nodes)
@@ -139,7 +139,7 @@ def answers(
 
 
 @given(random_clusters(), st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_placements_change_answers_only_within_the_scope(cluster_state: RandomCluster, data: st.DataObject) -> None:
     """Answers with a node scope do not depend on other nodes, nor on the other nodes of a query."""
     plugins = (
@@ -165,7 +165,7 @@ def test_placements_change_answers_only_within_the_scope(cluster_state: RandomCl
 
 
 @given(random_clusters(), st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_a_run_of_equal_tasks_is_evaluated_as_each_alone(cluster_state: RandomCluster, data: st.DataObject) -> None:
     """Rows with n tasks of the run assumed as placed have the answers of the node with n equal tasks."""
     plugins = (
