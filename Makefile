@@ -13,7 +13,7 @@ EDITABLE := --no-deps --no-build-isolation --editable .
 COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml --quiet --group build --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo packages test volcano-e2e volcano-examples spark-client dask-client airflow-client check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart controlplane helm image-check clean
+.PHONY: demo packages test volcano-e2e volcano-examples spark-client dask-client airflow-client operators check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.run: requirements.lock pyproject.toml
@@ -99,6 +99,9 @@ airflow-client: $(VENV)/.dev  ## Airflow's own operator for pods, which is insta
 	$(PYTHON) -m venv $(VENV)/airflow
 	$(VENV)/airflow/bin/python -m pip install --quiet --disable-pip-version-check apache-airflow-providers-cncf-kubernetes==10.25.0
 	AIRFLOW_PYTHON=$(VENV)/airflow/bin/python $(BIN)/python -m pytest -v -rs tests/clients/test_airflow.py
+
+operators: $(VENV)/.dev controlplane  ## Operators that ask for gangs, unchanged; needs OPERATORS=folder with their source trees and programs.
+	OPERATORS=$(OPERATORS) $(BIN)/python -m pytest -v -rs tests/clients/test_gang_operators.py
 
 bench: $(VENV)/.dev  ## Measure times and compare them with bench/limits.toml.
 	$(BIN)/python -m bench
