@@ -35,12 +35,12 @@ def _sentence(fault: typer.TyperException) -> str:
 
 def _invalid_value(message: str, expected: Any) -> str:
     """Return what is wrong with a value; ``expected`` is the type of the parameter."""
-    if found := _NO_NUMBER.match(message):
-        return f"{found['value']!r} is invalid: must be {'an integer' if found['type'] == 'int' else 'a number'}"
-    if found := _NOT_IN_RANGE.match(message):
-        below = expected.min is not None and float(found["value"]) < expected.min
+    if match := _NO_NUMBER.match(message):
+        return f"{match['value']!r} is invalid: must be {'an integer' if match['type'] == 'int' else 'a number'}"
+    if match := _NOT_IN_RANGE.match(message):
+        below = expected.min is not None and float(match["value"]) < expected.min
         limit = f"at least {expected.min}" if below else f"at most {expected.max}"
-        return f"{found['value']!r} is invalid: must be {limit}"
+        return f"{match['value']!r} is invalid: must be {limit}"
     return _folded(message)
 
 
