@@ -248,6 +248,13 @@ def test_a_job_with_a_reservation_is_admitted_to_a_full_cluster() -> None:
     assert "podgroup big Inqueue" in str(decide(world, configured()))
 
 
+def test_jobs_that_were_admitted_before_an_older_one_do_not_keep_it_out() -> None:
+    run = "node n1 cpu=4\njob run: 3 x cpu=1 on=n1\n"
+    big, small = "job big phase=Pending minres.cpu=4: 4 x cpu=1\n", "job small phase=Inqueue: 2 x cpu=1\n"
+    assert "podgroup big Inqueue" in str(decide(run + big + small, configured()))
+    assert "podgroup big Inqueue" not in str(decide(run + small + big, configured()))
+
+
 @pytest.mark.parametrize(
     ("arguments", "admitted"),
     [({"admitRunnable": False}, []), ({"admitRunnable": True}, ["a", "c"]), ({}, ["c", "d"])],

@@ -148,11 +148,10 @@ class Reservation(Plugin[ReservationArguments]):
 
     @cached_property
     def _unadmitted(self) -> frozenset[int]:
-        """The first jobs that wait for admission, of queues where fewer than ``heads`` admitted jobs lack pods on nodes."""
-        queues = self.cluster.snapshot.jobs.queue
-        waiting = np.bincount(queues[self._admitted], minlength=len(self.cluster.snapshot.queues))
-        rows = self._waiting[waiting[queues[self._waiting]] < self.args.heads]
-        rows = np.array([row for heads in self._first(rows, self.args.heads).values() for row in heads], dtype=np.intp)
+        """Those of the first ``heads`` waiting jobs of each queue that are not admitted: later ones were admitted before them."""
+        first = self._first(np.concatenate([self._admitted, self._waiting]), self.args.heads)
+        rows = np.array([row for heads in first.values() for row in heads], dtype=np.intp)
+        rows = rows[np.isin(rows, self._waiting)]
         return frozenset(rows[self._have_waited(rows)].tolist())
 
     def _unlent(self) -> Ints | None:
