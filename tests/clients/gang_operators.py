@@ -45,7 +45,7 @@ class Site:
 class Operator:
     """An operator. Paths are relative to the folder of all source trees.
 
-    ``webhooks`` is a folder with ``manifests.yaml`` and patches of it.
+    ``webhooks`` is a folder with ``manifests.yaml`` and patches of it; empty if its webhooks are left off.
     ``ready`` are expressions for what it logs, in any order, when it serves.
     """
 
@@ -59,7 +59,7 @@ class Operator:
     """Makes the workload of pods that request so many cpus each."""
     finished: Callable[[Json], bool]
     """Whether the status of the workload says that it runs, or has succeeded."""
-    webhooks: str
+    webhooks: str = ""
 
 
 def template(cpu: str, run: str = "1s") -> Json:
@@ -110,6 +110,36 @@ def leader_worker_set(cpu: str) -> Json:
     }
 
 
+def mpi_job(cpu: str) -> Json:
+    """An MPIJob of a launcher and two workers."""
+    replicas = {
+        "Launcher": {"replicas": 1, "template": template(cpu)},
+        "Worker": {"replicas": 2, "template": template(cpu, run="forever")},
+    }
+    return {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": NAME},
+        "spec": {"runPolicy": {"schedulingPolicy": {"queue": QUEUE}}, "mpiReplicaSpecs": replicas},
+    }
+
+
+def ray_cluster(cpu: str) -> Json:
+    """A RayCluster of a head and two workers."""
+    pods = template(cpu, run="forever")
+    workers = {"groupName": "small", "replicas": 2, "minReplicas": 2, "maxReplicas": 2, "rayStartParams": {}}
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": {"name": NAME, "labels": {"volcano.sh/queue-name": QUEUE}},
+        "spec": {
+            "rayVersion": "2.52.0",
+            "headGroupSpec": {"rayStartParams": {}, "template": pods},
+            "workerGroupSpecs": [workers | {"template": pods}],
+        },
+    }
+
+
 OPERATORS = (
     Operator(
         name="JobSet",
@@ -135,5 +165,30 @@ OPERATORS = (
         ready=("Serving webhook server", 'Starting workers.*"leaderworkerset"', 'Starting workers.*"pod"'),
         workload=leader_worker_set,
         finished=condition("Available"),
+    ),
+    Operator(
+        name="MPI operator",
+        program="mpi-operator/_output/cmd/bin/mpi-operator.v2",
+        definitions=("mpi-operator/manifests/base/kubeflow.org_mpijobs.yaml",),
+        namespace="mpi-operator",
+        arguments=lambda site: ["--gang-scheduling=volcano", f"--lock-namespace={site.namespace}"],
+        ready=("Started workers",),
+        workload=mpi_job,
+        finished=condition("Succeeded"),
+    ),
+    Operator(
+        name="KubeRay",
+        program="kuberay/ray-operator/bin/manager",
+        definitions=("kuberay/ray-operator/config/crd/bases/*.yaml",),
+        namespace="ray-system",
+        arguments=lambda site: [
+            "--batch-scheduler=volcano",
+            "--metrics-addr=127.0.0.1:0",
+            "--health-probe-bind-address=127.0.0.1:0",
+            f"--leader-election-namespace={site.namespace}",
+        ],
+        ready=('RayCluster","msg":"Starting workers',),
+        workload=ray_cluster,
+        finished=lambda cluster: cluster.get("status", {}).get("state") == "ready",
     ),
 )

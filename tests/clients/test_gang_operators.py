@@ -155,7 +155,7 @@ async def running(operator: Operator, server: Server, folder: Path) -> AsyncIter
     await wait_for_kinds(server.client, [kind_of(definition) for definition in served])
     config = folder / "kubeconfig"
     config.write_text(await kubeconfig_of_account(server, operator.namespace))
-    hooks = webhooks(operator, site)
+    hooks = webhooks(operator, site) if operator.webhooks else []
     process = await asyncio.create_subprocess_exec(
         *(str(TREES / operator.program), *operator.arguments(site)),
         env=os.environ | {"KUBECONFIG": str(config)},
