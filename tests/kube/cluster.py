@@ -81,8 +81,11 @@ class Cluster:
         return {pod.metadata.name: pod.spec.node_name for pod in listing.items if pod.spec.node_name}
 
     async def events(self, reason: str = "") -> list[tuple[str, str, str]]:
-        """(object, reason, message) of all events, or of those with this reason."""
-        listing = await self.client.list(EVENTS)
+        """(object, reason, message) of all events of this namespace, or of those with this reason.
+
+        Other programs of a borrowed cluster may still write events about objects of earlier tests in theirs.
+        """
+        listing = await self.client.list(EVENTS, "default")
         result = [(obj["involvedObject"]["name"], obj["reason"], obj["message"]) for obj in listing.items]
         return sorted(entry for entry in result if not reason or entry[1] == reason)
 
