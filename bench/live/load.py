@@ -5,8 +5,6 @@ import enum
 import json
 import os
 import ssl
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -19,9 +17,10 @@ from typing import Any, TypeVar
 import aiohttp
 
 from bench.live.audit import POLICY, Accounts
+from bench.live.services import SERVICES, USERS, Services
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.processes import free_port
-from volcanopy.api.crd import crds
+from volcanopy.api.bindings import VOLCANOPY, Binding
+from volcanopy.api.volcano_crds import crds_of
 
 T = TypeVar("T")
 ROOM = {"cpu": "32", "memory": "256Gi", "pods": "110"}
@@ -37,9 +36,6 @@ SPEC = {"restartPolicy": "Never", "containers": [CONTAINER]}
 CREATORS, BINDERS = 48, 24
 """Requests in flight of the bare client: more are not faster."""
 SECONDS = 600.0
-SERVICES = ("admission", "controller", "scheduler")
-USERS = {name: f"system:serviceaccount:volcanopy-system:volcanopy-{name}" for name in SERVICES}
-"""Our users. They have tokens, as in a cluster: the API server verifies a client certificate again for each request."""
 
 
 class Load(enum.Enum):
@@ -100,28 +96,33 @@ class Cluster:
     processes: dict[str, int]
     """The pid of each process."""
     audit_log: Path
+    plane: ControlPlane
+    services: Services
 
 
 @asynccontextmanager
-async def cluster(*, ours: bool) -> AsyncIterator[Cluster]:
-    """Start an API server, with our services if ``ours``; nodes are there, and a job has been through."""
+async def cluster(*, ours: bool, nodes: int = NODES, binding: Binding = VOLCANOPY) -> AsyncIterator[Cluster]:
+    """Start an API server, with our services if ``ours``; nodes are there, and a job of this API has been through."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="volcanopy-live-")))
         policy, log = directory / "audit.yaml", directory / "audit.log"
         policy.write_text(POLICY)
         flags = [f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--audit-log-mode=blocking"]
         users = dict.fromkeys(USERS.values(), ("system:masters",))
-        plane = ControlPlane.start(controllers=(), crds=crds() if ours else (), apiserver_flags=flags, users=users)
+        plane = ControlPlane.start(
+            controllers=(), crds=crds_of((binding,)) if ours else (), apiserver_flags=flags, users=users
+        )
         stack.enter_context(plane)
-        processes = dict(plane.pids())
-        if ours:
-            processes |= _services(plane, directory, stack)
-        async with _session(plane) as client:
-            await client.prepare(NODES)
+        services = stack.enter_context(Services(plane, directory, binding))
+        for name in SERVICES if ours else ():
+            services.start(name)
+        processes = plane.pids() | services.pids
+        async with _session(plane, binding) as client:
+            await client.prepare(nodes)
             if ours:
                 await client.warm_up()
-            await _quiet(processes)
-            yield Cluster(client, processes, log)
+            await quiet(processes)
+            yield Cluster(client, processes, log, plane, services)
 
 
 async def measured(load: Load, jobs: int, pods: int) -> Run:
@@ -129,14 +130,14 @@ async def measured(load: Load, jobs: int, pods: int) -> Run:
     async with cluster(ours=load is Load.OURS) as fresh:
         client, processes = fresh.client, fresh.processes
         accounts = Accounts(fresh.audit_log, NAMESPACE, fresh.audit_log.stat().st_size)
-        before = _cpu(processes)
+        before = cpu(processes)
         work: Callable[[int, int], Awaitable[None]] = {
             Load.BARE: client.create_and_bind,
             Load.TWO_PHASES: client.create_then_bind,
             Load.OURS: client.submit,
         }[load]
         await asyncio.gather(work(jobs, pods), _bound(accounts, jobs * pods))
-        after = _cpu(processes)
+        after = cpu(processes)
     spent = {name: after[name] - before[name] for name in after}
     if load is Load.OURS:
         del spent["client"]  # it only submits the jobs, and reads the audit log
@@ -151,19 +152,19 @@ async def _bound(accounts: Accounts, pods: int) -> None:
             accounts.read()
 
 
-async def _quiet(processes: dict[str, int]) -> None:
+async def quiet(processes: dict[str, int]) -> None:
     """Wait until the processes do nothing: the API server is busy for seconds after kinds and nodes have been created."""
-    before = _cpu(processes)
+    before = cpu(processes)
     async with asyncio.timeout(60):
         while True:
             await asyncio.sleep(2)
-            after = _cpu(processes)
+            after = cpu(processes)
             if all(after[name] - before[name] < 0.1 for name in processes):
                 return
             before = after
 
 
-def _cpu(processes: dict[str, int]) -> dict[str, float]:
+def cpu(processes: dict[str, int]) -> dict[str, float]:
     """Return the processor seconds of these processes, and of this one as ``client``."""
     tick = os.sysconf("SC_CLK_TCK")
     spent = {}
@@ -173,43 +174,19 @@ def _cpu(processes: dict[str, int]) -> dict[str, float]:
     return spent | {"client": time.process_time()}
 
 
-LEASE = ("--lease-duration", "120", "--renew-deadline", "90")
-"""A machine with many other processes renews late; how long a lease lasts costs nothing."""
-
-
-def _services(plane: ControlPlane, directory: Path, stack: ExitStack) -> dict[str, int]:
-    """Start our services with the chart's defaults; the pid of each."""
-    policy = directory / "admission.yaml"
-    policy.write_text(json.dumps({"controllers": [USERS["controller"]], "schedulerNames": ["volcanopy"]}))
-    pids = {}
-    for name in SERVICES:
-        options = ["--kubeconfig", str(plane.kubeconfig_for(USERS[name]))]
-        if name == "admission":
-            options += ["--config", str(policy), "--port", str(free_port()), "--bind-address", "127.0.0.1"]
-        else:
-            options += LEASE
-        options += ["--health-port", str(free_port())]
-        log = stack.enter_context((directory / f"{name}.log").open("wb"))
-        process = subprocess.Popen([sys.executable, "-m", "volcanopy", name, *options], stdout=log, stderr=log)
-        stack.callback(process.wait)
-        stack.callback(process.kill)
-        pids[name] = process.pid
-    return pids
-
-
 @asynccontextmanager
-async def _session(plane: ControlPlane) -> AsyncIterator["Client"]:
+async def _session(plane: ControlPlane, binding: Binding) -> AsyncIterator["Client"]:
     connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=plane.ca.decode()), limit=0)
     headers = {"Authorization": f"Bearer {plane.token}"}
     async with aiohttp.ClientSession(plane.url, connector=connector, headers=headers) as session:
-        yield Client(session)
+        yield Client(session, binding)
 
 
 class Client:
     """The bare client: it keeps nothing but the names of the pods that it has seen."""
 
-    def __init__(self, session: aiohttp.ClientSession) -> None:
-        self._session = session
+    def __init__(self, session: aiohttp.ClientSession, binding: Binding) -> None:
+        self._session, self._binding = session, binding
 
     async def send(self, method: str, path: str, body: Any = None) -> bytes:
         async with self._session.request(method, path, json=body) as response:
@@ -237,7 +214,7 @@ class Client:
             hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
             while not json.loads(await self.send("GET", hooks))["items"]:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
-            queues = "/apis/scheduling.volcanopy.io/v1beta1/queues"
+            queues = f"/apis/scheduling.{self._binding.domain}/v1beta1/queues"
             while len(json.loads(await self.send("GET", queues))["items"]) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
             await asyncio.sleep(2)  # admission sees them, and the API server the webhooks
@@ -249,15 +226,18 @@ class Client:
                 await asyncio.sleep(0.1)
 
     async def submit(self, jobs: int, pods: int, namespace: str = NAMESPACE, prefix: str = "job") -> None:
+        version = f"batch.{self._binding.domain}/v1alpha1"
+        path = f"/apis/{version}/namespaces/{namespace}/{self._binding.plural('batchjobs')}"
+
         async def job(number: int) -> None:
             task = {"name": "task", "replicas": pods, "template": {"spec": SPEC}}
             body = {
-                "apiVersion": "batch.volcanopy.io/v1alpha1",
-                "kind": "BatchJob",
+                "apiVersion": version,
+                "kind": self._binding.kind("BatchJob"),
                 "metadata": {"name": f"{prefix}-{number}"},
                 "spec": {"minAvailable": pods, "queue": "default", "tasks": [task]},
             }
-            await self.send("POST", f"/apis/batch.volcanopy.io/v1alpha1/namespaces/{namespace}/batchjobs", body)
+            await self.send("POST", path, body)
 
         await _many(range(jobs), job, CREATORS)
 

@@ -69,6 +69,12 @@ class Programs:
         self._build(program, ["go", "build", "./cmd/controller-manager"])
         return program
 
+    def scheduler(self) -> Path:
+        """Return the program of Volcano's scheduler, which is built if it does not exist. Raises BuildError."""
+        program = self.folder / "vc-scheduler"
+        self._build(program, ["go", "build", "./cmd/scheduler"])
+        return program
+
     def tools(self) -> None:
         """Build vcctl, and ginkgo, which runs the suites. Raises BuildError."""
         self._build(self.folder / "vcctl", ["go", "build", "./cmd/cli"])

@@ -1,0 +1,140 @@
+"""How soon a service that starts again works, and what memory it takes: `python -m bench restart [--nodes 5000] [--jobs 500] [--pods 100]`.
+
+On a real API server the product creates and binds the pods of so many jobs of Volcano's API. Then the scheduler ends in order, a job
+of one pod is submitted, and the scheduler is started: what counts is the time from the start of the program until the pod is bound,
+by the API server's audit log, and the processor time of the program until then. The same with the controller. Memory is what is
+resident then, and the most that was since the program started.
+
+`--volcano` repeats that with Volcano's scheduler and controller on the same objects, with the settings of its chart except that
+requests are not limited; it needs Go, and VOLCANO_SOURCE with its source. All need the programs that `python -m hack.controlplane` builds.
+"""
+
+import argparse
+import asyncio
+import re
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+import uvloop
+
+from bench.live.audit import added
+from bench.live.load import NAMESPACE, Cluster, cluster, cpu, quiet
+from tests.controlplane.processes import free_port
+from tests.volcano_e2e.building import Programs, programs
+from volcanopy.api.bindings import VOLCANO
+
+ROUNDS = 3
+SECONDS = 3600.0
+"""The longest time of each step."""
+RESTARTED = ("scheduler", "controller")
+FIRST_WRITE = {"scheduler": ("create", "podgroups"), "controller": ("create", "jobs")}
+"""What is written for the waiting job before the service starts: it does the rest."""
+
+
+class Writes:
+    """The writes of pods and jobs in the audit log, from now on."""
+
+    def __init__(self, log: Path) -> None:
+        self._log, self._at = log, log.stat().st_size
+
+    async def until(self, verb: str, resource: str, prefix: str, count: int = 1) -> float:
+        """Wait for so many writes of objects with this prefix; when the last was answered, in seconds since the epoch."""
+        async with asyncio.timeout(SECONDS):
+            while True:
+                entries, self._at = added(self._log, self._at)
+                for entry in entries:
+                    target = entry.get("objectRef") or {}
+                    written = "/".join(filter(None, (target.get("resource"), target.get("subresource"))))
+                    accepted = (entry.get("responseStatus") or {}).get("code", 0) < 400
+                    if accepted and (entry["verb"], written) == (verb, resource):
+                        count -= target.get("namespace") == NAMESPACE and target.get("name", "").startswith(prefix)
+                    if not count:
+                        return datetime.fromisoformat(entry["stageTimestamp"]).timestamp()
+                await asyncio.sleep(0.1)
+
+
+def memory(pid: int) -> tuple[float, float]:
+    """Return the resident memory of a process now and at the most, in MiB."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    now, most = (re.search(rf"{name}:\s+(\d+) kB", status) for name in ("VmRSS", "VmHWM"))
+    assert now
+    assert most
+    return int(now[1]) / 1024, int(most[1]) / 1024
+
+
+async def restarts(busy: Cluster, name: str, start: Callable[[], None], label: str) -> dict[str, float]:
+    """End and start a service, which has to start a job; the least seconds and processor seconds, and its memory, of the rounds."""
+    figures: list[tuple[float, float, float, float]] = []
+    for number in range(ROUNDS):
+        job = f"{label}-{name}{number}"
+        if name in busy.services.pids:
+            busy.services.end(name)
+        writes = Writes(busy.audit_log)
+        await busy.client.submit(1, 1, prefix=job)
+        await writes.until(*FIRST_WRITE[name], job)
+        began = time.time()
+        start()
+        pid = busy.services.pids[name]
+        bound = await writes.until("create", "pods/binding", job)
+        spent = cpu({name: pid})[name]
+        await quiet({name: pid})
+        figures.append((bound - began, spent, *memory(pid)))
+        print(f"  {job}: bound after {bound - began:.1f} s, {spent:.1f} s of processor time", file=sys.stderr)
+    names = ("seconds", "cpu_seconds", "mebibytes", "most_mebibytes")
+    return {
+        f"{label}_{name}_{figure}": min(values)
+        for figure, values in zip(names, zip(*figures, strict=True), strict=True)
+    }
+
+
+async def measure(nodes: int, jobs: int, pods: int, volcano: Programs | None) -> dict[str, float]:
+    """Return the figures of both services, of Volcano's too where its programs are given."""
+    async with cluster(ours=True, nodes=nodes, binding=VOLCANO) as busy:
+        writes = Writes(busy.audit_log)
+        began = time.time()
+        waiting = asyncio.create_task(writes.until("create", "pods/binding", "job-", jobs * pods))
+        await busy.client.submit(jobs, pods)
+        seconds = await waiting - began
+        await quiet(busy.processes)
+        print(f"  {jobs * pods} pods bound after {seconds:.0f} s", file=sys.stderr)
+        figures = {"pods_per_second": jobs * pods / seconds}
+        for name, pid in busy.processes.items():
+            figures[f"{name}_filled_mebibytes"], figures[f"{name}_filled_most_mebibytes"] = memory(pid)
+        for name in RESTARTED:
+            figures |= await restarts(busy, name, partial(busy.services.start, name), "volcanopy")
+        if volcano:
+            for name in RESTARTED:
+                busy.services.end(name)
+            commands = _commands(volcano, busy)
+            for name, command in commands.items():
+                busy.services.run(name, command)
+            for name, command in commands.items():
+                figures |= await restarts(busy, name, partial(busy.services.run, name, command), "volcano")
+    return figures
+
+
+def _commands(volcano: Programs, busy: Cluster) -> dict[str, list[str]]:
+    """Return the commands of Volcano's services."""
+    config = volcano.chart / "config" / "volcano-scheduler.conf"
+    common = [f"--kubeconfig={busy.plane.kubeconfig}", "--leader-elect=false", "--kube-api-qps=5000"]
+    common += ["--kube-api-burst=5000", "-v=1", f"--healthz-address=127.0.0.1:{free_port()}"]
+    common += [f"--listen-address=127.0.0.1:{free_port()}"]
+    scheduler = [str(volcano.scheduler()), f"--scheduler-conf={config}"]
+    controller = [str(volcano.controllers()), "--worker-threads=50", "--worker-threads-for-podgroup=50"]
+    return {"scheduler": [*scheduler, *common], "controller": [*controller, *common]}
+
+
+def run(options: Sequence[str] = ()) -> dict[str, float]:
+    """Return the figures of a cluster of this size."""
+    parser = argparse.ArgumentParser(prog="python -m bench restart", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--jobs", type=int, default=500)
+    parser.add_argument("--pods", type=int, default=100, help="of each job")
+    parser.add_argument("--volcano", action="store_true", help="Volcano's services too; VOLCANO_SOURCE has its source")
+    given = parser.parse_args(options)
+    volcano = programs() if given.volcano else None
+    return uvloop.run(measure(given.nodes, given.jobs, given.pods, volcano))
