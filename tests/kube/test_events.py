@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
+from structlog.testing import capture_logs
+
 from tests.kube.faulty_server import FakeTime, Fault, FaultyServer
 from volcanopy.kube.apply.event_writer import MESSAGE_LIMIT, EventRecorder, ObjectReference
 from volcanopy.kube.client.api_client import Client
@@ -144,6 +146,19 @@ async def test_rejected_events_are_counted_and_raise_nothing(
         await recorder.flush()
         assert (recorder.counters.failed, recorder.counters.written) == (1, 1)
     assert [event["message"] for event in events(server)] == ["taken"]
+
+
+async def test_an_event_of_a_namespace_that_is_being_deleted_is_no_warning(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    ending = {"causes": [{"reason": "NamespaceTerminating", "message": "namespace ns is being terminated"}]}
+    server.faults += [Fault("POST", code=403, reason="Forbidden", details=ending), Fault("POST", code=403)]
+    with capture_logs() as logs:
+        async with recording(client, time, writers=1) as recorder:
+            recorder.record(POD, "Normal", "Ended", "with its namespace")
+            recorder.record(POD, "Normal", "Rejected", "by RBAC")
+            await recorder.flush()
+    assert [(line["reason"], line["log_level"]) for line in logs] == [("Ended", "info"), ("Rejected", "warning")]
 
 
 async def test_an_event_with_a_lost_response_is_not_duplicated(

@@ -220,7 +220,10 @@ class EventRecorder:
                 self.counters.failed += 1
                 registry.EVENTS.labels("failed").inc()
                 item = "/".join(entry.event.item[:3])
-                log.warning("event not written", reason=entry.event.reason, object=item, error=str(fault))
+                expected = isinstance(fault, ApiError) and fault.namespace_is_deleted
+                (log.info if expected else log.warning)(
+                    "event not written", reason=entry.event.reason, object=item, error=str(fault)
+                )
             except Exception:
                 # A writer that ends would not be missed: it goes on with the next event.
                 self.counters.failed += 1

@@ -73,6 +73,10 @@ class Status(msgspec.Struct, rename="camel", omit_defaults=True):
     details: StatusDetails | None = None
 
 
+NAMESPACE_TERMINATING = "NamespaceTerminating"
+"""The cause in the Status of a rejected creation in a namespace that is being deleted."""
+
+
 class ApiError(KubeError):
     """The server rejected the request. ``code`` is the HTTP status, ``reason`` the server's CamelCase reason.
 
@@ -98,6 +102,11 @@ class ApiError(KubeError):
         self.details = details
         self.retry_after = retry_after
         self.in_doubt = self.maybe_applied
+
+    @property
+    def namespace_is_deleted(self) -> bool:
+        """Whether nothing can be created because the namespace is being deleted, with all that is in it."""
+        return self.has_cause(NAMESPACE_TERMINATING)
 
     def has_cause(self, reason: str) -> bool:
         """Whether the Status names this reason among its causes."""

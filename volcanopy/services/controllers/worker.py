@@ -18,8 +18,6 @@ from volcanopy.services.controllers.workqueue import LONGEST_PAUSE, WorkQueue
 log = structlog.get_logger(__name__)
 
 LEAST_PAUSE = 0.05
-NAMESPACE_TERMINATING = "NamespaceTerminating"
-"""Cause of a rejected creation: the object that is reconciled is deleted soon, too, so a retry has no use."""
 USUAL_CONFLICT = 1.0
 """Seconds of back-off up to which a conflict is not reported: another client has changed the object, and its watch is behind."""
 
@@ -78,8 +76,8 @@ class Worker(ABC):
             self.queue.add(key)
             return "outdated"
         except (KubeError, NameTakenError) as error:
-            if isinstance(error, ApiError) and error.has_cause(NAMESPACE_TERMINATING):
-                self.queue.forget(key)
+            if isinstance(error, ApiError) and error.namespace_is_deleted:
+                self.queue.forget(key)  # the object that is reconciled is deleted soon, too: a retry has no use
                 log.info("namespace is being deleted", kind=self.noun, key=key)
                 return "done"
             if isinstance(error, (Forbidden, Invalid, NameTakenError)):
