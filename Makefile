@@ -70,9 +70,9 @@ $(VENV)/.compiled: $(VENV)/.dev
 	@$(BIN)/pytest --collect-only --quiet > $(VENV)/collect.log || cat $(VENV)/collect.log
 	@touch $@
 
-# The tests start hundreds of processes, which share compiled modules. kube-apiserver, etcd and kubectl collect garbage half as often.
+# The tests start hundreds of processes, which share compiled modules. kube-apiserver, etcd and kubectl collect garbage a quarter as often.
 test: export PYTHONDONTWRITEBYTECODE =
-test: export GOGC = 200
+test: export GOGC = 400
 test: controlplane helm  ## Every test, on both API servers, and the checks beside them.
 	@$(MAKE) --no-print-directory check > $(VENV)/check.log 2>&1 & check=$$!; trap 'kill $$check' INT TERM; \
 	$(MAKE) --no-print-directory $(VENV)/.compiled; \

@@ -24,7 +24,7 @@ WAITS = {
     "a gang of three quarters of the cluster": 3 * LONGEST,
 }
 """The most cycles that the gang waits."""
-SLOWEST = 4.0
+SLOWEST = 2.5
 """How many times as long as without losses a job waits at most."""
 
 USED = 90
