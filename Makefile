@@ -90,7 +90,7 @@ spark-client: $(VENV)/.dev controlplane  ## Spark's own client; needs Java, Mave
 	SPARK_JARS=$(SPARK_JARS) $(BIN)/python -m tests.clients.spark
 	SPARK_JARS=$(SPARK_JARS) $(BIN)/python -m pytest -v -rs tests/clients/test_spark.py
 
-dask-client: $(VENV)/.dev  ## Dask's own operator, which is installed in .venv/dask.
+dask-client: $(VENV)/.dev controlplane  ## Dask's own operator, which is installed in .venv/dask.
 	$(PYTHON) -m venv $(VENV)/dask
 	$(VENV)/dask/bin/python -m pip install --quiet --disable-pip-version-check dask-kubernetes==2026.3.0
 	DASK_PYTHON=$(VENV)/dask/bin/python $(BIN)/python -m pytest -v -rs tests/clients/test_dask.py

@@ -14,6 +14,8 @@ from volcanopy.kube.client.kinds import Json
 QUEUE = "research"
 NAME = "train"
 GANG = 3
+MOUNT = "/tmp/k8s-webhook-server/serving-certs"
+"""Where operators look for the certificates of their webhooks unless told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class Operator:
     """An operator. Paths are relative to the folder of all source trees.
 
     ``webhooks`` is a folder with ``manifests.yaml`` and patches of it; empty if its webhooks are left off.
-    ``ready`` are expressions for what it logs, in any order, when it serves.
+    ``secret`` is the Secret into which the operator writes certificates that it makes itself; it reads them where
+    the Secret is mounted (`MOUNT`). ``ready`` are expressions for what it logs, in any order, when it serves.
     """
 
     name: str
@@ -60,12 +63,13 @@ class Operator:
     finished: Callable[[Json], bool]
     """Whether the status of the workload says that it runs, or has succeeded."""
     webhooks: str = ""
+    secret: str = ""
 
 
-def template(cpu: str, run: str = "1s") -> Json:
-    """A pod template for simulated nodes: its containers run for this time."""
+def template(cpu: str, run: str = "1s", container: str = "main") -> Json:
+    """A pod template for simulated nodes: its container runs for this time."""
     resources = {"requests": {"cpu": cpu, "memory": "1Gi"}, "limits": {"cpu": cpu, "memory": "1Gi"}}
-    containers = [{"name": "main", "image": "example", "resources": resources}]
+    containers = [{"name": container, "image": "example", "resources": resources}]
     return {
         "metadata": {"annotations": {"sim.volcanopy.io/duration": run}},
         "spec": {"schedulerName": "volcano", "containers": containers},
@@ -124,6 +128,20 @@ def mpi_job(cpu: str) -> Json:
     }
 
 
+def pytorch_job(cpu: str) -> Json:
+    """A PyTorchJob of a master and two workers."""
+    replicas = {"restartPolicy": "Never", "template": template(cpu, container="pytorch")}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": NAME},
+        "spec": {
+            "runPolicy": {"schedulingPolicy": {"queue": QUEUE}},
+            "pytorchReplicaSpecs": {"Master": replicas | {"replicas": 1}, "Worker": replicas | {"replicas": 2}},
+        },
+    }
+
+
 def ray_cluster(cpu: str) -> Json:
     """A RayCluster of a head and two workers."""
     pods = template(cpu, run="forever")
@@ -174,6 +192,24 @@ OPERATORS = (
         arguments=lambda site: ["--gang-scheduling=volcano", f"--lock-namespace={site.namespace}"],
         ready=("Started workers",),
         workload=mpi_job,
+        finished=condition("Succeeded"),
+    ),
+    Operator(
+        name="training-operator",
+        program="training-operator/bin/manager",
+        definitions=("training-operator/manifests/base/crds/kubeflow.org_pytorchjobs.yaml",),
+        webhooks="training-operator/manifests/base/webhook",
+        secret="training-operator-webhook-cert",
+        namespace="kubeflow",
+        arguments=lambda site: [
+            "--gang-scheduler-name=volcano",
+            "--enable-scheme=pytorchjob",
+            f"--webhook-server-port={site.port}",
+            "--metrics-bind-address=127.0.0.1:0",
+            "--health-probe-bind-address=127.0.0.1:0",
+        ],
+        ready=("Serving webhook server", 'Starting workers.*"pytorchjob'),
+        workload=pytorch_job,
         finished=condition("Succeeded"),
     ),
     Operator(

@@ -9,17 +9,20 @@ from pathlib import Path
 import pytest
 
 from tests.clients.interpreters import interpreter
+from tests.clients.servers import SECONDS, StartServer, kind_of, on_both_servers
 from volcanopy.api.bindings import VOLCANO
-from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, bound
-from volcanopy.local.cluster import LocalCluster, Parts
+from volcanopy.local.cluster import Parts
 from volcanopy.local.manifests import Creator
+from volcanopy.local.simulated import nodes
+from volcanopy.services.controllers.user_kinds import wait_for_kinds
 
 PYTHON = interpreter("DASK_PYTHON", "dask_kubernetes")
 pytestmark = pytest.mark.skipif(
     not PYTHON, reason="needs DASK_PYTHON, a Python with dask-kubernetes: `make dask-client`"
 )
+NODE = {"cpu": "4"}
 KINDS = {"DaskCluster": "daskclusters", "DaskWorkerGroup": "daskworkergroups", "DaskJob": "daskjobs"}
 KINDS |= {"DaskAutoscaler": "daskautoscalers"}
 
@@ -40,10 +43,10 @@ def definition(kind: str, plural: str) -> Json:
 
 
 def dask_cluster() -> list[Json]:
-    """The objects of the guide: a PodGroup, and a DaskCluster of a scheduler and two workers that names it."""
+    """The objects of the guide: a PodGroup, and a DaskCluster of a scheduler and two workers, of 3 cpus each, that names it."""
 
     def pod(name: str) -> Json:
-        container = {"name": name, "image": "dask", "resources": {"requests": {"cpu": "1"}}}
+        container = {"name": name, "image": "dask", "resources": {"requests": {"cpu": "3"}}}
         return {"schedulerName": "volcano", "containers": [container]}
 
     port = {"name": "tcp-comm", "protocol": "TCP", "port": 8786, "targetPort": "tcp-comm"}
@@ -63,6 +66,12 @@ def dask_cluster() -> list[Json]:
         },
         {"apiVersion": "kubernetes.dask.org/v1", "kind": "DaskCluster", "metadata": metadata, "spec": spec},
     ]
+
+
+def is_unschedulable(pod: Json) -> bool:
+    """Whether the scheduler has considered a pod and left it waiting."""
+    conditions = pod["status"].get("conditions") or ()
+    return any(each["type"] == "PodScheduled" and each["status"] == "False" for each in conditions)
 
 
 @asynccontextmanager
@@ -88,24 +97,23 @@ async def operator(kubeconfig: Path, log: Path) -> AsyncIterator[None]:
         await process.wait()
 
 
-@pytest.mark.slow("starts Dask's operator")
-@pytest.mark.timeout(400)
-async def test_the_scheduler_and_workers_of_a_dask_cluster_start_together(tmp_path: Path) -> None:
-    async with LocalCluster(2, parts=Parts(api="both")) as cluster:
-        (tmp_path / "kubeconfig").write_text(cluster.kubeconfig())
-        creator = Creator(cluster.client)
-        await creator.create([definition(*names) for names in KINDS.items()])
+@pytest.mark.slow("starts Dask's operator, and with `real` an API server")
+@pytest.mark.timeout(2 * SECONDS)
+@on_both_servers
+async def test_the_scheduler_and_workers_of_a_dask_cluster_start_together(start: StartServer, tmp_path: Path) -> None:
+    """Two pods of the three would fit on the two nodes; with the third node all start."""
+    async with start(nodes.manifests(2, NODE), Parts(api="both")) as server:
+        (tmp_path / "kubeconfig").write_text(server.kubeconfig)
+        creator = Creator(server.client)
+        definitions = await creator.create([definition(*names) for names in KINDS.items()])
+        await wait_for_kinds(server.client, [kind_of(each) for each in definitions])
         await creator.create(dask_cluster())
         async with operator(tmp_path / "kubeconfig", tmp_path / "operator.log"):
-            pods = Reflector(cluster.client, PODS)
-            async with asyncio.timeout(300):
-                async for _ in pods.batches():
-                    phases = [pod["status"].get("phase") for pod in pods.objects.values()]
-                    if phases == ["Running"] * 3:
-                        break
-        assert {pod["metadata"]["labels"]["dask.org/component"] for pod in pods.objects.values()} == {
-            "scheduler",
-            "worker",
-        }
-        group = await cluster.client.get(bound(POD_GROUPS, VOLCANO), "default", "nightly")
+            await server.until(PODS, lambda pods: len(pods) == 3 and all(map(is_unschedulable, pods)))
+            await creator.create([nodes.manifest("node-3", 2, NODE)])
+            pods = await server.until(
+                PODS, lambda pods: [pod["status"].get("phase") for pod in pods] == ["Running"] * 3
+            )
+        assert {pod["metadata"]["labels"]["dask.org/component"] for pod in pods} == {"scheduler", "worker"}
+        group = await server.client.get(bound(POD_GROUPS, VOLCANO), "default", "nightly")
         assert group["status"]["conditions"][0]["reason"] == "GangReady"

@@ -8,29 +8,25 @@ import base64
 import contextlib
 import os
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import jsonpatch
-import msgspec
 import pytest
 import yaml
 
-from tests.clients.gang_operators import GANG, OPERATORS, QUEUE, Operator, Site
-from tests.controlplane.fixtures import need_programs
-from tests.controlplane.plane import ControlPlane
+from tests.clients.gang_operators import GANG, MOUNT, OPERATORS, QUEUE, Operator, Site
+from tests.clients.servers import SECONDS, Server, StartServer, kind_of, on_both_servers, reason_to_wait
 from tests.controlplane.processes import free_port
-from volcanopy.api.bindings import BINDINGS, VOLCANO
-from volcanopy.api.volcano_crds import crds_of
+from tests.local.process.conftest import runtime_named
+from volcanopy.api.bindings import VOLCANO
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.connection import Connection
-from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, bound
-from volcanopy.local.cluster import Components, LocalCluster, Parts
+from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, SECRETS, bound
+from volcanopy.local.cluster import Parts
 from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated import nodes
 from volcanopy.services.controllers.user_kinds import wait_for_kinds
@@ -38,8 +34,6 @@ from volcanopy.services.process.certificates import issue, make_authority
 
 TREES = Path(os.environ.get("OPERATORS") or "/nonexistent")
 GROUPS = bound(POD_GROUPS, VOLCANO)
-SECONDS = 600
-"""Time for what an operator does on a busy machine."""
 NODE = {"cpu": "4"}
 QUEUE_OF_GANGS: Json = {
     "apiVersion": "scheduling.volcano.sh/v1beta1",
@@ -49,60 +43,10 @@ QUEUE_OF_GANGS: Json = {
 }
 
 
-@dataclass(frozen=True)
-class Server:
-    """An API server with Volcano's kinds, two simulated nodes and all services of volcanopy."""
-
-    client: Client
-    kubeconfig: str
-
-    async def until(self, kind: Kind[Json], holds: Callable[[list[Json]], bool]) -> list[Json]:
-        """Follow the objects of a kind in the namespace of the workload until a condition holds for them."""
-        followed = Reflector(self.client, kind, "default")
-        async with asyncio.timeout(SECONDS), contextlib.aclosing(followed.batches()) as batches:
-            async for _ in batches:
-                if holds(list(followed.objects.values())):
-                    break
-        return list(followed.objects.values())
-
-
-@asynccontextmanager
-async def embedded_server() -> AsyncIterator[Server]:
-    async with LocalCluster(2, capacity=NODE, objects=[QUEUE_OF_GANGS], parts=Parts(api="both")) as cluster:
-        yield Server(cluster.client, cluster.kubeconfig())
-
-
-@asynccontextmanager
-async def real_server() -> AsyncIterator[Server]:
-    need_programs()
-    plane = await asyncio.to_thread(lambda: ControlPlane.start(crds=crds_of(BINDINGS)))
-    try:
-        connection = Connection.load(plane.kubeconfig)
-        async with Client(connection) as client:
-            await Creator(client).create([*nodes.manifests(2, NODE), QUEUE_OF_GANGS])
-        async with Components(connection, Parts(api="both")) as components:
-            yield Server(components.client, plane.kubeconfig.read_text())
-    finally:
-        await asyncio.to_thread(plane.stop)
-
-
 async def kubeconfig_of_account(server: Server, namespace: str) -> str:
-    """A kubeconfig for a service account of the operator, which may do everything but is no administrator to admission."""
-    metadata = {"name": "operator", "namespace": namespace}
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": f"{namespace}-operator"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"kind": "ServiceAccount", **metadata}],
-    }
-    await Creator(server.client).create([account, binding])
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
-    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/operator/token"
-    token = msgspec.json.decode(await server.client.post_raw(path, request))["status"]["token"]
+    """A kubeconfig for the service account of the operator."""
     config = yaml.safe_load(server.kubeconfig)
-    config["users"][0]["user"] = {"token": token}
+    config["users"][0]["user"] = {"token": await server.token_of_account(namespace, "operator")}
     return yaml.safe_dump(config)
 
 
@@ -117,32 +61,62 @@ def definitions(operator: Operator) -> list[Json]:
     return [body for path in paths for body in documents(path)]
 
 
-def kind_of(definition: Json) -> Kind[Json]:
-    """The kind that a definition defines, in its stored version."""
-    spec = definition["spec"]
-    [version] = [each["name"] for each in spec["versions"] if each["storage"]]
-    named, namespaced = spec["names"], spec["scope"] == "Namespaced"
-    return Kind(spec["group"], version, named["kind"], named["plural"], namespaced, dict)
-
-
-def webhooks(operator: Operator, site: Site) -> list[Json]:
-    """The webhooks of an operator as its installation has them, at its address on this machine."""
-    authority = make_authority(datetime.now(UTC))
-    served = issue(authority, ["127.0.0.1"], datetime.now(UTC))
-    (site.folder / "tls.crt").write_bytes(served.certificate)
-    (site.folder / "tls.key").write_bytes(served.key)
+def webhooks(operator: Operator) -> list[Json]:
+    """The webhooks of an operator as its installation has them."""
     folder = TREES / operator.webhooks
     configurations = documents(folder / "manifests.yaml")
     for configuration in configurations:
         kind = configuration["kind"].removesuffix("WebhookConfiguration").lower()
-        [patch] = folder.rglob(f"{kind}-patch.yaml")
+        [patch] = [each for each in folder.rglob("*patch.yaml") if each.name in {"patch.yaml", f"{kind}-patch.yaml"}]
         jsonpatch.apply_patch(configuration, yaml.safe_load(patch.read_text()), in_place=True)
-        configuration["metadata"]["name"] = f"{operator.namespace}-{kind}"
-        for hook in configuration["webhooks"]:
-            url = f"https://127.0.0.1:{site.port}{hook['clientConfig']['service']['path']}"
-            bundle = base64.b64encode(authority.certificate).decode()
-            hook["clientConfig"] = {"url": url, "caBundle": bundle}
     return configurations
+
+
+def give_certificates(site: Site, configurations: list[Json]) -> None:
+    """Write certificates for the webhooks, which are reached by their URLs."""
+    authority = make_authority(datetime.now(UTC))
+    served = issue(authority, ["127.0.0.1"], datetime.now(UTC))
+    (site.folder / "tls.crt").write_bytes(served.certificate)
+    (site.folder / "tls.key").write_bytes(served.key)
+    bundle = base64.b64encode(authority.certificate).decode()
+    for hook in (hook for configuration in configurations for hook in configuration["webhooks"]):
+        url = f"https://127.0.0.1:{site.port}{hook['clientConfig']['service']['path']}"
+        hook["clientConfig"] = {"url": url, "caBundle": bundle}
+
+
+def reach_by_service(operator: Operator, server: Server, site: Site, configurations: list[Json]) -> list[Json]:
+    """The Service of the webhooks, and the empty Secret into which the operator writes its certificates."""
+    secret = {"name": operator.secret, "namespace": operator.namespace}
+    objects: list[Json] = [{"apiVersion": "v1", "kind": "Secret", "metadata": secret}]
+    services = [hook["clientConfig"]["service"] for each in configurations for hook in each["webhooks"]]
+    for service in services:
+        service |= {"namespace": operator.namespace, "port": site.port}
+    for name in sorted({service["name"] for service in services}):
+        metadata = {"name": name, "namespace": operator.namespace}
+        spec = {"type": "ExternalName", "externalName": "localhost"}
+        objects.append({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+        server.addresses[f"{operator.namespace}/{name}"] = f"127.0.0.1:{site.port}"
+    return objects
+
+
+async def mount(client: Client, operator: Operator, folder: Path) -> None:
+    """Keep the files of a folder as the Secret of the operator has them, as a kubelet does."""
+    followed = Reflector(client, SECRETS, operator.namespace, field_selector=f"metadata.name={operator.secret}")
+    async with contextlib.aclosing(followed.batches()) as batches:
+        async for _ in batches:
+            for secret in followed.objects.values():
+                for name, content in (secret.get("data") or {}).items():
+                    (folder / name).write_bytes(base64.b64decode(content))
+
+
+def command(operator: Operator, site: Site, mounted: Path) -> list[str]:
+    """The program with its arguments; one with a Secret sees the folder where the Secret is mounted."""
+    program = str((TREES / operator.program).resolve())
+    if not operator.secret:
+        return [program, *operator.arguments(site)]
+    visible = (("--ro-bind", program, program), ("--bind", site.folder, site.folder), ("--bind", mounted, MOUNT))
+    view = ["bwrap", "--die-with-parent", "--dev-bind", "/", "/", "--tmpfs", "/tmp"]
+    return [*view, *(str(part) for binding in visible for part in binding), program, *operator.arguments(site)]
 
 
 @asynccontextmanager
@@ -155,9 +129,15 @@ async def running(operator: Operator, server: Server, folder: Path) -> AsyncIter
     await wait_for_kinds(server.client, [kind_of(definition) for definition in served])
     config = folder / "kubeconfig"
     config.write_text(await kubeconfig_of_account(server, operator.namespace))
-    hooks = webhooks(operator, site) if operator.webhooks else []
+    hooks = webhooks(operator) if operator.webhooks else []
+    mounted = folder / "mounted"
+    mounted.mkdir()
+    if operator.secret:  # the operator adds its authority to its webhooks before it serves them
+        await creator.create([*reach_by_service(operator, server, site, hooks), *hooks])
+    else:
+        give_certificates(site, hooks)
     process = await asyncio.create_subprocess_exec(
-        *(str(TREES / operator.program), *operator.arguments(site)),
+        *command(operator, site, mounted),
         env=os.environ | {"KUBECONFIG": str(config)},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -175,39 +155,38 @@ async def running(operator: Operator, server: Server, folder: Path) -> AsyncIter
                     ready.set()
 
     reading, waiting = asyncio.create_task(read()), asyncio.create_task(ready.wait())
+    mounting = asyncio.create_task(mount(server.client, operator, mounted)) if operator.secret else None
     try:
         await asyncio.wait((reading, waiting), timeout=SECONDS, return_when=asyncio.FIRST_COMPLETED)
         assert ready.is_set(), f"{operator.name} did not log {missing}:\n{log.read_text()}"
-        await creator.create(hooks)
+        if not operator.secret:
+            await creator.create(hooks)
         yield
         assert process.returncode is None, log.read_text()
     finally:
         waiting.cancel()
+        if mounting is not None:
+            mounting.cancel()
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
         await process.wait()
         await reading
 
 
-def reason_to_wait(groups: list[Json]) -> str:
-    """What the only PodGroup says of why its pods do not start."""
-    conditions = [each for group in groups for each in group.get("status", {}).get("conditions") or ()]
-    return next((each["message"] for each in conditions if each["type"] == "Unschedulable" and each["message"]), "")
-
-
 @pytest.mark.slow("starts an operator, and with `real` an API server")
 @pytest.mark.timeout(2 * SECONDS)
-@pytest.mark.parametrize(
-    "server", [embedded_server, pytest.param(real_server, marks=pytest.mark.real)], ids=["embedded", "real"]
-)
+@on_both_servers
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
 async def test_the_pods_of_an_operator_start_together_or_not_at_all(
-    operator: Operator, server: Callable[[], contextlib.AbstractAsyncContextManager[Server]], tmp_path: Path
+    operator: Operator, start: StartServer, tmp_path: Path
 ) -> None:
     """Two pods of the three would fit on the two nodes; with the third node all start, and the operator reports it."""
     if not (TREES / operator.program).is_file():
         pytest.skip(f"needs OPERATORS, a folder with {operator.program}: `make operators`")
-    async with server() as cluster, running(operator, cluster, tmp_path):
+    if operator.secret:
+        runtime_named("bubblewrap")
+    objects = [*nodes.manifests(2, NODE), QUEUE_OF_GANGS]
+    async with start(objects, Parts(api="both")) as cluster, running(operator, cluster, tmp_path):
         creator = Creator(cluster.client)
         [workload] = await creator.create([operator.workload("3")])
         kind = await creator.kind(workload)
