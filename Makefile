@@ -95,7 +95,7 @@ dask-client: $(VENV)/.dev controlplane  ## Dask's own operator, which is install
 	$(VENV)/dask/bin/python -m pip install --quiet --disable-pip-version-check dask-kubernetes==2026.3.0
 	DASK_PYTHON=$(VENV)/dask/bin/python $(BIN)/python -m pytest -v -rs tests/clients/test_dask.py
 
-airflow-client: $(VENV)/.dev  ## Airflow's own operator for pods, which is installed in .venv/airflow.
+airflow-client: $(VENV)/.dev controlplane  ## Airflow's own operator for pods, which is installed in .venv/airflow.
 	$(PYTHON) -m venv $(VENV)/airflow
 	$(VENV)/airflow/bin/python -m pip install --quiet --disable-pip-version-check apache-airflow-providers-cncf-kubernetes==10.25.0
 	AIRFLOW_PYTHON=$(VENV)/airflow/bin/python $(BIN)/python -m pytest -v -rs tests/clients/test_airflow.py

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.clients.interpreters import interpreter
+from tests.clients.servers import SECONDS, StartServer, on_both_servers, reason_to_wait
 from volcanopy.api.bindings import VOLCANO
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, bound
-from volcanopy.local.cluster import LocalCluster, Parts
+from volcanopy.local.cluster import Parts
 from volcanopy.local.manifests import Creator
+from volcanopy.local.simulated import nodes
 
 PYTHON = interpreter("AIRFLOW_PYTHON", "airflow")
 pytestmark = pytest.mark.skipif(
@@ -27,7 +29,7 @@ pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"annotations": notes}}
 pod["spec"] = {"schedulerName": "volcano", "containers": [container]}
 operator = KubernetesPodOperator(
     task_id=name, name=name, pod_template_dict=pod, config_file=kubeconfig, in_cluster=False, kubernetes_conn_id=None,
-    namespace="default",
+    namespace="default", startup_timeout_seconds=600,
 )
 requested = operator.build_pod_request_obj()
 operator.pod_manager.create_pod(requested)
@@ -56,20 +58,23 @@ async def run_task(name: str, folder: Path) -> str:
     return output.decode()
 
 
-@pytest.mark.slow("starts two tasks of Airflow")
-@pytest.mark.timeout(400)
-async def test_two_tasks_of_airflow_in_one_pod_group_start_together(tmp_path: Path) -> None:
+@pytest.mark.slow("starts two tasks of Airflow, and with `real` an API server")
+@pytest.mark.timeout(2 * SECONDS)
+@on_both_servers
+async def test_two_tasks_of_airflow_in_one_pod_group_start_together(start: StartServer, tmp_path: Path) -> None:
     group: Json = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "nightly"}}
     group |= {"spec": {"minMember": 2, "queue": "default"}}
-    async with LocalCluster(2, parts=Parts(api="both")) as cluster:
-        (tmp_path / "kubeconfig").write_text(cluster.kubeconfig())
-        await Creator(cluster.client).create([group])
-        async with asyncio.timeout(300):
+    groups = bound(POD_GROUPS, VOLCANO)
+    async with start(nodes.manifests(2), Parts(api="both")) as server:
+        (tmp_path / "kubeconfig").write_text(server.kubeconfig)
+        await Creator(server.client).create([group])
+        async with asyncio.timeout(SECONDS):
             first = asyncio.create_task(run_task("train-a", tmp_path))
+            await server.until(groups, lambda groups: reason_to_wait(groups) == "1/2 required pods created")
             second = asyncio.create_task(run_task("train-b", tmp_path))
             outputs = await asyncio.gather(first, second)
         assert all("phase Succeeded" in output for output in outputs)
-        pods = (await cluster.client.list(PODS, "default")).items
+        pods = (await server.client.list(PODS, "default")).items
         assert [pod["spec"]["schedulerName"] for pod in pods] == ["volcano"] * 2
-        observed = await cluster.client.get(bound(POD_GROUPS, VOLCANO), "default", "nightly")
+        observed = await server.client.get(groups, "default", "nightly")
         assert observed["status"]["conditions"][0]["reason"] == "GangReady"
