@@ -2,8 +2,8 @@
 
 A unit is what one worker runs: a file, except those of `PROCESSES`, which are one unit, of `SPLIT`, where each test is one, and of
 `BY_CASE`, where the tests of a case are one.
-A worker that has started a real control plane runs the units that use it before others, and at first only `CONTROL_PLANES`
-workers start one: each costs 6 s of processor time to start and 2 % of a processor while it runs.
+The worker that has started a real control plane runs the units that use it before others; another starts one only when no
+other units are left: each costs 6 s of processor time to start, and more for the kinds of the tests and while it runs.
 """
 
 import re
@@ -26,8 +26,6 @@ SPLIT = ("tests/docs/test_pages.py", "tests/services/test_admission_golden.py")
 
 BY_CASE = ("tests/scheduler/long_run/test_table.py",)
 """Files whose tests share what they measure of a case, which is their parameter."""
-
-CONTROL_PLANES = 2
 
 Worker = TypeVar("Worker", bound=Hashable)
 Units = Mapping[str, Iterable[str]]
@@ -66,7 +64,7 @@ def next_unit(worker: Worker, queue: Units, assigned: Mapping[Worker, Units]) ->
     ``queue`` has the units that no worker has, ``assigned`` those that each worker has or had.
     """
     planes = {each for each, units in assigned.items() if any(map(_is_real, units.values()))}
-    preferred = worker in planes or len(planes) < CONTROL_PLANES
+    preferred = worker in planes or not planes
     return next((name for name, tests in queue.items() if _is_real(tests) == preferred), None)
 
 

@@ -16,10 +16,10 @@ def test_tests_with_the_parameter_real_and_stories_use_a_control_plane() -> None
     assert used == [REAL, STORY]
 
 
-def test_workers_without_a_control_plane_leave_its_units_to_two_others() -> None:
+def test_workers_without_a_control_plane_leave_its_units_to_another() -> None:
     assert next_unit("w1", QUEUE, {}) == "both"
-    assert next_unit("w2", QUEUE, {"w1": {"x": [REAL]}}) == "both"
-    assert next_unit("w3", QUEUE, {"w1": {"x": [REAL]}, "w2": {"y": [EMBEDDED, STORY]}, "w3": {}}) == "pure"
+    assert next_unit("w2", QUEUE, {"w1": {"x": [REAL]}}) == "pure"
+    assert next_unit("w2", QUEUE, {"w1": {"y": [EMBEDDED, STORY]}, "w2": {}}) == "pure"
 
 
 def test_a_worker_with_a_control_plane_keeps_to_its_units() -> None:

@@ -24,7 +24,7 @@ WAITS = {
     "a gang of three quarters of the cluster": 3 * LONGEST,
 }
 """The most cycles that the gang waits."""
-SLOWEST = 2.5
+SLOWEST = 3.0
 """How many times as long as without losses a job waits at most."""
 
 USED = 90
