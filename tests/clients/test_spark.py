@@ -1,33 +1,26 @@
 """Spark's own `spark-submit` with its feature step for Volcano, against volcanopy: `make spark-client` builds its jars.
 
-The driver and the executors of the embedded cluster are programs of this machine, so that Spark computes; on the real API server
-the nodes are simulated.
+The driver and the executors are programs of this machine, so that Spark computes.
 """
 
 import asyncio
+import base64
 import os
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.controlplane.fixtures import need_programs
-from tests.controlplane.plane import ControlPlane
+from tests.clients.servers import SECONDS, StartServer, on_both_servers
 from tests.local.process.conftest import runtime_named
-from volcanopy.api.bindings import BINDINGS, VOLCANO
-from volcanopy.api.volcano_crds import crds_of
+from volcanopy.api.bindings import VOLCANO
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, bound
-from volcanopy.local.cluster import Components, LocalCluster, Parts
-from volcanopy.local.manifests import Creator
+from volcanopy.local.cluster import Parts
 from volcanopy.local.process import machine
 from volcanopy.local.process.kubelet import ProcessSettings
-from volcanopy.local.simulated import nodes
 
 JARS = os.environ.get("SPARK_JARS", "")
 pytestmark = pytest.mark.skipif(
@@ -35,8 +28,6 @@ pytestmark = pytest.mark.skipif(
 )
 STEP = "org.apache.spark.deploy.k8s.features.VolcanoFeatureStep"
 GROUPS = bound(POD_GROUPS, VOLCANO)
-SECONDS = 600
-"""Time for a submission: a Java program that starts three more."""
 OPENED = " ".join(
     f"--add-opens=java.base/{package}=ALL-UNNAMED"
     for package in (
@@ -69,7 +60,7 @@ QUEUE: Json = {
 }
 
 
-async def submit(folder: Path, kubeconfig: str, **settings: str) -> str:
+async def submit(folder: Path, kubeconfig: str, settings: dict[str, str]) -> str:
     """Run `spark-submit` until the driver has ended; returns its output."""
     (folder / "kubeconfig").write_text(kubeconfig)
     server = yaml.safe_load(kubeconfig)["clusters"][0]["cluster"]["server"]
@@ -127,47 +118,31 @@ async def pods_in_group(client: Client) -> tuple[Json, dict[str, Json]]:
     return group, {pod["metadata"]["labels"].get("spark-exec-id", "driver"): pod for pod in pods}
 
 
-@pytest.mark.slow("Spark starts a driver and two executors")
-@pytest.mark.timeout(SECONDS + 60)
-async def test_spark_computes_with_a_driver_and_executors_of_one_pod_group(tmp_path: Path) -> None:
+@pytest.mark.slow("Spark starts a driver and two executors, with `real` an API server too")
+@pytest.mark.timeout(2 * SECONDS)
+@on_both_servers
+async def test_spark_computes_with_a_driver_and_executors_of_one_pod_group(start: StartServer, tmp_path: Path) -> None:
+    """The driver creates the executors with a service account, in the PodGroup of the user that submitted it."""
     template = {"containers": [{"name": "main", "workingDir": "/tmp", "command": ["sh", "-c", ENTRYPOINT, "spark"]}]}
     (tmp_path / "pod.yaml").write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Pod", "spec": template}))
-    settings = ProcessSettings(tmp_path / "run", tmp_path / "claims", runtime_named("bubblewrap"))
-    parts = Parts(api="both", process=settings)
-    async with LocalCluster(0, objects=[*machine.manifests(2, 4, 8 << 30), QUEUE], parts=parts) as cluster:
-        pod = {f"kubernetes.{role}.podTemplateFile": str(tmp_path / "pod.yaml") for role in ("driver", "executor")}
-        await submit(tmp_path, cluster.kubeconfig(), **pod, **{"kubernetes.driver.master": cluster.url})
-        group, pods = await pods_in_group(cluster.client)
+    process = ProcessSettings(tmp_path / "run", tmp_path / "claims", runtime_named("bubblewrap"))
+    parts = Parts(api="both", process=process)
+    async with start([*machine.manifests(2, 4, 8 << 30), QUEUE], parts) as server:
+        settings = {f"kubernetes.{role}.podTemplateFile": str(tmp_path / "pod.yaml") for role in ("driver", "executor")}
+        cluster = yaml.safe_load(server.kubeconfig)["clusters"][0]["cluster"]
+        settings["kubernetes.driver.master"] = cluster["server"]
+        driver = "kubernetes.authenticate.driver"
+        settings[f"{driver}.oauthToken"] = await server.token_of_account("default", "spark")
+        if authority := cluster.get("certificate-authority-data"):
+            (tmp_path / "ca.crt").write_bytes(base64.b64decode(authority))
+            settings[f"{driver}.caCertFile"] = str(tmp_path / "ca.crt")
+        output = await submit(tmp_path, server.kubeconfig, settings)
+        assert "phase: Succeeded" in output
+        group, pods = await pods_in_group(server.client)
         assert pods.keys() == {"driver", "1", "2"}
         assert group["spec"]["queue"] == "research"
-        name = pods["driver"]["metadata"]["name"]
-        log = await cluster.client.get_raw(f"/api/v1/namespaces/default/pods/{name}/log")
-        assert "\nsum 5050\n" in log.decode()
-
-
-@asynccontextmanager
-async def real_server() -> AsyncIterator[tuple[ControlPlane, Client]]:
-    """A real API server with Volcano's kinds, simulated nodes and all services."""
-    need_programs()
-    plane = await asyncio.to_thread(lambda: ControlPlane.start(crds=crds_of(BINDINGS)))
-    try:
-        connection = Connection.load(plane.kubeconfig)
-        async with Client(connection) as client:
-            await Creator(client).create([*nodes.manifests(2), QUEUE])
-        async with Components(connection, Parts(api="both")) as components:
-            yield plane, components.client
-    finally:
-        await asyncio.to_thread(plane.stop)
-
-
-@pytest.mark.real
-@pytest.mark.slow("starts a real API server and Spark")
-@pytest.mark.timeout(SECONDS + 60)
-async def test_spark_submits_its_driver_to_the_real_server(tmp_path: Path) -> None:
-    async with real_server() as (plane, client):
-        duration = {"kubernetes.driver.annotation.sim.volcanopy.io/duration": "1s"}
-        output = await submit(tmp_path, plane.kubeconfig.read_text(), **duration)
-        group, pods = await pods_in_group(client)
-        assert {role: pod["status"]["phase"] for role, pod in pods.items()} == {"driver": "Succeeded"}
         assert group["metadata"]["ownerReferences"][0]["uid"] == pods["driver"]["metadata"]["uid"]
-        assert "phase: Succeeded" in output
+        assert server.process_kubelet is not None
+        log = server.process_kubelet.log(pods["driver"], pods["driver"]["spec"]["containers"][0]["name"], {})
+        assert isinstance(log, bytes)
+        assert "\nsum 5050\n" in log.decode()
