@@ -68,12 +68,11 @@ async def test_two_tasks_of_airflow_in_one_pod_group_start_together(start: Start
     async with start(nodes.manifests(2), Parts(api="both")) as server:
         (tmp_path / "kubeconfig").write_text(server.kubeconfig)
         await Creator(server.client).create([group])
-        async with asyncio.timeout(SECONDS):
-            first = asyncio.create_task(run_task("train-a", tmp_path))
+        async with asyncio.timeout(SECONDS), asyncio.TaskGroup() as tasks:
+            first = tasks.create_task(run_task("train-a", tmp_path))
             await server.until(groups, lambda groups: reason_to_wait(groups) == "1/2 required pods created")
-            second = asyncio.create_task(run_task("train-b", tmp_path))
-            outputs = await asyncio.gather(first, second)
-        assert all("phase Succeeded" in output for output in outputs)
+            second = tasks.create_task(run_task("train-b", tmp_path))
+        assert all("phase Succeeded" in task.result() for task in (first, second))
         pods = (await server.client.list(PODS, "default")).items
         assert [pod["spec"]["schedulerName"] for pod in pods] == ["volcano"] * 2
         observed = await server.client.get(groups, "default", "nightly")
