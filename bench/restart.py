@@ -11,6 +11,7 @@ requests are not limited; it needs Go, and VOLCANO_SOURCE with its source. All n
 
 import argparse
 import asyncio
+import json
 import re
 import sys
 import time
@@ -20,6 +21,7 @@ from functools import partial
 from pathlib import Path
 
 import uvloop
+import yaml
 
 from bench.live.audit import added
 from bench.live.load import NAMESPACE, Cluster, cluster, cpu, quiet
@@ -38,8 +40,8 @@ FIRST_WRITE = {"scheduler": ("create", "podgroups"), "controller": ("create", "j
 class Writes:
     """The writes of pods and jobs in the audit log, from now on."""
 
-    def __init__(self, log: Path) -> None:
-        self._log, self._at = log, log.stat().st_size
+    def __init__(self, of: Cluster) -> None:
+        self._log, self._at, self._services = of.audit_log, of.audit_log.stat().st_size, of.services
 
     async def until(self, verb: str, resource: str, prefix: str, count: int = 1) -> float:
         """Wait for so many writes of objects with this prefix; when the last was answered, in seconds since the epoch."""
@@ -54,6 +56,7 @@ class Writes:
                         count -= target.get("namespace") == NAMESPACE and target.get("name", "").startswith(prefix)
                     if not count:
                         return datetime.fromisoformat(entry["stageTimestamp"]).timestamp()
+                self._services.check()
                 await asyncio.sleep(0.1)
 
 
@@ -73,7 +76,7 @@ async def restarts(busy: Cluster, name: str, start: Callable[[], None], label: s
         job = f"{label}-{name}{number}"
         if name in busy.services.pids:
             busy.services.end(name)
-        writes = Writes(busy.audit_log)
+        writes = Writes(busy)
         await busy.client.submit(1, 1, prefix=job)
         await writes.until(*FIRST_WRITE[name], job)
         began = time.time()
@@ -94,7 +97,7 @@ async def restarts(busy: Cluster, name: str, start: Callable[[], None], label: s
 async def measure(nodes: int, jobs: int, pods: int, volcano: Programs | None) -> dict[str, float]:
     """Return the figures of both services, of Volcano's too where its programs are given."""
     async with cluster(ours=True, nodes=nodes, binding=VOLCANO) as busy:
-        writes = Writes(busy.audit_log)
+        writes = Writes(busy)
         began = time.time()
         waiting = asyncio.create_task(writes.until("create", "pods/binding", "job-", jobs * pods))
         await busy.client.submit(jobs, pods)
@@ -109,12 +112,23 @@ async def measure(nodes: int, jobs: int, pods: int, volcano: Programs | None) ->
         if volcano:
             for name in RESTARTED:
                 busy.services.end(name)
+            await _define(volcano, busy)
             commands = _commands(volcano, busy)
             for name, command in commands.items():
                 busy.services.run(name, command)
             for name, command in commands.items():
                 figures |= await restarts(busy, name, partial(busy.services.run, name, command), "volcano")
     return figures
+
+
+async def _define(volcano: Programs, busy: Cluster) -> None:
+    """Create the definitions of Volcano's chart that are not there, which its programs wait for."""
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    present = {each["metadata"]["name"] for each in json.loads(await busy.client.send("GET", path))["items"]}
+    for file in sorted((volcano.chart / "crd" / "bases").glob("*.yaml")):
+        definition = yaml.safe_load(file.read_text())
+        if definition["metadata"]["name"] not in present:
+            await busy.client.send("POST", path, definition)
 
 
 def _commands(volcano: Programs, busy: Cluster) -> dict[str, list[str]]:

@@ -49,6 +49,13 @@ class Services:
         with (self._directory / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(command, stdout=log, stderr=log)
 
+    def check(self) -> None:
+        """Raise RuntimeError, with the end of its log, if a program has ended by itself."""
+        for name, process in self._processes.items():
+            if process.poll() is not None:
+                log = (self._directory / f"{name}.log").read_text()[-2000:]
+                raise RuntimeError(f"the {name} has ended with {process.returncode}: {log}")
+
     def end(self, name: str) -> None:
         """Let a program end in order, and wait for that."""
         process = self._processes.pop(name)
