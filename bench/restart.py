@@ -11,6 +11,7 @@ requests are not limited; it needs Go, and VOLCANO_SOURCE with its source. All n
 
 import argparse
 import asyncio
+import contextlib
 import json
 import re
 import sys
@@ -32,6 +33,8 @@ from volcanopy.api.bindings import VOLCANO
 ROUNDS = 3
 SECONDS = 3600.0
 """The longest time of each step."""
+REST = 20.0
+"""Seconds after a bind in which a service comes to rest; its memory is read then."""
 RESTARTED = ("scheduler", "controller")
 FIRST_WRITE = {"scheduler": ("create", "podgroups"), "controller": ("create", "jobs")}
 """What is written for the waiting job before the service starts: it does the rest."""
@@ -84,9 +87,15 @@ async def restarts(busy: Cluster, name: str, start: Callable[[], None], label: s
         pid = busy.services.pids[name]
         bound = await writes.until("create", "pods/binding", job)
         spent = cpu({name: pid})[name]
-        await quiet({name: pid})
+        with contextlib.suppress(TimeoutError):  # Volcano's scheduler never rests
+            await quiet({name: pid}, REST)
         figures.append((bound - began, spent, *memory(pid)))
-        print(f"  {job}: bound after {bound - began:.1f} s, {spent:.1f} s of processor time", file=sys.stderr)
+        after = cpu({name: pid})[name] - spent
+        print(
+            f"  {job}: bound after {bound - began:.1f} s, {spent:.1f} s of processor time, {after:.1f} s after that; "
+            f"{figures[-1][2]:.0f} MiB, {figures[-1][3]:.0f} at the most",
+            file=sys.stderr,
+        )
     names = ("seconds", "cpu_seconds", "mebibytes", "most_mebibytes")
     return {
         f"{label}_{name}_{figure}": min(values)

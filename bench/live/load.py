@@ -152,10 +152,13 @@ async def _bound(accounts: Accounts, pods: int) -> None:
             accounts.read()
 
 
-async def quiet(processes: dict[str, int]) -> None:
-    """Wait until the processes do nothing: the API server is busy for seconds after kinds and nodes have been created."""
+async def quiet(processes: dict[str, int], seconds: float = 60.0) -> None:
+    """Wait until the processes do nothing: the API server is busy for seconds after kinds and nodes have been created.
+
+    Raises TimeoutError if they still do after so many seconds.
+    """
     before = cpu(processes)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(seconds):
         while True:
             await asyncio.sleep(2)
             after = cpu(processes)

@@ -2,13 +2,16 @@
 
 import asyncio
 
+from structlog.testing import capture_logs
+
 from tests.kube.applier_setup import Rig, bind
 from tests.kube.cluster import Cluster
-from tests.kube.flaky_client import lost, refused
+from tests.kube.flaky_client import Fault, lost, refused
 from volcanopy.api import names
 from volcanopy.kube.apply.applier import Applied
 from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.cache.statuses import pod_condition
+from volcanopy.kube.client.errors import Forbidden, StatusCause, StatusDetails
 from volcanopy.scheduler.model.plan import Evict, Nominate
 
 # Binds
@@ -82,6 +85,22 @@ async def test_a_pod_already_bound_to_another_node_stays_there(cluster: Cluster,
     assert (await rig.apply(bind("a-0"))).failed == ("default/a-0",)
     assert await cluster.where() == {"a-0": "n2"}
     assert rig.store.pods["default/a-0"].spec.node_name == "n2", "the answer has told, before the watch did"
+
+
+async def test_a_bind_in_a_namespace_that_is_being_deleted_is_tried_again_and_not_reported(
+    cluster: Cluster, rig: Rig
+) -> None:
+    await cluster.gang("a", 1)
+    await rig.see()
+    cause = StatusCause(reason="NamespaceTerminating", message="namespace default is being terminated")
+    rig.script.plan("bind", Fault(Forbidden(403, "Forbidden", "forbidden", StatusDetails(causes=[cause]))))
+    with capture_logs() as logs:
+        assert (await rig.apply(bind("a-0"))).failed == ("default/a-0",)
+    assert rig.store.waits("default/a-0")
+    assert await rig.condition("a-0") is None
+    assert await rig.recorder.flush()
+    assert await cluster.events() == []
+    assert [line["log_level"] for line in logs if line["event"] == "bind failed"] == ["info"]
 
 
 async def test_a_rejected_bind_records_an_event_and_the_pod_is_pending_again(cluster: Cluster, rig: Rig) -> None:

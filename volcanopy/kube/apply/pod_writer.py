@@ -205,8 +205,9 @@ class PodWriter:
         context = self._context
         await self._undo(effect, pod.metadata.uid)
         message = f'binding to node "{effect.node}" failed: {describe(fault)}'
-        log.warning("bind failed", pod=effect.pod, node=effect.node, error=describe(fault))
-        if pod.metadata.deletion_timestamp is None:
+        ends = isinstance(fault, ApiError) and fault.namespace_is_deleted  # so does the pod, in a moment
+        (log.info if ends else log.warning)("bind failed", pod=effect.pod, node=effect.node, error=describe(fault))
+        if pod.metadata.deletion_timestamp is None and not ends:
             context.record_event(pod, "Warning", "FailedScheduling", message)
             patch = statuses.unscheduled_patch(pod, "SchedulerError", message, context.now())
             if patch is not None:
