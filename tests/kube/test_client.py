@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.kube.faulty_server import FakeTime, Fault, FaultyServer, connect
 from tests.kube.shapes import NODES, PODS, RAW_PODS, Thing, ThingSpec
@@ -318,6 +319,13 @@ async def test_a_list_has_pages_of_one_resource_version(client: Client, server: 
     assert [pod.metadata.name for pod in listing.items] == [f"p{number}" for number in range(7)]
     assert listing.resource_version == str(server.revision)
     assert server.count("GET") == 3
+
+
+async def test_the_objects_of_each_page_are_transformed(client: Client, server: FaultyServer) -> None:
+    for number in range(7):
+        server.put("pods", "ns", f"p{number}")
+    listing = await client.list(PODS, page=3, transform=lambda pod: replace(pod, spec=ThingSpec(node_name="n1")))
+    assert [(pod.metadata.name, pod.spec.node_name) for pod in listing.items] == [(f"p{n}", "n1") for n in range(7)]
 
 
 async def test_a_list_with_an_expired_continue_token_restarts_without_pages(

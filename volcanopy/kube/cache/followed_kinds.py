@@ -9,6 +9,7 @@ from volcanopy.api import core, topology_read
 from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of, binding_of_scheduler, with_own_keys
 from volcanopy.api.builtin import devices, policy, storage
 from volcanopy.api.gang_apis import GANG_APIS
+from volcanopy.kube.cache.shared_parts import SharedParts
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import bound
@@ -118,11 +119,14 @@ def slim_node(node: core.Node) -> core.Node:
 
 
 def slimming(kind: Kind[Any], bindings: Sequence[Binding] = (VOLCANOPY,)) -> Callable[[Any], Any]:
-    """Return the function that removes the unused fields of objects of this kind.
+    """Return the function that removes the unused fields of objects of this kind; equal parts of pods become one object.
 
     With other APIs than volcanopy's, it also adds volcanopy's names of their labels and annotations.
     """
-    slimmed = slim_pod if kind.kind == PODS.kind else slim_node if kind.kind == NODES.kind else slim
+    shared = SharedParts()
+    slimmed: Callable[[Any], Any] = slim_node if kind.kind == NODES.kind else slim
+    if kind.kind == PODS.kind:
+        slimmed = lambda pod: shared.pod(slim_pod(pod))  # noqa: E731
     if tuple(bindings) == (VOLCANOPY,):
         return slimmed
     return lambda item: with_own_names(slimmed(item), bindings)

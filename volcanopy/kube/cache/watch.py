@@ -197,6 +197,7 @@ class Reflector(Generic[T]):
             label_selector=self._labels,
             field_selector=self._fields,
             page=self._page,
+            transform=self._transform,
             deadline=60.0,
         )
         self.counters.lists += 1
@@ -215,8 +216,7 @@ class Reflector(Generic[T]):
         gone: list[Change[T]] = []
         changes: list[Change[T]] = []
         for listed in items:
-            identity = self._identify(listed)
-            item = self._transform(listed) if self._transform else listed
+            item, identity = listed, self._identify(listed)
             known = before.get(identity.key)
             if known is None:
                 changes.append(Change(ChangeType.ADDED, item))

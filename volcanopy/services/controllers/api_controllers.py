@@ -11,6 +11,7 @@ from volcanopy.api.core import PodGroup
 from volcanopy.jobcontroller.plugins.registry import Registry
 from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
+from volcanopy.kube.cache.shared_parts import SharedParts
 from volcanopy.kube.cache.watch import Change, Reflector, each_alone
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
@@ -85,7 +86,7 @@ def api_controllers(
 ) -> ApiControllers:
     """Return the controllers of one API; ``gangs`` is that of gangs of other APIs."""
     jobs = JobController(client, recorder, settings, plugins=plugins, binding=binding, run_times=run_times)
-    pods = Reflector(client, PODS, label_selector=binding.key(names.JOB_NAME))
+    pods = Reflector(client, PODS, label_selector=binding.key(names.JOB_NAME), transform=SharedParts().pod)
     groups = Reflector(client, bound(POD_GROUPS, binding))
     pods.on_listed = lambda: jobs.cache.listed("pods", int(pods.resource_version))
     groups.on_listed = lambda: jobs.cache.listed("podgroups", int(groups.resource_version))
