@@ -164,7 +164,7 @@ class Client:
                 items, rejected, token, page = [], [], "", 0
                 continue
             content = read_page(kind, body, rejected)
-            # Each page, before the next one is read: what a page loses is room for the next.
+            # Each page before the next one is read, which then takes the memory that is free again.
             read = content.items or []
             items += map(transform, read) if transform else read
             token = content.metadata.continue_
