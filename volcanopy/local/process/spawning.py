@@ -87,16 +87,36 @@ async def start(
     return program
 
 
+class _PipeProtocol(asyncio.StreamReaderProtocol):
+    """Closes the transport at the end of the pipe. One of uvloop else keeps it open until garbage is collected, in any thread."""
+
+    def eof_received(self) -> bool:
+        super().eof_received()
+        return False
+
+
 async def reader_of(pipe: IO[bytes]) -> asyncio.StreamReader:
     """A stream of what is written to a pipe."""
     reader = asyncio.StreamReader()
-    protocol = asyncio.StreamReaderProtocol(reader)
-    await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
+    protocol = _PipeProtocol(reader)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, file_of_transport(pipe, "rb"))
     return reader
 
 
 async def _writer_of(pipe: IO[bytes]) -> asyncio.StreamWriter:
     loop = asyncio.get_running_loop()
     protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
-    transport, _ = await loop.connect_write_pipe(lambda: protocol, pipe)
+    transport, _ = await loop.connect_write_pipe(lambda: protocol, file_of_transport(pipe, "wb"))
     return asyncio.StreamWriter(transport, protocol, None, loop)
+
+
+def file_of_transport(pipe: IO[bytes], mode: str) -> IO[bytes]:
+    """Return the file that a transport gets, and closes.
+
+    A transport of uvloop closes the descriptor, then the file. In between another thread may have opened the same number,
+    which the file would close: so the file of such a transport leaves its descriptor open.
+    """
+    if not type(asyncio.get_running_loop()).__module__.startswith("uvloop"):
+        return pipe
+    with pipe:
+        return open(os.dup(pipe.fileno()), mode, buffering=0, closefd=False)
