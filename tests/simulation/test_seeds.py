@@ -20,7 +20,7 @@ from volcanopy.services.controllers.worker import Worker
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS, AT_ONCE = 500, 125
 """All seeds, and how many a process runs, which takes as long to start as five seeds."""
-FOUND_DEFECTS = (347, 21326, 100010)
+FOUND_DEFECTS = (347, 21326, 100010, 328088)
 """Seeds that have failed once."""
 
 

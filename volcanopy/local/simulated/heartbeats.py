@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import structlog
 
@@ -144,7 +144,7 @@ class Heartbeats:
         await self._client.delete(NODES, None, name)
 
     async def fail(self, name: str) -> None:
-        """Let a node fail: its pods no longer change, and it is tainted as unreachable."""
+        """Let a node fail: its pods no longer change, and it is tainted as unreachable. Raises NotFound."""
         self.failed.add(name)
         self._workers.drop(name)
         now = self._clock()
@@ -154,21 +154,32 @@ class Heartbeats:
             node["spec"] = {**(node.get("spec") or {}), "taints": [*kept, *nodes.unreachable_taints(now)]}
             return node
 
-        await self._client.patch_status(
-            NODES, None, name, {"status": {"conditions": nodes.unknown_conditions(now)}}, Patch.STRATEGIC
-        )
-        await self._client.update_with_retry(NODES.raw, None, name, taint)
+        with self._that_exists(name):
+            await self._client.patch_status(
+                NODES, None, name, {"status": {"conditions": nodes.unknown_conditions(now)}}, Patch.STRATEGIC
+            )
+            await self._client.update_with_retry(NODES.raw, None, name, taint)
 
     async def restore(self, name: str) -> None:
-        """Restore a failed node, as if its connection had been lost."""
-        await self._client.update_with_retry(NODES.raw, None, name, _reachable)
-        now = self._clock()
-        await self._client.patch_status(
-            NODES, None, name, {"status": {"conditions": nodes.conditions(now, now)}}, Patch.STRATEGIC
-        )
+        """Restore a failed node, as if its connection had been lost. Raises NotFound."""
+        with self._that_exists(name):
+            await self._client.update_with_retry(NODES.raw, None, name, _reachable)
+            now = self._clock()
+            await self._client.patch_status(
+                NODES, None, name, {"status": {"conditions": nodes.conditions(now, now)}}, Patch.STRATEGIC
+            )
         self.failed.discard(name)
         self._workers.put(name)
         self._arrived(name)
+
+    @contextlib.contextmanager
+    def _that_exists(self, name: str) -> Iterator[None]:
+        """A node that has been deleted is no longer failed: one that is created with its name is another."""
+        try:
+            yield
+        except NotFound:
+            self.failed.discard(name)
+            raise
 
 
 def _without_unreachable(node: Json) -> list[Json]:
