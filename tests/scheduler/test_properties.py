@@ -1,5 +1,6 @@
 """Property tests over random worlds and configurations."""
 
+import gc
 from random import Random
 
 import pytest
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 from tests.scheduler.properties import LATE, PROPERTIES
 from tests.scheduler.worlds import problems, shrunk
 from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.plan import Bind
+from volcanopy.scheduler.model.snapshot import Snapshot, TaskTable
 from volcanopy.testing.notation import config, snapshot
 from volcanopy.testing.random_worlds import ARGUMENTS, EXCLUDED, case
 from volcanopy.testing.strategies import worlds
@@ -41,6 +44,23 @@ def test_properties_of_random_worlds(name: str, part: int) -> None:
 def test_the_same_snapshot_gives_the_same_plan(text: str, plugins: str) -> None:
     seen = snapshot(text)
     assert schedule(seen, config(plugins)) == schedule(seen, config(plugins))
+
+
+def test_a_cycle_leaves_no_tables_to_the_garbage_collector() -> None:
+    def tables() -> set[int]:
+        found = [each for each in gc.get_objects() if isinstance(each, Snapshot | TaskTable | Ledger)]
+        return {id(each) for each in found if not isinstance(each, Ledger) or vars(each)}
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = tables()
+        for seed in range(30):
+            item = case(Random(seed))
+            schedule(snapshot(item.world), item.config())
+        assert tables() <= before
+    finally:
+        gc.enable()
 
 
 def test_every_plugin_is_in_random_configurations_or_excluded_with_a_reason() -> None:

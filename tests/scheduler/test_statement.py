@@ -1,4 +1,4 @@
-"""Statements: many evictions at once change the ledger as one after the other, and are undone exactly."""
+"""Statements: many moves at once change the ledger as one after the other, and are undone exactly."""
 
 from random import Random
 
@@ -7,7 +7,7 @@ import numpy as np
 from tests.scheduler import eviction_worlds
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
-from volcanopy.scheduler.model.task_status import EVICTABLE
+from volcanopy.scheduler.model.task_status import EVICTABLE, Status
 from volcanopy.testing.notation import snapshot
 
 COLUMNS = [
@@ -36,7 +36,7 @@ def state(ledger: Ledger, statement: Statement) -> list[object]:
     return [statement.evicted, *(column if isinstance(column, dict) else column.tolist() for column in columns)]
 
 
-def test_evictions_at_once_equal_those_one_by_one_and_are_undone_exactly() -> None:
+def test_moves_at_once_equal_those_one_by_one_and_are_undone_exactly() -> None:
     most = 0
     for seed in range(60):
         dice = Random(seed)
@@ -52,6 +52,22 @@ def test_evictions_at_once_equal_those_one_by_one_and_are_undone_exactly() -> No
         at_once.evict_all(victims, "r")
         assert state(together, at_once) == state(single, one_by_one), seed
         assert set(together.touched[:].tolist()) == set(single.touched[:].tolist())
+        evicted = state(together, at_once)
+        mark = at_once.checkpoint()
+        pending = np.flatnonzero((single.status == Status.PENDING) & (seen.tasks.job >= 0))
+        placed = np.array(dice.sample(pending.tolist(), dice.randint(0, len(pending))), dtype=np.intp)
+        for statement in (one_by_one, at_once):
+            for row in placed.tolist():
+                statement.pipeline(row, row % len(seen.nodes))
+        for row in victims.tolist():
+            one_by_one.withdraw(row)
+        at_once.withdraw_all(victims)
+        for row in placed.tolist():
+            single.move(row, Status.RUNNING, row % len(seen.nodes))
+        at_once.run_all(placed)
+        assert state(together, at_once) == state(single, one_by_one), seed
+        at_once.rollback(mark)
+        assert state(together, at_once) == evicted, seed
         at_once.rollback()
         assert state(together, at_once) == before, seed
     assert most > 5

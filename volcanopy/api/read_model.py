@@ -6,6 +6,7 @@ ten microseconds. Read models are never written back; writes are patches. Kinds 
 """
 
 from datetime import datetime
+from sys import intern
 
 from msgspec import Struct, field
 
@@ -45,8 +46,8 @@ class Meta(ReadModel, frozen=True, kw_only=True, gc=False):
 
     @property
     def key(self) -> str:
-        """``namespace/name``, or the name of a cluster-scoped object."""
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+        """``namespace/name``, or the name of a cluster-scoped object: one text, however many tables are sorted by it."""
+        return intern(f"{self.namespace}/{self.name}") if self.namespace else self.name
 
     @property
     def controller(self) -> OwnerReference | None:

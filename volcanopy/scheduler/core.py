@@ -130,3 +130,4 @@ def schedule(
         effects = close(session)
     observer.tried(session.attempts)
     return Plan(tuple(effects), snapshot.version, snapshot.session)
+    session.end()

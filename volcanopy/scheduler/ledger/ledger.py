@@ -17,6 +17,7 @@ Statuses = NDArray[np.int8]
 _ON_NODE: list[bool] = ON_NODE.tolist()
 _CLAIMING = [int(holding or code == Status.PIPELINED) for code, holding in enumerate(HOLDING.tolist())]
 """By status: 1 if what the task requests counts as allocated to its job and queue."""
+_CLAIMS = np.array(_CLAIMING)
 
 
 class Changes:
@@ -117,7 +118,8 @@ class Ledger:
         """The tasks that this session evicts, each with the reason."""
         self._request = requests
         self._requests: Ints = np.ascontiguousarray(requests.T)
-        self._best_effort: list[bool] = snapshot.shapes.best_effort.tolist()
+        self._are_best_effort: Mask = snapshot.shapes.best_effort
+        self._best_effort: list[bool] = self._are_best_effort.tolist()
         self.everywhere = [bool(has_some.all()) for has_some in nodes.allocatable.values > 0]
         """Of which resources every node has some."""
         self._singles: Rows = np.arange(max(len(tasks), len(nodes), len(jobs)))
@@ -155,29 +157,31 @@ class Ledger:
             self._count(job, int(table.role[task]), shape, before, after)
         return before, node_before
 
-    def release(self, tasks: Rows, before: Statuses, sign: int = 1) -> None:
-        """Let tasks with resources of their nodes, in these statuses, terminate, all at once; ``sign`` -1 undoes that.
-
-        As :meth:`move` for each would.
-        """
+    def move_all(self, tasks: Rows, statuses: Statuses, nodes: Rows) -> tuple[Statuses, Rows]:
+        """Give each of some tasks a status and a node, as :meth:`move` for each would; returns what they had."""
         table = self.snapshot.tasks
-        nodes, jobs, roles = self.node[tasks].astype(np.intp), table.job[tasks], table.role[tasks]
-        requests = self._requests[table.shape[tasks]] * sign
-        self.is_plain = False
-        np.add.at(self.releasing.T, nodes, requests)
-        np.add.at(self.future.T, nodes, requests)
-        of_role = roles != NONE
-        for counts, rows, statuses in (
-            (self.job_counts, jobs, before),
-            (self.role_counts, roles[of_role], before[of_role]),
+        before, nodes_before = self.status[tasks], self.node[tasks].astype(np.intp)
+        shapes, jobs, roles = table.shape[tasks].astype(np.intp), table.job[tasks], table.role[tasks]
+        self._shift_all(shapes, nodes_before, before, -1)
+        self._shift_all(shapes, nodes, statuses, +1)
+        idle = (statuses == Status.PENDING).astype(np.int64) - (before == Status.PENDING)
+        idle *= self._are_best_effort[shapes]
+        for counts, best_effort, rows in (
+            (self.job_counts, self.job_best_effort, jobs),
+            (self.role_counts, self.role_best_effort, roles),
         ):
-            np.add.at(counts, (statuses, rows), -sign)
-            np.add.at(counts, (np.full(len(rows), Status.RELEASING), rows), sign)
-        for job in np.unique(jobs).tolist():
-            self._hold(job, -requests[jobs == job].sum(axis=0))
-        self.status[tasks] = Status.RELEASING if sign > 0 else before
-        self.touched.extend(nodes)
+            known = rows != NONE
+            np.add.at(counts, (before[known], rows[known]), -1)
+            np.add.at(counts, (statuses[known], rows[known]), 1)
+            np.add.at(best_effort, rows[known], idle[known])
+        claims = _CLAIMS[statuses] - _CLAIMS[before]
+        amounts = self._requests[shapes] * claims[:, None]
+        for job in np.unique(jobs[(claims != 0) & (jobs != NONE)]).tolist():
+            self._hold(job, amounts[jobs == job].sum(axis=0))
+        self.status[tasks] = statuses
+        self.node[tasks] = nodes
         self.moved.extend(tasks)
+        return before, nodes_before
 
     def place(self, tasks: Rows, nodes: Rows, status: Status) -> None:
         """Move pending tasks of one shape, role and job to nodes, all at once: as :meth:`move` for each would."""
@@ -258,6 +262,23 @@ class Ledger:
             self.is_plain = False
             self.releasing[:, node] += request
             self.future[:, node] += request
+
+    def _shift_all(self, shapes: Rows, nodes: Rows, statuses: Statuses, sign: int) -> None:
+        """Count tasks in these statuses among those on their nodes, or no longer; those without a node are left out."""
+        placed = nodes != NONE
+        self.touched.extend(nodes[placed])
+        taking = placed & ON_NODE[statuses]
+        np.add.at(self._sheet.T, nodes[taking], self._taken[shapes[taking]] * sign)
+        for status, column, freed in (
+            (Status.PIPELINED, self.pipelined, -sign),
+            (Status.RELEASING, self.releasing, sign),
+        ):
+            rows = np.flatnonzero(placed & (statuses == status))
+            if len(rows):
+                self.is_plain = False
+                requests, where = self._requests[shapes[rows]], nodes[rows]
+                np.add.at(column.T, where, requests * sign)
+                np.add.at(self.future.T, where, requests * freed)
 
     def _shift_many(self, shape: int, where: Rows, times: Ints, status: Status) -> None:
         """Count tasks of one shape on nodes, ``times`` on each, negative to remove; not for releasing tasks."""

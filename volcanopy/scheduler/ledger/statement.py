@@ -4,8 +4,10 @@ A statement changes the ledger at once and records how to undo the change. At th
 statement:`` whatever was not committed or kept is undone, also after an exception.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Self
+
+import numpy as np
 
 from volcanopy.scheduler.ledger.ledger import Ledger, Statuses
 from volcanopy.scheduler.model.resources import Ints, Rows
@@ -50,9 +52,9 @@ class Statement:
         """Place a pending task on resources of pods that terminate."""
         self._move(task, Status.PIPELINED, node)
 
-    def run(self, task: int, node: int) -> None:
-        """Set a pending task to running, to evaluate the state after the evictions; to be rolled back."""
-        self._move(task, Status.RUNNING, node)
+    def run_all(self, tasks: Rows) -> None:
+        """Set placed tasks to running, to evaluate the state after the evictions; to be rolled back."""
+        self._move_all(tasks, Status.RUNNING, self._ledger.node[tasks].astype(np.intp))
 
     def hold(self, job: int, node: int, amount: Ints) -> None:
         """Reserve an amount of a node for a job, as :meth:`Ledger.hold` does."""
@@ -68,11 +70,10 @@ class Statement:
 
     def evict_all(self, tasks: Rows, reason: str) -> None:
         """Evict running tasks, all at once."""
-        before = self._ledger.status[tasks].copy()
-        self._ledger.release(tasks, before)
+        self._move_all(tasks, Status.RELEASING, self._ledger.node[tasks].astype(np.intp))
         self._ledger.evictions.update(dict.fromkeys(tasks.tolist(), reason))
         self.evicted += [(task, reason) for task in tasks.tolist()]
-        self._undo.append(lambda: self._restore_all(tasks, before))
+        self._undo.append(lambda: self._forget_evictions(tasks.tolist()))
 
     def spare(self, task: int) -> None:
         """Cancel an eviction of this statement."""
@@ -91,6 +92,10 @@ class Statement:
     def withdraw(self, task: int) -> None:
         """Remove a placement of this statement: the task is pending again."""
         self._move(task, Status.PENDING, NONE)
+
+    def withdraw_all(self, tasks: Rows) -> None:
+        """Remove placements, all at once: the tasks are pending again, as victims are after they are created again."""
+        self._move_all(tasks, Status.PENDING, np.full(len(tasks), NONE, dtype=np.intp))
 
     def checkpoint(self) -> int:
         """Return a mark to roll back to."""
@@ -122,9 +127,18 @@ class Statement:
     def _back(self, task: int, status: int, node: int) -> None:
         self._ledger.move(task, Status(status), node)
 
-    def _restore_all(self, tasks: Rows, before: Statuses) -> None:
-        self._ledger.release(tasks, before, -1)
-        for task in tasks.tolist():
+    def _move_all(self, tasks: Rows, status: Status, nodes: Rows) -> None:
+        if len(tasks) == 1:
+            self._move(int(tasks[0]), status, int(nodes[0]))
+            return
+        before, nodes_before = self._ledger.move_all(tasks, np.full(len(tasks), status, dtype=np.int8), nodes)
+        self._undo.append(lambda: self._back_all(tasks, before, nodes_before))
+
+    def _back_all(self, tasks: Rows, statuses: Statuses, nodes: Rows) -> None:
+        self._ledger.move_all(tasks, statuses, nodes)
+
+    def _forget_evictions(self, tasks: Sequence[int]) -> None:
+        for task in tasks:
             self._ledger.evictions.pop(task, None)
         del self.evicted[len(self.evicted) - len(tasks) :]
 

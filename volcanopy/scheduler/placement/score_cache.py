@@ -30,7 +30,7 @@ class ScoreCache:
     def __init__(self, ledger: Ledger, hooks: Hooks, rows: Rows) -> None:
         self._ledger, self._hooks = ledger, hooks
         self._entries: dict[Hashable, NodeScores] = {}
-        self._table = ScoreTable(ledger, hooks, self._refresh)
+        self._table = ScoreTable(ledger, hooks)
         every: Rows = np.arange(len(ledger.snapshot.nodes))
         self._rows = rows if len(rows) < len(every) else every
         self._within: Mask | None = None
@@ -70,7 +70,7 @@ class ScoreCache:
         """Return the first of the nodes that rank highest for an entry that is up to date."""
         best = self._table.best(entry)
         if self._within is None:
-            self._table.add(entry)
+            self._table.add(entry, self._refresh)
         return best
 
     def _refresh(self, entry: NodeScores) -> None:

@@ -61,9 +61,8 @@ class NodeScores:
 class ScoreTable:
     """The shapes of one session whose scores are refreshed together."""
 
-    def __init__(self, ledger: Ledger, hooks: Hooks, refresh: Callable[[NodeScores], None]) -> None:
-        """``refresh`` updates one entry by itself."""
-        self._ledger, self._hooks, self._refresh = ledger, hooks, refresh
+    def __init__(self, ledger: Ledger, hooks: Hooks) -> None:
+        self._ledger, self._hooks = ledger, hooks
         self._members: list[NodeScores] = []
         self._candidates: dict[int, NodeScores] = {}
         self._repeats = 0
@@ -84,8 +83,11 @@ class ScoreTable:
             return int(entry.ranked.argmax())
         return self._columns.best(entry.column)
 
-    def add(self, entry: NodeScores) -> None:
-        """Take an up-to-date entry into the table, once shapes outside come up again so often that building is worth it."""
+    def add(self, entry: NodeScores, refresh: Callable[[NodeScores], None]) -> None:
+        """Take an up-to-date entry into the table, once shapes outside come up again so often that building is worth it.
+
+        ``refresh`` updates one entry by itself.
+        """
         if entry.column != NONE:
             return
         self._update()
@@ -93,17 +95,17 @@ class ScoreTable:
         if id(entry) in self._candidates:
             self._repeats += 1
             if number >= LEAST and self._repeats > number // _REPEATS:
-                self._build()
+                self._build(refresh)
         elif number < MOST and self._is_eligible(entry):
             self._candidates[id(entry)] = entry
 
     def _is_eligible(self, entry: NodeScores) -> bool:
         return entry.scope <= Scope.COLUMNS and self._hooks.rejections_are_static(entry.task)
 
-    def _build(self) -> None:
+    def _build(self, refresh: Callable[[NodeScores], None]) -> None:
         self._update()
         for entry in self._candidates.values():
-            self._refresh(entry)
+            refresh(entry)
         self._members += self._candidates.values()
         self._candidates, self._repeats = {}, 0
         self._changes = len(self._ledger.touched)

@@ -37,8 +37,7 @@ class CounterEvictions:
             return None
         session, owners = self._session, self._session.snapshot.tasks.job
         mark = statement.checkpoint()
-        for row in victims:
-            statement.withdraw(row)
+        statement.withdraw_all(np.array(victims, dtype=np.intp))
         own = int(owners[preemptors[0].row])
         jobs = dict.fromkeys(int(owners[row]) for row in victims)
         asking = [row for row in jobs if row == own or self._may_any_ask(JobView(session.ledger, row))]
@@ -49,10 +48,7 @@ class CounterEvictions:
     def _returning_among(self, statement: Statement, preemptors: Sequence[TaskView], jobs: Sequence[int]) -> int | None:
         """Return one of these jobs, whose victims are pending, that could evict a preemptor."""
         session = self._session
-        for preemptor in preemptors:
-            node = preemptor.node
-            statement.withdraw(preemptor.row)
-            statement.run(preemptor.row, node)
+        statement.run_all(np.array([preemptor.row for preemptor in preemptors], dtype=np.intp))
         # By then the victims have terminated, and disruption budgets allow as many evictions again.
         evictions, session.ledger.evictions = session.ledger.evictions, {}
         result, rejected = None, set[object]()

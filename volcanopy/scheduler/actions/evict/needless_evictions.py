@@ -68,8 +68,7 @@ def _restored(session: Session, unit: Sequence[int], preemptors: Sequence[int]) 
     placed = [row for job in preemptors for row in JobView(ledger, job).tasks(Status.PIPELINED).tolist()]
     nodes = ledger.node[placed].tolist()
     with session.statement() as statement:
-        for row in placed:
-            statement.withdraw(row)
+        statement.withdraw_all(np.array(placed, dtype=np.intp))
         for row in unit:
             statement.restore(row)
         for row, node in zip(placed, nodes, strict=True):

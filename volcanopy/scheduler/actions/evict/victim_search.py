@@ -169,8 +169,7 @@ class VictimSearch:
         if all(rule.is_eligible is always for rule in used):
             return True
         mark = statement.checkpoint()
-        for task in placed:
-            statement.withdraw(task.row)
+        statement.withdraw_all(np.array([task.row for task in placed], dtype=np.intp))
         eligible = all(rule.is_eligible(queue, placed) for rule in used)
         statement.rollback(mark)
         return eligible
@@ -386,8 +385,7 @@ class VictimSearch:
         """Restore a bundle if these placed tasks keep their nodes or get others with it there; return whether they do."""
         session, statement = self._session, self._statement
         mark, before = statement.checkpoint(), list(self.placed)
-        for task, _ in moved:
-            statement.withdraw(task.row)
+        statement.withdraw_all(np.array([task.row for task, _ in moved], dtype=np.intp))
         rows = {task.row for task, _ in moved}
         self.placed = [(row, node) for row, node in self.placed if row not in rows]
         self._restore(bundle)

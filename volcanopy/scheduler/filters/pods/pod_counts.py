@@ -8,6 +8,7 @@ session: the preemptor may take their place.
 """
 
 from collections.abc import Callable, Hashable
+from weakref import proxy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,8 @@ class Tally:
     """The summed values of some tasks: per node, and per domain of each requested topology."""
 
     def __init__(self, pod_counts: "PodCounts", values: Mask | Ints, terminating: bool) -> None:
-        self._pod_counts = pod_counts
+        # Weak: else the tables of the session would stay until the garbage collector runs.
+        self._pod_counts: PodCounts = proxy(pod_counts)
         self._values = values
         self._members: Rows = np.flatnonzero(values)
         self._terminating = terminating
