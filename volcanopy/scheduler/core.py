@@ -38,6 +38,7 @@ from volcanopy.scheduler.plugins.numaaware import NumaAware
 from volcanopy.scheduler.plugins.overcommit import Overcommit
 from volcanopy.scheduler.plugins.pdb import Pdb
 from volcanopy.scheduler.plugins.predicates import Predicates
+from volcanopy.scheduler.plugins.primetime import Primetime
 from volcanopy.scheduler.plugins.priority import Priority
 from volcanopy.scheduler.plugins.proportion import Proportion
 from volcanopy.scheduler.plugins.rescheduling import Rescheduling
@@ -55,7 +56,21 @@ from volcanopy.scheduler.report.close import close
 from volcanopy.scheduler.session.mandatory_policies import MANDATORY
 from volcanopy.scheduler.session.session import Session
 
-_JOBS = (Cdp, Conformance, Drf, Extender, Gang, Overcommit, Pdb, Priority, Rescheduling, Reservation, Sla, Slowdown)
+_JOBS = (
+    Cdp,
+    Conformance,
+    Drf,
+    Extender,
+    Gang,
+    Overcommit,
+    Pdb,
+    Primetime,
+    Priority,
+    Rescheduling,
+    Reservation,
+    Sla,
+    Slowdown,
+)
 _QUEUES = (Capacity, Demand, Proportion, ResourceQuota)
 _NODES = (
     Binpack,
@@ -129,5 +144,5 @@ def schedule(
     with observer.during("close"):
         effects = close(session)
     observer.tried(session.attempts)
-    return Plan(tuple(effects), snapshot.version, snapshot.session)
     session.end()
+    return Plan(tuple(effects), snapshot.version, snapshot.session)

@@ -77,6 +77,10 @@ ARGUMENTS: Mapping[str, RandomArguments] = {
     "overcommit": lambda rng: {"overcommit-factor": rng.choice([1, 1.2, 2])},
     "pdb": _nothing,
     "predicates": _nothing,
+    "primetime": lambda rng: {
+        "primeOrder": rng.choice(["shortest", "largest"]),
+        "hours": rng.choice(["00:00-12:00", "12:00-00:00"]),
+    },
     "priority": _nothing,
     "proportion": _nothing,
     "rescheduling": _rescheduling,

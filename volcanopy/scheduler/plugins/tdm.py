@@ -3,10 +3,8 @@
 import math
 import re
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, time, timedelta, tzinfo
+from datetime import timedelta
 from typing import Any, ClassVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -15,6 +13,7 @@ from volcanopy.api import core, names
 from volcanopy.api.gates import Gate
 from volcanopy.api.model import Duration
 from volcanopy.scheduler.framework.annotations import Notes
+from volcanopy.scheduler.framework.hours_of_day import hours, time_zone
 from volcanopy.scheduler.framework.plugin import PERMIT, Arguments, NodeRejection, Plugin, Scope, Vote, reject
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import JobView, TaskView
@@ -27,33 +26,7 @@ CLOSED = "node(s) were in a revocable zone outside its hours"
 NOT_REVOCABLE = "node(s) were in a revocable zone and the pod is not revocable"
 
 _PREFIX = "tdm.revocable-zone."
-_HOURS = re.compile(r"(\d{1,2}):(\d{2})-(\d{1,2}):(\d{2})")
 _BUDGET = re.compile(r"(\d+)(%?)")
-
-
-@dataclass(frozen=True)
-class Hours:
-    """A window of every day, from ``start`` until ``end``; over midnight if that is no later, the whole day if it is the same."""
-
-    start: time
-    end: time
-
-    def contain(self, at: time) -> bool:
-        """Whether the window is open at a time of the day."""
-        if self.start < self.end:
-            return self.start <= at < self.end
-        return at >= self.start or at < self.end
-
-
-def hours(text: str) -> Hours:
-    """Read ``HH:MM-HH:MM``; raises ValueError."""
-    form = _HOURS.fullmatch(text.strip())
-    if form is None:
-        raise ValueError("must be hours of the day such as 22:00-06:00")
-    numbers = [int(number) for number in form.groups()]
-    if max(numbers[0], numbers[2]) > 23 or max(numbers[1], numbers[3]) > 59:
-        raise ValueError("must be hours of the day, each from 00:00 to 23:59")
-    return Hours(time(numbers[0], numbers[1]), time(numbers[2], numbers[3]))
 
 
 class TdmArguments(Arguments):
@@ -96,15 +69,8 @@ class TdmArguments(Arguments):
     @field_validator("time_zone")
     @classmethod
     def _is_known(cls, name: str) -> str:
-        _zone(name)
+        time_zone(name)
         return name
-
-
-def _zone(name: str) -> tzinfo:
-    try:
-        return UTC if name == "UTC" else ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError("must be a time zone that this system knows, such as Europe/Berlin or UTC") from None
 
 
 class Tdm(Plugin[TdmArguments]):
@@ -122,7 +88,7 @@ class Tdm(Plugin[TdmArguments]):
         """Find which zones are open now."""
         args, traits = self.args, self.cluster.traits
         zone_of, numbers = traits.label(names.REVOCABLE_ZONE)
-        at = self.cluster.now.astimezone(_zone(args.time_zone)).time()
+        at = self.cluster.now.astimezone(time_zone(args.time_zone)).time()
         is_open = np.zeros(len(numbers) + 1, dtype=np.bool_)  # the last entry serves nodes in no zone
         is_known = np.zeros(len(numbers) + 1, dtype=np.bool_)
         for zone, number in numbers.items():
