@@ -11,8 +11,8 @@ from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.cache.shared_parts import SharedParts
 
 
-def pod(name: str, **spec: Any) -> core.Pod:
-    """Return a pod as it is read from the API server."""
+def pod(name: str, since: str = "2030-01-01T00:00:00Z", **spec: Any) -> core.Pod:
+    """Return a running pod as it is read from the API server."""
     owner = {"apiVersion": "batch.volcanopy.io/v1alpha1", "kind": "BatchJob", "name": "train", "uid": "u"}
     metadata = {
         "name": name,
@@ -20,6 +20,15 @@ def pod(name: str, **spec: Any) -> core.Pod:
         "labels": {"queue": "night", "index": name},
         "annotations": {"group": "train"},
         "ownerReferences": [owner],
+        "creationTimestamp": "2030-01-01T00:00:00Z",
+    }
+    status = {
+        "phase": "Running",
+        "startTime": since,
+        "conditions": [
+            {"type": kind, "status": "True", "lastTransitionTime": since} for kind in ("Ready", "Scheduled")
+        ],
+        "containerStatuses": [{"name": "main", "ready": True, "state": {"running": {"startedAt": since}}}],
     }
     requests = {"requests": {"cpu": "1", "memory": "1Gi"}}
     template = {
@@ -28,7 +37,7 @@ def pod(name: str, **spec: Any) -> core.Pod:
         "tolerations": [{"key": "gpu", "operator": "Exists"}],
         "nodeSelector": {"zone": "a"},
     }
-    return PODS.decode(json.dumps({"metadata": metadata, "spec": {**template, **spec}}).encode())
+    return PODS.decode(json.dumps({"metadata": metadata, "spec": {**template, **spec}, "status": status}).encode())
 
 
 def test_pods_of_a_task_share_all_but_their_names() -> None:
@@ -40,6 +49,30 @@ def test_pods_of_a_task_share_all_but_their_names() -> None:
     assert first.spec.node_selector is second.spec.node_selector
     assert first.metadata.owner_references is second.metadata.owner_references
     assert first.metadata.labels["queue"] is second.metadata.labels["queue"]
+    assert first.metadata.creation_timestamp is second.metadata.creation_timestamp
+    assert first.status.start_time is second.status.start_time
+    assert first.status.container_statuses is second.status.container_statuses
+
+
+def test_pods_share_the_conditions_that_are_equal() -> None:
+    shared = SharedParts()
+    later = "2030-01-01T00:01:00Z"
+    first, second, third = shared.pod(pod("a-0")), shared.pod(pod("a-1")), shared.pod(pod("a-2", later))
+    assert third == pod("a-2", later)
+    assert [ours is theirs for ours, theirs in zip(first.status.conditions, second.status.conditions, strict=True)] == [
+        True,
+        True,
+    ]
+    assert third.status.conditions != first.status.conditions
+
+
+def test_volumes_that_bind_no_pod_to_nodes_are_left_out() -> None:
+    claim, disk = {"persistentVolumeClaim": {"claimName": "data"}}, {"iscsi": {"iqn": "a"}}
+    volumes = [{"name": "token", "projected": {}}, {"name": "data", **claim}, {"name": "disk", **disk}]
+    shared = SharedParts()
+    first, second = (shared.pod(pod(name, volumes=volumes)) for name in ("a-0", "a-1"))
+    assert first == pod("a-0", volumes=volumes[1:])
+    assert first.spec.volumes is second.spec.volumes
 
 
 def test_parts_that_differ_are_kept() -> None:
@@ -63,4 +96,4 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         image = [{"name": "main", "image": f"example:{number}"}]
         assert shared.pod(pod(f"a-{number}", containers=image)) == pod(f"a-{number}", containers=image)
         assert len(shared._parts) <= 4
-        assert len(shared._texts) <= 4
+        assert len(shared._values) <= 4
