@@ -6,20 +6,27 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from aiohttp.test_utils import TestClient, TestServer
 
 from tests.services.service_cluster import Cluster, task
 from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.api import names
 from volcanopy.kube.client.errors import AlreadyExists, ApiError, NotFound
 from volcanopy.kube.client.raw_kinds import JOBS
+from volcanopy.kube.machine import utc_now
 from volcanopy.services.admission.admission_service import (
     CONFIGURATION,
     MUTATING,
     QUEUES,
     VALIDATING,
     AdmissionSettings,
+    ReviewHandlers,
+    application,
     run,
 )
+from volcanopy.services.admission.cluster_cache import ClusterCache
+from volcanopy.services.admission.pod_dry_run import PodDryRuns
+from volcanopy.services.admission.queue_edits import QueueEdits
 from volcanopy.services.admission.webhook_configuration import Registration
 
 
@@ -93,6 +100,19 @@ async def test_a_stopped_server_removes_its_webhooks(cluster: Cluster) -> None:
     for kind in (MUTATING, VALIDATING):
         with pytest.raises(NotFound):
             await cluster.client.get(kind, None, CONFIGURATION)
+
+
+async def test_no_review_is_answered_before_the_first_lists(cluster: Cluster) -> None:
+    """The API server may still call the address of an earlier process; rules that need the caches would be left out."""
+    client = cluster.client
+    unsynced = ClusterCache(client, lambda *_: ())
+    handlers = ReviewHandlers(
+        client, unsynced, QueueEdits(client, "kube-system", utc_now), PodDryRuns(client), fail_closed=True
+    )
+    async with TestClient(TestServer(application(handlers.mutating, handlers.validating))) as caller:
+        for path in ("/mutate", "/validate"):
+            answer = await caller.post(path, json={"request": {}})
+            assert (answer.status, await answer.json()) == (503, {"error": "the caches are not synced, try again"})
 
 
 def test_behind_a_service_the_configuration_names_the_service() -> None:

@@ -1,6 +1,6 @@
 """A Command needs the right to change its target, or the office of an administrator of the queue."""
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -9,8 +9,10 @@ from volcanopy.admission.context import Context
 from volcanopy.admission.request import Request
 from volcanopy.admission.review import validate
 from volcanopy.api.core import Queue
+from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NoAnswer
 from volcanopy.services.admission.access_reviews import may_change_target
+from volcanopy.services.admission.admission_service import ReviewHandlers
 
 QUEUES = {
     name: msgspec.convert({"metadata": {"name": name}, "spec": spec}, Queue)
@@ -90,7 +92,40 @@ async def test_the_api_server_is_asked_about_the_user_and_the_target(answer: boo
     assert server.asked[1]["resourceAttributes"]["namespace"] == "team"
 
 
-async def test_without_an_answer_a_command_is_rejected() -> None:
-    request = Request.of(command("Queue", "plain"))
-    assert request is not None
-    assert await may_change_target(ApiServer(NoAnswer("url", "timed out", maybe_applied=False)), request) is False  # type: ignore[arg-type]
+class Parts:
+    """The other parts of the handlers: a Command is no change of a queue, and has no pods to try."""
+
+    is_complete = True
+
+    def context(self) -> Context:
+        return Context(queues=QUEUES)
+
+    def concerns(self, body: dict[str, Any]) -> None:
+        return None
+
+
+UNANSWERED = ApiServer(NoAnswer("url", "timed out", maybe_applied=False))
+
+
+async def verdict(body: dict[str, Any], server: ApiServer = UNANSWERED) -> dict[str, Any]:
+    """The response of the service to a Command."""
+    parts: Any = Parts()
+    handlers = ReviewHandlers(cast(Client, server), parts, parts, parts, fail_closed=False)
+    return dict((await handlers.validating(body))["response"])
+
+
+async def test_without_an_answer_a_command_is_to_be_sent_again() -> None:
+    status = (await verdict(command("Queue", "plain")))["status"]
+    assert (status["code"], status["reason"]) == (503, "ServiceUnavailable")
+    assert "cannot be checked now, try again: " in status["message"]
+    assert "may not" not in status["message"]
+
+
+async def test_without_an_answer_a_command_is_judged_if_the_right_does_not_matter() -> None:
+    assert (await verdict(command("Queue", "led", user="bob")))["allowed"]
+    assert (await verdict(command("Queue", "led", user="eve")))["status"]["code"] == 422
+
+
+@pytest.mark.parametrize("right", [True, False])
+async def test_the_answer_of_the_api_server_decides(right: bool) -> None:
+    assert (await verdict(command("Queue", "plain"), ApiServer(right)))["allowed"] is right

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from random import Random
+from types import SimpleNamespace
 from typing import Any, Literal
 from unittest import mock
 
@@ -88,7 +89,7 @@ def without_tls(reviews: Reviews) -> Iterator[None]:
             (admission_service, "_keyring", _keyring),
             (admission_service, "_freeze_garbage_collector", lambda: None),
             (calls.Webhooks, "_address", plain),
-            (calls, "_trust", lambda _: True),
+            (calls, "Trust", lambda _: SimpleNamespace(context=True)),
         ):
             patches.enter_context(mock.patch.object(target, name, value))
         yield

@@ -3,15 +3,10 @@
 A Command is an object of its own: a user that may create Commands in a namespace could otherwise close any queue.
 """
 
-import structlog
-
 from volcanopy.admission.request import Request, at
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import JOBS, QUEUES, bound
-
-log = structlog.get_logger(__name__)
 
 ACCESS_REVIEWS: Kind[Json] = Kind(
     "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", False, dict
@@ -22,7 +17,7 @@ DEADLINE = 3.0
 async def may_change_target(client: Client, request: Request) -> bool | None:
     """Return whether the user of a Command may update its target: None if the request is no Command for a known kind.
 
-    False also if the API server does not answer: a Command can be repeated.
+    Raises KubeError if the API server does not answer.
     """
     named = str(at(request.object, "target", "kind"))
     kind = next((kind for known in (QUEUES, JOBS) if (kind := bound(known, request.binding)).kind == named), None)
@@ -34,9 +29,5 @@ async def may_change_target(client: Client, request: Request) -> bool | None:
         attributes["namespace"] = request.namespace
     spec = {"user": request.user.name, "groups": list(request.user.groups), "resourceAttributes": attributes}
     body = {"apiVersion": ACCESS_REVIEWS.api_version, "kind": ACCESS_REVIEWS.kind, "metadata": {}, "spec": spec}
-    try:
-        answer = await client.create(ACCESS_REVIEWS, None, body, deadline=DEADLINE)
-    except KubeError as error:
-        log.warning("permission of a Command not checked", kind=kind.kind, name=name, error=str(error))
-        return False
+    answer = await client.create(ACCESS_REVIEWS, None, body, deadline=DEADLINE)
     return bool((answer.get("status") or {}).get("allowed"))

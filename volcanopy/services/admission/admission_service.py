@@ -146,6 +146,11 @@ async def _as_json(
         return web.json_response({"error": error.text or error.reason}, status=error.status)
 
 
+def try_again(request: Request, message: str) -> Json:
+    """Return the rejection of a request that may be admitted soon."""
+    return AdmissionResponse((Problem("", message),), temporary=True).review(request.uid)
+
+
 async def _answer(judge: ReviewHandler, request: web.Request) -> web.Response:
     try:
         body = await request.read()
@@ -179,30 +184,46 @@ class ReviewHandlers:
 
     async def mutating(self, body: Json) -> Json:
         """Return the response with the patch."""
-        return mutate(body, self._cluster.context())
+        return mutate(body, self._context())
 
     async def validating(self, body: Json) -> Json:
         """Return the response with the verdict."""
-        context = self._cluster.context()
+        context = self._context()
         request = self._edits.concerns(body)
         if request is None:
             context = await self._with_new_queue(body, await self._with_new_group(body, context))
-            context = await self._with_rights(body, context)
-            return validate(body, await self._with_trials(body, context))
+            context = await self._with_trials(body, context)
+            return await self._validate_with_rights(body, context)
         try:
             return await self._edits.judge(body, request, context, validate)
         except KubeError as fault:
             log.warning("queue change not validated", queue=request.name, error=str(fault))
             if not self._closed:
                 return validate(body, context)
-            problem = Problem("", f"changes of queues cannot be validated now, try again: {fault}")
-            return AdmissionResponse((problem,), temporary=True).review(request.uid)
+            return try_again(request, f"changes of queues cannot be validated now, try again: {fault}")
 
-    async def _with_rights(self, body: Json, context: Context) -> Context:
-        """Return the context with the right of a Command's user to change its target."""
+    def _context(self) -> Context:
+        """Return the content of the caches; before their first lists no review is answered, as checks would be left out."""
+        if not self._cluster.is_complete:
+            raise web.HTTPServiceUnavailable(text="the caches are not synced, try again")
+        return self._cluster.context()
+
+    async def _validate_with_rights(self, body: Json, context: Context) -> Json:
+        """Return the verdict that goes by the right of a Command's user to change its target.
+
+        Without an answer of the API server a Command for which the right decides is to be sent again.
+        """
         request = Request.of(body)
-        right = await may_change_target(self._client, request) if request is not None else None
-        return context if right is None else replace(context, may_change_target=right)
+        if request is None:
+            return validate(body, context)
+        try:
+            return validate(body, replace(context, may_change_target=await may_change_target(self._client, request)))
+        except KubeError as fault:
+            granted, rejected = (validate(body, replace(context, may_change_target=right)) for right in (True, False))
+            if granted["response"]["allowed"] == rejected["response"]["allowed"]:
+                return granted
+            log.warning("permission of a Command not checked", user=request.user.name, error=str(fault))
+            return try_again(request, f"permissions of Commands cannot be checked now, try again: {fault}")
 
     async def _with_trials(self, body: Json, context: Context) -> Context:
         """Return the context with the results of dry runs of the object's pods."""

@@ -101,6 +101,11 @@ class ClusterCache:
         self._unfinished.take(changes)
         self._waiting.take_groups(changes)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the watches of required kinds are synced."""
+        return _synced(self.watches)
+
     async def complete(self) -> None:
         """Wait until the watches of required kinds are synced."""
         for watch in self.watches:
