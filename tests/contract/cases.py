@@ -21,6 +21,17 @@ from tests.contract.objects import (
 from tests.contract.podcases import POD_STORIES
 from tests.contract.servers import APPLY, MERGE, PATCH, STRATEGIC, Step
 
+EVENTS = "/api/v1/namespaces/{ns}/events"
+NEW_EVENTS = "/apis/events.k8s.io/v1/namespaces/{ns}/events"
+ABOUT = {"kind": "Pod", "name": "p", "namespace": "{ns}"}
+INGRESSES = "/apis/networking.k8s.io/v1/namespaces/{ns}/ingresses"
+AUTOSCALERS = "/apis/autoscaling/v2/namespaces/{ns}/horizontalpodautoscalers"
+SLICES = "/apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices"
+BACKEND = {"service": {"name": "ui", "port": {"number": 80}}}
+ENDPOINT = {"addresses": ["10.0.0.2"], "conditions": {"ready": True}}
+PORT = {"name": "ui", "protocol": "TCP", "port": 80}
+TARGET = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "workers"}
+
 STORIES: dict[str, list[Step]] = {
     **POD_STORIES,
     "a name is taken once": [
@@ -243,6 +254,8 @@ STORIES: dict[str, list[Step]] = {
         Step("GET", f"{MAPS}/child", code=404),
     ],
     "a kind comes and goes": [
+        Step("POST", DEFINITIONS, gadget_definition(group="more.k8s.io")),
+        Step("POST", DEFINITIONS, gadget_definition(group="more.k8s.io", approval="by me")),
         Step("POST", DEFINITIONS, gadget_definition(), only=("spec",)),
         Step("GET", GADGETS, code=200),
         Step("POST", GADGETS, {**widget("g"), "apiVersion": "more.example.io/v1", "kind": "Gadget"}),
@@ -271,5 +284,21 @@ STORIES: dict[str, list[Step]] = {
         ),
         Step("POST", "/apis/scheduling.k8s.io/v1/priorityclasses?dryRun=All", {"metadata": {"name": "x"}, "value": 5}),
         Step("PATCH", "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical", {"value": 1}, MERGE),
+    ],
+    "events have names of other forms": [
+        Step("POST", EVENTS, {"metadata": {"name": "Operator.-1"}, "involvedObject": ABOUT}, only=("metadata",)),
+        Step("PATCH", f"{EVENTS}/Operator.-1", {"count": 2}, MERGE, only=("metadata", "count")),
+        Step("POST", EVENTS, {"metadata": {"name": "a/b"}, "involvedObject": ABOUT}),
+        Step("POST", NEW_EVENTS, {"metadata": {"name": "Operator.-2"}, "regarding": ABOUT}, only=("code", "reason")),
+    ],
+    "ingresses, autoscalers and slices of endpoints": [
+        Step("POST", INGRESSES, {"metadata": {"name": "ui"}, "spec": {"defaultBackend": BACKEND}}),
+        Step("PATCH", f"{INGRESSES}/ui/status", {"status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.1"}]}}}, MERGE),
+        Step(
+            "POST", AUTOSCALERS, {"metadata": {"name": "workers"}, "spec": {"scaleTargetRef": TARGET, "maxReplicas": 9}}
+        ),
+        Step(
+            "POST", SLICES, {"metadata": {"name": "s"}, "addressType": "IPv4", "endpoints": [ENDPOINT], "ports": [PORT]}
+        ),
     ],
 }

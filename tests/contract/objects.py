@@ -118,11 +118,13 @@ def binding(name: str, node: str, **metadata: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, **metadata}, "target": target}
 
 
-def gadget_definition() -> dict[str, Any]:
+def gadget_definition(group: str = "more.example.io", approval: str = "") -> dict[str, Any]:
     """The definition of a kind much like Widget."""
     made = copy.deepcopy(WIDGET_DEFINITION)
-    made["metadata"]["name"] = "gadgets.more.example.io"
-    made["spec"] |= {"group": "more.example.io", "names": {"plural": "gadgets", "kind": "Gadget"}}
+    made["metadata"]["name"] = f"gadgets.{group}"
+    if approval:
+        made["metadata"]["annotations"] = {"api-approved.kubernetes.io": approval}
+    made["spec"] |= {"group": group, "names": {"plural": "gadgets", "kind": "Gadget"}}
     return made
 
 

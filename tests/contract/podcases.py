@@ -3,6 +3,14 @@
 from tests.contract.objects import PODS, binding, demanding, pod
 from tests.contract.servers import MERGE, STRATEGIC, Step
 
+RUNTIME_CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
+SANDBOX = {
+    "metadata": {"name": "sandbox"},
+    "handler": "kata",
+    "overhead": {"podFixed": {"cpu": "250m"}},
+    "scheduling": {"nodeSelector": {"sandbox": "yes"}, "tolerations": [{"key": "sandbox", "operator": "Exists"}]},
+}
+
 POD_STORIES: dict[str, list[Step]] = {
     "pods are completed": [
         Step("POST", PODS, pod()),
@@ -114,5 +122,16 @@ POD_STORIES: dict[str, list[Step]] = {
         Step("PATCH", f"{PODS}/p/status", {"status": {"phase": "Succeeded"}}, MERGE),
         Step("DELETE", f"{PODS}/p"),
         Step("GET", f"{PODS}/p"),
+    ],
+    "a pod of a runtime class": [
+        Step("POST", RUNTIME_CLASSES, {"metadata": {"name": "x"}, "handler": "Ka ta"}),
+        Step("POST", RUNTIME_CLASSES, {"metadata": {"name": "x"}}),
+        Step("POST", RUNTIME_CLASSES, SANDBOX),
+        Step("PATCH", f"{RUNTIME_CLASSES}/sandbox", {"handler": "runc"}, MERGE),
+        Step("POST", PODS, pod(runtimeClassName="sandbox", nodeSelector={"disk": "fast"})),
+        Step("POST", PODS, pod("other", runtimeClassName="other")),
+        Step("POST", PODS, pod("more", runtimeClassName="sandbox", overhead={"cpu": "1"})),
+        Step("POST", PODS, pod("bare", overhead={"cpu": "1"})),
+        Step("POST", PODS, pod("elsewhere", runtimeClassName="sandbox", nodeSelector={"sandbox": "no"})),
     ],
 }

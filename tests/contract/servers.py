@@ -95,6 +95,17 @@ class Server:
             answer = await self.ask(step, namespace)
         return answer
 
+    async def cached(self, path: str, namespace: str) -> None:
+        """Wait until the server's watch cache has the newest version of the object, if there is one.
+
+        kube-apiserver first decides a deletion by the object in its cache, and keeps the grace period of that decision
+        when it repeats it with the newest version: a pod that was bound just before is deleted without grace.
+        """
+        newest = await self.ask(Step("GET", path), namespace)
+        version = newest.body.get("metadata", {}).get("resourceVersion") if newest.code == 200 else None
+        if version is not None:
+            await self.ask(Step("GET", f"{path}?resourceVersion={version}"), namespace)
+
     async def close(self) -> None:
         """Let go of the connections."""
         if self._session is not None:

@@ -19,6 +19,8 @@ async def test_both_servers_give_the_same_responses(title: str, pair: tuple[Serv
     for server in pair:
         await server.ask(Step("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}}), "")
     for step in STORIES[title]:
+        if step.method == "DELETE" and "?" not in step.path:
+            await real.cached(step.path, namespace)
         expected = comparable(await real.settled(step, namespace), step)
         got = comparable(await embedded.settled(step, namespace), step)
         assert got == expected, f"{step.method} {step.path} {step.body}"

@@ -99,6 +99,20 @@ def test_every_kind_of_the_server_is_decoded(kind: Kind) -> None:
     assert decode(sent)["metadata"]["name"] == "x"
 
 
+def test_the_metrics_of_an_autoscaler() -> None:
+    target = field(1, "StatefulSet") + field(2, "workers")
+    metric = field(1, "Resource") + field(4, field(1, "cpu") + field(2, field(1, "Utilization") + field(4, 80)))
+    sent = body(
+        "autoscaling/v2", "HorizontalPodAutoscaler", field(2, field(1, target) + field(3, 9) + field(4, metric))
+    )
+    resource = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
+    assert decode(sent)["spec"] == {
+        "scaleTargetRef": {"kind": "StatefulSet", "name": "workers"},
+        "maxReplicas": 9,
+        "metrics": [{"type": "Resource", "resource": resource}],
+    }
+
+
 def test_secrets_are_base64_and_negative_numbers_negative() -> None:
     secret = decode(body("v1", "Secret", field(2, field(1, "k") + field(2, b"\x00\xff"))))
     assert secret["data"] == {"k": base64.b64encode(b"\x00\xff").decode()}

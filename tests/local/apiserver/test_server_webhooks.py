@@ -4,10 +4,17 @@ import base64
 import json
 import ssl
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
 
 from tests.local.apiserver.talking import MAPS, PODS, Client, map_of, pod
 from volcanopy.local.apiserver.context import User
@@ -80,6 +87,7 @@ async def test_a_mutating_webhook_changes_what_is_stored(client: Client, hook: H
     assert hook.asked[0]["operation"] == "CREATE"
     assert hook.asked[0]["userInfo"]["username"] == "kubernetes-admin"
     assert hook.asked[0]["object"]["metadata"]["name"] == "m"
+    assert hook.asked[0]["object"]["metadata"]["namespace"] == "default"
 
 
 async def test_a_mutated_pod_is_completed_again(client: Client, hook: Hook) -> None:
@@ -125,6 +133,42 @@ async def test_a_webhook_with_an_untrusted_certificate_fails(client: Client, hoo
     assert code == 500
     assert "certificate verify failed" in body["message"]
     assert hook.asked == []
+
+
+def certificate(key: rsa.RSAPrivateKey, signer: rsa.RSAPrivateKey, *, authority: bool) -> x509.Certificate:
+    """A certificate of a server, or of its authority of the same name, without identifiers of keys."""
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hook.tools.svc")])
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+    builder = builder.add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    return builder.add_extension(names, critical=False).sign(signer, hashes.SHA256())
+
+
+def pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+@pytest.mark.parametrize("signed", [True, False], ids=["its authority", "another one"])
+async def test_a_server_with_the_name_of_its_authority_is_trusted_if_that_has_signed_it(
+    client: Client, hook: Hook, tmp_path: Path, signed: bool
+) -> None:
+    """The Spark operator makes such certificates; the clients of Go look at the signature, not at the name."""
+    keys = [rsa.generate_private_key(65537, 2048) for _ in range(3)]
+    private = keys[0].private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (tmp_path / "tls").write_bytes(private + pem(certificate(keys[0], keys[1], authority=False)))
+    await hook.stop()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "tls")
+    authority = keys[1] if signed else keys[2]
+    hook.tls = Tls(context, pem(certificate(authority, authority, authority=True)).decode())
+    await hook.start()
+    await client.create(f"{HOOKS}/validatingwebhookconfigurations", hook.configuration())
+    code, _ = await client.ask("POST", MAPS, map_of("m"))
+    assert (code, len(hook.asked)) == ((201, 1) if signed else (500, 0))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import secrets
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Self
@@ -97,7 +98,7 @@ class ApiServer:
         self._tls = tls
         self._discovery = Discovery(ctx)
         self._version = encode(version_info(ctx))
-        self._listener = Listener(self._handle)
+        self._listeners = [Listener(self._handle)]
         self._collecting: asyncio.Task[None] | None = None
         self._expiring: asyncio.Task[None] | None = None
         self._journal: Journal | None = None
@@ -167,11 +168,17 @@ class ApiServer:
         self._expiring = asyncio.create_task(expire_events(self.context), name="expiry of events")
         self._expiring.add_done_callback(_warn_if_ended)
         try:
-            bound = await self._listener.start(host, port, self._tls.context if self._tls is not None else None)
+            bound = await self._listeners[0].start(host, port, self._tls.context if self._tls is not None else None)
         except OSError:
             await self.stop()
             raise
         self.url = f"{'https' if self._tls else 'http'}://{host}:{bound}"
+
+    async def listen_too(self, host: str, tls: Tls) -> int:
+        """Serve the same by HTTPS, to clients with a token only, on one more port, which it returns. Raises OSError."""
+        listener = Listener(partial(self._answer, identities=self._identities.requiring_tokens()))
+        self._listeners.append(listener)
+        return await listener.start(host, 0, tls.context)
 
     def serve_metrics(self, usage: Callable[[], Awaitable[Measurement]]) -> None:
         """Serve `metrics.k8s.io` with what this function measures."""
@@ -185,7 +192,7 @@ class ApiServer:
         ctx.stopping.set()
         for stream in list(ctx.streams):
             stream.set()
-        await self._listener.stop(grace=2.0)
+        await asyncio.gather(*(listener.stop(grace=2.0) for listener in self._listeners))
         for task in (self._collecting, self._expiring):
             if task is not None:
                 task.cancel()
@@ -223,15 +230,18 @@ class ApiServer:
         )
 
     async def _handle(self, request: Request) -> Answer:
+        return await self._answer(request, self._identities)
+
+    async def _answer(self, request: Request, identities: Identities) -> Answer:
         """Answer one request; an error becomes a Status."""
         call: Call | None = None
         try:
             path, _, query = request.target.partition("?")
             target = self.context.registry.locate(path)
             if target is None:
-                return self._page(path, request)
-            call = self._call(request, target, query)
-            self._identities.authorizer.check(call)
+                return self._page(path, request, identities)
+            call = self._call(request, target, query, identities.user_of(request))
+            identities.authorizer.check(call)
             return await self._dispatch(call)
         except ApiError as error:
             return failure(error, call.warnings if call is not None else ())
@@ -241,8 +251,7 @@ class ApiServer:
             log.exception("request failed", method=request.method, target=request.target)
             return failure(internal(f"{type(error).__name__}: {error}"))
 
-    def _call(self, request: Request, target: Target, query: str) -> Call:
-        user = self._identities.user_of(request)
+    def _call(self, request: Request, target: Target, query: str, user: User) -> Call:
         method = request.method
         call = Call(
             request,
@@ -306,12 +315,12 @@ class ApiServer:
             raise method_not_allowed()
         return await handle(ctx, call)
 
-    def _page(self, path: str, request: Request) -> Answer:
+    def _page(self, path: str, request: Request, identities: Identities) -> Answer:
         """What is not an object: health, version, discovery."""
         if path.rstrip("/") in _HEALTH or path.startswith(("/livez/", "/readyz/", "/healthz/")):
             return Response(b"ok", content_type=_TEXT)
-        user = self._identities.user_of(request)
-        self._identities.authorizer.check_page(user, request.method, path)
+        user = identities.user_of(request)
+        identities.authorizer.check_page(user, request.method, path)
         if request.method != "GET":
             raise no_such_page()
         if path.rstrip("/") == "/version":

@@ -1,5 +1,5 @@
 """The admission compiled into every API server that matters to a batch system: priorities, lost nodes,
-service accounts, default storage classes."""
+service accounts, runtime classes, default storage classes."""
 
 from volcanopy.local.apiserver.context import Context
 from volcanopy.local.apiserver.kinds.builtin import SYSTEM_PRIORITIES
@@ -8,6 +8,7 @@ from volcanopy.local.apiserver.kinds.pods import tolerate_lost_nodes
 from volcanopy.local.apiserver.status_errors import forbidden
 from volcanopy.local.apiserver.store.object_store import Body
 
+RUNTIME_CLASSES = "runtimeclasses.node.k8s.io"
 CLASSES = "priorityclasses.scheduling.k8s.io"
 STORAGE_CLASSES = "storageclasses.storage.k8s.io"
 IS_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
@@ -20,6 +21,7 @@ def admit_create(ctx: Context, kind: Kind, body: Body) -> None:
         _priority(ctx, body)
         spec = body["spec"]
         tolerate_lost_nodes(spec)
+        _runtime_class(ctx, body)
         if ctx.default_scheduler and spec.get("schedulerName") == "default-scheduler":
             spec["schedulerName"] = ctx.default_scheduler
         if not spec.get("serviceAccountName"):
@@ -39,6 +41,35 @@ def _storage_class(ctx: Context, claim: Body) -> None:
         claim["spec"]["storageClassName"] = min(
             each["name"] for each in defaults if each["creationTimestamp"] == newest
         )
+
+
+def _runtime_class(ctx: Context, body: Body) -> None:
+    """A pod of a RuntimeClass gets its overhead and runs on its nodes only."""
+    spec, pod = body["spec"], body["metadata"].get("name", "")
+    name, given = spec.get("runtimeClassName"), spec.get("overhead")
+    entry = ctx.store.bucket(RUNTIME_CLASSES).get("", name) if name else None
+    if name and entry is None:
+        raise forbidden("pods", "", pod, f'pod rejected: RuntimeClass "{name}" not found')
+    chosen_class = entry.body if entry is not None else {}
+    overhead = (chosen_class.get("overhead") or {}).get("podFixed")
+    if given and not overhead:
+        why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        raise forbidden("pods", "", pod, why)
+    if given and given != overhead:
+        raise forbidden("pods", "", pod, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+    if overhead:
+        spec["overhead"] = dict(overhead)
+    scheduling = chosen_class.get("scheduling") or {}
+    required, chosen = scheduling.get("nodeSelector") or {}, spec.get("nodeSelector") or {}
+    for key, value in required.items():
+        if chosen.get(key, value) != value:
+            why = f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {chosen[key]}"
+            raise forbidden("pods", "", pod, why)
+    if required:
+        spec["nodeSelector"] = chosen | required
+    tolerations = [each for each in scheduling.get("tolerations") or () if each not in (spec.get("tolerations") or ())]
+    if tolerations:
+        spec["tolerations"] = [*(spec.get("tolerations") or ()), *tolerations]
 
 
 def _priority(ctx: Context, body: Body) -> None:

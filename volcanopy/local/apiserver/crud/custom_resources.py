@@ -17,6 +17,7 @@ from volcanopy.local.apiserver.wire.tables import crd_columns
 
 GROUP = "apiextensions.k8s.io"
 BUCKET = "customresourcedefinitions.apiextensions.k8s.io"
+APPROVED = "api-approved.kubernetes.io"
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
@@ -120,11 +121,27 @@ class DefinitionStrategy(Strategy):
             faults.append(forbidden_field("spec.conversion.strategy", text))
         for index, version in enumerate(versions):
             faults += _version_faults(version, f"spec.versions[{index}]")
-        return faults + _storage_faults(body)
+        return faults + _storage_faults(body) + _approval_faults(body)
 
     def validate_status(self, new: Body, old: Body) -> list[Fault]:
         """A version leaves `storedVersions` only if it is not the one that objects are stored in."""
         return _storage_faults(new)
+
+
+def _approval_faults(body: Body) -> list[Fault]:
+    """A definition in a group of Kubernetes itself must have an annotation for its approval."""
+    group = "." + (body["spec"].get("group") or "")
+    if not group.endswith((".k8s.io", ".kubernetes.io")):
+        return []
+    approval = (body["metadata"].get("annotations") or {}).get(APPROVED) or ""
+    path, about = f"metadata.annotations[{APPROVED}]", "https://github.com/kubernetes/enhancements/pull/1111"
+    text = f'protected groups must have approval annotation "{APPROVED}"'
+    if not approval:
+        return [required(path, f"{text}, see {about}")]
+    scheme, separator, rest = approval.partition("://")
+    if approval.startswith("unapproved") or (scheme and separator and rest.partition("/")[0]):
+        return []
+    return [wrong(path, approval, f'{text} with either a URL or a reason starting with "unapproved", see {about}')]
 
 
 def _storage_faults(body: Body) -> list[Fault]:

@@ -68,6 +68,8 @@ async def create_object(
     kind, strategy = call.kind, call.kind.strategy
     metadata = body["metadata"]
     _check_namespace(call, metadata)
+    if kind.namespaced:
+        metadata["namespace"] = call.namespace  # webhooks read it
     if metadata.get("resourceVersion"):
         raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
     bucket = ctx.bucket(kind)

@@ -187,9 +187,10 @@ def bootstrap_roles() -> dict[str, Body]:
     ]
     core += ["limitranges", "resourcequotas", "serviceaccounts", "replicationcontrollers"]
     workloads = [("apps", ["*"]), ("batch", ["*"]), ("networking.k8s.io", ["*"]), ("policy", ["poddisruptionbudgets"])]
+    workloads.append(("autoscaling", ["horizontalpodautoscalers"]))
     running = ["pods/attach", "pods/eviction", "pods/exec", "pods/portforward", "secrets"]
     view = [_rule(read, "", core), *(_rule(read, group, resources) for group, resources in workloads)]
-    view.append(_rule(read, "", ["namespaces"]))
+    view += [_rule(read, "", ["namespaces"]), _rule(read, "discovery.k8s.io", ["endpointslices"])]
     edit = [_rule(write, "", [*core, *running]), _rule(read, "", running)]
     edit += [_rule(write, group, resources) for group, resources in workloads]
     admin = [_rule([*read, *write], GROUP, ["roles", "rolebindings"])]

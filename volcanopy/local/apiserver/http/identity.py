@@ -1,7 +1,10 @@
 """Who asks: bearer tokens, and the impersonation headers of administrators."""
 
+from __future__ import annotations
+
 import ipaddress
 from collections.abc import Mapping
+from copy import copy
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -30,6 +33,12 @@ class Identities:
         self.admin_token = admin_token
         self._tokens: dict[str, User] = {admin_token: ADMIN, **users}
         self._required = required
+
+    def requiring_tokens(self) -> Identities:
+        """The same tokens, of which every request needs one."""
+        other = copy(self)
+        other._required = True
+        return other
 
     def owner_of(self, token: str) -> User | None:
         """The user of a token; None for one that is unknown or has expired."""

@@ -188,6 +188,20 @@ class PriorityClassStrategy(Strategy):
         return faults
 
 
+class RuntimeClassStrategy(Strategy):
+    """RuntimeClasses; the handler is immutable."""
+
+    def validate(self, body: Body) -> list[Fault]:
+        """The handler is the name of a setting of nodes."""
+        handler = body.get("handler")
+        return [wrong("handler", handler, text) for text in label_faults(handler)] if handler else [required("handler")]
+
+    def validate_update(self, new: Body, old: Body) -> list[Fault]:
+        """Reject another handler."""
+        same = new.get("handler") == old.get("handler")
+        return [] if same else [wrong("handler", new.get("handler"), "field is immutable")]
+
+
 class TemplateStrategy(Strategy):
     """Workloads that hold a pod template: stored for others to act on; no controller of theirs runs here."""
 
@@ -275,9 +289,9 @@ _EVENT_ALIASES = {"source": "source.component", "reportingController": "reportin
 def _core() -> list[Kind]:
     plain = Strategy()
     free = Strategy(create_on_update=True)
-    event = Kind(
-        "", "v1", "Event", "events", True, free, short_names=("ev",), fields=_EVENT_FIELDS, aliases=_EVENT_ALIASES
-    )
+    named_freely = Strategy(create_on_update=True, name_rule=path_segment_faults)
+    event = Kind("", "v1", "Event", "events", True, named_freely, short_names=("ev",), fields=_EVENT_FIELDS,
+                 aliases=_EVENT_ALIASES)  # fmt: skip
     claim = DefaultsStrategy(status=True, spec={"volumeMode": "Filesystem"}, first_status={"phase": "Pending"})
     volume = DefaultsStrategy(
         status=True,
@@ -362,6 +376,13 @@ def _others() -> list[Kind]:
     storage = DefaultsStrategy(top={"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"})
     driver = DefaultsStrategy(spec={"attachRequired": True, "podInfoOnMount": False, "requiresRepublish": False,
                                     "storageCapacity": False, "fsGroupPolicy": "ReadWriteOnceWithFSType"})  # fmt: skip
+    ingress = DefaultsStrategy(status=True, generation=True, first_status={"loadBalancer": {}})
+    use = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
+    autoscaler = DefaultsStrategy(
+        status=True,
+        spec={"minReplicas": 1, "metrics": [{"type": "Resource", "resource": use}]},
+        first_status={"desiredReplicas": 0, "currentMetrics": None},
+    )
     rbac, dra, hooks = "rbac.authorization.k8s.io", "resource.k8s.io", "admissionregistration.k8s.io"
     named = Strategy(name_rule=path_segment_faults)
     return [
@@ -381,6 +402,13 @@ def _others() -> list[Kind]:
              fields=(*FIELDS, "spec.nodeName", "spec.driver")),
         Kind(dra, "v1", "DeviceClass", "deviceclasses", False, counted),
         Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", True, counted, short_names=("netpol",)),
+        Kind("networking.k8s.io", "v1", "Ingress", "ingresses", True, ingress, short_names=("ing",),
+             subresources=status),
+        Kind("networking.k8s.io", "v1", "IngressClass", "ingressclasses", False, counted),
+        Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", True, counted),
+        Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", True, autoscaler,
+             short_names=("hpa",), categories=("all",), subresources=status),
+        Kind("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", False, RuntimeClassStrategy()),
         Kind(rbac, "v1", "Role", "roles", True, named),
         Kind(rbac, "v1", "RoleBinding", "rolebindings", True, named),
         Kind(rbac, "v1", "ClusterRole", "clusterroles", False, named),

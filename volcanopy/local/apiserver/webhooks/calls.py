@@ -4,9 +4,9 @@ import asyncio
 import base64
 import binascii
 import re
-import ssl
 import uuid
 from dataclasses import dataclass
+from functools import partial
 
 import aiohttp
 import msgspec
@@ -24,6 +24,7 @@ from volcanopy.local.apiserver.webhooks.admission_requests import (
     gvk_of,
     review,
 )
+from volcanopy.local.apiserver.webhooks.trust import Trust, TrustError
 
 MUTATING = f"mutatingwebhookconfigurations.{GROUP}"
 VALIDATING = f"validatingwebhookconfigurations.{GROUP}"
@@ -40,7 +41,7 @@ class Hook:
     name: str
     source: Body
     matching: Matching
-    tls: ssl.SSLContext | None = None
+    trust: Trust | None = None
 
     @property
     def forgiving(self) -> bool:
@@ -162,23 +163,18 @@ class Webhooks:
         uid = str(uuid.uuid4())
         data = msgspec.json.encode(review(question, uid))
         seconds = float(hook.source.get("timeoutSeconds") or 10)
-        if hook.tls is None:
-            hook.tls = _trust(hook)
         try:
-            async with self._session.post(
-                url,
-                data=data,
-                headers={"Content-Type": "application/json"},
-                ssl=hook.tls,
-                server_hostname=host,
-                timeout=aiohttp.ClientTimeout(total=seconds),
-                params={"timeout": f"{seconds:g}s"},
-            ) as reply:
-                text = await reply.read()
-                if reply.status != 200:
-                    raise NoAnswerError(
-                        f"failed to call webhook: the server answered {reply.status}: {text[:200].decode(errors='replace')}"
-                    )
+            trust = hook.trust = hook.trust or Trust(hook.source["clientConfig"].get("caBundle") or "")
+        except TrustError as error:
+            raise NoAnswerError(f"failed to call webhook: {error}") from None
+        send = partial(_send, self._session, url, data, server_hostname=host, seconds=seconds)
+        try:
+            try:
+                text = await send(trust)
+            except aiohttp.ClientConnectorCertificateError as error:
+                if not await trust.extends_to(error.host, error.port, error.certificate_error):
+                    raise
+                text = await send(trust)
         except TimeoutError:
             raise NoAnswerError(
                 f'failed to call webhook: Post "{url}?timeout={seconds:g}s": context deadline exceeded'
@@ -206,14 +202,25 @@ def _hooks(configuration: Body) -> list[Hook]:
     return [Hook(source["name"], source, Matching.of_webhook(source)) for source in configuration.get("webhooks") or ()]
 
 
-def _trust(hook: Hook) -> ssl.SSLContext:
-    bundle = hook.source["clientConfig"].get("caBundle")
-    if not bundle:
-        return ssl.create_default_context()
-    try:
-        return ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
-    except (ssl.SSLError, ValueError) as error:
-        raise NoAnswerError(f"failed to call webhook: its caBundle has no certificates ({error})") from None
+async def _send(
+    session: aiohttp.ClientSession, url: str, data: bytes, trust: Trust, *, server_hostname: str | None, seconds: float
+) -> bytes:
+    """POST a review; the answer. Raises NoAnswerError, and what the client raises."""
+    async with session.post(
+        url,
+        data=data,
+        headers={"Content-Type": "application/json"},
+        ssl=trust.context,
+        server_hostname=server_hostname,
+        timeout=aiohttp.ClientTimeout(total=seconds),
+        params={"timeout": f"{seconds:g}s"},
+    ) as reply:
+        text = await reply.read()
+        if reply.status != 200:
+            raise NoAnswerError(
+                f"failed to call webhook: the server answered {reply.status}: {text[:200].decode(errors='replace')}"
+            )
+        return text
 
 
 def _response(text: bytes, uid: str) -> Body:

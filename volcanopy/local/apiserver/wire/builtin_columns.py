@@ -375,6 +375,7 @@ _COLUMNS: Final[dict[tuple[str, str], tuple[Column, ...]]] = {
         Column("Pod-Selector", lambda obj, _: _selector(_at(obj, "spec", "podSelector"))),
         AGE,
     ),
+    ("node.k8s.io", "RuntimeClass"): (NAME, _plain("Handler", "handler"), AGE),
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _WEBHOOKS,
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _WEBHOOKS,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _ROLE,

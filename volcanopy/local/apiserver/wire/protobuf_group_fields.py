@@ -115,6 +115,9 @@ IngressStatus: 1 loadBalancer IngressLoadBalancerStatus
 IngressLoadBalancerStatus: 1 ingress IngressLoadBalancerIngress*
 IngressLoadBalancerIngress: 1 ip s, 2 hostname s, 4 ports IngressPortStatus*
 IngressPortStatus: 1 port i+, 2 protocol s+, 3 error s!
+IngressClass: 1 metadata ObjectMeta, 2 spec IngressClassSpec
+IngressClassSpec: 1 controller s, 2 parameters IngressClassParametersReference!
+IngressClassParametersReference: 1 apiGroup s!, 2 kind s+, 3 name s+, 4 scope s!, 5 namespace s!
 NetworkPolicy: 1 metadata ObjectMeta, 2 spec NetworkPolicySpec
 NetworkPolicySpec: 1 podSelector LabelSelector+, 2 ingress NetworkPolicyIngressRule*, 3 egress
   NetworkPolicyEgressRule*, 4 policyTypes s*
@@ -241,4 +244,44 @@ ValidatingAdmissionPolicyBinding: 1 metadata ObjectMeta, 2 spec ValidatingAdmiss
 ValidatingAdmissionPolicyBindingSpec: 1 policyName s, 2 paramRef ParamRef!, 3 matchResources MatchResources!, 4
   validationActions s*
 ParamRef: 1 name s, 2 namespace s, 3 selector LabelSelector!, 4 parameterNotFoundAction s!
+RuntimeClass: 1 metadata ObjectMeta, 2 handler s+, 3 overhead Overhead!, 4 scheduling Scheduling!
+Overhead: 1 podFixed {q}
+Scheduling: 1 nodeSelector {s}, 2 tolerations Toleration*
+EndpointSlice: 1 metadata ObjectMeta, 4 addressType s+, 2 endpoints Endpoint*+, 3 ports discovery.EndpointPort*+
+Endpoint: 1 addresses s*+, 2 conditions EndpointConditions, 3 hostname s!, 4 targetRef ObjectReference!, 5
+  deprecatedTopology {s}, 6 nodeName s!, 7 zone s!, 8 hints EndpointHints!
+EndpointConditions: 1 ready b!, 2 serving b!, 3 terminating b!
+EndpointHints: 1 forZones ForZone*, 2 forNodes ForNode*
+ForZone: 1 name s+
+ForNode: 1 name s+
+discovery.EndpointPort: 1 name s!, 2 protocol s!, 3 port i!, 4 appProtocol s!
+HorizontalPodAutoscaler: 1 metadata ObjectMeta, 2 spec HorizontalPodAutoscalerSpec, 3 status
+  HorizontalPodAutoscalerStatus
+HorizontalPodAutoscalerSpec: 1 scaleTargetRef CrossVersionObjectReference+, 2 minReplicas i!, 3 maxReplicas i+, 4
+  metrics MetricSpec*, 5 behavior HorizontalPodAutoscalerBehavior!
+CrossVersionObjectReference: 1 kind s+, 2 name s+, 3 apiVersion s
+MetricSpec: 1 type s+, 2 object ObjectMetricSource!, 3 pods PodsMetricSource!, 4 resource ResourceMetricSource!, 7
+  containerResource ContainerResourceMetricSource!, 5 external ExternalMetricSource!
+ObjectMetricSource: 1 describedObject CrossVersionObjectReference+, 2 target MetricTarget+, 3 metric MetricIdentifier+
+MetricTarget: 1 type s+, 2 value q!, 3 averageValue q!, 4 averageUtilization i!
+MetricIdentifier: 1 name s+, 2 selector LabelSelector!
+PodsMetricSource: 1 metric MetricIdentifier+, 2 target MetricTarget+
+ResourceMetricSource: 1 name s+, 2 target MetricTarget+
+ContainerResourceMetricSource: 1 name s+, 2 target MetricTarget+, 3 container s+
+ExternalMetricSource: 1 metric MetricIdentifier+, 2 target MetricTarget+
+HorizontalPodAutoscalerBehavior: 1 scaleUp HPAScalingRules!, 2 scaleDown HPAScalingRules!
+HPAScalingRules: 3 stabilizationWindowSeconds i!, 1 selectPolicy s!, 2 policies HPAScalingPolicy*, 4 tolerance q!
+HPAScalingPolicy: 1 type s+, 2 value i+, 3 periodSeconds i+
+HorizontalPodAutoscalerStatus: 1 observedGeneration i!, 2 lastScaleTime t, 3 currentReplicas i, 4 desiredReplicas i+,
+  5 currentMetrics MetricStatus*+, 6 conditions HorizontalPodAutoscalerCondition*
+MetricStatus: 1 type s+, 2 object ObjectMetricStatus!, 3 pods PodsMetricStatus!, 4 resource ResourceMetricStatus!, 7
+  containerResource ContainerResourceMetricStatus!, 5 external ExternalMetricStatus!
+ObjectMetricStatus: 1 metric MetricIdentifier+, 2 current MetricValueStatus+, 3 describedObject
+  CrossVersionObjectReference+
+MetricValueStatus: 1 value q!, 2 averageValue q!, 3 averageUtilization i!
+PodsMetricStatus: 1 metric MetricIdentifier+, 2 current MetricValueStatus+
+ResourceMetricStatus: 1 name s+, 2 current MetricValueStatus+
+ContainerResourceMetricStatus: 1 name s+, 2 current MetricValueStatus+, 3 container s+
+ExternalMetricStatus: 1 metric MetricIdentifier+, 2 current MetricValueStatus+
+HorizontalPodAutoscalerCondition: 1 type s+, 2 status s+, 3 lastTransitionTime t, 4 reason s, 5 message s
 """
