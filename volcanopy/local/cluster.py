@@ -23,6 +23,8 @@ from volcanopy.kube.client.kinds import Json
 from volcanopy.local.apiserver.server import ApiServer, Tls
 from volcanopy.local.containers import Containers
 from volcanopy.local.manifests import Creator
+from volcanopy.local.process.accounts import ApiAddress
+from volcanopy.local.process.api_service import NAMES as API_NAMES
 from volcanopy.local.process.kubelet import ProcessKubelet, ProcessSettings
 from volcanopy.local.simulated import nodes
 from volcanopy.local.simulated.claim_controller import ClaimController
@@ -42,6 +44,7 @@ from volcanopy.services.scheduler import scheduler_service as scheduler
 
 log = structlog.get_logger(__name__)
 
+LOOPBACK = "127.0.0.1"
 READY_TIMEOUT = 120.0
 """Seconds in which a component must be ready: pods of a persistent cluster start at the same time, also on a busy machine."""
 STOP_TIMEOUT = 8.0
@@ -127,13 +130,18 @@ def _default_scheduler(parts: Parts) -> str:
 class Components:
     """The kubelet and the services of a cluster whose API server has our CRDs (``async with``)."""
 
-    def __init__(self, connection: Connection, parts: Parts | None = None) -> None:
+    def __init__(
+        self, connection: Connection, parts: Parts | None = None, pods_reach: ApiAddress | None = None
+    ) -> None:
+        """`pods_reach` is where pods of process nodes reach the API server, if not where the connection does."""
         self.connection = connection
         self.parts = _served(parts or Parts())
         self.client = Client(connection)
         self.kubelet = Kubelet(self.client, stages=self.parts.stages, adopt_all=self.parts.adopt_all)
         self.process_kubelet = (
-            ProcessKubelet(self.client, self.parts.process) if self.parts.process is not None else None
+            ProcessKubelet(self.client, self.parts.process, pods_reach or ApiAddress.of(connection))
+            if self.parts.process is not None
+            else None
         )
         self._running: list[tuple[str, asyncio.Task[None], asyncio.Event]] = []
         self._fault: asyncio.Future[ClusterError] = asyncio.get_running_loop().create_future()
@@ -274,13 +282,21 @@ class LocalCluster:
                 creator = Creator(client)
                 await creator.install_definitions(self._parts.api)
                 await creator.create([DEFAULT_STORAGE_CLASS, *self._objects, *self._nodes, *self._configuration()])
-            self.components = await self._stack.enter_async_context(Components(connection, self._parts))
+            components = Components(connection, self._parts, await self._address_for_pods())
+            self.components = await self._stack.enter_async_context(components)
             if (kubelet := self.components.process_kubelet) is not None:
                 self.server.serve_metrics(kubelet.measure)
         except BaseException:
             await self._stack.aclose()
             raise
         return self
+
+    async def _address_for_pods(self) -> ApiAddress | None:
+        """A port with HTTPS for pods of process nodes, if the API server uses HTTP, which programs in a cluster do not."""
+        if self._tls or self._parts.process is None:
+            return None
+        tls = self_signed()
+        return ApiAddress(LOOPBACK, await self.server.listen_too(LOOPBACK, tls), tls.ca)
 
     def _configuration(self) -> list[Json]:
         """Return the ConfigMap of the chart with the scheduler's configuration, which ``volcanopy snapshot`` reads."""
@@ -327,7 +343,7 @@ class LocalCluster:
         return await self.components.fault()
 
 
-def self_signed(hosts: Sequence[str] = ("localhost", "127.0.0.1")) -> Tls:
+def self_signed(hosts: Sequence[str] = ("localhost", LOOPBACK, *API_NAMES)) -> Tls:
     """Return a certificate for these host names and addresses, signed by a new CA."""
     now = datetime.now(UTC)
     certificate = issue(make_authority(now, name="volcanopy embedded cluster"), hosts, now)

@@ -30,13 +30,13 @@ def test_the_machine_is_bound_as_a_whole_if_all_mount_points_exist() -> None:
 
 def test_a_folder_with_a_missing_mount_point_is_made_anew_from_its_entries() -> None:
     assert " ".join(root_arguments(["/etc/volcano"], entries, exists)) == (
-        "--ro-bind / / --tmpfs /etc --ro-bind /etc/hosts /etc/hosts --ro-bind /etc/ssl /etc/ssl"
+        "--ro-bind / / --tmpfs /etc --ro-bind-try /etc/hosts /etc/hosts --ro-bind-try /etc/ssl /etc/ssl"
     )
 
 
 def test_the_root_is_made_anew_for_a_missing_mount_point_in_it() -> None:
     assert " ".join(root_arguments(["/data"], entries, exists)) == (
-        "--ro-bind /etc /etc --ro-bind /usr /usr --symlink usr/bin /bin"
+        "--ro-bind-try /etc /etc --ro-bind-try /usr /usr --symlink usr/bin /bin"
     )
 
 

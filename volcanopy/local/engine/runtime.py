@@ -53,6 +53,8 @@ class Engine:
 class EngineRuntime:
     """Containers run in an engine, and those with the image `none` as programs of this machine."""
 
+    has_mounts = True
+
     def __init__(self, engine: Engine, machine: MachineRuntime, config: Path) -> None:
         self.name = engine.name
         self._engine, self._machine = engine, machine

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from volcanopy.api import quantity
@@ -23,10 +24,12 @@ class ContainerConfigError(ValueError):
 
 @dataclass(frozen=True)
 class Sources:
-    """ConfigMaps and Secrets of the pod's namespace by name, as they are when the container is created."""
+    """ConfigMaps and Secrets of the pod's namespace by name, and tokens, as they are when the container is created."""
 
     config_maps: Mapping[str, Json] = field(default_factory=dict)
     secrets: Mapping[str, Json] = field(default_factory=dict)
+    tokens: Mapping[str, str] = field(default_factory=dict)
+    """Tokens of the pod's service account by audience; that for the API server has none."""
 
     def config_map(self, name: str, *, optional: bool) -> dict[str, bytes]:
         """The data of a ConfigMap; raises ContainerConfigError if it is missing and not optional."""
@@ -75,12 +78,14 @@ class ContainerSpec:
         return self.command + self.arguments
 
 
-def resolve(pod: Json, container: Json, sources: Sources) -> ContainerSpec:
+def resolve(
+    pod: Json, container: Json, sources: Sources, given: Mapping[str, str] = MappingProxyType({})
+) -> ContainerSpec:
     """The container with environment and references resolved, as the kubelet does.
 
-    `pod` has `status.podIP` and `status.hostIP`. Raises ContainerConfigError.
+    `pod` has `status.podIP` and `status.hostIP`; `given` are variables that every container has. Raises ContainerConfigError.
     """
-    environment = _environment(pod, container, sources)
+    environment = _environment(pod, container, sources, given)
     command = tuple(_expanded(text, environment) for text in container.get("command") or ())
     arguments = tuple(_expanded(text, environment) for text in container.get("args") or ())
     mounts = tuple(
@@ -121,8 +126,8 @@ def _name_of(reference: Json | None, key: str) -> set[str]:
     return {reference[key]} if reference and reference.get(key) else set()
 
 
-def _environment(pod: Json, container: Json, sources: Sources) -> dict[str, str]:
-    environment = {"HOSTNAME": pod["spec"].get("hostname") or pod["metadata"]["name"]}
+def _environment(pod: Json, container: Json, sources: Sources, given: Mapping[str, str]) -> dict[str, str]:
+    environment = {"HOSTNAME": pod["spec"].get("hostname") or pod["metadata"]["name"], **given}
     for source in container.get("envFrom") or ():
         for key, content in _data_of(source, sources).items():
             environment[source.get("prefix", "") + key] = content.decode(errors="replace")

@@ -43,6 +43,8 @@ class Command:
     """Whether the program ends with this process by itself; otherwise the kernel is asked to kill it then."""
 
 
+_LONGEST_PATH = 200
+"""Steps after which a path with links is taken for a circle."""
 _SESSION = ("setsid", "--ctty")
 """Begins a session within the process name space, so that a shell has job control."""
 
@@ -51,6 +53,8 @@ class Isolation(Protocol):
     """A way to run containers."""
 
     name: str
+    has_mounts: bool
+    """Whether programs find volumes at their paths."""
     description: str
     """One sentence for the user: what a container sees of the machine."""
     root: Path
@@ -70,6 +74,7 @@ class Bubblewrap:
     """Own mount, process and host name spaces by bubblewrap: the files of `root` read-only, volumes at their paths."""
 
     name = "bubblewrap"
+    has_mounts = True
 
     def __init__(self, program: str, root: Path = Path("/")) -> None:
         self._program, self.root = program, root
@@ -81,7 +86,8 @@ class Bubblewrap:
 
     def command(self, spec: ContainerSpec, placement: Placement, *, tty: bool = False) -> Command:
         """bubblewrap with the arguments for the mounts."""
-        mounts = {**placement.mounts, "/etc/hosts": (placement.hosts, True)}
+        mounts = {resolved(self.root, path): mount for path, mount in placement.mounts.items()}
+        mounts["/etc/hosts"] = (placement.hosts, True)
         mounts.setdefault("/tmp", (placement.temporary, False))
         arguments = ["--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
         directory = spec.working_directory.rstrip("/") or "/"
@@ -139,6 +145,7 @@ class PlainProcesses:
     """No isolation: paths of mounts are replaced in command, arguments and environment by where the volumes are."""
 
     name = "plain processes"
+    has_mounts = False
     root = Path("/")
     description = (
         "containers are ordinary processes of this machine without files of their own: names of pods are not resolved, and "
@@ -206,7 +213,8 @@ def root_arguments(
         arguments += ["--tmpfs", folder] if folder != "/" else []
         for name, target in entries(folder):
             path = f"{folder.rstrip('/')}/{name}"
-            arguments += ["--symlink", target, path] if target is not None else ["--ro-bind", root + path, path]
+            # Entries of folders like /run come and go.
+            arguments += ["--symlink", target, path] if target is not None else ["--ro-bind-try", root + path, path]
     return arguments
 
 
@@ -215,6 +223,23 @@ def _nearest(path: str, exists: Callable[[str], bool]) -> str:
     while not exists(folder):
         folder = os.path.dirname(folder)
     return folder
+
+
+def resolved(root: Path, path: str) -> str:
+    """The path without links of a path in a container whose files are those of `root`; links lead to files below `root` too."""
+    waiting, reached = path.split("/")[::-1], "/"
+    for _ in range(_LONGEST_PATH):
+        if not waiting:
+            break
+        step = os.path.normpath(os.path.join(reached, waiting.pop()))
+        inside = str(root / step.lstrip("/"))
+        if os.path.islink(inside):
+            target = os.readlink(inside)
+            waiting += target.split("/")[::-1]
+            reached = "/" if target.startswith("/") else reached
+        else:
+            reached = step
+    return reached
 
 
 def strongest(root: Path = Path("/")) -> Bubblewrap | PlainProcesses:

@@ -23,7 +23,9 @@ from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.apiserver.context import ContainerUsage, Measurement
 from volcanopy.local.apiserver.streams.command_streams import CommandStreams, Pipe
 from volcanopy.local.log_queries import NoLogError
-from volcanopy.local.process import container_logs, exec_commands, hosts, pod_status
+from volcanopy.local.process import api_service, container_logs, exec_commands, hosts, pod_status
+from volcanopy.local.process.accounts import Accounts, ApiAddress, audiences_of
+from volcanopy.local.process.api_service import ApiService
 from volcanopy.local.process.container_run import ContainerRun
 from volcanopy.local.process.container_spec import Sources, containers_of, referenced
 from volcanopy.local.process.gpus import Gpus
@@ -39,6 +41,8 @@ log = structlog.get_logger(__name__)
 CONFIG_MAPS: Kind[Json] = Kind("", "v1", "ConfigMap", "configmaps", True, dict)
 SECRETS: Kind[Json] = Kind("", "v1", "Secret", "secrets", True, dict)
 SERVICES: Kind[Json] = Kind("", "v1", "Service", "services", True, dict)
+AUTHORITIES = "kube-root-ca.crt"
+"""The ConfigMap of the API server's authorities, which every namespace has; volumes have it without a controller too."""
 OLDEST_MEASUREMENT = 15.0
 """Seconds over which the use of cpu is an average at most."""
 STOP_GRACE = 2.0
@@ -71,8 +75,14 @@ class ProcessSettings:
 class ProcessKubelet:
     """Serves the nodes with the label `volcanopy.io/runtime: process`."""
 
-    def __init__(self, client: Client, settings: ProcessSettings) -> None:
+    def __init__(self, client: Client, settings: ProcessSettings, address: ApiAddress | None = None) -> None:
+        """`address` is where pods reach the API server; without it they get no credentials for it."""
         self.runtime = settings.runtime
+        self._accounts: Accounts | None = None
+        self._api_service: ApiService | None = None
+        if address is not None and settings.runtime.has_mounts:
+            self._accounts = Accounts(client, settings.folder / "accounts", address)
+            self._api_service = ApiService(address)
         self.nodes = Heartbeats(
             client, is_own=is_process_node, arrived=self._arrived, left=self._left, describe=description
         )
@@ -97,12 +107,16 @@ class ProcessKubelet:
     async def run(self, stop: asyncio.Event, ready: asyncio.Event | None = None) -> None:
         """Serve until `stop` is set, then stop every container; `ready` is set once nodes and pods are listed."""
         async with self._events:
+            if self._api_service is not None and (address := await self._api_service.start()):
+                self._hosts.set_service(api_service.NAMESPACE, api_service.NAME, [address])
             async with asyncio.TaskGroup() as tasks:
                 watching = [
                     tasks.create_task(self.nodes.run(), name="process nodes"),
                     tasks.create_task(self._services.run(self._on_services), name="services"),
                     tasks.create_task(self._pods.run(self.on_changes), name="process pods"),
                 ]
+                if self._accounts is not None:
+                    watching.append(tasks.create_task(self._accounts.run(self._renewed), name="accounts"))
                 await self.nodes.reflector.synced.wait()
                 await self._pods.synced.wait()
                 self._remove_old_files()
@@ -112,6 +126,8 @@ class ProcessKubelet:
                 for task in watching:
                     task.cancel()
             await self._stop_containers()
+            if self._api_service is not None:
+                await self._api_service.stop()
 
     async def _stop_containers(self) -> None:
         for runner in self._runners.values():
@@ -168,7 +184,7 @@ class ProcessKubelet:
 
     def _on_services(self, changes: Sequence[Change[Json]]) -> None:
         for change in changes:
-            if change.type is ChangeType.DELETED:
+            if change.type is ChangeType.DELETED and not api_service.is_api(change.object):
                 metadata = change.object["metadata"]
                 self._hosts.set_service(metadata["namespace"], metadata["name"], [])
         self._update_services(change.object for change in changes if change.type is not ChangeType.DELETED)
@@ -176,6 +192,8 @@ class ProcessKubelet:
     def _update_services(self, services: Iterable[Json]) -> None:
         """Write the names of these services and of all pods into the hosts files."""
         for service in services:
+            if api_service.is_api(service):
+                continue
             metadata, pods = service["metadata"], self._pods.objects.values()
             self._hosts.set_service(metadata["namespace"], metadata["name"], hosts.service_addresses(service, pods))
         self._hosts.write()
@@ -266,7 +284,14 @@ class ProcessKubelet:
             record=partial(self._statuses.record, pod),
             back_off=self._settings.back_off,
             gpus=self._take_gpus,
+            credentials=self._accounts.of if self._accounts is not None else None,
         )
+
+    def _renewed(self) -> None:
+        """Write new tokens into the volumes of pods that project them."""
+        for uid, runner in self._runners.items():
+            if any(True for _ in audiences_of(runner.pod)):
+                self._start(f"refresh {uid}", runner.refresh(runner.pod))
 
     async def _take_gpus(self, pod: Json) -> dict[str, str]:
         return await self._gpus.take(pod, self.nodes.nodes[pod["spec"]["nodeName"]].metadata.annotations)
@@ -278,9 +303,12 @@ class ProcessKubelet:
     async def _sources(self, pod: Json) -> Sources:
         config_maps, secrets = referenced(pod)
         namespace = pod["metadata"]["namespace"]
-        return Sources(
-            await self._read(CONFIG_MAPS, namespace, config_maps), await self._read(SECRETS, namespace, secrets)
-        )
+        maps = await self._read(CONFIG_MAPS, namespace, config_maps)
+        if self._accounts is None:
+            return Sources(maps, await self._read(SECRETS, namespace, secrets))
+        if AUTHORITIES in config_maps:
+            maps.setdefault(AUTHORITIES, {"data": {"ca.crt": self._accounts.address.authorities}})
+        return Sources(maps, await self._read(SECRETS, namespace, secrets), await self._accounts.tokens(pod))
 
     async def _read(self, kind: Kind[Json], namespace: str, names: set[str]) -> dict[str, Json]:
         objects = {}

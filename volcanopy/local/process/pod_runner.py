@@ -26,6 +26,7 @@ import structlog
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.apiserver.streams.command_streams import CommandStreams
 from volcanopy.local.process import pod_status, probes
+from volcanopy.local.process.accounts import MOUNT_PATH, Credentials
 from volcanopy.local.process.container_run import ContainerRun, End, StartError
 from volcanopy.local.process.container_spec import (
     ContainerConfigError,
@@ -69,6 +70,8 @@ class Surroundings:
     back_off: float = FIRST_BACK_OFF
     gpus: Callable[[Json], Awaitable[dict[str, str]]] | None = None
     """Waits for the GPUs of a pod; returns the visible devices of its containers on a node with GPUs."""
+    credentials: Callable[[Json], Awaitable[Credentials]] | None = None
+    """The credentials of a pod's service account; None where pods cannot reach the API server."""
 
 
 class PodRunner:
@@ -90,6 +93,7 @@ class PodRunner:
         self._reason = self._message = ""
         self._published: Json = {}
         self._devices: dict[str, str] = {}
+        self._credentials = Credentials(None, {})
         self._conditions: list[Json] = (pod.get("status") or {}).get("conditions") or []
 
     # Life of the pod
@@ -158,6 +162,8 @@ class PodRunner:
     async def _run_all(self) -> None:
         if self._around.gpus is not None:
             self._devices = await self._around.gpus(self.pod)
+        if self._around.credentials is not None:
+            self._credentials = await self._around.credentials(self.pod)
         await self._prepare()
         sidecars: list[asyncio.Task[None]] = []
         try:
@@ -248,7 +254,8 @@ class PodRunner:
         pod["status"]["hostIP"] = self._around.addresses["host"]
         while True:
             try:
-                spec = resolve(pod, state.container, await self._around.sources(self.pod))
+                sources = await self._around.sources(self.pod)
+                spec = resolve(pod, state.container, sources, self._credentials.environment)
             except ContainerConfigError as error:
                 state.wait("CreateContainerConfigError", str(error))
                 await self._show()
@@ -287,6 +294,8 @@ class PodRunner:
             mount.path.rstrip("/"): (self._mounted(mount.volume, mount.sub_path), mount.read_only)
             for mount in spec.mounts
         }
+        if self._credentials.folder is not None:
+            mounts.setdefault(MOUNT_PATH, (self._credentials.folder, True))
         hostname = self.pod["spec"].get("hostname") or self.pod["metadata"]["name"]
         return Placement(mounts, self._temporary(spec.name), self._around.hosts, hostname[:63])
 

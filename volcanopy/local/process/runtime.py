@@ -15,7 +15,7 @@ from volcanopy.local.process.cgroups import Cgroups
 from volcanopy.local.process.container_run import ContainerRun, StartError
 from volcanopy.local.process.container_spec import DEFAULT_PATH, ContainerSpec, Sources
 from volcanopy.local.process.guardian import Guardian
-from volcanopy.local.process.isolation import Isolation, Placement
+from volcanopy.local.process.isolation import Isolation, Placement, resolved
 from volcanopy.local.process.limits import EnforcedLimits, described
 from volcanopy.local.process.pod_events import PodEvent
 from volcanopy.local.process.pod_status import place_of
@@ -23,8 +23,6 @@ from volcanopy.local.process.program_run import ProgramRun
 
 NO_IMAGE = "none"
 """The image of containers that are meant to run programs of this machine."""
-_LONGEST_PATH = 200
-"""Steps after which a path with links is taken for a circle."""
 
 
 class ImageError(Exception):
@@ -57,6 +55,10 @@ class Runtime(Protocol):
     @property
     def description(self) -> str:
         """Sentences for the user: what a container sees of the machine, and which limits are enforced."""
+
+    @property
+    def has_mounts(self) -> bool:
+        """Whether programs find volumes at their paths."""
 
     async def pull(self, pod: Json, container: Json, sources: Sources, report: Callable[[PodEvent], None]) -> None:
         """Make the image of a container available, by its pull policy; `report` gets the Events. Raises ImageError."""
@@ -91,6 +93,11 @@ class MachineRuntime:
     def description(self) -> str:
         """What the isolation separates, and which limits are enforced."""
         return f"{self.isolation.description}. {described(self.cgroups)} Images are not used."
+
+    @property
+    def has_mounts(self) -> bool:
+        """Whether the isolation mounts volumes."""
+        return self.isolation.has_mounts
 
     async def pull(self, pod: Json, container: Json, sources: Sources, report: Callable[[PodEvent], None]) -> None:
         """Report an image that is ignored, at its first use."""
@@ -143,7 +150,7 @@ def _check_executable(spec: ContainerSpec, placement: Placement, root: Path) -> 
     program = spec.argv[0]
     if "/" not in program:
         folders = spec.environment["PATH"].split(":")
-        places = (_resolved(root, os.path.join(folder, program)) for folder in folders if folder)
+        places = (_on_machine(root, os.path.join(folder, program)) for folder in folders if folder)
         if not any(os.path.isfile(place) and os.access(place, os.X_OK) for place in places):
             raise StartError(f'exec: "{program}": executable file not found in $PATH', 127)
         return
@@ -154,7 +161,7 @@ def _check_executable(spec: ContainerSpec, placement: Placement, root: Path) -> 
             for mount, (source, _) in sorted(placement.mounts.items(), reverse=True)
             if inside == mount or inside.startswith(mount + "/")
         ),
-        _resolved(root, inside),
+        _on_machine(root, inside),
     )
     if not os.path.exists(path):
         raise StartError(f'exec: "{program}": stat {program}: no such file or directory', 127)
@@ -162,18 +169,5 @@ def _check_executable(spec: ContainerSpec, placement: Placement, root: Path) -> 
         raise StartError(f'exec: "{program}": permission denied', 126)
 
 
-def _resolved(root: Path, path: str) -> str:
-    """The path on this machine of a path below `root`, in which links lead to files below `root` too."""
-    waiting, reached = path.split("/")[::-1], "/"
-    for _ in range(_LONGEST_PATH):
-        if not waiting:
-            break
-        step = os.path.normpath(os.path.join(reached, waiting.pop()))
-        inside = str(root / step.lstrip("/"))
-        if os.path.islink(inside):
-            target = os.readlink(inside)
-            waiting += target.split("/")[::-1]
-            reached = "/" if target.startswith("/") else reached
-        else:
-            reached = step
-    return str(root / reached.lstrip("/"))
+def _on_machine(root: Path, path: str) -> str:
+    return str(root / resolved(root, path).lstrip("/"))

@@ -83,9 +83,9 @@ class Volumes:
             return selected_items(data, reference.get("items"), f"secret {name}")
         if (downward := source.get("downwardAPI")) is not None:
             return {item["path"]: self._downward(item).encode() for item in downward.get("items") or ()}
-        if "serviceAccountToken" in source:
-            # The API server of an embedded cluster issues no tokens.
-            return {}
+        if (token := source.get("serviceAccountToken")) is not None:
+            content = sources.tokens.get(token.get("audience") or "")
+            return {token["path"]: content.encode()} if content else {}
         raise ContainerConfigError(f"projected source {', '.join(source)} is not supported")
 
     def _downward(self, item: Json) -> str:
