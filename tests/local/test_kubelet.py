@@ -1,10 +1,14 @@
 """The simulated kubelet: what becomes of pods and nodes, as everybody else sees it."""
 
 import asyncio
+from typing import Any
+
+import pytest
 
 from tests.local.conftest import QUICK
 from tests.local.rig import NODES, PODS, Rig, rig
-from volcanopy.kube.client.api_client import Patch
+from volcanopy.kube.client.api_client import Client, Patch
+from volcanopy.kube.client.errors import Conflict
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.simulated import nodes
@@ -192,6 +196,25 @@ async def test_conditions_of_others_stay_in_a_pods_status(kubelet: Rig) -> None:
     await kubelet.client.patch_status(PODS, "default", "p", {"status": {"conditions": [mark]}}, Patch.STRATEGIC)
     ended = await kubelet.pod("p", "Succeeded")
     assert held(ended, "example.io/checked") == "True"
+
+
+async def test_a_status_write_that_is_rejected_although_the_pod_has_not_changed_is_repeated(
+    kubelet: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, rejected = Client.patch_status, list[str]()
+
+    async def rejects_the_last(
+        client: Client, kind: Kind[Any], namespace: str, name: str, patch: Json, *form: Any
+    ) -> Any:
+        if patch["status"].get("phase") == "Succeeded" and not rejected:
+            rejected.append(name)
+            raise Conflict(409)
+        return await write(client, kind, namespace, name, patch, *form)
+
+    monkeypatch.setattr(Client, "patch_status", rejects_the_last)
+    await kubelet.run("p", annotations={"duration": "0s"})
+    await kubelet.pod("p", "Succeeded")
+    assert rejected == ["p"]
 
 
 async def test_a_recreated_pod_does_not_inherit_the_state_of_its_predecessor(kubelet: Rig) -> None:

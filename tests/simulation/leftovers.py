@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
+from volcanopy.api.core import Pod
 from volcanopy.kube import machine
 from volcanopy.kube.apply.applier import Applier
 from volcanopy.kube.cache.store import Store
+from volcanopy.kube.cache.watch import Change
+from volcanopy.services.controllers.job_cache import JobCache
 from volcanopy.services.controllers.worker import Worker
 
 DEPTH = 6
@@ -33,11 +36,22 @@ BOUNDED = {
 
 @contextmanager
 def noted_parts() -> Iterator[None]:
-    """Note the stateful parts of each process in its machine."""
+    """Note the stateful parts of each process in its machine, and the pods of which it learns that they have succeeded."""
     with ExitStack() as patches:
         for kind in (Store, Worker, Applier):
             patches.enter_context(mock.patch.object(kind, "__init__", _noting(kind)))
+        patches.enter_context(mock.patch.object(JobCache, "pod_changes", _noting_successes(JobCache.pod_changes)))
         yield
+
+
+def _noting_successes(take: Any) -> Any:
+    def noting(self: JobCache, changes: Sequence[Change[Pod]]) -> None:
+        known: set[str] | None = getattr(machine.current.get(), "succeeded", None)
+        if known is not None:
+            known.update(each.object.metadata.uid for each in changes if each.object.status.phase == "Succeeded")
+        take(self, changes)
+
+    return noting
 
 
 def _noting(kind: type[Any]) -> Any:

@@ -27,8 +27,10 @@ class Observer:
         """The names of jobs that admission must refuse."""
         self.created = 0
         """Pods so far."""
-        self._succeeded: dict[str, dict[str, str]] = {}
-        """By uid of the job: the tasks that have succeeded, with the version of the job."""
+        self._succeeded: dict[str, dict[str, tuple[str, str]]] = {}
+        """By uid of the job: the pods that have succeeded by name, with the version of the job and the uid of the pod."""
+        self.is_known: Callable[[str], bool] = lambda _: True
+        """Whether every controller has seen that the pod of this uid has succeeded."""
         self.pods: dict[str, dict[str, Any]] = {}
         self.jobs: dict[str, dict[str, Any]] = {}
         self.nodes: dict[str, int] = {}
@@ -81,7 +83,10 @@ class Observer:
         self._gang(body)
 
     def _runs(self, pod: dict[str, Any]) -> None:
-        """Note which tasks have succeeded; none may run again, unless its pod was deleted by hand or the job restarts."""
+        """Note which tasks have succeeded; none may run again, unless its pod was deleted by hand or the job restarts.
+
+        It may if its pod succeeded and was deleted, with its node, while a controller could not watch: there are no finalizers.
+        """
         metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
         owner = next(iter(metadata.get("ownerReferences") or ()), None)
         if owner is None or phase not in {"Running", "Succeeded"}:
@@ -89,9 +94,19 @@ class Observer:
         succeeded = self._succeeded.setdefault(owner["uid"], {})
         name, version = metadata["name"], metadata["annotations"]["volcanopy.io/job-version"]
         if phase == "Succeeded":
-            succeeded[name] = version
-        elif succeeded.get(name) == version and name not in self.deleted:
+            succeeded[name] = version, metadata["uid"]
+            return
+        before, uid = succeeded.get(name, ("", ""))
+        if before == version and name not in self.deleted and (self.is_known(uid) or self._is_recorded(pod)):
             self.fault(f"pod {name} runs again after its success")
+
+    def _is_recorded(self, pod: dict[str, Any]) -> bool:
+        """Whether the status of its job says that the pod of this task and index has succeeded."""
+        notes, job = pod["metadata"]["annotations"], self._job_of(pod) or {}
+        recorded = ((job.get("status") or {}).get("completedIndexes") or {}).get(notes["volcanopy.io/task-spec"], "")
+        ranges = [part.partition("-") for part in recorded.split(",") if part]
+        index = int(notes["volcanopy.io/task-index"])
+        return any(int(first) <= index <= int(last or first) for first, _, last in ranges)
 
     def _requests(self, of: Callable[[dict[str, Any]], bool]) -> int:
         """Return the cpus of the pods that use a node, and for which a condition holds."""

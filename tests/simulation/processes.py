@@ -30,6 +30,8 @@ class SimulatedMachine(machine.Machine):
         self.tasks: set[asyncio.Task[Any]] = set()
         self.parts: list[Any] = []
         """What the process remembers is kept in these objects."""
+        self.succeeded: set[str] = set()
+        """The uids of the pods of which the process has learnt that they have succeeded."""
 
     def host(self) -> str:
         return self.name

@@ -150,6 +150,7 @@ class Simulation:
         self.steps = Steps(scenario.seed, network, loop, self.observer, reviews)
         self.processes: dict[str, Process] = {}
         self.steps.processes = self.processes
+        self.observer.is_known = self._is_known
         self.trace: list[str] = []
         self._acts: dict[str, asyncio.Task[None]] = {}
 
@@ -210,6 +211,10 @@ class Simulation:
             self._process(name)
         for name in first:
             await self.processes[name].ready.wait()
+
+    def _is_known(self, pod: str) -> bool:
+        controllers = (process for name, process in self.processes.items() if name.startswith("controller"))
+        return all(pod in controller.machine.succeeded for controller in controllers)
 
     def _connection(self, user: str) -> Connection:
         return Connection(self.steps.server.url, Credentials({"Authorization": f"Bearer {user}"}))

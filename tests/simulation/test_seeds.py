@@ -15,12 +15,13 @@ from tests.simulation.__main__ import HASH_SEED, minimised
 from tests.simulation.run import Outcome, run
 from tests.simulation.scenario import PAIRS, Scenario, Step, coverage
 from volcanopy.kube.cache.store import Store
+from volcanopy.services.controllers.job_cache import JobCache
 from volcanopy.services.controllers.worker import Worker
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS, AT_ONCE = 500, 125
 """All seeds, and how many a process runs, which takes as long to start as five seeds."""
-FOUND_DEFECTS = (347, 21326, 100010, 328088)
+FOUND_DEFECTS = (347, 21326, 100010, 327570, 328088, 432079, 506483, 508333)
 """Seeds that have failed once."""
 
 
@@ -75,6 +76,15 @@ def test_gangs_of_a_small_life_complete() -> None:
 def test_a_scheduler_that_forgets_its_binds_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Store, "assume", lambda *_: None)
     assert run(small_life(delay=(0.05, 0.3))).faults
+
+
+def test_a_controller_that_forgets_the_success_of_a_deleted_pod_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = batch_job("job-0", 3, "1", duration="10s", minAvailable=1)  # the third pod starts when the first two have ended
+    steps = Step(10, "submit", (job,)), Step(25, "replace_node", (("node-0", 2), 3.0))
+    life = Scenario(1, (("node-0", 2),), (), steps)
+    assert run(life).faults == []
+    monkeypatch.setattr(JobCache, "_note_removed", lambda *_: None)
+    assert any("runs again after its success" in fault for fault in run(life).faults)
 
 
 def test_a_controller_that_gives_up_after_an_error_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -260,8 +260,11 @@ class Kubelet:
         await self._write(record, status, pod_status.to_show(moment))
 
     async def _write(self, record: _PodRecord, status: Json, showing: Shown) -> None:
+        """Write a status. Raises Conflict if the pod has changed: it is judged again, at the latest after a back-off."""
         meta = record.pod.metadata
-        patch = {"metadata": {"uid": meta.uid}, "status": status}
+        # A write without an answer is repeated, and may be carried out after later ones: it must not undo these.
+        seen = max(record.version, int(meta.resource_version))
+        patch = {"metadata": {"uid": meta.uid, "resourceVersion": str(seen)}, "status": status}
         try:
             answer = await self._client.patch_status(_STATUS, meta.namespace, meta.name, patch, Patch.STRATEGIC)
         except NotFound as gone:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from volcanopy.kube import machine
-from volcanopy.kube.client.errors import KubeError
+from volcanopy.kube.client.errors import Conflict, KubeError
 
 log = structlog.get_logger(__name__)
 
@@ -117,5 +117,6 @@ class TimedWorkers:
             except KubeError as fault:
                 failures = self._failures[key] = self._failures.get(key, 0) + 1
                 again = self._clock() + min(0.25 * 2.0**failures, 30.0)
-                log.warning("request failed, retrying", kind=self._what, key=key, error=str(fault))
+                report = log.debug if isinstance(fault, Conflict) else log.warning
+                report("request failed, retrying", kind=self._what, key=key, error=str(fault))
             self._agenda.put(key, min(again, self._busy.pop(key)))
