@@ -100,8 +100,9 @@ airflow-client: $(VENV)/.dev controlplane  ## Airflow's own operator for pods, w
 	$(VENV)/airflow/bin/python -m pip install --quiet --disable-pip-version-check apache-airflow-providers-cncf-kubernetes==10.25.0
 	AIRFLOW_PYTHON=$(VENV)/airflow/bin/python $(BIN)/python -m pytest -v -rs tests/clients/test_airflow.py
 
-operators: $(VENV)/.dev controlplane  ## Operators that ask for gangs, unchanged; needs OPERATORS=folder with their source trees and programs.
-	OPERATORS=$(OPERATORS) $(BIN)/python -m pytest -v -rs tests/clients/test_gang_operators.py
+operators: $(VENV)/.dev controlplane  ## Operators that ask for gangs, unchanged; needs OPERATORS=folder with their source trees and programs, and SPARK_HOME.
+	OPERATORS=$(OPERATORS) SPARK_HOME=$(SPARK_HOME) $(BIN)/python -m pytest -v -rs tests/clients/test_gang_operators.py \
+	  tests/clients/test_argo.py tests/clients/test_spark_operator.py
 
 bench: $(VENV)/.dev  ## Measure times and compare them with bench/limits.toml.
 	$(BIN)/python -m bench

@@ -1,46 +1,81 @@
-"""Operators that ask for gangs, as programs: where each is in its source tree, its settings for Volcano, and one workload.
+"""Operators that ask for gangs, as programs: where each is in its source tree, and its settings for Volcano.
 
-A workload is of three pods. Each row says when its operator reports that the workload runs, or has succeeded.
+Each row says when its operator reports that its workload runs, or has succeeded.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import yaml
 
+from tests.clients.workloads import (
+    NAME,
+    flink_cluster,
+    flink_deployment,
+    flink_gang,
+    flink_job,
+    job_set,
+    leader_worker_set,
+    mpi_job,
+    pytorch_job,
+    ray_cluster,
+    ray_job,
+    train_job,
+    training_runtime,
+)
 from volcanopy.kube.client.kinds import Json
 
-QUEUE = "research"
-NAME = "train"
-GANG = 3
 MOUNT = "/tmp/k8s-webhook-server/serving-certs"
 """Where operators look for the certificates of their webhooks unless told otherwise."""
+ACCOUNT = "/run/secrets/kubernetes.io/serviceaccount"
+"""Where pods have the credentials of their service account."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where an operator runs: the folder with its configuration and certificates, and the ports of its webhooks, on loopback."""
+    """Where an operator runs: the folder with its configuration and certificates, and the port of its webhooks, on loopback."""
 
     folder: Path
     port: int
     namespace: str
 
-    def component_config(self, group: str, **more: object) -> str:
-        """The path of a configuration of the form that operators of Kubernetes SIGs share."""
-        webhook = {"host": "127.0.0.1", "port": self.port, "certDir": str(self.folder)}
-        settings = {
+    @property
+    def certificates(self) -> Path:
+        """The folder with the certificates of the webhooks."""
+        return self.folder / "certificates"
+
+    @property
+    def account(self) -> Path:
+        """The folder with the credentials of a pod."""
+        return self.folder / "account"
+
+    def configuration(self, group: str, **settings: object) -> str:
+        """The path of a configuration of a component: its webhooks on this port, and nothing else served."""
+        served = {"host": "127.0.0.1", "port": self.port}
+        shared = {
             "apiVersion": f"{group}/v1alpha1",
             "kind": "Configuration",
-            "webhook": webhook,
+            "webhook": served,
             "metrics": {"bindAddress": "0"},
             "health": {"healthProbeBindAddress": "0"},
-            "leaderElection": {"leaderElect": True, "resourceNamespace": self.namespace},
-            "internalCertManagement": {"enable": False},
+            "leaderElection": {
+                "leaderElect": True,
+                "resourceName": group,
+                "resourceNamespace": self.namespace,
+                "leaseDuration": "15s",
+                "renewDeadline": "10s",
+                "retryPeriod": "2s",
+            },
         }
         path = self.folder / "configuration.yaml"
-        path.write_text(yaml.safe_dump(settings | more))
+        path.write_text(yaml.safe_dump(shared | settings))
         return str(path)
+
+    def component_config(self, group: str, **settings: object) -> str:
+        """The path of a configuration of the form that operators of Kubernetes SIGs share."""
+        webhook = {"host": "127.0.0.1", "port": self.port, "certDir": str(self.certificates)}
+        return self.configuration(group, webhook=webhook, internalCertManagement={"enable": False}, **settings)
 
 
 @dataclass(frozen=True)
@@ -48,8 +83,7 @@ class Operator:
     """An operator. Paths are relative to the folder of all source trees.
 
     ``webhooks`` is a folder with ``manifests.yaml`` and patches of it; empty if its webhooks are left off.
-    ``secret`` is the Secret into which the operator writes certificates that it makes itself; it reads them where
-    the Secret is mounted (`MOUNT`). ``ready`` are expressions for what it logs, in any order, when it serves.
+    ``ready`` are expressions for what it logs, in any order, when it serves.
     """
 
     name: str
@@ -62,18 +96,22 @@ class Operator:
     """Makes the workload of pods that request so many cpus each."""
     finished: Callable[[Json], bool]
     """Whether the status of the workload says that it runs, or has succeeded."""
+    java: str = ""
+    """The class that runs the operator, if it is one in Java; ``program`` is the folder with its jars."""
     webhooks: str = ""
+    in_pod: bool = False
+    """Whether it has its credentials and certificates where pods have them (`ACCOUNT`, `MOUNT`), and no others."""
     secret: str = ""
-
-
-def template(cpu: str, run: str = "1s", container: str = "main") -> Json:
-    """A pod template for simulated nodes: its container runs for this time."""
-    resources = {"requests": {"cpu": cpu, "memory": "1Gi"}, "limits": {"cpu": cpu, "memory": "1Gi"}}
-    containers = [{"name": container, "image": "example", "resources": resources}]
-    return {
-        "metadata": {"annotations": {"sim.volcanopy.io/duration": run}},
-        "spec": {"schedulerName": "volcano", "containers": containers},
-    }
+    """The Secret, mounted at `MOUNT`, into which it writes certificates that it makes itself."""
+    port: int = 0
+    """The port of its webhooks, if that cannot be chosen: one such operator runs at a time."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    services: Mapping[str, Json] = field(default_factory=dict)
+    """What the Services of its workload answer by HTTP, by path: on simulated nodes they have no programs."""
+    beside: tuple[str, ...] = ()
+    """The names of other operators that its workload needs."""
+    refers: tuple[Json, ...] = ()
+    """Objects to which its workload refers."""
 
 
 def condition(name: str) -> Callable[[Json], bool]:
@@ -86,77 +124,39 @@ def condition(name: str) -> Callable[[Json], bool]:
     return holds
 
 
-def job_set(cpu: str) -> Json:
-    """A JobSet of a driver and two workers, which is one gang by its annotation."""
-    pods = template(cpu)
-    pods["spec"]["restartPolicy"] = "Never"
-    jobs = [
-        {"name": "driver", "template": {"spec": {"template": pods}}},
-        {"name": "workers", "replicas": 2, "template": {"spec": {"template": pods}}},
-    ]
-    notes = {"scheduling.volcano.sh/group-min-member": "all", "scheduling.volcano.sh/queue-name": QUEUE}
-    return {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
-        "metadata": {"name": NAME, "annotations": notes},
-        "spec": {"replicatedJobs": jobs},
-    }
+FLINK = Operator(
+    name="Flink operator",
+    program="flink-operator/bin/manager",
+    definitions=("flink-operator/config/crd/bases/*.yaml", "flink-operator/config/crd/patches/crd_protection.yaml"),
+    webhooks="flink-operator/config/webhook",
+    in_pod=True,
+    port=9443,
+    namespace="flink-operator-system",
+    arguments=lambda _: ["--enable-leader-election", "--metrics-addr=0"],
+    ready=("Serving webhook server", "Starting workers.*flinkcluster"),
+    workload=flink_cluster,
+    finished=lambda cluster: cluster.get("status", {}).get("state") == "Running",
+)
 
-
-def leader_worker_set(cpu: str) -> Json:
-    """A LeaderWorkerSet of one leader with two workers."""
-    pods = template(cpu, run="forever")
-    return {
-        "apiVersion": "leaderworkerset.x-k8s.io/v1",
-        "kind": "LeaderWorkerSet",
-        "metadata": {"name": NAME, "annotations": {"scheduling.volcano.sh/queue-name": QUEUE}},
-        "spec": {"replicas": 1, "leaderWorkerTemplate": {"size": GANG, "leaderTemplate": pods, "workerTemplate": pods}},
-    }
-
-
-def mpi_job(cpu: str) -> Json:
-    """An MPIJob of a launcher and two workers."""
-    replicas = {
-        "Launcher": {"replicas": 1, "template": template(cpu)},
-        "Worker": {"replicas": 2, "template": template(cpu, run="forever")},
-    }
-    return {
-        "apiVersion": "kubeflow.org/v2beta1",
-        "kind": "MPIJob",
-        "metadata": {"name": NAME},
-        "spec": {"runPolicy": {"schedulingPolicy": {"queue": QUEUE}}, "mpiReplicaSpecs": replicas},
-    }
-
-
-def pytorch_job(cpu: str) -> Json:
-    """A PyTorchJob of a master and two workers."""
-    replicas = {"restartPolicy": "Never", "template": template(cpu, container="pytorch")}
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": {"name": NAME},
-        "spec": {
-            "runPolicy": {"schedulingPolicy": {"queue": QUEUE}},
-            "pytorchReplicaSpecs": {"Master": replicas | {"replicas": 1}, "Worker": replicas | {"replicas": 2}},
-        },
-    }
-
-
-def ray_cluster(cpu: str) -> Json:
-    """A RayCluster of a head and two workers."""
-    pods = template(cpu, run="forever")
-    workers = {"groupName": "small", "replicas": 2, "minReplicas": 2, "maxReplicas": 2, "rayStartParams": {}}
-    return {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayCluster",
-        "metadata": {"name": NAME, "labels": {"volcano.sh/queue-name": QUEUE}},
-        "spec": {
-            "rayVersion": "2.52.0",
-            "headGroupSpec": {"rayStartParams": {}, "template": pods},
-            "workerGroupSpecs": [workers | {"template": pods}],
-        },
-    }
-
+KUBERAY = Operator(
+    name="KubeRay",
+    program="kuberay/ray-operator/bin/manager",
+    definitions=("kuberay/ray-operator/config/crd/bases/*.yaml",),
+    webhooks="kuberay/ray-operator/config/webhook",
+    in_pod=True,
+    port=9443,
+    environment={"ENABLE_WEBHOOKS": "true"},
+    namespace="ray-system",
+    arguments=lambda site: [
+        "--batch-scheduler=volcano",
+        "--metrics-addr=127.0.0.1:0",
+        "--health-probe-bind-address=127.0.0.1:0",
+        f"--leader-election-namespace={site.namespace}",
+    ],
+    ready=("Serving webhook server", 'RayCluster","msg":"Starting workers', 'RayJob","msg":"Starting workers'),
+    workload=ray_cluster,
+    finished=lambda cluster: cluster.get("status", {}).get("state") == "ready",
+)
 
 OPERATORS = (
     Operator(
@@ -199,6 +199,7 @@ OPERATORS = (
         program="training-operator/bin/manager",
         definitions=("training-operator/manifests/base/crds/kubeflow.org_pytorchjobs.yaml",),
         webhooks="training-operator/manifests/base/webhook",
+        in_pod=True,
         secret="training-operator-webhook-cert",
         namespace="kubeflow",
         arguments=lambda site: [
@@ -213,18 +214,41 @@ OPERATORS = (
         finished=condition("Succeeded"),
     ),
     Operator(
-        name="KubeRay",
-        program="kuberay/ray-operator/bin/manager",
-        definitions=("kuberay/ray-operator/config/crd/bases/*.yaml",),
-        namespace="ray-system",
-        arguments=lambda site: [
-            "--batch-scheduler=volcano",
-            "--metrics-addr=127.0.0.1:0",
-            "--health-probe-bind-address=127.0.0.1:0",
-            f"--leader-election-namespace={site.namespace}",
-        ],
-        ready=('RayCluster","msg":"Starting workers',),
-        workload=ray_cluster,
-        finished=lambda cluster: cluster.get("status", {}).get("state") == "ready",
+        name="Trainer",
+        program="trainer/bin/manager",
+        definitions=("trainer/manifests/base/crds/trainer*.yaml",),
+        webhooks="trainer/manifests/base/webhook",
+        in_pod=True,
+        secret="kubeflow-trainer-webhook-cert",
+        namespace="kubeflow-system",
+        arguments=lambda site: [f"--config={site.configuration('config.trainer.kubeflow.org')}"],
+        ready=("Serving webhook server", 'Starting workers.*"trainjob'),
+        beside=("JobSet",),
+        refers=(training_runtime(),),
+        workload=train_job,
+        finished=condition("Complete"),
+    ),
+    FLINK,
+    replace(FLINK, name="Flink operator with a job", workload=flink_job),
+    Operator(
+        name="Apache's Flink operator",
+        program="flink-kubernetes-operator/jars",
+        java="org.apache.flink.kubernetes.operator.FlinkOperator",
+        definitions=("flink-kubernetes-operator/helm/flink-kubernetes-operator/crds/*.yml",),
+        environment={"OPERATOR_NAMESPACE": "flink-system", "OPERATOR_NAME": "flink-kubernetes-operator"},
+        namespace="flink-system",
+        arguments=lambda _: [],
+        ready=("Starting Flink Kubernetes Operator", "flinkdeploymentcontroller.*started"),
+        refers=(flink_gang(),),
+        workload=flink_deployment,
+        finished=lambda deployment: deployment.get("status", {}).get("lifecycleState") == "DEPLOYED",
+    ),
+    KUBERAY,
+    replace(
+        KUBERAY,
+        name="KubeRay with a RayJob",
+        services={f"/api/jobs/{NAME}": {"status": "SUCCEEDED", "submission_id": NAME}},
+        workload=ray_job,
+        finished=lambda job: job.get("status", {}).get("jobDeploymentStatus") == "Complete",
     ),
 )

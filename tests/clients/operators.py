@@ -15,6 +15,8 @@ STATEFUL_SET_CONTROLLER = "system:serviceaccount:kube-system:statefulset-control
 REPLICA_SET_CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
 NAMESPACE = "team"
 REQUESTS = {"cpu": "1", "memory": "1Gi"}
+TOGETHER = {"cpu": "3", "memory": "3Gi"}
+"""The requests of three pods."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ def training_operator() -> Client:
     """Kubeflow training-operator v1 with --gang-scheduler-name=volcano: the job controls the PodGroup and the pods."""
     user = "system:serviceaccount:kubeflow:training-operator"
     job = owner("kubeflow.org/v1", "PyTorchJob", "mnist")
-    group = pod_group("mnist", job, minMember=3, minResources={"cpu": "3", "memory": "3Gi"}, queue="research")
+    group = pod_group("mnist", job, minMember=3, minResources=TOGETHER, queue="research")
     roles = {"mnist-master-0": "master", "mnist-worker-0": "worker", "mnist-worker-1": "worker"}
     pods = [pod(name, "mnist", job, None, {"volcano.sh/task-spec": role}) for name, role in roles.items()]
     return Client("Kubeflow training-operator", "schedulingPolicy", created(user, group, *pods), gang=3)
@@ -183,7 +185,7 @@ def trainer() -> Client:
     """Kubeflow Trainer v2 with podGroupPolicy.volcano: the TrainJob controls the PodGroup, a JobSet's Jobs the pods."""
     user = "system:serviceaccount:kubeflow-system:kubeflow-trainer-controller-manager"
     job = owner("trainer.kubeflow.org/v1alpha1", "TrainJob", "bert")
-    group = pod_group("bert", job, minMember=3, minResources={"cpu": "3", "memory": "3Gi"}, queue="research")
+    group = pod_group("bert", job, minMember=3, minResources=TOGETHER, queue="research")
     of_job = owner("batch/v1", "Job", "bert-node-0")
     label = {"jobset.sigs.k8s.io/jobset-name": "bert", "jobset.sigs.k8s.io/replicatedjob-name": "node"}
     pods = [pod(f"bert-node-0-{number}", "bert", of_job, label) for number in range(3)]
@@ -194,7 +196,8 @@ def flink_operator() -> Client:
     """Flink operator with batchSchedulerName: volcano: the FlinkCluster controls the PodGroup, StatefulSets the pods."""
     user, name = "system:serviceaccount:flink-operator-system:default", "flink-wordcount"
     cluster = owner("flinkoperator.k8s.io/v1beta1", "FlinkCluster", "wordcount")
-    group = pod_group(name, cluster, minMember=3, minResources={"cpu": "3", "memory": "3Gi"})
+    amounts = {part + key: amount for part in ("", "requests.", "limits.") for key, amount in TOGETHER.items()}
+    group = pod_group(name, cluster, minMember=3, minResources=amounts)
     job_manager = pod("wordcount-jobmanager-0", name, owner("apps/v1", "StatefulSet", "wordcount-jobmanager"))
     of_tasks = owner("apps/v1", "StatefulSet", "wordcount-taskmanager")
     task_managers = [pod(f"wordcount-taskmanager-{number}", name, of_tasks) for number in range(2)]
@@ -205,10 +208,10 @@ def flink_operator() -> Client:
 def flink_native() -> Client:
     """Flink on Kubernetes: pod templates name a PodGroup that the user has created.
 
-    The JobManager is a Deployment; it creates the TaskManagers with its own service account.
+    The JobManager is a Deployment; when it runs, it creates the TaskManagers with its own service account.
     """
     name = "session"
-    group = pod_group(name, minMember=2, queue="research")
+    group = pod_group(name, minMember=1, minResources={"cpu": "2", "memory": "2Gi"}, queue="research")
     of_deployment = owner("apps/v1", "ReplicaSet", "session-7d4b9c")
     labels = {"app": "session", "type": "flink-native-kubernetes"}
     job_manager = pod("session-7d4b9c-x2x4z", name, of_deployment, labels | {"component": "jobmanager"})
@@ -219,7 +222,7 @@ def flink_native() -> Client:
         *created(REPLICA_SET_CONTROLLER, job_manager),
         *created("system:serviceaccount:team:flink", task_manager),
     )
-    return Client("Flink native", "KubernetesTaskManagerFactory", objects, gang=2)
+    return Client("Flink native", "KubernetesTaskManagerFactory", objects, gang=1)
 
 
 def dask() -> Client:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
@@ -16,6 +16,7 @@ from volcanopy.api.volcano_crds import crds_of
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.cluster import Components, LocalCluster, Parts
 from volcanopy.local.manifests import Creator
@@ -45,6 +46,27 @@ class Server:
                     break
         return list(followed.objects.values())
 
+    async def until_gone(self, kind: Kind[Json]) -> None:
+        """Follow the objects of a kind in the namespace of the workload until there are none."""
+        followed, gone = Reflector(self.client, kind, "default"), asyncio.Event()
+
+        def look() -> None:
+            if not followed.objects:
+                gone.set()
+
+        async def follow() -> None:
+            async with contextlib.aclosing(followed.batches()) as batches:
+                async for _ in batches:
+                    look()
+
+        followed.on_listed = look  # an empty list is no batch
+        following = asyncio.create_task(follow())
+        try:
+            async with asyncio.timeout(SECONDS):
+                await gone.wait()
+        finally:
+            following.cancel()
+
     async def token_of_account(self, namespace: str, name: str) -> str:
         """A token for a new service account, which may do everything but is no administrator to admission."""
         metadata = {"name": name, "namespace": namespace}
@@ -73,7 +95,7 @@ StartServer = Callable[[Sequence[Json], Parts], AbstractAsyncContextManager[Serv
 
 @asynccontextmanager
 async def embedded_server(objects: Sequence[Json], parts: Parts) -> AsyncIterator[Server]:
-    async with LocalCluster(0, objects=objects, parts=parts) as cluster:
+    async with LocalCluster(0, objects=objects, parts=parts, tls=True) as cluster:
         addresses = cluster.server.context.service_addresses
         yield Server(cluster.client, cluster.kubeconfig(), addresses, cluster.process_kubelet)
 
@@ -98,6 +120,18 @@ def kind_of(definition: Json) -> Kind[Json]:
     [version] = [each["name"] for each in spec["versions"] if each["storage"]]
     named, namespaced = spec["names"], spec["scope"] == "Namespaced"
     return Kind(spec["group"], version, named["kind"], named["plural"], namespaced, dict)
+
+
+async def until_served(client: Client, kinds: Iterable[Kind[Json]]) -> None:
+    """Wait until the discovery of the server lists these kinds: operators read it once, when they start."""
+    for kind in kinds:
+        listed: set[str] = set()
+        async with asyncio.timeout(SECONDS):
+            while kind.plural not in listed:
+                await asyncio.sleep(0.1)
+                with contextlib.suppress(NotFound):
+                    version = msgspec.json.decode(await client.get_raw(f"/apis/{kind.api_version}"))
+                    listed = {resource["name"] for resource in version["resources"]}
 
 
 def reason_to_wait(groups: list[Json]) -> str:

@@ -8,17 +8,21 @@ import base64
 import contextlib
 import os
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import jsonpatch
 import pytest
 import yaml
+from aiohttp import web
 
-from tests.clients.gang_operators import GANG, MOUNT, OPERATORS, QUEUE, Operator, Site
-from tests.clients.servers import SECONDS, Server, StartServer, kind_of, on_both_servers, reason_to_wait
+from tests.clients.gang_operators import ACCOUNT, MOUNT, OPERATORS, Operator, Site
+from tests.clients.servers import SECONDS, Server, StartServer, kind_of, on_both_servers, reason_to_wait, until_served
+from tests.clients.workloads import GANG, QUEUE
 from tests.controlplane.processes import free_port
 from tests.local.process.conftest import runtime_named
 from volcanopy.api.bindings import VOLCANO
@@ -26,10 +30,10 @@ from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, SECRETS, bound
+from volcanopy.local.apiserver.apply.patches import merge_patch
 from volcanopy.local.cluster import Parts
 from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated import nodes
-from volcanopy.services.controllers.user_kinds import wait_for_kinds
 from volcanopy.services.process.certificates import issue, make_authority
 
 TREES = Path(os.environ.get("OPERATORS") or "/nonexistent")
@@ -43,11 +47,22 @@ QUEUE_OF_GANGS: Json = {
 }
 
 
-async def kubeconfig_of_account(server: Server, namespace: str) -> str:
-    """A kubeconfig for the service account of the operator."""
+async def give_credentials(operator: Operator, site: Site, server: Server) -> dict[str, str]:
+    """Write the credentials of a service account for the operator; the variables that it finds them by."""
+    token = await server.token_of_account(operator.namespace, "operator")
     config = yaml.safe_load(server.kubeconfig)
-    config["users"][0]["user"] = {"token": await server.token_of_account(namespace, "operator")}
-    return yaml.safe_dump(config)
+    if not operator.in_pod:
+        config["users"][0]["user"] = {"token": token}
+        path = site.folder / "kubeconfig"
+        path.write_text(yaml.safe_dump(config))
+        return {"KUBECONFIG": str(path)}
+    cluster = config["clusters"][0]["cluster"]
+    site.account.mkdir()
+    (site.account / "token").write_text(token)
+    (site.account / "namespace").write_text(operator.namespace)
+    (site.account / "ca.crt").write_bytes(base64.b64decode(cluster["certificate-authority-data"]))
+    address = urlsplit(cluster["server"])
+    return {"KUBERNETES_SERVICE_HOST": str(address.hostname), "KUBERNETES_SERVICE_PORT": str(address.port)}
 
 
 def documents(path: Path) -> list[Json]:
@@ -56,9 +71,12 @@ def documents(path: Path) -> list[Json]:
 
 
 def definitions(operator: Operator) -> list[Json]:
-    """The definitions of the kinds of an operator."""
-    paths = [path for pattern in operator.definitions for path in sorted(TREES.glob(pattern))]
-    return [body for path in paths for body in documents(path)]
+    """The definitions of the kinds of an operator; another of the same name is a patch."""
+    merged: dict[str, Json] = {}
+    for path in (path for pattern in operator.definitions for path in sorted(TREES.glob(pattern))):
+        for body in documents(path):
+            merged[body["metadata"]["name"]] = merge_patch(merged.get(body["metadata"]["name"]), body)
+    return list(merged.values())
 
 
 def webhooks(operator: Operator) -> list[Json]:
@@ -67,8 +85,9 @@ def webhooks(operator: Operator) -> list[Json]:
     configurations = documents(folder / "manifests.yaml")
     for configuration in configurations:
         kind = configuration["kind"].removesuffix("WebhookConfiguration").lower()
-        [patch] = [each for each in folder.rglob("*patch.yaml") if each.name in {"patch.yaml", f"{kind}-patch.yaml"}]
-        jsonpatch.apply_patch(configuration, yaml.safe_load(patch.read_text()), in_place=True)
+        names = {"patch.yaml", f"{kind}-patch.yaml", f"patch_{kind}.yaml"}
+        for patch in (path for path in folder.rglob("*.yaml") if path.name in names):
+            jsonpatch.apply_patch(configuration, yaml.safe_load(patch.read_text()), in_place=True)
     return configurations
 
 
@@ -76,8 +95,8 @@ def give_certificates(site: Site, configurations: list[Json]) -> None:
     """Write certificates for the webhooks, which are reached by their URLs."""
     authority = make_authority(datetime.now(UTC))
     served = issue(authority, ["127.0.0.1"], datetime.now(UTC))
-    (site.folder / "tls.crt").write_bytes(served.certificate)
-    (site.folder / "tls.key").write_bytes(served.key)
+    (site.certificates / "tls.crt").write_bytes(served.certificate)
+    (site.certificates / "tls.key").write_bytes(served.key)
     bundle = base64.b64encode(authority.certificate).decode()
     for hook in (hook for configuration in configurations for hook in configuration["webhooks"]):
         url = f"https://127.0.0.1:{site.port}{hook['clientConfig']['service']['path']}"
@@ -109,40 +128,51 @@ async def mount(client: Client, operator: Operator, folder: Path) -> None:
                     (folder / name).write_bytes(base64.b64decode(content))
 
 
-def command(operator: Operator, site: Site, mounted: Path) -> list[str]:
-    """The program with its arguments; one with a Secret sees the folder where the Secret is mounted."""
+def command(operator: Operator, site: Site) -> list[str]:
+    """The program with its arguments; one that runs as in a pod sees its folders where they are mounted there."""
     program = str((TREES / operator.program).resolve())
-    if not operator.secret:
+    if operator.java:
+        verbose = "-Dorg.apache.logging.log4j.level=INFO"
+        return ["java", verbose, "-cp", f"{program}/*", operator.java, *operator.arguments(site)]
+    if not operator.in_pod:
         return [program, *operator.arguments(site)]
-    visible = (("--ro-bind", program, program), ("--bind", site.folder, site.folder), ("--bind", mounted, MOUNT))
-    view = ["bwrap", "--die-with-parent", "--dev-bind", "/", "/", "--tmpfs", "/tmp"]
-    return [*view, *(str(part) for binding in visible for part in binding), program, *operator.arguments(site)]
+    mounts = ((site.folder, site.folder), (site.certificates, MOUNT), (site.account, ACCOUNT))
+    view = ["bwrap", "--die-with-parent", "--dev-bind", "/", "/", "--tmpfs", "/tmp", "--tmpfs", "/run"]
+    view += ["--ro-bind", program, program]
+    visible = [str(part) for source, place in mounts for part in ("--bind", source, place)]
+    return [*view, *visible, program, *operator.arguments(site)]
 
 
 @asynccontextmanager
-async def running(operator: Operator, server: Server, folder: Path) -> AsyncIterator[None]:
-    """The operator at work; a program that ends early, or does not begin, fails the test with its log."""
-    site = Site(folder, free_port(), operator.namespace)
-    creator = Creator(server.client, operator.namespace)
-    served = definitions(operator)
-    await creator.create(served)
-    await wait_for_kinds(server.client, [kind_of(definition) for definition in served])
-    config = folder / "kubeconfig"
-    config.write_text(await kubeconfig_of_account(server, operator.namespace))
-    hooks = webhooks(operator) if operator.webhooks else []
-    mounted = folder / "mounted"
-    mounted.mkdir()
-    if operator.secret:  # the operator adds its authority to its webhooks before it serves them
-        await creator.create([*reach_by_service(operator, server, site, hooks), *hooks])
-    else:
-        give_certificates(site, hooks)
+async def proxy_of_services(answers: Mapping[str, Json]) -> AsyncIterator[dict[str, str]]:
+    """A proxy that answers for the Services of a workload; the variable by which programs find it."""
+
+    async def respond(request: web.Request) -> web.Response:
+        answer = answers.get(request.path)
+        return web.Response(status=404) if answer is None else web.json_response(answer)
+
+    application = web.Application()
+    application.router.add_get("/{path:.*}", respond)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        yield {"HTTP_PROXY": f"http://127.0.0.1:{runner.addresses[0][1]}"}
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def program(operator: Operator, site: Site, environment: Mapping[str, str]) -> AsyncIterator[None]:
+    """The program of an operator; one that ends early, or does not begin, fails the test with its log."""
     process = await asyncio.create_subprocess_exec(
-        *command(operator, site, mounted),
-        env=os.environ | {"KUBECONFIG": str(config)},
+        *command(operator, site),
+        env=environment,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    log, missing, ready = folder / "operator.log", set(operator.ready), asyncio.Event()
+    log, missing, ready = site.folder / "operator.log", set(operator.ready), asyncio.Event()
 
     async def read() -> None:
         assert process.stdout is not None
@@ -155,22 +185,45 @@ async def running(operator: Operator, server: Server, folder: Path) -> AsyncIter
                     ready.set()
 
     reading, waiting = asyncio.create_task(read()), asyncio.create_task(ready.wait())
-    mounting = asyncio.create_task(mount(server.client, operator, mounted)) if operator.secret else None
     try:
         await asyncio.wait((reading, waiting), timeout=SECONDS, return_when=asyncio.FIRST_COMPLETED)
         assert ready.is_set(), f"{operator.name} did not log {missing}:\n{log.read_text()}"
-        if not operator.secret:
-            await creator.create(hooks)
         yield
         assert process.returncode is None, log.read_text()
     finally:
         waiting.cancel()
-        if mounting is not None:
-            mounting.cancel()
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
         await process.wait()
         await reading
+
+
+@asynccontextmanager
+async def running(operator: Operator, server: Server, folder: Path) -> AsyncIterator[None]:
+    """The operator at work, with its kinds, its service account and its webhooks."""
+    site = Site(folder / operator.namespace, operator.port or free_port(), operator.namespace)
+    site.certificates.mkdir(parents=True)
+    creator = Creator(server.client, operator.namespace)
+    served = definitions(operator)
+    await creator.create(served)
+    await until_served(server.client, [kind_of(definition) for definition in served])
+    credentials = await give_credentials(operator, site, server)
+    hooks = webhooks(operator) if operator.webhooks else []
+    if operator.secret:  # the operator adds its authority to its webhooks before it serves them
+        await creator.create([*reach_by_service(operator, server, site, hooks), *hooks])
+    else:
+        give_certificates(site, hooks)
+    mounting = asyncio.create_task(mount(server.client, operator, site.certificates)) if operator.secret else None
+    try:
+        async with proxy_of_services(operator.services) as proxy:
+            environment = {**os.environ, **proxy, **operator.environment, **credentials}
+            async with program(operator, site, environment):
+                if not operator.secret:
+                    await creator.create(hooks)
+                yield
+    finally:
+        if mounting is not None:
+            mounting.cancel()
 
 
 @pytest.mark.slow("starts an operator, and with `real` an API server")
@@ -180,15 +233,21 @@ async def running(operator: Operator, server: Server, folder: Path) -> AsyncIter
 async def test_the_pods_of_an_operator_start_together_or_not_at_all(
     operator: Operator, start: StartServer, tmp_path: Path
 ) -> None:
-    """Two pods of the three would fit on the two nodes; with the third node all start, and the operator reports it."""
-    if not (TREES / operator.program).is_file():
+    """Two pods of the three would fit on the two nodes; with the third node all start, and the operator reports it.
+
+    With the workload its pods go, and its PodGroup if the operator has created it.
+    """
+    if not (TREES / operator.program).exists() or (operator.java and shutil.which("java") is None):
         pytest.skip(f"needs OPERATORS, a folder with {operator.program}: `make operators`")
-    if operator.secret:
+    if operator.in_pod:
         runtime_named("bubblewrap")
+    beside = [each for each in OPERATORS if each.name in operator.beside]
     objects = [*nodes.manifests(2, NODE), QUEUE_OF_GANGS]
-    async with start(objects, Parts(api="both")) as cluster, running(operator, cluster, tmp_path):
+    async with start(objects, Parts(api="both")) as cluster, AsyncExitStack() as programs:
+        for each in (*beside, operator):
+            await programs.enter_async_context(running(each, cluster, tmp_path))
         creator = Creator(cluster.client)
-        [workload] = await creator.create([operator.workload("3")])
+        *_, workload = await creator.create([*operator.refers, operator.workload("3")])
         kind = await creator.kind(workload)
         [group] = await cluster.until(GROUPS, lambda groups: "cpu" in reason_to_wait(groups))
         assert group["spec"]["minMember"] == GANG
@@ -197,9 +256,14 @@ async def test_the_pods_of_an_operator_start_together_or_not_at_all(
         assert [pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName")] == []
 
         await creator.create([nodes.manifest("node-3", 2, NODE)])
+        await cluster.until(PODS, lambda pods: sum("nodeName" in pod["spec"] for pod in pods) >= GANG)
         [workload] = await cluster.until(kind, lambda objects: any(operator.finished(each) for each in objects))
         pods = (await cluster.client.list(PODS, "default")).items
         assert {pod["spec"]["schedulerName"] for pod in pods} == {"volcano"}
         assert {pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] for pod in pods} == {
             group["metadata"]["name"]
         }
+
+        await cluster.client.delete(kind, "default", workload["metadata"]["name"])
+        for owned in (PODS, GROUPS) if group["metadata"].get("ownerReferences") else (PODS,):
+            await cluster.until_gone(owned)
