@@ -79,7 +79,8 @@ def test_a_scheduler_that_forgets_its_binds_is_noticed(monkeypatch: pytest.Monke
 
 
 def test_a_controller_that_forgets_the_success_of_a_deleted_pod_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    job = batch_job("job-0", 3, "1", duration="10s", minAvailable=1)  # the third pod starts when the first two have ended
+    # The third pod starts when the first two have ended.
+    job = batch_job("job-0", 3, "1", duration="10s", minAvailable=1)
     steps = Step(10, "submit", (job,)), Step(25, "replace_node", (("node-0", 2), 3.0))
     life = Scenario(1, (("node-0", 2),), (), steps)
     assert run(life).faults == []
