@@ -2,11 +2,13 @@
 
 Nodes are equal and have one resource. Pods are placed best fit. The first job in the order that does not fit gets a reservation
 at its earliest start by the estimated ends; a later job starts if it ends before that, or leaves enough for it then. An estimate
-that is too short doubles until it is long enough.
+that is too short doubles until it is long enough. With weights, the next job is the first of the queue that has the least for its
+weight; without, queues do not count.
 """
 
 import heapq
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -80,6 +82,13 @@ class _Running:
                 return end, nodes
         return None
 
+    def allocated(self) -> dict[str, int]:
+        """Return what the jobs of each queue use."""
+        sums: dict[str, int] = {}
+        for each, _, used in self.jobs.values():
+            sums[each.job.queue] = sums.get(each.job.queue, 0) + sum(used.values())
+        return sums
+
 
 def start_times(
     jobs: Sequence[Job],
@@ -89,10 +98,12 @@ def start_times(
     backfill: bool = True,
     resource: str = "cpu",
     exact: bool = False,
+    weights: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
     """Return the start of each job in seconds, by name; ``per_node`` is in base units (milli-cpus, cards).
 
-    Without ``backfill`` each job starts as soon as it fits (first fit). ``exact``: estimates are the run times.
+    Without ``backfill`` each job starts as soon as it fits (first fit). ``exact``: estimates are the run times. ``weights`` are
+    those of the queues.
     """
     free, running, waiting, starts = _Nodes([per_node] * nodes), _Running(), list[_Sized](), dict[str, float]()
     sized = []
@@ -109,7 +120,8 @@ def start_times(
                 free.change(running.jobs.pop(jobs[number].name)[2], 1)
             else:
                 waiting.append(sized[number])
-        started = _start(sorted(waiting, key=lambda job: job.key(order, now)), free, running, now, backfill)
+        in_order = sorted(waiting, key=lambda job: job.key(order, now))
+        started = _start(_by_queue(in_order, running, weights or {}), free, running, now, backfill)
         numbers = {job.name: number for number, job in enumerate(jobs)} if started else {}
         for each in started:
             starts[each.job.name] = now
@@ -118,7 +130,20 @@ def start_times(
     return starts
 
 
-def _start(waiting: Sequence[_Sized], free: _Nodes, running: _Running, now: float, backfill: bool) -> list[_Sized]:
+def _by_queue(waiting: Sequence[_Sized], running: _Running, weights: Mapping[str, float]) -> Iterator[_Sized]:
+    """Yield the jobs, the next of the queue that has the least for its weight; in their order without weights."""
+    queues: dict[str, deque[_Sized]] = {}
+    for each in waiting:
+        queues.setdefault(each.job.queue if weights else "", deque()).append(each)
+    while queues:
+        allocated = running.allocated() if weights else {}
+        queue = min(queues, key=lambda name: (allocated.get(name, 0) / weights.get(name, 1.0), name))
+        yield queues[queue].popleft()
+        if not queues[queue]:
+            del queues[queue]
+
+
+def _start(waiting: Iterator[_Sized], free: _Nodes, running: _Running, now: float, backfill: bool) -> list[_Sized]:
     """Start what can start now; return it."""
     started: list[_Sized] = []
     reserved: tuple[_Sized, float, _Nodes] | None = None

@@ -76,12 +76,14 @@ OURS = {
     "without slowdown and admitRunnable, users' estimates": ("users", BY_AGE),
 }
 """Our configurations, with the run times that they are given."""
-REFERENCES: Mapping[str, tuple[Order, bool]] = {
-    "first fit": ("fcfs", False),
-    "EASY, users' estimates": ("fcfs", True),
-    "SJF + EASY, users' estimates": ("sjf", True),
+REFERENCES: Mapping[str, tuple[Order, bool, bool]] = {
+    "first fit": ("fcfs", False, False),
+    "EASY, users' estimates": ("fcfs", True, False),
+    "SJF + EASY, users' estimates": ("sjf", True, False),
+    "EASY by weighted queues, users' estimates": ("fcfs", True, True),
+    "SJF + EASY by weighted queues, users' estimates": ("sjf", True, True),
 }
-"""The reference policies: their order, and whether they backfill."""
+"""The reference policies: their order, whether they backfill, and whether the weights of queues count."""
 
 
 def ours(workload: str, jobs: Sequence[Job], seed: int, estimates: str, config: str) -> Measures:
@@ -90,11 +92,12 @@ def ours(workload: str, jobs: Sequence[Job], seed: int, estimates: str, config: 
     return measure(Simulator(WORKLOADS[workload].objects(), jobs, parse(config, builtin()), options).run())
 
 
-def reference(workload: str, jobs: Sequence[Job], order: Order, backfill: bool) -> Measures:
-    """Return the measures of a reference policy. It knows no queues."""
+def reference(workload: str, jobs: Sequence[Job], order: Order, backfill: bool, weighted: bool = False) -> Measures:
+    """Return the measures of a reference policy; only a ``weighted`` one knows queues."""
     given = WORKLOADS[workload]
     per_node = quantity.amount(given.resource, given.allocatable[given.resource])
-    starts = start_times(jobs, given.nodes, per_node, order, backfill, given.resource)
+    weights = given.weights if weighted else None
+    starts = start_times(jobs, given.nodes, per_node, order, backfill, given.resource, weights=weights)
     return measured(jobs, starts, given.nodes * float(given.allocatable[given.resource]), given.resource)
 
 
@@ -174,6 +177,7 @@ def main() -> None:
             runs = {
                 name: [pool.submit(reference, workload, jobs[seed], *policy) for seed in seeds]
                 for name, policy in REFERENCES.items()
+                if WORKLOADS[workload].weights or not policy[2]
             }
             runs |= {
                 name: [pool.submit(ours, workload, jobs[seed], seed, *config) for seed in seeds]

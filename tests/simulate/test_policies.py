@@ -44,3 +44,19 @@ def test_pods_do_not_span_nodes() -> None:
     jobs = [job("a", 0, 100, 1), job("b", 0, 100, 1)]
     assert start_times(jobs, 2, 1000) == {"a": 0, "b": 0}
     assert start_times([*jobs, job("c", 1, 10, 2)], 2, 1500) == {"a": 0, "b": 0, "c": 100}
+
+
+def test_the_queue_with_the_least_for_its_weight_is_first() -> None:
+    runs = [Job("runs", 0, 100, pods=2, queue="light"), Job("more", 0, 100, pods=2, queue="heavy")]
+    later = [Job("light", 1, 50, pods=2, queue="light"), Job("heavy", 2, 50, pods=2, queue="heavy")]
+    weighted = start_times([*runs, *later], 1, 4000, weights={"light": 1, "heavy": 3})
+    assert weighted == {"runs": 0, "more": 0, "light": 100, "heavy": 100}
+    full = [Job("runs", 0, 100, pods=3, queue="light"), Job("more", 0, 50, pods=1, queue="heavy")]
+    jobs = [*full, Job("light", 1, 50, pods=1, queue="light"), Job("heavy", 2, 50, pods=1, queue="heavy")]
+    assert start_times(jobs, 1, 4000) == {"more": 0, "runs": 0, "light": 50, "heavy": 100}
+    assert start_times(jobs, 1, 4000, weights={"light": 1, "heavy": 3}) == {
+        "more": 0,
+        "runs": 0,
+        "heavy": 50,
+        "light": 100,
+    }
