@@ -32,7 +32,14 @@ def test_jobs_that_differ_in_their_number_are_learnt_together(name: str, stem: s
 
 @pytest.mark.parametrize(
     ("runs", "expected"),
-    [((10,), None), ((10, 10), 10), ((10, 12, 11, 10), 11), ((10,) * 8 + (600,), 10), ((600,) * 6 + (5,) * 12, 5)],
+    [
+        ((), None),
+        ((10,), 10),
+        ((10, 10), 10),
+        ((10, 12, 11, 10), 11),
+        ((10,) * 8 + (600,), 10),
+        ((600,) * 6 + (5,) * 12, 5),
+    ],
 )
 def test_the_estimate_is_robust_and_follows_the_last_runs(runs: tuple[int, ...], expected: int | None) -> None:
     estimate = learnt(*runs).estimate(KEY)

@@ -16,8 +16,6 @@ from volcanopy.jobcontroller.deadline import EXCEEDED
 
 RUNS = 16
 """Runs of a job that are kept."""
-LEAST = 2
-"""Runs from which an estimate follows."""
 JOBS = 2000
 """Jobs that are kept."""
 SIZE = 512 * 1024
@@ -71,7 +69,7 @@ class LearntRunTimes:
     def estimate(self, key: Key) -> timedelta | None:
         """Return the estimate for a job; None if it has not been run often enough."""
         runs = self._runs.get(key, ())
-        return timedelta(seconds=quantile(runs)) if len(runs) >= LEAST else None
+        return timedelta(seconds=quantile(runs)) if runs else None
 
     def dump(self) -> str:
         """Return the table as text, without the oldest jobs if it would be too long."""
