@@ -289,12 +289,12 @@ def test_what_admitted_jobs_will_use_is_not_idle_for_others() -> None:
 
 
 def test_jobs_that_did_not_start_do_not_let_others_be_admitted_without_end() -> None:
-    waiting = "\n".join(f"job w{number} phase=Inqueue minres.cpu=4: 4 x cpu=1" for number in range(3))
+    waiting = "\n".join(f"job w{number} phase=Inqueue minres.cpu=4: 4 x cpu=1" for number in range(7))
     text = f"node n1 cpu=8\njob run: 5 x cpu=1 on=n1\n{waiting}\njob a phase=Pending minres.cpu=3"
     arguments = {"after": "2h", "admitRunnable": True}
     assert explained(decide(text, configured(arguments))) == []
     assert explained(
-        decide(text.replace("job a", "job w3 phase=Inqueue minres.cpu=4: 4 x cpu=1\njob a"), configured(arguments))
+        decide(text.replace("job a", "job w7 phase=Inqueue minres.cpu=4: 4 x cpu=1\njob a"), configured(arguments))
     ) == ["a"]
 
 

@@ -13,7 +13,7 @@ from volcanopy.scheduler.model.resources import Ints
 from volcanopy.scheduler.model.run_times import shortest
 from volcanopy.scheduler.model.snapshot import Snapshot
 
-_MOST = 2
+_MOST = 4
 """The minima of all admitted jobs that wait, as a multiple of the cluster: pods may not start although they fit in sum."""
 
 
