@@ -58,8 +58,9 @@ def test_a_short_job_precedes_a_long_one_that_waits_as_long() -> None:
 
 
 def test_a_long_job_that_has_waited_long_enough_precedes_a_short_one() -> None:
-    assert order({"short": (4, 0, 5, False), "long": (479, 0, 600, False)}) == ["short", "long"]
-    assert order({"short": (4, 0, 5, False), "long": (481, 0, 600, False)}) == ["long", "short"]
+    jobs = {"short": (4, 0, 5, False), "long": (479, 0, 600, False)}
+    assert order(jobs, longestWait="0s") == ["short", "long"]
+    assert order(jobs | {"long": (481, 0, 600, False)}, longestWait="0s") == ["long", "short"]
 
 
 @pytest.mark.parametrize("known", [(5, 0, False), (0, 5, False), (0, 5, True), (5, 90, False), (90, 5, False)])
@@ -83,10 +84,23 @@ def test_jobs_that_have_waited_too_long_come_first_by_age() -> None:
     assert order(jobs, longestWait="1h") == ["longer", "long", "short"]
 
 
+def test_by_default_jobs_come_first_that_have_waited_longer_than_the_backlog_takes() -> None:
+    jobs = {"short": (60, 0, 5, True), "long": (151, 0, 60, True), "longest": (150, 0, 95, True)}
+    assert order(jobs) == ["short", "long", "longest"], "160 minutes of work: the limit is 240"
+    jobs |= {"long": (241, 0, 60, True)}
+    assert order(jobs) == ["long", "short", "longest"]
+
+
+def test_declared_run_times_count_a_third_for_the_backlog() -> None:
+    jobs = {"short": (60, 0, 15, False), "long": (239, 0, 465, False)}
+    assert order(jobs) == ["short", "long"], "a third of 480 minutes of work: the limit is 240"
+    assert order(jobs | {"long": (241, 0, 465, False)}) == ["long", "short"]
+
+
 def test_the_assumed_run_time_is_that_of_jobs_without_an_estimate() -> None:
     jobs = {"unknown": (30, 0, 0, False), "known": (30, 0, 20, False)}
-    assert order(jobs) == ["known", "unknown"]
-    assert order(jobs, assumedRuntime="10m") == ["unknown", "known"]
+    assert order(jobs, longestWait="0s") == ["known", "unknown"]
+    assert order(jobs, longestWait="0s", assumedRuntime="10m") == ["unknown", "known"]
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
