@@ -1,5 +1,8 @@
 """reservation: which jobs are backfilled before a reserved one, by their expected run times."""
 
+from collections.abc import Mapping
+
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,6 +10,8 @@ from hypothesis import strategies as st
 from tests.scheduler.plugins.cluster_over_time import ClusterOverTime
 from tests.scheduler.plugins.test_reservation import HALF, LIMITED, bound, configured, explanation
 from volcanopy.api import names
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.testing.notation import decide
 
 ESTIMATE = f"note.{names.RUNNING_ESTIMATE}"
@@ -118,3 +123,44 @@ def test_no_reserved_job_is_delayed_by_a_job_whose_estimate_holds(
             free[places[f"c{number}-0"]] -= cpu
             ends.append((minutes, places[f"c{number}-0"], cpu))
     assert earliest(free, ends) == expected
+
+
+CLAIMED = f"""
+node n1 cpu=8
+node n2 cpu=8
+queue a
+queue b
+job run queue=a {ESTIMATE}=30m: 2 x cpu=5 on=n1,n2
+job big queue=b: 1 x cpu=6
+"""
+"""Queue b is below its share and claims the 6 cpus that are free, of which its job cannot use any before a job of queue a ends."""
+
+
+def with_shares(arguments: Mapping[str, str], actions: str = "enqueue, allocate") -> SchedulerConfig:
+    """Return a configuration with fair shares by weight."""
+    first = [{"name": "priority"}, {"name": "gang"}, {"name": "reservation", "arguments": dict(arguments)}]
+    second = [{"name": "proportion"}, {"name": "predicates"}]
+    document = {"actions": actions, "tiers": [{"plugins": first}, {"plugins": second}]}
+    return parse(msgspec.json.encode(document).decode(), builtin())
+
+
+def test_a_job_with_a_run_time_is_lent_what_a_queue_with_a_reservation_claims() -> None:
+    short = f"{CLAIMED}job short queue=a {ESTIMATE}=29m: 1 x cpu=2"
+    assert bound(decide(short, with_shares({"after": "5m"}))) in ({"short-0": "n1"}, {"short-0": "n2"})
+    assert bound(decide(short, with_shares({"after": "never"}))) == {}, (
+        "no reservation keeps the start of the job of queue b"
+    )
+    assert bound(decide(short, with_shares({"after": "5m"}, "enqueue, allocate, reclaim"))) == {}, (
+        "it would be reclaimed"
+    )
+
+
+def test_a_job_without_a_run_time_leaves_what_other_queues_claim() -> None:
+    assert bound(decide(f"{CLAIMED}job other queue=a: 1 x cpu=2", with_shares({"after": "5m"}))) == {}
+
+
+def test_a_lent_job_does_not_delay_the_reserved_one_of_the_other_queue() -> None:
+    both = f"{CLAIMED}job long queue=a {ESTIMATE}=31m: 2 x cpu=3"
+    assert bound(decide(both, with_shares({"after": "5m"}))) == {}
+    one = f"{CLAIMED}job long queue=a {ESTIMATE}=31m: 1 x cpu=3"
+    assert len(bound(decide(one, with_shares({"after": "5m"})))) == 1, "the other node is reserved"

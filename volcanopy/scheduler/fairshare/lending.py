@@ -6,6 +6,9 @@
    larger jobs only the first claims for them: several would keep the cluster idle for one another. What this session's
    evictions free is not claimed: it is for the jobs that they are for, which must not evict more so as to leave it free.
 2. Other queues may be allocated the free resources that no claim covers.
+3. A job with a known run time is backfilled beyond that, without regard to the claims of queues that have reserved nodes for
+   a job: their jobs had the first choice in this cycle and cannot use what is left now, and the reservation keeps its start.
+   Not where pods can be reclaimed: what is lent would be taken back.
 """
 
 from functools import cached_property
@@ -14,7 +17,9 @@ import numpy as np
 
 from volcanopy.scheduler.fairshare.queue_demand import held_queues
 from volcanopy.scheduler.ledger.cluster import Cluster
-from volcanopy.scheduler.model.resources import Ints, Rows
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.run_times import shortest
 from volcanopy.scheduler.model.snapshot import NONE, TaskTable
 from volcanopy.scheduler.model.task_status import READY, Status
 
@@ -30,9 +35,16 @@ class Lending:
         self._cluster, self._fair_share = cluster, fair_share
         self._pods = cluster.axis.index["pods"]
 
-    def lends(self, queue: int, request: Ints) -> bool:
-        """Return whether an (R,) request of a queue leaves what the other queues claim."""
-        others = self._sum - self._claims[:, queue]
+    def lends(self, queue: int, task: TaskView, count: int) -> bool:
+        """Return whether ``count`` tasks equal to this one of a queue leave what the other queues claim."""
+        request = task.request.values * count
+        return self._leaves(request, self._sum - self._claims[:, queue]) or (
+            self._is_backfilled[task.row]
+            and self._leaves(request, self._unprotected.sum(axis=1) - self._unprotected[:, queue])
+        )
+
+    def _leaves(self, request: Ints, others: Ints) -> bool:
+        """Return whether an (R,) request leaves (R,) claims of others free."""
         requested = (request > 0) & (others > 0)
         requested[self._pods] = False
         if not requested.any():
@@ -44,6 +56,22 @@ class Lending:
         """(R,): what is free, or will be when terminating pods are gone."""
         free: Ints = np.maximum(self._cluster.ledger.future, 0).sum(axis=1)
         return free
+
+    @cached_property
+    def _is_backfilled(self) -> Mask:
+        """(T,): the tasks of jobs with a known run time, where nothing is reclaimed."""
+        tasks, jobs = self._cluster.snapshot.tasks, self._cluster.snapshot.jobs
+        known = (shortest(jobs.walltime, jobs.estimate)[tasks.job] > 0) | (tasks.runtime > 0)
+        backfilled: Mask = known & (tasks.job != NONE) & (not self._cluster.queries.reclaims)
+        return backfilled
+
+    @cached_property
+    def _unprotected(self) -> Ints:
+        """(R, Q): the claims of queues without reserved nodes."""
+        snapshot = self._cluster.snapshot
+        protected = np.zeros(len(snapshot.queues), dtype=np.bool_)
+        protected[snapshot.jobs.queue[list(self._cluster.queries.jobs_with_reserved_nodes() or ())]] = True
+        return np.where(protected, 0, self._claims)
 
     @cached_property
     def _sum(self) -> Ints:

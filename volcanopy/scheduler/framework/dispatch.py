@@ -75,7 +75,7 @@ class Hooks:
     bind_annotations: Callable[[TaskView, int], dict[str, str]]
     bind_locks: Callable[[TaskView, int], tuple[str, ...] | None]
     bind_claims: Callable[[TaskView, int], Claims | None]
-    reserves_nodes: Callable[[JobView], bool | None]
+    jobs_with_reserved_nodes: Callable[[], frozenset[int] | None]
     overdue: Callable[[JobView], bool | None]
     reservation: Callable[[JobView], Mapping[str, str] | None]
 
@@ -131,7 +131,9 @@ class Hooks:
             if job is not None:
                 self.rejected_by_share.add(job.row)
             return rejection
-        return None if job is not None and self.reserves_nodes(job) else self.beyond_share(queue, task, count)
+        if job is not None and job.row in (self.jobs_with_reserved_nodes() or ()):
+            return None
+        return self.beyond_share(queue, task, count)
 
     def job_keys(self, jobs: Rows) -> list[tuple[Any, ...]]:
         """Return the keys of ``job_order`` of each of these job rows."""

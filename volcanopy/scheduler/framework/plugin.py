@@ -288,8 +288,8 @@ class Plugin(Generic[A]):
         raise NotImplementedError
 
     @hook("first", "enableReservedNodes")
-    def reserves_nodes(self, job: JobView) -> bool | None:
-        """True for a job with reserved nodes: it may use them beyond the fair share of its queue; None for others."""
+    def jobs_with_reserved_nodes(self) -> frozenset[int] | None:
+        """The rows of the jobs with reserved nodes: they may use these beyond the fair share of their queue; None without any."""
         raise NotImplementedError
 
     @hook("first", "enableJobEnqueued")

@@ -190,6 +190,10 @@ class PluginQueries(Protocol):
         """Whether the job must start as soon as possible."""
         ...
 
+    def jobs_with_reserved_nodes(self) -> frozenset[int] | None:
+        """The rows of the jobs with reserved nodes; None without any."""
+        ...
+
     @property
     def card_order(self) -> Callable[[TaskView, Any], Floats] | None:
         """The order of GPU cards for a task; None if no plugin has one."""

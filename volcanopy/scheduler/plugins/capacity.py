@@ -151,7 +151,7 @@ class Capacity(Plugin[CapacityArguments]):
 
     def beyond_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """What queues below their fair shares can use."""
-        if self._lending.lends(queue.row, task.request.values * count):
+        if self._lending.lends(queue.row, task, count):
             return None
         return self.within_share(queue, task, count)
 

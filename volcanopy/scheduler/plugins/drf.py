@@ -248,7 +248,7 @@ class HierarchicalDrf(Drf):
 
     def beyond_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """What queues below their fair shares can use."""
-        if not self.cluster.queries.reclaims or self._lending.lends(queue.row, task.request.values * count):
+        if not self.cluster.queries.reclaims or self._lending.lends(queue.row, task, count):
             return None
         return self.within_share(queue, task, count)
 

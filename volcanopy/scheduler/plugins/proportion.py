@@ -146,8 +146,7 @@ class Proportion(Plugin[NoArguments]):
 
     def beyond_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """What queues below their fair shares can use."""
-        request = task.request.values * count
-        if self._lending.lends(queue.row, request):
+        if self._lending.lends(queue.row, task, count):
             return None
         return self.within_share(queue, task, count)
 

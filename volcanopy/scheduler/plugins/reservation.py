@@ -249,9 +249,11 @@ class Reservation(Plugin[ReservationArguments]):
             numbers["expected"] = start.strftime("%Y-%m-%dT%H:%M:%SZ")
         return numbers
 
-    def reserves_nodes(self, job: JobView) -> bool | None:
-        """True for jobs with reserved nodes."""
-        return any(each.job.row == job.row and each.plan is not None for each in self._reservations()) or None
+    def jobs_with_reserved_nodes(self) -> frozenset[int] | None:
+        """The first jobs of queues that nodes are reserved for."""
+        if not len(self._admitted):
+            return None
+        return frozenset(each.job.row for each in self._reservations() if each.plan is not None)
 
     # The use of reservations
 

@@ -343,6 +343,7 @@ class _Queries:
         self.within_share: Callable[[QueueView, TaskView, int], Rejection | None] = hooks.within_share
         self.reserved_as_first: Callable[[QueueView, Sequence[TaskView]], bool | None] = hooks.reserved_as_first
         self.overdue: Callable[[JobView], bool | None] = hooks.overdue
+        self.jobs_with_reserved_nodes: Callable[[], frozenset[int] | None] = hooks.jobs_with_reserved_nodes
         self.queue_key: Callable[[QueueView], tuple[Any, ...]] = session.queue_key
         self.card_order: Callable[[TaskView, Any], Floats] | None = (
             None if "card_order" in hooks.unanswered else hooks.card_order
