@@ -11,7 +11,6 @@ import numpy as np
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.moved_pods import MovedPod
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.session.session import Session
 
 
@@ -33,9 +32,11 @@ def place_nominated(session: Session) -> None:
     progress.done = True
     table = session.snapshot.tasks
     moved = {pod.task: pod for pod in session.snapshot.moves.pods if pod.task != NONE}
-    reserved = table.nominated != NONE
-    reserved[list(moved)] = True
-    rows = np.flatnonzero(reserved & (session.ledger.status == Status.PENDING) & ~table.gated)
+    rows = session.pending()
+    reserved = table.nominated[rows] != NONE
+    if moved:
+        reserved |= np.isin(rows, list(moved))
+    rows = rows[reserved]
     if not len(rows):
         return
     tasks = session.by_job(rows)

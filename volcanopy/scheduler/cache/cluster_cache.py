@@ -74,6 +74,8 @@ class State:
         self.submitters = Submitters()
         self.job_roles: dict[int, dict[str, int]] = {}
         self.matches: list[RowSet] = []
+        self.changed_jobs: set[int] = set()
+        """The jobs of which a column changed since the last snapshot."""
         self.moving: set[int] = set()
         """The jobs whose status names moved pods."""
         self.assumed: dict[str, tuple[str, str]] = {}
@@ -349,6 +351,8 @@ class State:
         row = self.jobs.row(group.metadata.key)
         columns, status = self.jobs.plain, group.status
         known, columns["groups"][row] = columns["groups"][row], group
+        columns["grouped"][row] = True
+        self.changed_jobs.add(row)
         columns["phase"][row] = status.phase or "Pending"
         columns["unschedulable"][row] = pod_fields.condition(group, "Unschedulable") is not None
         self.jobs.counts["reported"][:, row] = (status.running, status.succeeded, status.failed)
@@ -389,6 +393,7 @@ class State:
         if row is None:
             return
         known = self.jobs.plain["groups"][row]
+        self.changed_jobs.add(row)
         self.jobs.reset(row, freeze.GROUP_COLUMNS)
         self.jobs.counts["reported"][:, row] = 0
         self.jobs.amounts["min_resources"][:, row] = 0

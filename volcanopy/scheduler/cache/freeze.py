@@ -27,7 +27,7 @@ from volcanopy.scheduler.model.snapshot import (
     Snapshot,
     TaskTable,
 )
-from volcanopy.scheduler.model.task_status import HOLDING, Status
+from volcanopy.scheduler.model.task_status import HOLDING, SCHEDULED, Status
 from volcanopy.scheduler.model.topology import HyperNodeTable, forest, looks_at_labels, without
 
 if TYPE_CHECKING:
@@ -73,10 +73,14 @@ JOB_COLUMNS: dict[str, tuple[Any, Any]] = {
     "estimate": (np.float64, 0.0),
     "learnt": (np.bool_, False),
     "submitter": (np.int32, 0),
+    "grouped": (np.bool_, False),
+    "unsettled": (np.bool_, True),
     "roles": (object, ()),
 }
 _COPIED = tuple(name for name in JOB_COLUMNS if name not in {"tasks", "roles"})
-GROUP_COLUMNS = tuple(name for name in JOB_COLUMNS if name not in {"tasks", "best_effort", "roles"})
+_SCHEDULED = np.flatnonzero(SCHEDULED)
+_REPORTED = np.array([int(Status.RUNNING), int(Status.SUCCEEDED), int(Status.FAILED)])
+GROUP_COLUMNS = tuple(name for name in JOB_COLUMNS if name not in {"tasks", "best_effort", "unsettled", "roles"})
 """The columns of jobs that follow from their pod groups."""
 ROLE_COLUMNS: dict[str, tuple[Any, Any]] = {
     "names": (object, ""),
@@ -176,6 +180,7 @@ class Layout:
 def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
     """Return a snapshot of the state."""
     axis = state.axis
+    _settle(state)
     rows, traits = state.layout.nodes(state)
     nodes = _node_table(state, rows, traits)
     rank = np.full(state.nodes.size + 1, NONE, dtype=np.int32)  # the last entry is for row NONE
@@ -205,6 +210,21 @@ def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
         moves=_moves(state, now, nodes.index),
         declared=tuple(state.hypernodes[name] for name in sorted(state.hypernodes)),
     )
+
+
+def _settle(state: "State") -> None:
+    """Find out which of the jobs that changed are settled (:attr:`JobTable.unsettled`)."""
+    if not state.changed_jobs:
+        return
+    rows = np.fromiter(state.changed_jobs, dtype=np.intp)
+    state.changed_jobs.clear()
+    columns, counts = state.jobs.plain, state.jobs.counts["counts"][:, rows]
+    phase, over = columns["phase"][rows], counts[Status.SUCCEEDED] + counts[Status.FAILED]
+    scheduled = counts[_SCHEDULED].sum(axis=0) + counts[Status.RELEASING]
+    settled = (phase == np.where(scheduled == over, "Completed", "Running").astype(object)) & (scheduled > 0)
+    settled &= (scheduled >= columns["min_available"][rows]) & (counts[Status.PENDING] == 0)
+    settled &= (counts[_REPORTED] == state.jobs.counts["reported"][:, rows]).all(axis=0)
+    columns["unsettled"][rows] = ~settled | columns["unschedulable"][rows] | ~columns["grouped"][rows]
 
 
 def _moves(state: "State", now: datetime, nodes: Mapping[str, int]) -> Moves:
@@ -294,7 +314,11 @@ def _queues_of_jobs(state: "State") -> Index:
     That is the existing queue that such a pod names, the first by name, or the default queue.
     """
     queue, tasks = state.jobs.copy("queue"), state.tasks.plain
-    unknown = np.append(queue == NONE, False)  # the last entry is for tasks without a job
+    size = state.jobs.size
+    without = (queue == NONE) & (state.jobs.plain["tasks"][:size] > 0)
+    if not without.any():
+        return queue
+    unknown = np.append(without, False)  # the last entry is for tasks without a job
     rows = np.flatnonzero(unknown[tasks["job"][: state.tasks.size]] & HOLDING[tasks["status"][: state.tasks.size]])
     if not len(rows):
         return queue

@@ -35,6 +35,7 @@ def count(state: "State", row: int, sign: int) -> None:
         state.update_assigned_pods(row, node, sign)
     if job == NONE:
         return
+    state.changed_jobs.add(job)
     state.jobs.counts["counts"][status, job] += sign
     state.jobs.plain["tasks"][job] += sign
     role = int(columns["role"][row])
@@ -71,6 +72,7 @@ def count_many(state: "State", rows: Rows) -> None:
         for total, units in zip(table, amounts, strict=True):
             np.add.at(total, node[chosen], units[shape[chosen]])
     in_job = job != NONE
+    state.changed_jobs.update(job[in_job].tolist())
     np.add.at(state.jobs.counts["counts"], (status[in_job], job[in_job]), 1)
     np.add.at(state.jobs.plain["tasks"], job[in_job], 1)
     with_role = in_job & (role != NONE)

@@ -7,9 +7,9 @@ import numpy as np
 
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.model.queue_shares import Bounds, capability
-from volcanopy.scheduler.model.resources import Ints, Mask
+from volcanopy.scheduler.model.resources import Ints, Mask, sums_by
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
-from volcanopy.scheduler.model.task_status import HOLDING, Status
+from volcanopy.scheduler.model.task_status import HOLDING
 
 _SHAPES = 32
 """For so many different pods the usable nodes are computed; the others count as if they fitted."""
@@ -63,7 +63,7 @@ def unplaceable(cluster: Cluster) -> Mask:
     rejected = starting & jobs.pods_rejected & (jobs.counts.sum(axis=0) < jobs.min_available)
     impossible: Mask = snapshot.too_large | rejected
     starting &= ~impossible
-    pending = np.flatnonzero((tasks.status == Status.PENDING) & (tasks.job != NONE))
+    pending = tasks.pending[tasks.job[tasks.pending] != NONE]
     pending = pending[starting[tasks.job[pending]]]
     if not len(pending) or not len(snapshot.nodes):
         return impossible
@@ -128,9 +128,7 @@ def outstanding(cluster: Cluster) -> Ints:
 
 def by_queue(cluster: Cluster, amounts: Ints, rows: Ints) -> Ints:
     """(R, Q): the sums of (R, J) amounts of these jobs by queue."""
-    sums = np.zeros((len(cluster.axis), len(cluster.snapshot.queues)), dtype=np.int64)
-    np.add.at(sums.T, cluster.snapshot.jobs.queue[rows], amounts.T[rows])
-    return sums
+    return sums_by(cluster.snapshot.jobs.queue[rows], amounts[:, rows], len(cluster.snapshot.queues))
 
 
 def held_queues(queues: QueueTable) -> Mask:

@@ -5,6 +5,7 @@ They show the session as it is at the time of the call.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -289,12 +290,18 @@ class Cluster:
     def job_rows(self) -> Rows:
         """The rows of the jobs that have a pod group and a queue that exists."""
         if self._job_rows is None:
-            jobs, queues = self.snapshot.jobs, self.snapshot.queues
-            with_queue = np.array([queue is not None for queue in queues.objects] + [False], dtype=np.bool_)
-            with_group = np.array([group is not None for group in jobs.groups.tolist()], dtype=np.bool_)
-            self._job_rows = np.flatnonzero(with_group & with_queue[jobs.queue])
+            self._job_rows = np.flatnonzero(self.takes_part)
             self._job_rows.setflags(write=False)
         return self._job_rows
+
+    @cached_property
+    def takes_part(self) -> Mask:
+        """(J,): the jobs that have a pod group and a queue that exists."""
+        jobs, queues = self.snapshot.jobs, self.snapshot.queues
+        with_queue = np.array([queue is not None for queue in queues.objects] + [False], dtype=np.bool_)
+        mask: Mask = jobs.grouped & with_queue[jobs.queue]
+        mask.setflags(write=False)
+        return mask
 
 
 class _Column(Generic[A]):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanopy.scheduler.ledger.user_usage import Pools
-from volcanopy.scheduler.model.resources import Columns, Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Columns, Ints, Mask, Rows, sums_by
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import HOLDING, ON_NODE, Status
 
@@ -95,11 +95,10 @@ class Ledger:
         self.phase = jobs.phase.copy()
         self.unadmitted: Mask = jobs.in_phase("Pending").copy()
         """(J,): the jobs that are not admitted yet."""
-        known = np.flatnonzero(jobs.queue != NONE)
-        self.queue_allocated: Ints = np.zeros((len(axis), len(snapshot.queues)), dtype=np.int64)
-        self.queue_pending: Ints = np.zeros_like(self.queue_allocated)
-        np.add.at(self.queue_allocated.T, jobs.queue[known], jobs.allocated.values.T[known])
-        np.add.at(self.queue_pending.T, jobs.queue[known], jobs.pending.values.T[known])
+        queues = len(snapshot.queues)
+        owners = np.where(jobs.queue == NONE, queues, jobs.queue)
+        self.queue_allocated: Ints = sums_by(owners, jobs.allocated.values, queues + 1)[:, :queues]
+        self.queue_pending: Ints = sums_by(owners, jobs.pending.values, queues + 1)[:, :queues]
         self.tree_allocated: Ints = snapshot.queues.rolled_up(self.queue_allocated)
         """Allocated to each queue and the queues below it."""
         self.queue_inqueue: Ints = np.zeros_like(self.queue_allocated)
@@ -116,6 +115,7 @@ class Ledger:
         """The usage of users and groups that limits in queues apply to; None without such limits."""
         self.evictions: dict[int, str] = {}
         """The tasks that this session evicts, each with the reason."""
+        self._unsettled: tuple[int, Rows, Rows] | None = None
         self._request = requests
         self._requests: Ints = np.ascontiguousarray(requests.T)
         self._are_best_effort: Mask = snapshot.shapes.best_effort
@@ -131,6 +131,27 @@ class Ledger:
     def request(self, task: int) -> Ints:
         """The (R,) request of a task."""
         return self._request[:, self.snapshot.tasks.shape[task]]
+
+    @property
+    def unsettled_tasks(self) -> Rows:
+        """The rows, in order, of the tasks that were pending when the session began, or that it changed."""
+        return self._unsettled_rows()[1]
+
+    @property
+    def unsettled_jobs(self) -> Rows:
+        """The rows, in order, of the jobs that were unsettled when the session began, and of those with changed tasks."""
+        return self._unsettled_rows()[2]
+
+    def _unsettled_rows(self) -> tuple[int, Rows, Rows]:
+        known, moves = self._unsettled, len(self.moved)
+        if known is None or known[0] != moves:
+            tasks, jobs = self.snapshot.tasks.pending, self.snapshot.jobs.unsettled_rows
+            if moves:
+                moved = np.unique(self.moved[:])
+                of_moved = np.unique(self.snapshot.tasks.job[moved])
+                tasks, jobs = np.union1d(tasks, moved), np.union1d(jobs, of_moved[of_moved != NONE])
+            known = self._unsettled = (moves, tasks, jobs)
+        return known
 
     def single(self, row: int) -> Rows:
         """One row as an array of rows."""

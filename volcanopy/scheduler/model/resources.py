@@ -7,6 +7,7 @@ scheduler walks along. A float appears only as a share or a score.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ Rows = NDArray[np.intp]
 
 UNLIMITED = 2**62
 """Stands for an absent limit: larger than any amount, small enough that adding to it cannot overflow."""
+
+_EXACT = 2.0**53
 
 FIRST = ("cpu", "memory", "pods")
 """The resources that every axis begins with."""
@@ -140,6 +143,19 @@ class Columns:
     def total(self) -> Resources:
         """The sum over the M things."""
         return Resources(self.axis, self.values.sum(axis=1))
+
+
+def sums_by(owners: NDArray[np.integer[Any]], amounts: Ints, count: int) -> Ints:
+    """(R, count): the sums of (R, M) amounts by the number, from 0, of the owner of each of the M columns."""
+    if not amounts.shape[1]:
+        return np.zeros((len(amounts), count), dtype=np.int64)
+    if np.abs(amounts).sum(axis=1, dtype=np.float64).max() < _EXACT:
+        # Sums below 2**53 are exact as floats, and several times as fast.
+        return np.array([np.bincount(owners, row, count) for row in amounts]).astype(np.int64)
+    sums = np.zeros((len(amounts), count), dtype=np.int64)
+    for total, row in zip(sums, amounts, strict=True):
+        np.add.at(total, owners, row)
+    return sums
 
 
 def _broadcast(other: "Columns | Resources") -> Ints:

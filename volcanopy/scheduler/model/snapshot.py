@@ -151,6 +151,11 @@ class TaskTable:
     def __len__(self) -> int:
         return len(self.status)
 
+    @cached_property
+    def pending(self) -> Rows:
+        """The rows of the pending tasks."""
+        return np.flatnonzero(self.status == Status.PENDING)
+
 
 @dataclass(frozen=True, eq=False)
 class RoleTable:
@@ -206,6 +211,13 @@ class JobTable:
     """(J,): whether the estimate was learnt from other jobs."""
     submitter: Index
     """(J,): the number of the job's submitter."""
+    grouped: Mask
+    """(J,): whether the pod group exists."""
+    unsettled: Mask
+    """(J,): False for jobs that run, or have ended, with all their pods, as the status of their pod group states.
+
+    In a session nothing has to be decided or reported of those, unless it changes their tasks.
+    """
     submitters: tuple[Submitter, ...]
 
     def __len__(self) -> int:
@@ -218,8 +230,16 @@ class JobTable:
     def in_phase(self, phase: str) -> Mask:
         """(J,): the jobs in a phase; texts are compared once in a session."""
         if phase not in self._in_phase:
-            self._in_phase[phase] = self.phase == phase
+            mask = np.zeros(len(self), dtype=np.bool_)
+            rows = self.unsettled_rows if phase not in {"Running", "Completed"} else slice(None)
+            mask[rows] = self.phase[rows] == phase
+            self._in_phase[phase] = mask
         return self._in_phase[phase]
+
+    @cached_property
+    def unsettled_rows(self) -> Rows:
+        """The rows of the unsettled jobs."""
+        return np.flatnonzero(self.unsettled)
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,7 +409,7 @@ class Snapshot:
     def gated(self) -> Ints:
         """(R, J): the requests of the pending pods of each job with scheduling gates, which cannot be placed yet."""
         table, jobs = self.tasks, len(self.jobs)
-        rows = np.flatnonzero(table.gated & (table.status == Status.PENDING) & (table.job != NONE))
+        rows = table.pending[table.gated[table.pending] & (table.job[table.pending] != NONE)]
         if not len(rows):
             return np.broadcast_to(np.int64(0), (len(self.axis), jobs))
         amounts = np.zeros((len(self.axis), jobs), dtype=np.int64)

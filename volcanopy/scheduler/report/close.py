@@ -39,18 +39,25 @@ def _nominations(session: Session) -> Iterator[Effect]:
     """Yield the changed nominations: of pipelined tasks, and of allocated tasks whose gang waits for pipelined ones."""
     table, names = session.snapshot.tasks, session.snapshot.nodes.names
     groups = session.snapshot.jobs.keys
-    status = session.ledger.status
+    rows = session.ledger.unsettled_tasks
+    status = session.ledger.status[rows]
     waits = (status == Status.PIPELINED) | (status == Status.ALLOCATED)
-    nominated = np.where(waits, session.ledger.node, NONE)
-    rows = np.flatnonzero((waits | (status == Status.PENDING)) & (nominated != table.nominated))
-    for row in sorted(rows.tolist(), key=lambda row: str(table.keys[row])):
-        node = "" if nominated[row] == NONE else names[nominated[row]]
+    nominated = np.where(waits, session.ledger.node[rows], NONE)
+    changed = (waits | (status == Status.PENDING)) & (nominated != table.nominated[rows])
+    nodes = dict(zip(rows[changed].tolist(), nominated[changed].tolist(), strict=True))
+    for row in sorted(nodes, key=lambda row: str(table.keys[row])):
+        node = "" if nodes[row] == NONE else names[nodes[row]]
         yield Nominate(str(table.keys[row]), node, str(groups[table.job[row]]))
 
 
 def _groups(session: Session, explainer: Explainer) -> Iterator[Effect]:
     jobs = session.snapshot.jobs
-    rows = session.job_rows
+    moves = _moves(session)
+    rows = session.unsettled_jobs()
+    others = {*moves, *session.evicted_for, *(pod.job for pod in session.snapshot.moves.pods)}
+    if others:
+        also = np.array(sorted(others), dtype=np.intp)
+        rows = np.union1d(rows, also[session.cluster.takes_part[also]])
     phases = _phases(session, rows)
     counts = session.ledger.job_counts
     reported = counts[np.ix_(_REPORTED, rows)]
@@ -58,10 +65,10 @@ def _groups(session: Session, explainer: Explainer) -> Iterator[Effect]:
     # nothing changes for jobs that have ended or run with all their pods
     waits = (counts[Status.PENDING, rows] + counts[Status.PIPELINED, rows] + counts[Status.ALLOCATED, rows]) > 0
     waits |= (phases == "Pending") | (phases == "Unknown")
-    moves = _moves(session)
     if moves:
         changed |= np.isin(rows, list(moves))
-    waits[np.isin(rows, list(session.evicted_for))] = True
+    if session.evicted_for:
+        waits |= np.isin(rows, list(session.evicted_for))
     selected = np.flatnonzero(changed | waits | jobs.unschedulable[rows])
     groups = rows[selected]
     columns = zip(
@@ -161,10 +168,10 @@ def _group(
 def _without_queue(session: Session, explainer: Explainer) -> Iterator[Effect]:
     """Yield the statuses and explanations of jobs whose queue does not exist."""
     jobs, queues = session.snapshot.jobs, session.snapshot.queues
-    rows = np.flatnonzero(jobs.queue != NONE)
     missing = np.array([queue is None for queue in queues.objects], dtype=np.bool_)
     if not missing.any():
         return
+    rows = np.flatnonzero(jobs.queue != NONE)
     for row in sorted(rows[missing[jobs.queue[rows]]].tolist(), key=lambda row: str(jobs.keys[row])):
         if jobs.groups[row] is None:
             continue
@@ -185,8 +192,9 @@ def _without_queue(session: Session, explainer: Explainer) -> Iterator[Effect]:
 def _without_group(session: Session) -> Iterator[Effect]:
     """Yield the explanations of pods whose pod group does not exist."""
     jobs, counts = session.snapshot.jobs, session.ledger.job_counts
-    rows = [row for row in np.flatnonzero(counts[Status.PENDING]).tolist() if jobs.groups[row] is None]
-    for row in sorted(rows, key=lambda row: str(jobs.keys[row])):
+    rows = session.ledger.unsettled_jobs
+    rows = rows[~jobs.grouped[rows] & (counts[Status.PENDING, rows] > 0)]
+    for row in sorted(rows.tolist(), key=lambda row: str(jobs.keys[row])):
         key, job = str(jobs.keys[row]), JobView(session.ledger, row)
         sentence = f'podgroup "{short(key)}" not found'
         pods = sorted(str(session.snapshot.tasks.keys[task]) for task in job.tasks(Status.PENDING).tolist())

@@ -40,8 +40,9 @@ class Explainer:
     def __init__(self, session: Session) -> None:
         self._session = session
         table = session.snapshot.tasks
-        status = session.ledger.status
-        rows = np.flatnonzero(((status == Status.PENDING) | (status == Status.ALLOCATED)) & (table.job != NONE))
+        rows = session.ledger.unsettled_tasks
+        status = session.ledger.status[rows]
+        rows = rows[((status == Status.PENDING) | (status == Status.ALLOCATED)) & (table.job[rows] != NONE)]
         gated = table.gated[rows]
         stops = session.snapshot.queues.terms.stops
         if stops is not None:  # the queue keeps their pods from starting, not a scheduling gate

@@ -15,7 +15,7 @@ from volcanopy.scheduler.fairshare.user_shares import Accounts, user_statuses, u
 from volcanopy.scheduler.model import observed_queue_status
 from volcanopy.scheduler.model.plan import SetQueue
 from volcanopy.scheduler.model.queue_policy import JobOrder, orders_by_user
-from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Floats, Ints, Mask, Rows, sums_by
 from volcanopy.scheduler.model.snapshot import NONE, Index, QueueTable
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.session.session import Session
@@ -159,7 +159,8 @@ def _waiting(session: Session, owner: Index | Rows, count: int) -> Ints:
     snapshot, ledger = session.snapshot, session.ledger
     jobs, tasks = snapshot.jobs, snapshot.tasks
     sums = np.zeros((len(snapshot.axis), count), dtype=np.int64)
-    rows = session.job_rows[owner[session.job_rows] != NONE]
+    rows = session.unsettled_jobs()
+    rows = rows[owner[rows] != NONE]
     starting = ledger.unadmitted[rows] | (ledger.phase[rows] == "Inqueue")
     waits = starting | (jobs.counts[Status.PENDING, rows] > 0)
     rows, starting = rows[waits], starting[waits]
@@ -169,7 +170,9 @@ def _waiting(session: Session, owner: Index | Rows, count: int) -> Ints:
     requested = jobs.allocated.values[:, rows] + pending
     rest = np.maximum(summable(jobs.min_resources.values[:, rows]) - requested, 0)
     more = np.where(starting & jobs.has_min_resources[rows], rest, 0)
-    np.add.at(sums.T, owner[rows], (pending - snapshot.gated[:, rows] + more).T)
+    sums += sums_by(owner[rows], pending - snapshot.gated[:, rows] + more, count)
+    if not len(ledger.moved):
+        return sums
     moved = np.unique(ledger.moved[:])
     now = ledger.status[moved]
     placed = moved[(tasks.status[moved] == Status.PENDING) & (now != Status.PENDING) & (now != Status.PIPELINED)]
@@ -182,7 +185,8 @@ def _pipelined(session: Session, owner: Index | Rows, count: int) -> Ints:
     """(R, count): the requests of tasks placed on resources that are being freed, by the (J,) owner of jobs."""
     table = session.snapshot.tasks
     sums = np.zeros((len(session.snapshot.axis), count), dtype=np.int64)
-    for row in np.flatnonzero(session.ledger.status == Status.PIPELINED).tolist():
+    rows = session.ledger.unsettled_tasks
+    for row in rows[session.ledger.status[rows] == Status.PIPELINED].tolist():
         if owner[table.job[row]] != NONE:
             sums[:, owner[table.job[row]]] += session.ledger.request(row)
     return sums

@@ -110,6 +110,12 @@ class Session:
         """Return the jobs that are not admitted yet or have pending tasks, except those in held queues."""
         return [JobView(self.ledger, row) for row in self._waiting().tolist()]
 
+    def unsettled_jobs(self) -> Rows:
+        """Return the rows of the jobs that take part and are unsettled or were changed by the session."""
+        rows = self.ledger.unsettled_jobs
+        taking_part: Rows = rows[self.cluster.takes_part[rows]]
+        return taking_part
+
     def unadmitted(self) -> Rows:
         """Return the rows of the waiting jobs that are not admitted yet."""
         rows = self._waiting()
@@ -117,7 +123,7 @@ class Session:
         return unadmitted
 
     def _waiting(self) -> Rows:
-        counts, rows = self.ledger.job_counts, self.job_rows
+        counts, rows = self.ledger.job_counts, self.unsettled_jobs()
         waiting: Rows = rows[self.ledger.unadmitted[rows] | (counts[Status.PENDING, rows] > 0)]
         stops = self.snapshot.queues.terms.stops
         if stops is not None:
@@ -164,14 +170,19 @@ class Session:
 
     def pending_tasks(self) -> dict[int, Rows]:
         """Return the tasks that can be placed now, in order, by job: pending, not gated, and requesting something."""
-        table = self.snapshot.tasks
-        rows = np.flatnonzero(
-            (self.ledger.status == Status.PENDING) & ~table.gated & ~self.snapshot.shapes.best_effort[table.shape]
-        )
-        return self.by_job(rows)
+        table, rows = self.snapshot.tasks, self.pending()
+        return self.by_job(rows[~self.snapshot.shapes.best_effort[table.shape[rows]]])
+
+    def pending(self) -> Rows:
+        """Return the rows of the pending tasks that are not gated."""
+        rows = self.ledger.unsettled_tasks
+        pending: Rows = rows[(self.ledger.status[rows] == Status.PENDING) & ~self.snapshot.tasks.gated[rows]]
+        return pending
 
     def by_job(self, tasks: Rows) -> dict[int, Rows]:
         """Return task rows in order, by job."""
+        if not len(tasks):
+            return {}
         ordered = self.ordered(tasks)
         jobs = self.snapshot.tasks.job[ordered]
         grouped = np.argsort(jobs, kind="stable")

@@ -3,11 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-
 from volcanopy.scheduler.actions.nominated_nodes import place_nominated
 from volcanopy.scheduler.ledger.views import JobView, TaskView
-from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.session.session import Session
 
 
@@ -21,9 +18,10 @@ class Backfill:
         """Place what can be placed."""
         place_nominated(session)
         table, shapes = session.snapshot.tasks, session.snapshot.shapes
-        status = session.ledger.status
-        rows = np.flatnonzero((status == Status.PENDING) & ~table.gated & shapes.best_effort[table.shape])
-        tasks = session.by_job(rows)
+        rows = session.pending()
+        tasks = session.by_job(rows[shapes.best_effort[table.shape[rows]]])
+        if not tasks:
+            return
         jobs = [job for job in session.waiting_jobs() if job.row in tasks and job.phase != "Pending"]
         jobs.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
         for job in jobs:

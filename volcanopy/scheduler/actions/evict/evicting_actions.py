@@ -116,7 +116,7 @@ def _waiting_jobs(session: Session) -> list[tuple[QueueView, list[tuple[JobView,
     Jobs rejected at the gate of their queue are left out, such as those behind the head of a FIFO queue.
     """
     table = session.snapshot.tasks
-    tasks = session.by_job(np.flatnonzero((session.ledger.status == Status.PENDING) & ~table.gated))
+    tasks = session.by_job(session.pending())
     queues: dict[int, list[JobView]] = {}
     waiting = [job for job in session.waiting_jobs() if not _waits_at_queue(session, job)]
     invalid = session.hooks.job_valid(np.array([job.row for job in waiting], dtype=np.intp))
