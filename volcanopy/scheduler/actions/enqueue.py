@@ -36,18 +36,19 @@ class Enqueue:
         waiting: dict[int, list[tuple[Any, JobView]]] = {}
         rows = session.unadmitted()
         queues_of = session.snapshot.jobs.queue[rows].tolist()
-        for row, queue_row, job_key in zip(rows.tolist(), queues_of, session.keys_of(rows), strict=True):
+        job_keys = session.keys_of(rows) if len(rows) > 1 else [()] * len(rows)  # a single one needs no order
+        for row, queue_row, job_key in zip(rows.tolist(), queues_of, job_keys, strict=True):
             waiting.setdefault(queue_row, []).append((job_key, session.cluster.job(row)))
         keys = _Keys(session)
         for jobs in waiting.values():
             heapq.heapify(jobs)
-        queues = [(keys.of(queue), queue) for queue in map(session.cluster.queue, waiting)]
+        single = len(waiting) == 1
+        queues = [(() if single else keys.of(queue), queue) for queue in map(session.cluster.queue, waiting)]
         heapq.heapify(queues)
         precedence = _Precedence(session)
         while queues:
             _, queue = heapq.heappop(queues)
-            key = keys.of(queue)
-            if queues and key > queues[0][0]:
+            if queues and (key := keys.of(queue)) > queues[0][0]:
                 heapq.heappush(queues, (key, queue))  # jobs admitted to other queues of the tree changed its key
                 continue
             jobs = waiting[queue.row]
@@ -61,7 +62,7 @@ class Enqueue:
                     session.reject(other, Rejection(Gate.QUEUE, reason))
                 continue
             if jobs:
-                heapq.heappush(queues, (keys.of(queue), queue))
+                heapq.heappush(queues, (() if single else keys.of(queue), queue))
 
 
 class _Keys:

@@ -8,8 +8,9 @@ from copy import copy as shallow
 
 import numpy as np
 
+from volcanopy.scheduler.model.job_tables import JobTable
 from volcanopy.scheduler.model.resources import Columns, Ints
-from volcanopy.scheduler.model.snapshot import NONE, JobTable, QueueTable
+from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 
 MOST = 2**60
 """The largest sum of a column: sums of several columns fit an int64 as well."""

@@ -28,7 +28,7 @@ from volcanopy.scheduler.model.measures import Measured
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
 from volcanopy.scheduler.model.queue_limits import Submitters
 from volcanopy.scheduler.model.resources import Axis, Rows
-from volcanopy.scheduler.model.snapshot import NONE, NodeTraits, Snapshot
+from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.subgroups import Marks
 from volcanopy.scheduler.model.task_status import COUNT, ON_NODE, Status
 
@@ -74,6 +74,7 @@ class State:
         self.submitters = Submitters()
         self.job_roles: dict[int, dict[str, int]] = {}
         self.matches: list[RowSet] = []
+        self.task_changes = 0  # of columns of tasks, and of sums over the tasks of nodes
         self.changed_jobs: set[int] = set()
         """The jobs of which a column changed since the last snapshot."""
         self.moving: set[int] = set()
@@ -336,6 +337,7 @@ class State:
         self._widen(allocatable)
         self.nodes.plain["objects"][row] = node
         self.nodes.amounts["allocatable"][:, row] = self.axis.vector(allocatable)
+        self.layout.allocatable_changed()
 
     def _drop_node(self, name: str) -> None:
         row = self.nodes.rows.get(name)
@@ -366,7 +368,7 @@ class State:
         """Set the columns of a pod group that do not follow from its status."""
         columns = self.jobs.plain
         columns["structured"][row] = bool(group.spec.network_topology or group.spec.sub_group_policy)
-        self.marks.renew(self.tasks.plain, row, known, group)
+        self.task_changes += self.marks.renew(self.tasks.plain, row, known, group)
         columns["queue"][row] = self._queue_row(group.spec.queue or self.default_queue)
         columns["min_available"][row] = group.spec.min_member
         columns["created"][row] = pod_fields.seconds(group.metadata.creation_timestamp)
@@ -384,6 +386,7 @@ class State:
         self.jobs.amounts["min_resources"][:, row] = self.axis.vector(min_resources)
         for number in self.job_roles.get(row, {}).values():
             self.roles.plain["minimum"][number] = 0
+        columns["has_minima"][row] = any(minimum > 0 for minimum in group.spec.min_task_member.values())
         for name, minimum in group.spec.min_task_member.items():
             role = self.role_row(row, name)  # first: a new row may reallocate the table
             self.roles.plain["minimum"][role] = minimum
@@ -398,7 +401,7 @@ class State:
         self.jobs.counts["reported"][:, row] = 0
         self.jobs.amounts["min_resources"][:, row] = 0
         self.moving.discard(row)
-        self.marks.renew(self.tasks.plain, row, known, None)
+        self.task_changes += self.marks.renew(self.tasks.plain, row, known, None)
         for number in self.job_roles.get(row, {}).values():
             self.roles.plain["minimum"][number] = 0
         self._drop_job_if_empty(row)
@@ -440,10 +443,6 @@ class State:
         self.axis = Axis.of((*self.axis.names, *units))
         for table in (self.nodes, self.jobs):
             table.extend_axis(self.axis)
-
-    def traits(self, rows: Iterable[int]) -> NodeTraits:
-        """Return the traits of the nodes in these rows."""
-        return NodeTraits(tuple(self.nodes.plain["objects"][row] for row in rows))
 
     def node_rows(self) -> Rows:
         """Return the rows of the existing nodes, in the order of their names."""

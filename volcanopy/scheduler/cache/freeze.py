@@ -1,28 +1,25 @@
 """Columns of the cluster state, and their copy into a snapshot."""
 
 from collections.abc import Mapping, Sequence
-from copy import copy as shallow
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from volcanopy.api import core, quantity
+from volcanopy.api import core
 from volcanopy.scheduler.cache.bounded_sums import MOST, with_possible_guarantees, within_sum
-from volcanopy.scheduler.model import observed_queue_status, pod_fields
+from volcanopy.scheduler.cache.queue_columns import queue_table, same_spec, with_statuses
+from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.measures import Measured, MeasureTable, table
+from volcanopy.scheduler.model.job_tables import Index, JobTable, RoleTable
 from volcanopy.scheduler.model.moved_pods import MovedPod, Moves, is_current, moved_pods
-from volcanopy.scheduler.model.observed_queue_status import ObservedStatuses
-from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Columns, Ints, Rows
+from volcanopy.scheduler.model.resources import Allocatable, Axis, Columns, Ints, Rows
 from volcanopy.scheduler.model.snapshot import (
     NONE,
-    Index,
-    JobTable,
     NodeTable,
     NodeTraits,
     QueueTable,
-    RoleTable,
     ShapeTable,
     Snapshot,
     TaskTable,
@@ -74,6 +71,7 @@ JOB_COLUMNS: dict[str, tuple[Any, Any]] = {
     "learnt": (np.bool_, False),
     "submitter": (np.int32, 0),
     "grouped": (np.bool_, False),
+    "has_minima": (np.bool_, False),
     "unsettled": (np.bool_, True),
     "roles": (object, ()),
 }
@@ -102,10 +100,37 @@ class Layout:
         self._measures: tuple[NodeTraits, Measured | None, MeasureTable] | None = None
         self._network: tuple[tuple[str, ...], NodeTraits, HyperNodeTable] | None = None
         self._queues: QueueTable | None = None
+        self._allocatable: Allocatable | None = None
+        self._on_nodes: tuple[tuple[object, ...], NodeTable, TaskTable] | None = None
 
     def nodes_changed(self) -> None:
         """Mark the list of nodes or their traits as changed."""
-        self._rows = self._names = None
+        self._rows = self._names = self._allocatable = None
+
+    def allocatable_changed(self) -> None:
+        """Mark the allocatable resources of a node as changed."""
+        self._allocatable = None
+
+    def allocatable(self, state: "State", rows: Rows) -> Allocatable:
+        """Return the allocatable resources of the nodes in these rows, rebuilt when they change."""
+        if self._allocatable is None or self._allocatable.axis is not state.axis:
+            values = within_sum(state.nodes.amounts["allocatable"].take(rows, axis=1))
+            values.setflags(write=False)
+            self._allocatable = Allocatable(state.axis, values)
+        return self._allocatable
+
+    def nodes_and_tasks(self, state: "State") -> tuple[NodeTable, TaskTable]:
+        """Return the nodes and the tasks, rebuilt when one of them changes."""
+        rows, traits = self.nodes(state)
+        allocatable = self.allocatable(state, rows)
+        basis = (state.task_changes, state.nodes.size, rows, traits, allocatable)
+        known = self._on_nodes
+        if known is None or not all(map(_same, known[0], basis)):
+            nodes = _node_table(state, rows, traits, allocatable)
+            rank = np.full(state.nodes.size + 1, NONE, dtype=np.int32)  # the last entry is for row NONE
+            rank[rows] = np.arange(len(rows), dtype=np.int32)
+            known = self._on_nodes = (basis, nodes, _task_table(state, rank))
+        return known[1:]
 
     def images_or_measures_changed(self) -> None:
         """Mark the images or measures of a node as changed; caches of its other traits stay valid."""
@@ -133,10 +158,10 @@ class Layout:
         if self._rows is None:
             self._rows = state.node_rows()
             lasting = self._traits.lasting
-            self._traits = state.traits(self._rows)
+            self._traits = NodeTraits(_objects(state, self._rows))
             self._traits.lasting = lasting
         elif not self._images_current:
-            self._traits = self._traits.with_images_of(state.traits(self._rows))
+            self._traits = self._traits.with_images_of(NodeTraits(_objects(state, self._rows)))
         self._images_current = True
         return self._rows, self._traits
 
@@ -158,14 +183,14 @@ class Layout:
         """Return the queues, rebuilt when a queue was added, removed or its spec changed; changed statuses are updated."""
         known, names = self._queues, tuple(state.queue_rows)
         if known is None or known.names != names or known.capability.axis is not state.axis:
-            known = _queue_table(state)
+            known = queue_table(state)
         else:
             objects = tuple(state.queues.get(name) for name in names)
             changed = [row for row, (old, new) in enumerate(zip(known.objects, objects, strict=True)) if old is not new]
-            if not all(_same_spec(known.objects[row], objects[row]) for row in changed):
-                known = _queue_table(state)
+            if not all(same_spec(known.objects[row], objects[row]) for row in changed):
+                known = queue_table(state)
             elif changed:
-                known = _with_statuses(known, objects, changed)
+                known = with_statuses(known, objects, changed)
         self._queues = known
         return known
 
@@ -181,19 +206,16 @@ def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
     """Return a snapshot of the state."""
     axis = state.axis
     _settle(state)
-    rows, traits = state.layout.nodes(state)
-    nodes = _node_table(state, rows, traits)
-    rank = np.full(state.nodes.size + 1, NONE, dtype=np.int32)  # the last entry is for row NONE
-    rank[rows] = np.arange(len(rows), dtype=np.int32)
-    jobs = _job_table(state)
-    queues = with_possible_guarantees(state.layout.queues(state), nodes.allocatable.total().values, jobs)
+    nodes, tasks = state.layout.nodes_and_tasks(state)
+    traits, jobs = nodes.traits, _job_table(state)
+    queues = with_possible_guarantees(state.layout.queues(state), nodes.allocatable.sums, jobs)
     return Snapshot(
         axis=axis,
         now=now,
         version=state.version,
         session=session,
         nodes=nodes,
-        tasks=_gate_held_queues(_task_table(state, rank), state, queues),
+        tasks=_gate_held_queues(tasks, state, queues),
         shapes=state.layout.shapes(state),
         jobs=jobs,
         roles=_role_table(state),
@@ -251,7 +273,15 @@ def _columns(axis: Axis, values: Ints) -> Columns:
     return Columns(axis, values)
 
 
-def _node_table(state: "State", rows: Rows, traits: NodeTraits) -> NodeTable:
+def _objects(state: "State", rows: Rows) -> tuple[core.Node, ...]:
+    return tuple(state.nodes.plain["objects"][rows].tolist())
+
+
+def _same(one: object, other: object) -> bool:
+    return one is other or (isinstance(one, int) and one == other)
+
+
+def _node_table(state: "State", rows: Rows, traits: NodeTraits, allocatable: Allocatable) -> NodeTable:
     names, index = state.layout.node_names(state)
     amounts, nonzero = state.nodes.amounts, state.nodes.counts["nonzero"].take(rows, axis=1)
     nonzero.setflags(write=False)
@@ -259,7 +289,7 @@ def _node_table(state: "State", rows: Rows, traits: NodeTraits) -> NodeTable:
         names=names,
         index=index,
         traits=traits,
-        allocatable=_columns(state.axis, within_sum(amounts["allocatable"].take(rows, axis=1))),
+        allocatable=allocatable,
         used=_columns(state.axis, amounts["used"].take(rows, axis=1)),
         releasing=_columns(state.axis, amounts["releasing"].take(rows, axis=1)),
         nonzero=nonzero,
@@ -268,7 +298,7 @@ def _node_table(state: "State", rows: Rows, traits: NodeTraits) -> NodeTable:
 
 
 def _task_table(state: "State", rank: Index) -> TaskTable:
-    columns: dict[str, Any] = {name: state.tasks.copy(name) for name in TASK_COLUMNS}
+    columns: dict[str, Any] = state.tasks.copies(TASK_COLUMNS)
     columns["keys"] = state.tasks.copy_of_keys()
     for name in ("node", "nominated"):
         columns[name] = rank[columns[name]]
@@ -294,7 +324,8 @@ def _gate_held_queues(tasks: TaskTable, state: "State", queues: QueueTable) -> T
 
 def _job_table(state: "State") -> JobTable:
     copy = state.jobs.copy
-    columns: dict[str, Any] = {name: copy(name) for name in (*_COPIED, "counts", "reported")}
+    columns: dict[str, Any] = state.jobs.copies(_COPIED)
+    columns["counts"], columns["reported"] = copy("counts"), copy("reported")
     columns["keys"] = state.jobs.copy_of_keys()
     columns["queue"] = _queues_of_jobs(state)
     # An upper bound of every sum, so that the sums themselves need not be looked at.
@@ -362,72 +393,3 @@ def _shape_table(state: "State") -> ShapeTable:
         matched=tuple(shape.matched for shape in shapes),
         terms=tuple(shape.terms for shape in shapes),
     )
-
-
-def _queue_table(state: "State") -> QueueTable:
-    names = tuple(state.queue_rows)
-    objects = tuple(state.queues.get(name) for name in names)
-    default = core.Queue(metadata=core.Meta())
-    known = [queue or default for queue in objects]
-    axis = state.axis
-    capability, capability_set = _limits(axis, [queue.spec.capability for queue in known], UNLIMITED)
-    deserved, deserved_set = _limits(axis, [queue.spec.deserved for queue in known], 0, summed=True)
-    guarantee, _ = _limits(axis, [queue.spec.guarantee.resource for queue in known], 0, summed=True)
-    index = {name: row for row, name in enumerate(names)}
-    return QueueTable(
-        names=names,
-        index=index,
-        objects=objects,
-        parent=np.array([_parent(queue, index) for queue in known], dtype=np.int32),
-        weight=np.array([max(queue.spec.weight, 1) for queue in known], dtype=np.int64),
-        priority=np.array([queue.spec.priority for queue in known], dtype=np.int64),
-        is_open=np.array([queue.status.state in {"Open", ""} for queue in known], dtype=np.bool_),
-        reclaimable=np.array([queue.spec.reclaimable is not False for queue in known], dtype=np.bool_),
-        created=np.array([pod_fields.seconds(queue.metadata.creation_timestamp) for queue in known], dtype=np.float64),
-        capability=capability,
-        capability_set=capability_set,
-        deserved=deserved,
-        deserved_set=deserved_set,
-        guarantee=guarantee,
-        **observed_queue_status.columns(axis, known)._asdict(),
-    )
-
-
-def _same_spec(old: core.Queue | None, new: core.Queue | None) -> bool:
-    """Return whether at most the status of a queue changed."""
-    if old is None or new is None:
-        return False
-    before, after = old.metadata, new.metadata
-    return (
-        (old.spec is new.spec or old.spec == new.spec)
-        and old.status.state == new.status.state
-        and (before.name, before.uid, before.creation_timestamp) == (after.name, after.uid, after.creation_timestamp)
-        and (before.labels, before.annotations) == (after.labels, after.annotations)
-    )
-
-
-def _with_statuses(known: QueueTable, objects: tuple[core.Queue | None, ...], changed: Sequence[int]) -> QueueTable:
-    """Return the table with other statuses; what was computed from its columns is kept."""
-    before = ObservedStatuses(*(getattr(known, name) for name in ObservedStatuses._fields))
-    now = [queue for row in changed if (queue := objects[row]) is not None]
-    after = before.updated(changed, observed_queue_status.columns(known.capability.axis, now))
-    table = shallow(known)
-    for name, value in (("objects", objects), *after._asdict().items()):
-        object.__setattr__(table, name, value)
-    return table
-
-
-def _parent(queue: core.Queue, index: dict[str, int]) -> int:
-    if queue.metadata.name in {"root", ""}:
-        return NONE
-    return index.get(queue.spec.parent or "root", NONE)
-
-
-def _limits(axis: Axis, lists: list[core.Quantities], absent: int, summed: bool = False) -> tuple[Columns, Any]:
-    values = np.full((len(axis), len(lists)), absent, dtype=np.int64)
-    given = np.zeros((len(axis), len(lists)), dtype=np.bool_)
-    for row, resources in enumerate(lists):
-        for name, units in quantity.bounded(quantity.amounts(resources), UNLIMITED).items():
-            values[axis.index[name], row] = units
-            given[axis.index[name], row] = True
-    return _columns(axis, within_sum(values) if summed else values), given

@@ -84,10 +84,20 @@ class RowTable(Generic[K]):
 
     def copy(self, name: str) -> NDArray[Any]:
         """Return a read-only copy of a column, of the length of the rows in use."""
-        tables = next(tables for tables in (self.plain, self.amounts, self.counts) if name in tables)
-        column: NDArray[Any] = tables[name][..., : self.size].copy()
+        table = self.plain.get(name)
+        if table is None:
+            table = self.amounts[name] if name in self.amounts else self.counts[name]
+        column: NDArray[Any] = table[..., : self.size].copy()
         column.setflags(write=False)
         return column
+
+    def copies(self, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+        """Return read-only copies of plain columns by name, of the length of the rows in use."""
+        plain, size = self.plain, self.size
+        columns = {name: plain[name][:size].copy() for name in names}
+        for column in columns.values():
+            column.setflags(write=False)
+        return columns
 
     def copy_of_keys(self) -> NDArray[np.object_]:
         """Return the keys as a read-only column: the same one until a row is added or removed."""

@@ -17,6 +17,7 @@ _HOLDING, _ON_NODE = HOLDING.tolist(), ON_NODE.tolist()
 def count(state: "State", row: int, sign: int) -> None:
     """Add a task to the sums of its node, job and role (+1), or subtract it (-1)."""
     columns = state.tasks.plain
+    state.task_changes += 1
     status, job, node = int(columns["status"][row]), int(columns["job"][row]), int(columns["node"][row])
     shape = state.shapes.all[columns["shape"][row]]
     index = state.axis.index
@@ -55,6 +56,7 @@ def count(state: "State", row: int, sign: int) -> None:
 def count_many(state: "State", rows: Rows) -> None:
     """As :func:`count` with +1 for each of these tasks, which have no claims and no assigned cards or cpus."""
     columns = state.tasks.plain
+    state.task_changes += 1
     status, job, node, role, shape = (columns[name][rows] for name in ("status", "job", "node", "role", "shape"))
     shapes = state.shapes.all
     requests = np.array([state.axis.vector(each.request) for each in shapes], dtype=np.int64).T

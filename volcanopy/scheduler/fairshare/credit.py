@@ -40,10 +40,15 @@ paid back; so it runs two thirds of ``PAYBACK`` first.
 
 def queue_credit(snapshot: Snapshot) -> Floats:
     """(R, Q): the credit of each queue with its descendants at the time of the snapshot, in seconds of the whole cluster."""
+    return snapshot.once(_queue_credit)
+
+
+def _queue_credit(snapshot: Snapshot) -> Floats:
     queues = snapshot.queues
     elapsed = np.where(queues.credit_time > 0, np.maximum(snapshot.now.timestamp() - queues.credit_time, 0.0), 0.0)
     remaining = np.exp2(-elapsed / HALF_LIFE)
     current: Floats = queues.credit * remaining + _rates(snapshot) * (1.0 - remaining) * (HALF_LIFE / math.log(2))
+    current.setflags(write=False)
     return current
 
 
@@ -101,6 +106,8 @@ def _raised(amounts: Floats) -> Ints:
 def _rates(snapshot: Snapshot) -> Floats:
     """(R, Q): the parts of the cluster that queues lack (negative: have at the expense of their siblings)."""
     queues = snapshot.queues
+    if not queues.reported[-1].any():  # nothing is lacking where nothing waits
+        return np.zeros(queues.credit.shape, dtype=np.float64)
     allocated, fair_share, _, _, waiting = queues.reported.astype(np.float64)
     siblings = queues.parent  # NONE, the last column, for those without a parent
     lacking, exceeding, whole, requesting_more = np.zeros((4, len(allocated), len(queues) + 1))

@@ -101,16 +101,18 @@ def requested_by_waiting(cluster: Cluster, limit: Ints) -> Ints:
     Left out are jobs that an (R, Q) limit never admits, jobs too large for the cluster, and jobs of closed or held queues.
     """
     jobs, queues = cluster.snapshot.jobs, cluster.snapshot.queues
-    rows = cluster.job_rows()
+    rows = cluster.snapshot.jobs.unsettled_rows
+    rows = rows[cluster.takes_part[rows] & jobs.in_phase("Pending")[rows]]
+    if not len(rows):
+        return np.zeros((len(cluster.axis), len(queues)), dtype=np.int64)
     admits = queues.is_open & ~held_queues(queues)
-    waits = jobs.in_phase("Pending")[rows] & admits[jobs.queue[rows]]
-    waiting = rows[waits & ~cluster.snapshot.too_large[rows]]
+    waiting = rows[admits[jobs.queue[rows]] & ~cluster.snapshot.too_large[rows]]
     waiting = waiting[(jobs.min_resources.values[:, waiting] <= limit[:, jobs.queue[waiting]]).all(axis=0)]
-    requested = jobs.allocated.values + jobs.pending.values
-    minimum = jobs.min_resources.values.copy()
+    requested = jobs.allocated.values[:, waiting] + jobs.pending.values[:, waiting]
+    minimum = jobs.min_resources.values[:, waiting]
     pods = cluster.axis.index["pods"]
-    minimum[pods] = np.maximum(minimum[pods], np.maximum(jobs.min_available, 1))
-    return by_queue(cluster, np.maximum(minimum - requested, 0), waiting)
+    minimum[pods] = np.maximum(minimum[pods], np.maximum(jobs.min_available[waiting], 1))
+    return sums_by(jobs.queue[waiting], np.maximum(minimum - requested, 0), len(queues))
 
 
 def outstanding(cluster: Cluster) -> Ints:

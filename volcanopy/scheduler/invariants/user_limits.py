@@ -9,9 +9,10 @@ import numpy as np
 
 from volcanopy.api import core, quantity
 from volcanopy.scheduler.invariants.plan_outcome import STARTED, Moves
+from volcanopy.scheduler.model.job_tables import JobTable
 from volcanopy.scheduler.model.plan import Plan, SetPodGroup
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
-from volcanopy.scheduler.model.snapshot import NONE, JobTable, Snapshot
+from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import Status
 
 _ADMITTED = ("Inqueue", "Running", "Unknown")

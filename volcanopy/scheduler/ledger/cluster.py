@@ -108,7 +108,7 @@ class NodesView:
 
     def all_have(self, position: int) -> bool:
         """Whether every node of the cluster, not only of this view, has some of the resource at this position of the axis."""
-        return self._ledger.everywhere[position]
+        return self._ledger.snapshot.nodes.allocatable.everywhere[position]
 
     @property
     def used(self) -> Columns:
@@ -297,9 +297,8 @@ class Cluster:
     @cached_property
     def takes_part(self) -> Mask:
         """(J,): the jobs that have a pod group and a queue that exists."""
-        jobs, queues = self.snapshot.jobs, self.snapshot.queues
-        with_queue = np.array([queue is not None for queue in queues.objects] + [False], dtype=np.bool_)
-        mask: Mask = jobs.grouped & with_queue[jobs.queue]
+        jobs = self.snapshot.jobs
+        mask: Mask = jobs.grouped & self.snapshot.queues.exists[jobs.queue]
         mask.setflags(write=False)
         return mask
 

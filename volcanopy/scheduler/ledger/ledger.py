@@ -98,7 +98,8 @@ class Ledger:
         queues = len(snapshot.queues)
         owners = np.where(jobs.queue == NONE, queues, jobs.queue)
         self.queue_allocated: Ints = sums_by(owners, jobs.allocated.values, queues + 1)[:, :queues]
-        self.queue_pending: Ints = sums_by(owners, jobs.pending.values, queues + 1)[:, :queues]
+        rows = jobs.unsettled_rows  # others have no pending tasks
+        self.queue_pending: Ints = sums_by(owners[rows], jobs.pending.values[:, rows], queues + 1)[:, :queues]
         self.tree_allocated: Ints = snapshot.queues.rolled_up(self.queue_allocated)
         """Allocated to each queue and the queues below it."""
         self.queue_inqueue: Ints = np.zeros_like(self.queue_allocated)
@@ -120,11 +121,9 @@ class Ledger:
         self._requests: Ints = np.ascontiguousarray(requests.T)
         self._are_best_effort: Mask = snapshot.shapes.best_effort
         self._best_effort: list[bool] = self._are_best_effort.tolist()
-        self.everywhere = [bool(has_some.all()) for has_some in nodes.allocatable.values > 0]
-        """Of which resources every node has some."""
         self._singles: Rows = np.arange(max(len(tasks), len(nodes), len(jobs)))
         self._singles.setflags(write=False)
-        self._lines = [line.tolist() for line in snapshot.queues.lines]
+        self._lines = snapshot.queues.line_lists
         for moved in snapshot.moves.pods:
             self.hold(moved.job, moved.node, moved.request)
 

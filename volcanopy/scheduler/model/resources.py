@@ -7,6 +7,7 @@ scheduler walks along. A float appears only as a share or a score.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,30 @@ class Columns:
     def total(self) -> Resources:
         """The sum over the M things."""
         return Resources(self.axis, self.values.sum(axis=1))
+
+
+class Allocatable(Columns):
+    """The allocatable amounts of nodes, with what follows from them; the same object as long as they do not change."""
+
+    @cached_property
+    def sums(self) -> Ints:
+        """(R,): what all nodes together can hand out."""
+        return _read_only(self.values.sum(axis=1))
+
+    @cached_property
+    def largest(self) -> Ints:
+        """(R,): the largest amount of a node; 0 without nodes."""
+        return _read_only(self.values.max(axis=1, initial=0))
+
+    @cached_property
+    def everywhere(self) -> tuple[bool, ...]:
+        """(R,): of which resources every node has some."""
+        return tuple((self.values > 0).all(axis=1).tolist())
+
+
+def _read_only(values: Ints) -> Ints:
+    values.setflags(write=False)
+    return values
 
 
 def sums_by(owners: NDArray[np.integer[Any]], amounts: Ints, count: int) -> Ints:

@@ -5,11 +5,11 @@ of tasks, jobs and queues keep their place while the object exists, so there may
 nodes are in the order of their names, so that the first of equals is the first by name. Nothing here can be written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,20 +18,21 @@ from volcanopy.api import core, topology_read
 from volcanopy.api.builtin import policy
 from volcanopy.scheduler.model import pod_claims, queue_policy
 from volcanopy.scheduler.model.claim_tables import AssignedPods, ClaimTables
+from volcanopy.scheduler.model.job_tables import Index, JobTable, Objects, RoleTable
 from volcanopy.scheduler.model.measures import MeasureTable, Series
 from volcanopy.scheduler.model.moved_pods import Moves
-from volcanopy.scheduler.model.queue_limits import Submitter
-from volcanopy.scheduler.model.resources import Axis, Columns, Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Allocatable, Axis, Columns, Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.selectors import Terms
 from volcanopy.scheduler.model.subgroups import Mark
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.model.topology import HyperNodeTable, without
 
-Objects = NDArray[np.object_]
-Index = NDArray[np.int32]
 NONE = -1
 """In a column of row numbers: there is none."""
 
+T = TypeVar("T")
+_FEW_QUEUES = 64
+"""Up to so many queues are added up with those below them by a product of matrices."""
 
 OF_IMAGES = frozenset({"any images", "image locality", "image sizes"})
 """The kinds of answers in a memo that follow from nodes' images."""
@@ -79,7 +80,7 @@ class NodeTable:
     names: tuple[str, ...]
     index: Mapping[str, int]
     traits: NodeTraits
-    allocatable: Columns
+    allocatable: Allocatable
     used: Columns
     releasing: Columns
     nonzero: Ints
@@ -158,91 +159,6 @@ class TaskTable:
 
 
 @dataclass(frozen=True, eq=False)
-class RoleTable:
-    """K roles: the task templates of jobs, with the minimum of each."""
-
-    names: tuple[str, ...]
-    job: Index
-    minimum: Ints
-    counts: Ints
-    """(statuses, K): tasks by status."""
-    best_effort: Ints
-    """(K,): the pending tasks that request nothing and have no scheduling gate."""
-
-
-@dataclass(frozen=True, eq=False)
-class JobTable:
-    """J rows of jobs: pod groups and their tasks."""
-
-    keys: Objects
-    groups: Objects
-    """(J,): the PodGroup, None for pods that name a group which does not exist."""
-    queue: Index
-    priority: Ints
-    min_available: Ints
-    created: NDArray[np.float64]
-    phase: Objects
-    counts: Ints
-    """(statuses, J): tasks by status."""
-    best_effort: Ints
-    """(J,): the pending tasks that request nothing and have no scheduling gate."""
-    allocated: Columns
-    """The requests of tasks with a node."""
-    pending: Columns
-    """What the pending tasks request."""
-    min_resources: Columns
-    has_min_resources: Mask
-    preemptable: Mask
-    roles: tuple[tuple[int, ...], ...]
-    """(J,): the rows of each job's roles."""
-    reported: Ints
-    """(3, J): the running, succeeded and failed pods in the pod group's status."""
-    unschedulable: Mask
-    """(J,): whether the pod group has the condition Unschedulable."""
-    pods_rejected: Mask
-    """(J,): whether the API server rejects pods of the job, by the annotation of the pod group."""
-    structured: Mask
-    """(J,): whether the pod group has a network topology, or divides into sub-groups."""
-    walltime: NDArray[np.float64]
-    """(J,): the longest that the job runs, in seconds; 0 if not limited."""
-    estimate: NDArray[np.float64]
-    """(J,): how long the job is expected to run, in seconds; 0 if not known."""
-    learnt: Mask
-    """(J,): whether the estimate was learnt from other jobs."""
-    submitter: Index
-    """(J,): the number of the job's submitter."""
-    grouped: Mask
-    """(J,): whether the pod group exists."""
-    unsettled: Mask
-    """(J,): False for jobs that run, or have ended, with all their pods, as the status of their pod group states.
-
-    In a session nothing has to be decided or reported of those, unless it changes their tasks.
-    """
-    submitters: tuple[Submitter, ...]
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    @cached_property
-    def _in_phase(self) -> dict[str, Mask]:
-        return {}
-
-    def in_phase(self, phase: str) -> Mask:
-        """(J,): the jobs in a phase; texts are compared once in a session."""
-        if phase not in self._in_phase:
-            mask = np.zeros(len(self), dtype=np.bool_)
-            rows = self.unsettled_rows if phase not in {"Running", "Completed"} else slice(None)
-            mask[rows] = self.phase[rows] == phase
-            self._in_phase[phase] = mask
-        return self._in_phase[phase]
-
-    @cached_property
-    def unsettled_rows(self) -> Rows:
-        """The rows of the unsettled jobs."""
-        return np.flatnonzero(self.unsettled)
-
-
-@dataclass(frozen=True, eq=False)
 class QueueTable:
     """Q rows of queues; ``objects`` has None for a queue that jobs name but that does not exist."""
 
@@ -280,6 +196,11 @@ class QueueTable:
         return tuple(np.array(self._line(row), dtype=np.intp) for row in range(len(self)))
 
     @cached_property
+    def line_lists(self) -> tuple[list[int], ...]:
+        """(Q,): the lines as lists."""
+        return tuple(line.tolist() for line in self.lines)
+
+    @cached_property
     def rooted(self) -> Mask:
         """(Q,): whether the line of parents ends at the queue ``root``."""
         return np.array([self.names[line[-1]] == "root" for line in self.lines], dtype=np.bool_)
@@ -308,8 +229,23 @@ class QueueTable:
         """Settings that few queues have."""
         return queue_policy.terms(self.capability.axis, self.objects, self.lines)
 
+    @cached_property
+    def exists(self) -> Mask:
+        """(Q + 1,): the queues that exist; the last one stands for the queue of jobs without one."""
+        return np.array([queue is not None for queue in self.objects] + [False], dtype=np.bool_)
+
+    @cached_property
+    def _below(self) -> Ints:
+        """(Q, Q): 1 where the queue of the row is the queue of the column or is below it."""
+        matrix = np.zeros((len(self), len(self)), dtype=np.int64)
+        for row, line in enumerate(self.lines):
+            matrix[row, line] = 1
+        return matrix
+
     def rolled_up(self, values: Ints) -> Ints:
         """(R, Q) amounts of queues with those of all queues below them added to each."""
+        if len(self) <= _FEW_QUEUES:
+            return values @ self._below
         rolled = np.zeros_like(values)
         below, above = self._pairs
         for sums, own in zip(rolled, values, strict=True):
@@ -381,6 +317,17 @@ class Snapshot:
     declared: tuple[topology_read.HyperNode, ...] = ()
     """The HyperNodes that declare it, by name."""
 
+    @cached_property
+    def _once(self) -> dict[object, Any]:
+        return {}
+
+    def once(self, compute: Callable[["Snapshot"], T]) -> T:
+        """``compute(snapshot)``, computed at the first call: for what follows from the snapshot alone."""
+        if compute not in self._once:
+            self._once[compute] = compute(self)
+        result: T = self._once[compute]
+        return result
+
     def begins(self, period: timedelta) -> bool:
         """Whether a new period began since the cycle before, periods being counted from 1970; not in the first cycle.
 
@@ -402,8 +349,7 @@ class Snapshot:
     @cached_property
     def total(self) -> Ints:
         """(R,): what all nodes together can hand out."""
-        total: Ints = self.nodes.allocatable.values.sum(axis=1)
-        return total
+        return self.nodes.allocatable.sums
 
     @cached_property
     def gated(self) -> Ints:
@@ -427,7 +373,8 @@ class Snapshot:
             return np.zeros(len(jobs), dtype=np.bool_)
         minimum, pods = jobs.min_resources.values, np.maximum(jobs.min_available, 1)
         each = -(-minimum // pods)
-        too_large: Mask = ((minimum > self.total[:, None]) | (each > allocatable.max(axis=1)[:, None])).any(axis=0)
+        largest = self.nodes.allocatable.largest
+        too_large: Mask = ((minimum > self.total[:, None]) | (each > largest[:, None])).any(axis=0)
         return too_large
 
     def task_row(self, key: str) -> int | None:

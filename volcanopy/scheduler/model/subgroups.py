@@ -61,11 +61,16 @@ class Marks:
         job: int,
         before: core.PodGroup | None,
         now: core.PodGroup | None,
-    ) -> None:
-        """Mark the tasks of a job again if its group divides them otherwise than before; ``tasks`` are columns."""
-        if _policies(before) != _policies(now):
-            for row in np.flatnonzero(tasks["job"] == job).tolist():
-                tasks["mark"][row] = self.of(now, tasks["pods"][row])
+    ) -> bool:
+        """Mark the tasks of a job again if its group divides them otherwise than before, and return whether it does.
+
+        ``tasks`` are columns.
+        """
+        if _policies(before) == _policies(now):
+            return False
+        for row in np.flatnonzero(tasks["job"] == job).tolist():
+            tasks["mark"][row] = self.of(now, tasks["pods"][row])
+        return True
 
 
 def _policies(group: core.PodGroup | None) -> tuple[core.SubGroupPolicy, ...]:

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-import numpy as np
-
 from volcanopy.api.gates import Gate
 from volcanopy.api.quantity import counted
 from volcanopy.scheduler.framework.plugin import PERMIT, GangPreemptor, Invalid, NoArguments, Plugin, Vote, reject
@@ -22,8 +20,7 @@ class Gang(Plugin[NoArguments]):
 
     def open(self) -> None:
         """Find the jobs that have roles with a minimum."""
-        roles = self.cluster.snapshot.roles
-        self._jobs_with_minima = frozenset(roles.job[roles.minimum > 0].tolist())
+        self._has_minima = self.cluster.snapshot.jobs.has_minima
         self._conditions: dict[object, GroupCondition | None] = {}
         """The conditions of jobs without such roles, by their minimum and counts."""
 
@@ -31,9 +28,7 @@ class Gang(Plugin[NoArguments]):
         """Enough members must exist."""
         snapshot = self.cluster.snapshot
         short = self.cluster.ledger.job_counts[:, jobs][VALID].sum(axis=0) < snapshot.jobs.min_available[jobs]
-        doubtful = short | snapshot.jobs.structured[jobs]
-        if self._jobs_with_minima:
-            doubtful |= np.isin(jobs, list(self._jobs_with_minima))
+        doubtful = short | snapshot.jobs.structured[jobs] | self._has_minima[jobs]
         answers = ((row, self.invalid(self.cluster.job(row))) for row in jobs[doubtful].tolist())
         return {row: invalid for row, invalid in answers if invalid is not None}
 
@@ -134,7 +129,7 @@ class Gang(Plugin[NoArguments]):
 
     def job_condition(self, job: JobView) -> GroupCondition | None:
         """Scheduled once the minimum has nodes, Unschedulable until then."""
-        if job.row in self._jobs_with_minima or self.cluster.snapshot.jobs.structured[job.row]:
+        if self._has_minima[job.row] or self.cluster.snapshot.jobs.structured[job.row]:
             return self._condition(job)
         tally = job.tally
         if tally not in self._conditions:
@@ -161,7 +156,7 @@ class Gang(Plugin[NoArguments]):
 
     def _bound(self, job: JobView) -> Sequence[RoleView]:
         """Return the roles whose minimum binds: all, unless the job needs fewer than their sum (Volcano's rule)."""
-        if job.row not in self._jobs_with_minima:
+        if not self._has_minima[job.row]:
             return ()
         roles = [role for role in job.roles if role.minimum > 0]
         return roles if job.min_available >= sum(role.minimum for role in roles) else ()

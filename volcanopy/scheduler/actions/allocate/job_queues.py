@@ -114,7 +114,7 @@ def job_queues(session: Session) -> dict[int, JobQueue]:
     jobs = session.snapshot.jobs
     columns = zip(
         valid,
-        session.keys_of(rows),
+        session.keys_of(rows) if len(rows) > 1 else [()] * len(rows),  # a single one needs no order
         _are_single(session, rows, tasks_of),
         jobs.structured[rows].tolist(),
         jobs.queue[rows].tolist(),
@@ -130,10 +130,11 @@ def job_queues(session: Session) -> dict[int, JobQueue]:
 
 def _order_by_need(session: Session, jobs: Rows, tasks_of: dict[int, Rows]) -> None:
     """Put first what gangs with minima of roles, or with tasks that request nothing, need in order to start."""
-    ledger, roles = session.ledger, session.snapshot.roles
-    concerned = ledger.job_best_effort > 0
-    concerned[roles.job[roles.minimum > 0]] = True
-    for row in jobs[concerned[jobs]].tolist():
+    ledger = session.ledger
+    table = session.snapshot.jobs
+    for row in jobs[table.has_minima[jobs] | (ledger.job_best_effort[jobs] > 0)].tolist():
+        if len(table.roles[row]) == 1 and not ledger.job_best_effort[row]:
+            continue  # its tasks are needed in any order
         need = gang_need(session, JobView(ledger, row), tasks_of[row].tolist())
         tasks_of[row] = np.array([*need.idle, *need.members, *need.others], dtype=np.intp)
 
@@ -145,6 +146,8 @@ def _are_single(session: Session, jobs: Rows, tasks_of: dict[int, Rows]) -> list
     if not {"bind_annotations", "bind_locks"} <= session.hooks.unanswered:
         return [False] * len(jobs)
     tasks = [tasks_of[job] for job in jobs.tolist()]
+    if all(len(each) > 1 for each in tasks):
+        return [False] * len(jobs)
     single &= np.array([len(each) == 1 for each in tasks], dtype=np.bool_)
     first = np.array([each[0] for each in tasks], dtype=np.intp)
     single &= table.nominated[first] == NONE

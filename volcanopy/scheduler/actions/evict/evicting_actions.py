@@ -30,7 +30,6 @@ from volcanopy.scheduler.actions.nominated_nodes import place_nominated
 from volcanopy.scheduler.framework.plugin import Arguments
 from volcanopy.scheduler.ledger.views import JobView, QueueView
 from volcanopy.scheduler.model.resources import Rows
-from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.session.session import Session
 
 _GANG_ARGUMENTS = tuple(field.alias or name for name, field in GangArguments.model_fields.items())
@@ -115,7 +114,6 @@ def _waiting_jobs(session: Session) -> list[tuple[QueueView, list[tuple[JobView,
 
     Jobs rejected at the gate of their queue are left out, such as those behind the head of a FIFO queue.
     """
-    table = session.snapshot.tasks
     tasks = session.by_job(session.pending())
     queues: dict[int, list[JobView]] = {}
     waiting = [job for job in session.waiting_jobs() if not _waits_at_queue(session, job)]

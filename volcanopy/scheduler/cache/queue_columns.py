@@ -1,0 +1,89 @@
+"""The table of queues in a snapshot, from their objects."""
+
+from collections.abc import Sequence
+from copy import copy as shallow
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from volcanopy.api import core, quantity
+from volcanopy.scheduler.cache.bounded_sums import within_sum
+from volcanopy.scheduler.model import observed_queue_status, pod_fields
+from volcanopy.scheduler.model.observed_queue_status import ObservedStatuses
+from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Columns
+from volcanopy.scheduler.model.snapshot import NONE, QueueTable
+
+if TYPE_CHECKING:
+    from volcanopy.scheduler.cache.cluster_cache import State
+
+
+def queue_table(state: "State") -> QueueTable:
+    """Return the table of all queues."""
+    names = tuple(state.queue_rows)
+    objects = tuple(state.queues.get(name) for name in names)
+    default = core.Queue(metadata=core.Meta())
+    known = [queue or default for queue in objects]
+    axis = state.axis
+    capability, capability_set = _limits(axis, [queue.spec.capability for queue in known], UNLIMITED)
+    deserved, deserved_set = _limits(axis, [queue.spec.deserved for queue in known], 0, summed=True)
+    guarantee, _ = _limits(axis, [queue.spec.guarantee.resource for queue in known], 0, summed=True)
+    index = {name: row for row, name in enumerate(names)}
+    return QueueTable(
+        names=names,
+        index=index,
+        objects=objects,
+        parent=np.array([_parent(queue, index) for queue in known], dtype=np.int32),
+        weight=np.array([max(queue.spec.weight, 1) for queue in known], dtype=np.int64),
+        priority=np.array([queue.spec.priority for queue in known], dtype=np.int64),
+        is_open=np.array([queue.status.state in {"Open", ""} for queue in known], dtype=np.bool_),
+        reclaimable=np.array([queue.spec.reclaimable is not False for queue in known], dtype=np.bool_),
+        created=np.array([pod_fields.seconds(queue.metadata.creation_timestamp) for queue in known], dtype=np.float64),
+        capability=capability,
+        capability_set=capability_set,
+        deserved=deserved,
+        deserved_set=deserved_set,
+        guarantee=guarantee,
+        **observed_queue_status.columns(axis, known)._asdict(),
+    )
+
+
+def same_spec(old: core.Queue | None, new: core.Queue | None) -> bool:
+    """Return whether at most the status of a queue changed."""
+    if old is None or new is None:
+        return False
+    before, after = old.metadata, new.metadata
+    return (
+        (old.spec is new.spec or old.spec == new.spec)
+        and old.status.state == new.status.state
+        and (before.name, before.uid, before.creation_timestamp) == (after.name, after.uid, after.creation_timestamp)
+        and (before.labels, before.annotations) == (after.labels, after.annotations)
+    )
+
+
+def with_statuses(known: QueueTable, objects: tuple[core.Queue | None, ...], changed: Sequence[int]) -> QueueTable:
+    """Return the table with other statuses; what was computed from its columns is kept."""
+    before = ObservedStatuses(*(getattr(known, name) for name in ObservedStatuses._fields))
+    now = [queue for row in changed if (queue := objects[row]) is not None]
+    after = before.updated(changed, observed_queue_status.columns(known.capability.axis, now))
+    table = shallow(known)
+    for name, value in (("objects", objects), *after._asdict().items()):
+        object.__setattr__(table, name, value)
+    return table
+
+
+def _parent(queue: core.Queue, index: dict[str, int]) -> int:
+    if queue.metadata.name in {"root", ""}:
+        return NONE
+    return index.get(queue.spec.parent or "root", NONE)
+
+
+def _limits(axis: Axis, lists: list[core.Quantities], absent: int, summed: bool = False) -> tuple[Columns, Any]:
+    values = np.full((len(axis), len(lists)), absent, dtype=np.int64)
+    given = np.zeros((len(axis), len(lists)), dtype=np.bool_)
+    for row, resources in enumerate(lists):
+        for name, units in quantity.bounded(quantity.amounts(resources), UNLIMITED).items():
+            values[axis.index[name], row] = units
+            given[axis.index[name], row] = True
+    values = within_sum(values) if summed else values
+    values.setflags(write=False)
+    return Columns(axis, values), given

@@ -1,0 +1,100 @@
+"""The tables of jobs and roles in a snapshot."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanopy.scheduler.model.queue_limits import Submitter
+from volcanopy.scheduler.model.resources import Columns, Ints, Mask, Rows
+
+Objects = NDArray[np.object_]
+Index = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class RoleTable:
+    """K roles: the task templates of jobs, with the minimum of each."""
+
+    names: tuple[str, ...]
+    job: Index
+    minimum: Ints
+    counts: Ints
+    """(statuses, K): tasks by status."""
+    best_effort: Ints
+    """(K,): the pending tasks that request nothing and have no scheduling gate."""
+
+
+@dataclass(frozen=True, eq=False)
+class JobTable:
+    """J rows of jobs: pod groups and their tasks."""
+
+    keys: Objects
+    groups: Objects
+    """(J,): the PodGroup, None for pods that name a group which does not exist."""
+    queue: Index
+    priority: Ints
+    min_available: Ints
+    created: NDArray[np.float64]
+    phase: Objects
+    counts: Ints
+    """(statuses, J): tasks by status."""
+    best_effort: Ints
+    """(J,): the pending tasks that request nothing and have no scheduling gate."""
+    allocated: Columns
+    """The requests of tasks with a node."""
+    pending: Columns
+    """What the pending tasks request."""
+    min_resources: Columns
+    has_min_resources: Mask
+    preemptable: Mask
+    roles: tuple[tuple[int, ...], ...]
+    """(J,): the rows of each job's roles."""
+    reported: Ints
+    """(3, J): the running, succeeded and failed pods in the pod group's status."""
+    unschedulable: Mask
+    """(J,): whether the pod group has the condition Unschedulable."""
+    pods_rejected: Mask
+    """(J,): whether the API server rejects pods of the job, by the annotation of the pod group."""
+    structured: Mask
+    """(J,): whether the pod group has a network topology, or divides into sub-groups."""
+    walltime: NDArray[np.float64]
+    """(J,): the longest that the job runs, in seconds; 0 if not limited."""
+    estimate: NDArray[np.float64]
+    """(J,): how long the job is expected to run, in seconds; 0 if not known."""
+    learnt: Mask
+    """(J,): whether the estimate was learnt from other jobs."""
+    submitter: Index
+    """(J,): the number of the job's submitter."""
+    grouped: Mask
+    """(J,): whether the pod group exists."""
+    has_minima: Mask
+    """(J,): whether the pod group requires a number of tasks of a role."""
+    unsettled: Mask
+    """(J,): False for jobs that run, or have ended, with all their pods, as the status of their pod group states.
+
+    In a session nothing has to be decided or reported of those, unless it changes their tasks.
+    """
+    submitters: tuple[Submitter, ...]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @cached_property
+    def _in_phase(self) -> dict[str, Mask]:
+        return {}
+
+    def in_phase(self, phase: str) -> Mask:
+        """(J,): the jobs in a phase; texts are compared once in a session."""
+        if phase not in self._in_phase:
+            mask = np.zeros(len(self), dtype=np.bool_)
+            rows = self.unsettled_rows if phase not in {"Running", "Completed"} else slice(None)
+            mask[rows] = self.phase[rows] == phase  # comparing texts takes long
+            self._in_phase[phase] = mask
+        return self._in_phase[phase]
+
+    @cached_property
+    def unsettled_rows(self) -> Rows:
+        """The rows of the unsettled jobs."""
+        return np.flatnonzero(self.unsettled)
