@@ -11,8 +11,8 @@ from volcanopy.api import core
 from volcanopy.scheduler.cache.bounded_sums import MOST, with_possible_guarantees, within_sum
 from volcanopy.scheduler.cache.queue_columns import queue_table, same_spec, with_statuses
 from volcanopy.scheduler.model import pod_fields
-from volcanopy.scheduler.model.measures import Measured, MeasureTable, table
 from volcanopy.scheduler.model.job_tables import Index, JobTable, RoleTable
+from volcanopy.scheduler.model.measures import Measured, MeasureTable, table
 from volcanopy.scheduler.model.moved_pods import MovedPod, Moves, is_current, moved_pods
 from volcanopy.scheduler.model.resources import Allocatable, Axis, Columns, Ints, Rows
 from volcanopy.scheduler.model.snapshot import (
@@ -73,12 +73,15 @@ JOB_COLUMNS: dict[str, tuple[Any, Any]] = {
     "grouped": (np.bool_, False),
     "has_minima": (np.bool_, False),
     "unsettled": (np.bool_, True),
+    "lacking": (np.bool_, False),
     "roles": (object, ()),
 }
 _COPIED = tuple(name for name in JOB_COLUMNS if name not in {"tasks", "roles"})
 _SCHEDULED = np.flatnonzero(SCHEDULED)
 _REPORTED = np.array([int(Status.RUNNING), int(Status.SUCCEEDED), int(Status.FAILED)])
-GROUP_COLUMNS = tuple(name for name in JOB_COLUMNS if name not in {"tasks", "best_effort", "unsettled", "roles"})
+GROUP_COLUMNS = tuple(
+    name for name in JOB_COLUMNS if name not in {"tasks", "best_effort", "unsettled", "lacking", "roles"}
+)
 """The columns of jobs that follow from their pod groups."""
 ROLE_COLUMNS: dict[str, tuple[Any, Any]] = {
     "names": (object, ""),
@@ -235,7 +238,7 @@ def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
 
 
 def _settle(state: "State") -> None:
-    """Find out which of the jobs that changed are settled (:attr:`JobTable.unsettled`)."""
+    """Set the columns ``unsettled`` and ``lacking`` of the jobs that changed."""
     if not state.changed_jobs:
         return
     rows = np.fromiter(state.changed_jobs, dtype=np.intp)
@@ -247,6 +250,8 @@ def _settle(state: "State") -> None:
     settled &= (scheduled >= columns["min_available"][rows]) & (counts[Status.PENDING] == 0)
     settled &= (counts[_REPORTED] == state.jobs.counts["reported"][:, rows]).all(axis=0)
     columns["unsettled"][rows] = ~settled | columns["unschedulable"][rows] | ~columns["grouped"][rows]
+    amounts = state.jobs.amounts
+    columns["lacking"][rows] = (amounts["min_resources"][:, rows] > amounts["allocated"][:, rows]).any(axis=0)
 
 
 def _moves(state: "State", now: datetime, nodes: Mapping[str, int]) -> Moves:
@@ -330,6 +335,8 @@ def _job_table(state: "State") -> JobTable:
     columns["queue"] = _queues_of_jobs(state)
     # An upper bound of every sum, so that the sums themselves need not be looked at.
     bound = state.shapes.largest * len(state.tasks.rows) + state.largest_minimum * len(state.jobs.rows)
+    if bound > MOST:  # the amounts may be reduced
+        columns["lacking"] = np.ones(state.jobs.size, dtype=np.bool_)
     for name in ("allocated", "pending", "min_resources"):
         values = copy(name)
         columns[name] = (

@@ -11,6 +11,7 @@ from volcanopy.scheduler.model.resources import Ints, Mask, sums_by
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 from volcanopy.scheduler.model.task_status import HOLDING
 
+_HOLDING = np.flatnonzero(HOLDING)
 _SHAPES = 32
 """For so many different pods the usable nodes are computed; the others count as if they fitted."""
 
@@ -37,18 +38,24 @@ def reserved_for_admitted(cluster: Cluster) -> Ints:
 
 def lacking(cluster: Cluster) -> Ints:
     """(R, Q): what admitted jobs lack of their minimum, without gated pods and jobs that are too large."""
-    return by_queue(cluster, cluster.queries.lacking, cluster.job_rows())
+    rows = cluster.snapshot.jobs.starting_rows
+    return by_queue(cluster, cluster.queries.lacking, rows[cluster.takes_part[rows]])
 
 
 def lacking_of_jobs(cluster: Cluster) -> Ints:
     """(R, J): as :func:`lacking`, of each job."""
     snapshot = cluster.snapshot
     jobs = snapshot.jobs
-    running = jobs.counts[HOLDING].sum(axis=0)
-    admitted = jobs.in_phase("Inqueue") | (jobs.in_phase("Running") & (running >= jobs.min_available))
-    admitted &= jobs.has_min_resources & ~cluster.queries.unplaceable
-    rest = np.maximum(np.maximum(jobs.min_resources.values - jobs.allocated.values, 0) - snapshot.gated, 0)
-    return np.where(admitted, rest, 0)
+    lacking = np.zeros_like(jobs.min_resources.values)
+    rows = np.flatnonzero(jobs.lacking & jobs.has_min_resources & ~cluster.queries.unplaceable)
+    if not len(rows):
+        return lacking
+    running = jobs.counts[_HOLDING, rows[:, None]].sum(axis=1)
+    started = (jobs.phase[rows] == "Running") & (running >= jobs.min_available[rows])
+    rows = rows[started | (jobs.phase[rows] == "Inqueue")]
+    rest = np.maximum(jobs.min_resources.values[:, rows] - jobs.allocated.values[:, rows], 0)
+    lacking[:, rows] = np.maximum(rest - snapshot.gated[:, rows], 0)
+    return lacking
 
 
 def unplaceable(cluster: Cluster) -> Mask:
@@ -59,9 +66,16 @@ def unplaceable(cluster: Cluster) -> Mask:
     """
     snapshot = cluster.snapshot
     jobs, tasks = snapshot.jobs, snapshot.tasks
-    starting = jobs.in_phase("Inqueue") & ~jobs.counts[HOLDING].any(axis=0)
-    rejected = starting & jobs.pods_rejected & (jobs.counts.sum(axis=0) < jobs.min_available)
-    impossible: Mask = snapshot.too_large | rejected
+    starting, impossible = jobs.in_phase("Inqueue").copy(), snapshot.too_large
+    rows = np.flatnonzero(starting)
+    if not len(rows):
+        return impossible
+    counts = jobs.counts[:, rows]
+    starting[rows] = ~counts[HOLDING].any(axis=0)
+    rejected = rows[starting[rows] & jobs.pods_rejected[rows] & (counts.sum(axis=0) < jobs.min_available[rows])]
+    if len(rejected):
+        impossible = impossible.copy()
+        impossible[rejected] = True
     starting &= ~impossible
     pending = tasks.pending[tasks.job[tasks.pending] != NONE]
     pending = pending[starting[tasks.job[pending]]]

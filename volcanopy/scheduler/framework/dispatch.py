@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from volcanopy.scheduler.framework.combine import RULES, Tiers, intersect, lexicographic
+from volcanopy.scheduler.framework.combine import RULES, Tiers, first, intersect, lexicographic
 from volcanopy.scheduler.framework.hook_table import HOOKS, implemented
 from volcanopy.scheduler.framework.plugin import (
     GangPreemptor,
@@ -28,6 +28,10 @@ from volcanopy.scheduler.model.resources import Floats, Resources, Rows
 
 Installed = tuple[tuple[tuple[Plugin[Any], frozenset[str]], ...], ...]
 """Tiers of plugins, each with the switches that are off for it."""
+
+
+_PROTECTED = frozenset({"preemptable", "reclaimable", "unified_evictable"})
+"""The hooks whose victims in each tier another hook narrows."""
 
 
 class Hooks:
@@ -54,7 +58,6 @@ class Hooks:
     within_share: Callable[[QueueView, TaskView, int], Rejection | None]
     beyond_share: Callable[[QueueView, TaskView, int], Rejection | None]
     reserved_as_first: Callable[[QueueView, Sequence[TaskView]], bool | None]
-    allocatable: Callable[[QueueView, TaskView, int], Rejection | None]
     preemptive: Callable[[QueueView, Sequence[TaskView]], bool]
     within_fair_share: Callable[[QueueView, Resources], bool]
     queue_shares: Callable[[], QueueShares | None]
@@ -80,35 +83,56 @@ class Hooks:
     reservation: Callable[[JobView], Mapping[str, str] | None]
 
     def __init__(self, installed: Installed) -> None:
-        layout = _layout(tuple(tuple((type(plugin), off) for plugin, off in tier) for tier in installed))
-        plugins = [plugin for tier in installed for plugin, _ in tier]
-        answering: dict[str, Tiers] = {
-            name: tuple([tuple([getattr(plugins[number], name) for number in tier]) for tier in tiers])
-            for name, tiers in layout.answering.items()
-        }
+        layout = self._layout = _layout(tuple(tuple((type(plugin), off) for plugin, off in tier) for tier in installed))
+        plugins = self._plugins = [plugin for tier in installed for plugin, _ in tier]
         self.__dict__.update(layout.defaults)
-        for name, tiers in answering.items():
-            setattr(self, name, RULES[HOOKS[name].rule](tiers))
-        self.preemptable = intersect(answering.get("preemptable", ()), self.preemptable_at_all)
-        self.reclaimable = intersect(answering.get("reclaimable", ()), self.reclaimable_at_all)
-        self.unified_evictable = intersect(answering.get("unified_evictable", ()), self.unified_evictable_at_all)
-        self.within_limits: Callable[[QueueView, TaskView, int], Rejection | None] = self.allocatable
-        """As ``allocatable``, without regard to fair shares."""
-        self.allocatable = self._allocatable
         self._beyond = True
         self.rejected_by_share = set[int]()
         """The jobs of which tasks were rejected by ``within_share`` since :meth:`within_shares` began."""
-        first = layout.answering.get("queue_order", ())
-        self.admission_order: Callable[[QueueView], tuple[Any, ...]] = lexicographic(
-            tuple(tuple(plugins[number].admission_order for number in tier) for tier in first)
-        )
-        self._pipelined = tuple(method for tier in answering.get("job_pipelined", ()) for method in tier)
-        self._of_nodes = tuple(plugins[number] for number in layout.of_nodes)
-        self._cache_keys = tuple(plugin.cache_key for plugin in self._of_nodes if plugin.cache_key is not per_shape)
-        self._rejecting = tuple(plugins[number] for number in layout.rejecting)
+        self._of_nodes = tuple([plugins[number] for number in layout.of_nodes])
+        self._cache_keys = tuple([plugin.cache_key for plugin in self._of_nodes if plugin.cache_key is not per_shape])
         self._scopes: dict[Hashable, Scope] = {}
-        self.unanswered = frozenset(layout.defaults)
+        self.unanswered = layout.unanswered
         """The hooks that no plugin answers."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Combine a hook when it is asked for the first time: a session asks few of them."""
+        if name not in HOOKS:
+            raise AttributeError(name)
+        combined = RULES[HOOKS[name].rule](self._answering(name))
+        if name in _PROTECTED:
+            combined = intersect(self._answering(name), getattr(self, f"{name}_at_all"))
+        setattr(self, name, combined)
+        return combined
+
+    def _answering(self, name: str) -> Tiers:
+        """Return the methods of the plugins that answer a hook, by tier."""
+        plugins = self._plugins
+        return tuple(
+            [
+                tuple([getattr(plugins[number], name) for number in tier])
+                for tier in self._layout.answering.get(name, ())
+            ]
+        )
+
+    @cached_property
+    def within_limits(self) -> Callable[[QueueView, TaskView, int], Rejection | None]:
+        """As ``allocatable``, without regard to fair shares."""
+        return first(self._answering("allocatable"))
+
+    @cached_property
+    def admission_order(self) -> Callable[[QueueView], tuple[Any, ...]]:
+        """As ``queue_order``, for admission."""
+        tiers = self._layout.answering.get("queue_order", ())
+        return lexicographic(tuple(tuple(self._plugins[number].admission_order for number in tier) for tier in tiers))
+
+    @cached_property
+    def _pipelined(self) -> tuple[Callable[[JobView], Vote], ...]:
+        return tuple(method for tier in self._answering("job_pipelined") for method in tier)
+
+    @cached_property
+    def _rejecting(self) -> tuple[Plugin[Any], ...]:
+        return tuple(self._plugins[number] for number in self._layout.rejecting)
 
     @contextmanager
     def within_shares(self) -> Iterator[None]:
@@ -120,7 +144,8 @@ class Hooks:
         finally:
             self._beyond = True
 
-    def _allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """Return why a queue cannot allocate ``count`` tasks, within its limits and its fair share."""
         rejection = self.within_limits(queue, task, count)
         if rejection is not None:
             return rejection
@@ -180,6 +205,8 @@ class _Layout(NamedTuple):
     """The plugins that answer a hook of nodes."""
     rejecting: tuple[int, ...]
     """The plugins with predicates."""
+    unanswered: frozenset[str]
+    """The hooks that no plugin answers."""
 
 
 @lru_cache(maxsize=256)
@@ -193,9 +220,11 @@ def _layout(kinds: tuple[tuple[tuple[Any, frozenset[str]], ...], ...]) -> _Layou
                 tiers[name][tier].append(number)
     answering = {name: tuple(tuple(tier) for tier in of_hook if tier) for name, of_hook in tiers.items()}
     rejecting, scoring = (sorted(sum(answering[name], ())) for name in ("predicate", "node_order"))
+    unanswered = frozenset(name for name, of_hook in answering.items() if not of_hook)
     return _Layout(
         {name: of_hook for name, of_hook in answering.items() if of_hook},
-        {name: RULES[HOOKS[name].rule](()) for name, of_hook in answering.items() if not of_hook},
+        {name: RULES[HOOKS[name].rule](()) for name in sorted(unanswered - _PROTECTED - {"allocatable"})},
         tuple(sorted({*rejecting, *scoring})),
         tuple(rejecting),
+        unanswered,
     )

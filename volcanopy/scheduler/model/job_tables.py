@@ -76,6 +76,8 @@ class JobTable:
 
     In a session nothing has to be decided or reported of those, unless it changes their tasks.
     """
+    lacking: Mask
+    """(J,): False for jobs with all of their minimal resources allocated."""
     submitters: tuple[Submitter, ...]
 
     def __len__(self) -> int:
@@ -93,6 +95,11 @@ class JobTable:
             mask[rows] = self.phase[rows] == phase  # comparing texts takes long
             self._in_phase[phase] = mask
         return self._in_phase[phase]
+
+    @cached_property
+    def starting_rows(self) -> Rows:
+        """The rows of the jobs that are unsettled or lack some of their minimal resources."""
+        return np.flatnonzero(self.unsettled | self.lacking)
 
     @cached_property
     def unsettled_rows(self) -> Rows:

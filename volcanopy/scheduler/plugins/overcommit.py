@@ -65,15 +65,18 @@ class Overcommit(Plugin[OvercommitArguments]):
         return requested
 
     def _requested_by_admitted(self) -> Ints:
-        """(R, J): the minimum of admitted jobs, the rest of it of started ones, without the requests of gated pods.
+        """(R, M): the minimum of admitted jobs, the rest of it of started ones, without the requests of gated pods.
 
         Admitted jobs whose minimum fits on no set of nodes reserve nothing.
         """
         jobs = self.cluster.snapshot.jobs
-        least = jobs.min_resources.values
-        inqueue = jobs.in_phase("Inqueue") & ~self.cluster.queries.unplaceable
-        started = jobs.in_phase("Running") & (jobs.counts[HOLDING].sum(axis=0) >= jobs.min_available)
-        rest = np.maximum(least - jobs.allocated.values, 0)
+        rows = jobs.starting_rows
+        least = jobs.min_resources.values[:, rows]
+        inqueue = (jobs.phase[rows] == "Inqueue") & ~self.cluster.queries.unplaceable[rows]
+        started = (jobs.phase[rows] == "Running") & (
+            jobs.counts[:, rows][HOLDING].sum(axis=0) >= jobs.min_available[rows]
+        )
+        rest = np.maximum(least - jobs.allocated.values[:, rows], 0)
         requested = np.where(inqueue[None, :], least, np.where(started[None, :], rest, 0))
-        ungated: Ints = np.maximum(requested - self.cluster.snapshot.gated, 0)
+        ungated: Ints = np.maximum(requested - self.cluster.snapshot.gated[:, rows], 0)
         return ungated
