@@ -61,14 +61,15 @@ class JobObjects:
             namespace=job.namespace,
             uid=name,
             creation_timestamp=now,
-            labels={key: _text(text, job) for key, text in metadata.labels.items()},
-            annotations={key: _text(text, job) for key, text in metadata.annotations.items()},
+            labels=_texts(metadata.labels, job.name),
+            annotations=_texts(metadata.annotations, job.name),
             owner_references=(),
         )
 
 
-def _text(text: str, job: Job) -> str:
-    return job.name if text.startswith(_SAMPLE) else text
+def _texts(texts: core.Labels, name: str) -> dict[str, str]:
+    """Return labels or annotations with the name of a job instead of that of the sample."""
+    return {key: name if text.startswith(_SAMPLE) else text for key, text in texts.items()}
 
 
 class JobObjectCache:

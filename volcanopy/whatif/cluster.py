@@ -111,6 +111,10 @@ class Cluster:
 
     def _set(self, key: Key, item: Any) -> None:
         before = self.objects.get(key)
+        if isinstance(item, core.Pod | core.PodGroup) and before is not None and before.metadata is item.metadata:
+            self.objects[key] = item
+            self._note_changed_job(item)  # the indices follow from the metadata
+            return
         if before is not None:
             self._index(key, before, present=False)
         if item is None:
@@ -197,15 +201,20 @@ class Cluster:
         elif kind == "Command":
             self.changed_jobs.add(f"{name.partition('/')[0]}/{(item.get('target') or {}).get('name')}")
         elif isinstance(item, core.Pod | core.PodGroup):
-            controller = item.metadata.controller
-            if controller is not None and controller.kind == "BatchJob":
-                self.changed_jobs.add(f"{item.metadata.namespace}/{controller.name}")
+            controller = self._note_changed_job(item)
             if isinstance(item, core.Pod):
                 _toggle(self.owned, controller.uid if controller else "", name, present=present)
                 _toggle(self.members, pod_fields.job_key(item), name, present=present)
                 self.terminating.pop(name, None)
                 if present and item.metadata.deletion_timestamp is not None:
                     self.terminating[name] = None
+
+    def _note_changed_job(self, item: core.Pod | core.PodGroup) -> core.OwnerReference | None:
+        """Note the job of a pod or pod group as changed; return its controller."""
+        controller = item.metadata.controller
+        if controller is not None and controller.kind == "BatchJob":
+            self.changed_jobs.add(f"{item.metadata.namespace}/{controller.name}")
+        return controller
 
     # Reads
 

@@ -23,14 +23,14 @@ from volcanopy.scheduler.cache.compaction import compact_if_due
 from volcanopy.scheduler.cache.row_table import RowSet, RowTable
 from volcanopy.scheduler.cache.shapes import Shapes
 from volcanopy.scheduler.cache.totals import count
-from volcanopy.scheduler.model import claim_tables, pod_fields, run_times
+from volcanopy.scheduler.model import pod_fields, run_times
 from volcanopy.scheduler.model.measures import Measured
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
 from volcanopy.scheduler.model.queue_limits import Submitters
 from volcanopy.scheduler.model.resources import Axis, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.subgroups import Marks
-from volcanopy.scheduler.model.task_status import COUNT, ON_NODE, Status
+from volcanopy.scheduler.model.task_status import COUNT, Status
 
 Policy = policy.ResourceQuota | policy.PodDisruptionBudget | topology_read.NumaTopology | topology_read.HyperNode
 Object = core.Pod | core.Node | core.PodGroup | core.Queue | core.PriorityClass | core.Namespace | Policy | ClaimObject
@@ -225,6 +225,11 @@ class State:
         key = pod.metadata.key
         columns, known = self.tasks.plain, self.tasks.rows.get(key)
         previous = None if known is None else columns["pods"][known]
+        if known is not None and previous is not None and pod_fields.differs_in_place_only(previous, pod):
+            count(self, known, -1)
+            self._set_place(known, pod)
+            count(self, known, +1)
+            return
         same = previous is not None and pod_fields.same_shape(previous, pod)
         # First what may fail because of the pod's content: then nothing has changed.
         shape = int(columns["shape"][known]) if same else self.shape_of(pod)
@@ -234,21 +239,15 @@ class State:
         if previous is not None:
             count(self, row, -1)
             self._unmatch(row)
-        status, node = pod_fields.status_of(pod, self.assumed.get(key, ("", ""))[1], key in self.evicted)
         job = pod_fields.task_job(pod) if pod.spec.scheduler_name in self.scheduler_names else ""
         job_row = self.jobs.row(job) if job else NONE
-        columns["pods"][row] = pod
-        columns["status"][row] = status
+        self._set_place(row, pod)
         columns["job"][row] = job_row
         columns["role"][row] = self.role_row(job_row, pod_fields.role_of(pod)) if job else NONE
         columns["mark"][row] = self.marks.of(self.jobs.plain["groups"][job_row], pod) if job else NONE
         columns["shape"][row] = shape
-        columns["node"][row] = self.node_row(node) if node else NONE
-        nominated = pod.status.nominated_node_name
-        columns["nominated"][row] = self.node_row(nominated) if nominated and status == Status.PENDING else NONE
         columns["priority"][row] = priority
         columns["created"][row] = pod_fields.seconds(pod.metadata.creation_timestamp)
-        columns["started"][row] = pod_fields.seconds(pod.status.start_time)
         columns["runtime"][row] = runtime
         columns["ordinal"][row] = pod_fields.ordinal(pod.metadata.name)
         columns["preemptable"][row] = pod_fields.flag(pod.metadata, names.PREEMPTABLE, absent=True)
@@ -257,6 +256,17 @@ class State:
         count(self, row, +1)
         if job_before not in {NONE, job_row}:
             self._drop_job_if_empty(job_before)
+
+    def _set_place(self, row: int, pod: core.Pod) -> None:
+        """Set the columns of a task that follow from where its pod is and what it does."""
+        columns, key = self.tasks.plain, pod.metadata.key
+        status, node = pod_fields.status_of(pod, self.assumed.get(key, ("", ""))[1], key in self.evicted)
+        nominated = pod.status.nominated_node_name
+        columns["pods"][row] = pod
+        columns["status"][row] = status
+        columns["node"][row] = self.node_row(node) if node else NONE
+        columns["nominated"][row] = self.node_row(nominated) if nominated and status == Status.PENDING else NONE
+        columns["started"][row] = pod_fields.seconds(pod.status.start_time)
 
     def _match(self, row: int) -> None:
         for number in self.shapes.all[self.tasks.plain["shape"][row]].matched:
@@ -303,19 +313,6 @@ class State:
         self.tasks.remove(key)
         if job != NONE:
             self._drop_job_if_empty(job)
-
-    def update_assigned_pods(self, row: int, node: int, sign: int) -> None:
-        """Add a task with assigned cards or cpus to the assigned pods of its node (+1), or remove it (-1)."""
-        column = self.nodes.plain["assigned_pods"]
-        known: claim_tables.AssignedPods = column[node] or ()
-        if sign < 0:
-            if known:
-                column[node] = claim_tables.without_assigned(known, row)
-        elif ON_NODE[self.tasks.plain["status"][row]]:
-            key, pod = self.tasks.keys[row], self.tasks.plain["pods"][row]
-            assigned = claim_tables.assigned_pod(row, pod, self.bind_annotations.get(key, {}))
-            if assigned is not None:
-                column[node] = claim_tables.with_assigned(known, assigned)
 
     # Nodes
 

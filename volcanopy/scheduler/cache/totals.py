@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volcanopy.scheduler.model import claim_tables
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, ON_NODE, Status
@@ -33,7 +34,7 @@ def count(state: "State", row: int, sign: int) -> None:
             state.claims.use(columns["pods"][row], state.nodes.keys[node], sign)
     if node != NONE:
         state.nodes.plain["tasks"][node] += sign
-        state.update_assigned_pods(row, node, sign)
+        _update_assigned_pods(state, row, node, sign)
     if job == NONE:
         return
     state.changed_jobs.add(job)
@@ -51,6 +52,20 @@ def count(state: "State", row: int, sign: int) -> None:
         table = state.jobs.amounts[column]
         for name, units in shape.request.items():
             table[index[name], job] += sign * units
+
+
+def _update_assigned_pods(state: "State", row: int, node: int, sign: int) -> None:
+    """Add a task with assigned cards or cpus to the assigned pods of its node (+1), or remove it (-1)."""
+    column = state.nodes.plain["assigned_pods"]
+    known: claim_tables.AssignedPods = column[node] or ()
+    if sign < 0:
+        if known:
+            column[node] = claim_tables.without_assigned(known, row)
+    elif _ON_NODE[state.tasks.plain["status"][row]]:
+        key, pod = state.tasks.keys[row], state.tasks.plain["pods"][row]
+        assigned = claim_tables.assigned_pod(row, pod, state.bind_annotations.get(key, {}))
+        if assigned is not None:
+            column[node] = claim_tables.with_assigned(known, assigned)
 
 
 def count_many(state: "State", rows: Rows) -> None:

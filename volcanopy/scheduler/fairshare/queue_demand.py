@@ -115,8 +115,8 @@ def requested_by_waiting(cluster: Cluster, limit: Ints) -> Ints:
     Left out are jobs that an (R, Q) limit never admits, jobs too large for the cluster, and jobs of closed or held queues.
     """
     jobs, queues = cluster.snapshot.jobs, cluster.snapshot.queues
-    rows = cluster.snapshot.jobs.unsettled_rows
-    rows = rows[cluster.takes_part[rows] & jobs.in_phase("Pending")[rows]]
+    rows = cluster.unsettled_job_rows
+    rows = rows[jobs.in_phase("Pending")[rows]]
     if not len(rows):
         return np.zeros((len(cluster.axis), len(queues)), dtype=np.int64)
     admits = queues.is_open & ~held_queues(queues)

@@ -295,6 +295,14 @@ class Cluster:
         return self._job_rows
 
     @cached_property
+    def unsettled_job_rows(self) -> Rows:
+        """Those of :meth:`job_rows` that were unsettled when the session began: of others nothing is to be decided."""
+        rows = self.snapshot.jobs.unsettled_rows
+        taking_part: Rows = rows[self.takes_part[rows]]
+        taking_part.setflags(write=False)
+        return taking_part
+
+    @cached_property
     def takes_part(self) -> Mask:
         """(J,): the jobs that have a pod group and a queue that exists."""
         jobs = self.snapshot.jobs

@@ -1,5 +1,6 @@
 """Fields of Kubernetes objects as scheduling reads them: status, priority, role, flags, and comparisons."""
 
+import operator
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -160,6 +161,19 @@ def queue_resources(queue: core.Queue) -> set[str]:
     limits |= spec.borrowing_limit.keys() | spec.lending_limit.keys()
     limits |= {name for entry in spec.limits for name in entry.resources}
     return limits.union(status.allocated, status.fair_share, status.guaranteed, status.borrowed, status.waiting)
+
+
+_BESIDE_NODE = operator.attrgetter(*(name for name in core.PodSpec.__struct_fields__ if name != "node_name"))
+
+
+def differs_in_place_only(old: core.Pod, new: core.Pod) -> bool:
+    """Whether a pod of a group was replaced by a copy of it with another node or status."""
+    before, after = old.spec, new.spec
+    return (
+        old.metadata is new.metadata
+        and (before is after or all(map(operator.is_, _BESIDE_NODE(before), _BESIDE_NODE(after))))
+        and bool(job_key(new))
+    )
 
 
 def same_shape(old: core.Pod, new: core.Pod) -> bool:

@@ -108,7 +108,7 @@ class Reservation(Plugin[ReservationArguments]):
     def _jobs(self) -> tuple[Rows, Rows]:
         """Return the jobs that wait in open queues: the admitted ones that lack pods on nodes, and the others."""
         jobs, queues = self.cluster.snapshot.jobs, self.cluster.snapshot.queues
-        rows = self.cluster.job_rows()
+        rows = self.cluster.unsettled_job_rows
         if self.args.after == "never":
             return rows[:0], rows[:0]
         rows = rows[jobs.in_phase("Pending")[rows] | (jobs.counts[Status.PENDING, rows] > 0)]
