@@ -74,9 +74,7 @@ class State:
         self.submitters = Submitters()
         self.job_roles: dict[int, dict[str, int]] = {}
         self.matches: list[RowSet] = []
-        self.task_changes = 0  # of columns of tasks, and of sums over the tasks of nodes
-        self.changed_jobs: set[int] = set()
-        """The jobs of which a column changed since the last snapshot."""
+        self.assignments = 0  # how often the assigned pods of a node changed
         self.moving: set[int] = set()
         """The jobs whose status names moved pods."""
         self.assumed: dict[str, tuple[str, str]] = {}
@@ -351,7 +349,7 @@ class State:
         columns, status = self.jobs.plain, group.status
         known, columns["groups"][row] = columns["groups"][row], group
         columns["grouped"][row] = True
-        self.changed_jobs.add(row)
+        self.jobs.changed.add(row)
         columns["phase"][row] = status.phase or "Pending"
         columns["unschedulable"][row] = pod_fields.condition(group, "Unschedulable") is not None
         self.jobs.counts["reported"][:, row] = (status.running, status.succeeded, status.failed)
@@ -365,7 +363,7 @@ class State:
         """Set the columns of a pod group that do not follow from its status."""
         columns = self.jobs.plain
         columns["structured"][row] = bool(group.spec.network_topology or group.spec.sub_group_policy)
-        self.task_changes += self.marks.renew(self.tasks.plain, row, known, group)
+        self.tasks.changed.update(self.marks.renew(self.tasks.plain, row, known, group))
         columns["queue"][row] = self._queue_row(group.spec.queue or self.default_queue)
         columns["min_available"][row] = group.spec.min_member
         columns["created"][row] = pod_fields.seconds(group.metadata.creation_timestamp)
@@ -381,27 +379,31 @@ class State:
         self._widen(min_resources)
         self.largest_minimum = max(self.largest_minimum, *min_resources.values(), 0)
         self.jobs.amounts["min_resources"][:, row] = self.axis.vector(min_resources)
-        for number in self.job_roles.get(row, {}).values():
-            self.roles.plain["minimum"][number] = 0
+        self._forget_minima(row)
         columns["has_minima"][row] = any(minimum > 0 for minimum in group.spec.min_task_member.values())
         for name, minimum in group.spec.min_task_member.items():
             role = self.role_row(row, name)  # first: a new row may reallocate the table
             self.roles.plain["minimum"][role] = minimum
+            self.roles.changed.add(role)
 
     def _drop_group(self, key: str) -> None:
         row = self.jobs.rows.get(key)
         if row is None:
             return
         known = self.jobs.plain["groups"][row]
-        self.changed_jobs.add(row)
+        self.jobs.changed.add(row)
         self.jobs.reset(row, freeze.GROUP_COLUMNS)
         self.jobs.counts["reported"][:, row] = 0
         self.jobs.amounts["min_resources"][:, row] = 0
         self.moving.discard(row)
-        self.task_changes += self.marks.renew(self.tasks.plain, row, known, None)
-        for number in self.job_roles.get(row, {}).values():
-            self.roles.plain["minimum"][number] = 0
+        self.tasks.changed.update(self.marks.renew(self.tasks.plain, row, known, None))
+        self._forget_minima(row)
         self._drop_job_if_empty(row)
+
+    def _forget_minima(self, job: int) -> None:
+        for role in self.job_roles.get(job, {}).values():
+            self.roles.plain["minimum"][role] = 0
+            self.roles.changed.add(role)
 
     def _drop_job_if_empty(self, row: int) -> None:
         if self.jobs.plain["groups"][row] is not None or self.jobs.plain["tasks"][row]:
@@ -419,6 +421,7 @@ class State:
             self.roles.plain["job"][row] = job
             self.roles.plain["names"][row] = name
             self.jobs.plain["roles"][job] = tuple(known.values())
+            self.jobs.changed.add(job)
         return row
 
     def _queue_row(self, name: str) -> int:
@@ -432,6 +435,7 @@ class State:
             group = self.jobs.plain["groups"][row]
             if group is not None:
                 self.jobs.plain["priority"][row] = self._job_priority(group)
+                self.jobs.changed.add(row)
 
     def _widen(self, units: Iterable[str]) -> None:
         """Extend the axis by new resources."""

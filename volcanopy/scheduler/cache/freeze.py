@@ -10,7 +10,9 @@ import numpy as np
 from volcanopy.api import core
 from volcanopy.scheduler.cache.bounded_sums import MOST, with_possible_guarantees, within_sum
 from volcanopy.scheduler.cache.queue_columns import queue_table, same_spec, with_statuses
+from volcanopy.scheduler.cache.row_table import Changes, Copies
 from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.claim_tables import AssignedPods
 from volcanopy.scheduler.model.job_tables import Index, JobTable, RoleTable
 from volcanopy.scheduler.model.measures import Measured, MeasureTable, table
 from volcanopy.scheduler.model.moved_pods import MovedPod, Moves, is_current, moved_pods
@@ -76,7 +78,8 @@ JOB_COLUMNS: dict[str, tuple[Any, Any]] = {
     "lacking": (np.bool_, False),
     "roles": (object, ()),
 }
-_COPIED = tuple(name for name in JOB_COLUMNS if name not in {"tasks", "roles"})
+_TASK_FIELDS = (*TASK_COLUMNS, "keys")
+_JOB_FIELDS = (*(name for name in JOB_COLUMNS if name != "tasks"), "keys", "counts", "reported")
 _SCHEDULED = np.flatnonzero(SCHEDULED)
 _REPORTED = np.array([int(Status.RUNNING), int(Status.SUCCEEDED), int(Status.FAILED)])
 GROUP_COLUMNS = tuple(
@@ -104,15 +107,18 @@ class Layout:
         self._network: tuple[tuple[str, ...], NodeTraits, HyperNodeTable] | None = None
         self._queues: QueueTable | None = None
         self._allocatable: Allocatable | None = None
-        self._on_nodes: tuple[tuple[object, ...], NodeTable, TaskTable] | None = None
+        self._places: Index | None = None
+        self._copies = Copies()
+        self._assigned: tuple[int, tuple[AssignedPods | None, ...]] | None = None
+        self._on_nodes: tuple[NodeTable, TaskTable] | None = None
 
     def nodes_changed(self) -> None:
         """Mark the list of nodes or their traits as changed."""
-        self._rows = self._names = self._allocatable = None
+        self._rows = self._names = self._allocatable = self._places = self._assigned = self._on_nodes = None
 
     def allocatable_changed(self) -> None:
         """Mark the allocatable resources of a node as changed."""
-        self._allocatable = None
+        self._allocatable = self._on_nodes = None
 
     def allocatable(self, state: "State", rows: Rows) -> Allocatable:
         """Return the allocatable resources of the nodes in these rows, rebuilt when they change."""
@@ -126,14 +132,42 @@ class Layout:
         """Return the nodes and the tasks, rebuilt when one of them changes."""
         rows, traits = self.nodes(state)
         allocatable = self.allocatable(state, rows)
-        basis = (state.task_changes, state.nodes.size, rows, traits, allocatable)
         known = self._on_nodes
-        if known is None or not all(map(_same, known[0], basis)):
-            nodes = _node_table(state, rows, traits, allocatable)
-            rank = np.full(state.nodes.size + 1, NONE, dtype=np.int32)  # the last entry is for row NONE
-            rank[rows] = np.arange(len(rows), dtype=np.int32)
-            known = self._on_nodes = (basis, nodes, _task_table(state, rank))
-        return known[1:]
+        same = known is not None and known[0].traits is traits and known[0].allocatable is allocatable
+        if known is None or not same or state.tasks.changed or state.nodes.changed:
+            known = self._on_nodes = None  # so that its columns can be used again
+            everywhere = self._places is None or len(self._places) != state.nodes.size + 1
+            if self._places is None or everywhere:
+                self._places = np.full(state.nodes.size + 1, NONE, dtype=np.int32)  # the last entry is for row NONE
+                self._places[rows] = np.arange(len(rows), dtype=np.int32)
+            nodes = self._node_table(state, rows, None if everywhere else self._places, allocatable)
+            known = self._on_nodes = (nodes, _task_table(state, self._places, everywhere))
+        return known
+
+    def _node_table(self, state: "State", rows: Rows, places: Index | None, allocatable: Allocatable) -> NodeTable:
+        names, index = self.node_names(state)
+        changes, copies = Changes(len(rows), None, rows), self._copies
+        if places is not None:
+            changed = np.fromiter(state.nodes.changed, dtype=np.intp)
+            changed = changed[places[changed] != NONE]
+            changes = Changes(len(rows), changed, rows, places[changed])
+        state.nodes.changed.clear()
+        amounts = state.nodes.amounts
+        copies.update("used", amounts["used"], changes)
+        copies.update("releasing", amounts["releasing"], changes)
+        copies.update("nonzero", state.nodes.counts["nonzero"], changes)
+        if self._assigned is None or self._assigned[0] != state.assignments:
+            self._assigned = (state.assignments, tuple(state.nodes.plain["assigned_pods"][rows].tolist()))
+        return NodeTable(
+            names=names,
+            index=index,
+            traits=self._traits,
+            allocatable=allocatable,
+            used=Columns(state.axis, copies["used"]),
+            releasing=Columns(state.axis, copies["releasing"]),
+            nonzero=copies["nonzero"],
+            assigned_pods=self._assigned[1],
+        )
 
     def images_or_measures_changed(self) -> None:
         """Mark the images or measures of a node as changed; caches of its other traits stay valid."""
@@ -208,7 +242,6 @@ class Layout:
 def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
     """Return a snapshot of the state."""
     axis = state.axis
-    _settle(state)
     nodes, tasks = state.layout.nodes_and_tasks(state)
     traits, jobs = nodes.traits, _job_table(state)
     queues = with_possible_guarantees(state.layout.queues(state), nodes.allocatable.sums, jobs)
@@ -237,21 +270,19 @@ def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
     )
 
 
-def _settle(state: "State") -> None:
-    """Set the columns ``unsettled`` and ``lacking`` of the jobs that changed."""
-    if not state.changed_jobs:
-        return
-    rows = np.fromiter(state.changed_jobs, dtype=np.intp)
-    state.changed_jobs.clear()
-    columns, counts = state.jobs.plain, state.jobs.counts["counts"][:, rows]
+def _settle(state: "State", changed: Rows | None) -> None:
+    """Set the columns ``unsettled`` and ``lacking`` of these jobs, None for all."""
+    rows = np.arange(state.jobs.size) if changed is None else changed
+    columns, amounts = state.jobs.plain, state.jobs.amounts
+    counts, reported = (state.jobs.counts[name].take(rows, axis=1) for name in ("counts", "reported"))
     phase, over = columns["phase"][rows], counts[Status.SUCCEEDED] + counts[Status.FAILED]
     scheduled = counts[_SCHEDULED].sum(axis=0) + counts[Status.RELEASING]
     settled = (phase == np.where(scheduled == over, "Completed", "Running").astype(object)) & (scheduled > 0)
     settled &= (scheduled >= columns["min_available"][rows]) & (counts[Status.PENDING] == 0)
-    settled &= (counts[_REPORTED] == state.jobs.counts["reported"][:, rows]).all(axis=0)
-    columns["unsettled"][rows] = ~settled | columns["unschedulable"][rows] | ~columns["grouped"][rows]
-    amounts = state.jobs.amounts
-    columns["lacking"][rows] = (amounts["min_resources"][:, rows] > amounts["allocated"][:, rows]).any(axis=0)
+    settled &= (counts[_REPORTED] == reported).all(axis=0) & columns["grouped"][rows]
+    columns["unsettled"][rows] = ~settled | columns["unschedulable"][rows]
+    lacks = amounts["min_resources"].take(rows, axis=1) > amounts["allocated"].take(rows, axis=1)
+    columns["lacking"][rows] = lacks.any(axis=0)
 
 
 def _moves(state: "State", now: datetime, nodes: Mapping[str, int]) -> Moves:
@@ -282,34 +313,12 @@ def _objects(state: "State", rows: Rows) -> tuple[core.Node, ...]:
     return tuple(state.nodes.plain["objects"][rows].tolist())
 
 
-def _same(one: object, other: object) -> bool:
-    return one is other or (isinstance(one, int) and one == other)
-
-
-def _node_table(state: "State", rows: Rows, traits: NodeTraits, allocatable: Allocatable) -> NodeTable:
-    names, index = state.layout.node_names(state)
-    amounts, nonzero = state.nodes.amounts, state.nodes.counts["nonzero"].take(rows, axis=1)
-    nonzero.setflags(write=False)
-    return NodeTable(
-        names=names,
-        index=index,
-        traits=traits,
-        allocatable=allocatable,
-        used=_columns(state.axis, amounts["used"].take(rows, axis=1)),
-        releasing=_columns(state.axis, amounts["releasing"].take(rows, axis=1)),
-        nonzero=nonzero,
-        assigned_pods=tuple(state.nodes.plain["assigned_pods"][rows].tolist()),
-    )
-
-
-def _task_table(state: "State", rank: Index) -> TaskTable:
-    columns: dict[str, Any] = state.tasks.copies(TASK_COLUMNS)
-    columns["keys"] = state.tasks.copy_of_keys()
-    for name in ("node", "nominated"):
-        columns[name] = rank[columns[name]]
-        columns[name].setflags(write=False)
+def _task_table(state: "State", places: Index, everywhere: bool) -> TaskTable:
+    changes = state.tasks.take_changes(everywhere)
+    changes.conversions = dict.fromkeys(("node", "nominated"), places.__getitem__)
+    copies = state.tasks.copies(changes)
     return TaskTable(
-        **columns,
+        **{name: copies[name] for name in _TASK_FIELDS},
         marks=tuple(state.marks.all),
         selectors=tuple(rows.mask(state.tasks.size) for rows in state.matches),
         hints=state.tasks.rows,
@@ -328,30 +337,30 @@ def _gate_held_queues(tasks: TaskTable, state: "State", queues: QueueTable) -> T
 
 
 def _job_table(state: "State") -> JobTable:
-    copy = state.jobs.copy
-    columns: dict[str, Any] = state.jobs.copies(_COPIED)
-    columns["counts"], columns["reported"] = copy("counts"), copy("reported")
-    columns["keys"] = state.jobs.copy_of_keys()
-    columns["queue"] = _queues_of_jobs(state)
+    changes = state.jobs.take_changes()
+    if changes.rows is None or len(changes.rows):
+        _settle(state, changes.rows)
+    copies = state.jobs.copies(changes)
+    columns: dict[str, Any] = {name: copies[name] for name in _JOB_FIELDS}
+    columns["queue"] = _queues_of_jobs(state, copies["queue"])
     # An upper bound of every sum, so that the sums themselves need not be looked at.
     bound = state.shapes.largest * len(state.tasks.rows) + state.largest_minimum * len(state.jobs.rows)
     if bound > MOST:  # the amounts may be reduced
         columns["lacking"] = np.ones(state.jobs.size, dtype=np.bool_)
     for name in ("allocated", "pending", "min_resources"):
-        values = copy(name)
+        values = copies[name]
         columns[name] = (
             Columns(state.axis, values) if bound <= MOST else _columns(state.axis, within_sum(values.copy()))
         )
-    columns["roles"] = tuple(state.jobs.plain["roles"][: state.jobs.size].tolist())
     return JobTable(**columns, submitters=state.submitters.all)
 
 
-def _queues_of_jobs(state: "State") -> Index:
+def _queues_of_jobs(state: "State", queue: Index) -> Index:
     """Return the queue of each job: of its group, and without one of its pods on nodes, so that they count in full.
 
     That is the existing queue that such a pod names, the first by name, or the default queue.
     """
-    queue, tasks = state.jobs.copy("queue"), state.tasks.plain
+    tasks = state.tasks.plain
     size = state.jobs.size
     without = (queue == NONE) & (state.jobs.plain["tasks"][:size] > 0)
     if not without.any():
@@ -373,14 +382,8 @@ def _queues_of_jobs(state: "State") -> Index:
 
 
 def _role_table(state: "State") -> RoleTable:
-    copy = state.roles.copy
-    return RoleTable(
-        names=tuple(copy("names").tolist()),
-        job=copy("job"),
-        minimum=copy("minimum"),
-        counts=copy("counts"),
-        best_effort=copy("best_effort"),
-    )
+    copies = state.roles.copies(state.roles.take_changes())
+    return RoleTable(**{name: copies[name] for name in ("names", "job", "minimum", "counts", "best_effort")})
 
 
 def _shape_table(state: "State") -> ShapeTable:

@@ -2,17 +2,84 @@
 
 A key keeps its row until it is removed; the row is then reused. Columns are numpy arrays whose last dimension is the row;
 those of resources have the resource axis first.
+
+The columns of a snapshot are copies. Once nothing refers to the copy of a column any more, only the rows that changed
+since are copied into it, and the next snapshot gets it: so a snapshot costs what changed, not what exists.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from sys import getrefcount
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from volcanopy.scheduler.model.resources import Axis, Mask
+from volcanopy.scheduler.model.resources import Axis, Mask, Rows
 
 K = TypeVar("K", bound=Hashable)
+Column = NDArray[Any]
+Conversion = Callable[[Column], Column]
+_PART = 8
+"""A copy of a column is made anew if more than one in so many rows changed."""
+
+
+class Copies:
+    """Read-only copies of columns, by name."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, Column] = {}
+
+    def update(self, name: str, live: Column, changes: "Changes") -> None:
+        """Make the copy of a column equal to it, where at most these rows differ."""
+        rows = changes.rows
+        if rows is None or name not in self._columns or getrefcount(self._columns[name]) != _UNSHARED:
+            self._columns[name] = changes.whole(name, live)
+            return
+        column = self._columns[name]
+        if column.shape[-1] != changes.length or (live.ndim == 2 and len(column) != len(live)):
+            self._columns[name] = changes.whole(name, live)
+        elif len(rows):
+            column.setflags(write=True)
+            column[..., changes.places] = changes.converted(name, live.take(rows, axis=-1))
+            column.setflags(write=False)
+
+    def __getitem__(self, name: str) -> Column:
+        return self._columns[name]
+
+
+class Changes:
+    """Which rows of a table changed, and how its columns become those of a snapshot."""
+
+    def __init__(self, length: int, rows: Rows | None, order: Rows | None = None, places: Rows | None = None) -> None:
+        """``length`` is that of a copy; ``rows`` are None for any. A copy has the rows ``order``, by default the first ones.
+
+        ``places`` are those of the changed rows in it.
+        """
+        self.length, self.rows = length, rows
+        self.places = rows if places is None else places
+        self.conversions: dict[str, Conversion] = {}
+        """By the name of a column."""
+        self._order = order
+
+    def whole(self, name: str, live: Column) -> Column:
+        """Return a new copy of a column, which is read-only."""
+        if self._order is not None:
+            column = self.converted(name, live.take(self._order, axis=-1))
+        else:
+            values = live[..., : self.length]
+            column = self.converted(name, values) if name in self.conversions else values.copy()
+        column.setflags(write=False)
+        return column
+
+    def converted(self, name: str, values: Column) -> Column:
+        """Return values of a column as the snapshot has them."""
+        convert = self.conversions.get(name)
+        return values if convert is None else convert(values)
+
+
+_only: dict[str, Column] = {"": np.empty(0)}
+_UNSHARED = getrefcount(_only[""])
+"""The count of references to a column that only a dictionary has."""
 
 
 class RowTable(Generic[K]):
@@ -23,7 +90,9 @@ class RowTable(Generic[K]):
         self.rows: dict[K, int] = {}
         self.keys: NDArray[np.object_] = np.full(16, None, dtype=object)
         """The key of each row, None where it is free."""
-        self._frozen_keys: NDArray[np.object_] | None = None
+        self.changed: set[int] = set()
+        """The rows of which a column changed since the last copies were made."""
+        self._copies = Copies()
         self.size = 0
         self._blank = {name: blank for name, (_, blank) in columns.items()}
         self._free: list[int] = []
@@ -54,14 +123,14 @@ class RowTable(Generic[K]):
                     self._grow()
             self.rows[key] = row
             self.keys[row] = key
-            self._frozen_keys = None
+            self.changed.add(row)
         return row
 
     def remove(self, key: K) -> None:
         """Remove a key; its row is blank and can be reused."""
         row = self.rows.pop(key)
         self.keys[row] = None
-        self._frozen_keys = None
+        self.changed.add(row)
         for name, column in self.plain.items():
             column[row] = self._blank[name]
         for table in (*self.amounts.values(), *self.counts.values()):
@@ -91,20 +160,20 @@ class RowTable(Generic[K]):
         column.setflags(write=False)
         return column
 
-    def copies(self, names: Iterable[str]) -> dict[str, NDArray[Any]]:
-        """Return read-only copies of plain columns by name, of the length of the rows in use."""
-        plain, size = self.plain, self.size
-        columns = {name: plain[name][:size].copy() for name in names}
-        for column in columns.values():
-            column.setflags(write=False)
-        return columns
+    def take_changes(self, everywhere: bool = False) -> "Changes":
+        """Return which rows changed since the last call: any where these are many, or by request."""
+        few = not everywhere and len(self.changed) * _PART <= self.size
+        rows = np.fromiter(self.changed, dtype=np.intp) if few else None
+        self.changed.clear()
+        return Changes(self.size, rows)
 
-    def copy_of_keys(self) -> NDArray[np.object_]:
-        """Return the keys as a read-only column: the same one until a row is added or removed."""
-        if self._frozen_keys is None:
-            self._frozen_keys = self.keys[: self.size].copy()
-            self._frozen_keys.setflags(write=False)
-        return self._frozen_keys
+    def copies(self, changes: Changes) -> Copies:
+        """Return read-only copies of all columns and of the keys; ``changes`` are those since the last call."""
+        self._copies.update("keys", self.keys, changes)
+        for columns in (self.plain, self.amounts, self.counts):
+            for name, column in columns.items():
+                self._copies.update(name, column, changes)
+        return self._copies
 
     def _grow(self) -> None:
         self._capacity *= 2

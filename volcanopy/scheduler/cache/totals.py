@@ -18,7 +18,7 @@ _HOLDING, _ON_NODE = HOLDING.tolist(), ON_NODE.tolist()
 def count(state: "State", row: int, sign: int) -> None:
     """Add a task to the sums of its node, job and role (+1), or subtract it (-1)."""
     columns = state.tasks.plain
-    state.task_changes += 1
+    state.tasks.changed.add(row)
     status, job, node = int(columns["status"][row]), int(columns["job"][row]), int(columns["node"][row])
     shape = state.shapes.all[columns["shape"][row]]
     index = state.axis.index
@@ -33,15 +33,17 @@ def count(state: "State", row: int, sign: int) -> None:
         if shape.claims:
             state.claims.use(columns["pods"][row], state.nodes.keys[node], sign)
     if node != NONE:
+        state.nodes.changed.add(node)
         state.nodes.plain["tasks"][node] += sign
         _update_assigned_pods(state, row, node, sign)
     if job == NONE:
         return
-    state.changed_jobs.add(job)
+    state.jobs.changed.add(job)
     state.jobs.counts["counts"][status, job] += sign
     state.jobs.plain["tasks"][job] += sign
     role = int(columns["role"][row])
     if role != NONE:
+        state.roles.changed.add(role)
         state.roles.counts["counts"][status, role] += sign
     if status == Status.PENDING and shape.best_effort and not columns["gated"][row]:
         state.jobs.plain["best_effort"][job] += sign
@@ -61,23 +63,26 @@ def _update_assigned_pods(state: "State", row: int, node: int, sign: int) -> Non
     if sign < 0:
         if known:
             column[node] = claim_tables.without_assigned(known, row)
+            state.assignments += 1
     elif _ON_NODE[state.tasks.plain["status"][row]]:
         key, pod = state.tasks.keys[row], state.tasks.plain["pods"][row]
         assigned = claim_tables.assigned_pod(row, pod, state.bind_annotations.get(key, {}))
         if assigned is not None:
             column[node] = claim_tables.with_assigned(known, assigned)
+            state.assignments += 1
 
 
 def count_many(state: "State", rows: Rows) -> None:
     """As :func:`count` with +1 for each of these tasks, which have no claims and no assigned cards or cpus."""
     columns = state.tasks.plain
-    state.task_changes += 1
+    state.tasks.changed.update(rows.tolist())
     status, job, node, role, shape = (columns[name][rows] for name in ("status", "job", "node", "role", "shape"))
     shapes = state.shapes.all
     requests = np.array([state.axis.vector(each.request) for each in shapes], dtype=np.int64).T
     nonzero = np.array([each.nonzero for each in shapes], dtype=np.int64).T
     best_effort = np.array([each.best_effort for each in shapes], dtype=np.bool_)
     has_node = node != NONE
+    state.nodes.changed.update(node[has_node].tolist())
     np.add.at(state.nodes.plain["tasks"], node[has_node], 1)
     on_node = has_node & ON_NODE[status]
     releasing = on_node & (status == Status.RELEASING)
@@ -89,10 +94,11 @@ def count_many(state: "State", rows: Rows) -> None:
         for total, units in zip(table, amounts, strict=True):
             np.add.at(total, node[chosen], units[shape[chosen]])
     in_job = job != NONE
-    state.changed_jobs.update(job[in_job].tolist())
+    state.jobs.changed.update(job[in_job].tolist())
     np.add.at(state.jobs.counts["counts"], (status[in_job], job[in_job]), 1)
     np.add.at(state.jobs.plain["tasks"], job[in_job], 1)
     with_role = in_job & (role != NONE)
+    state.roles.changed.update(role[with_role].tolist())
     np.add.at(state.roles.counts["counts"], (status[with_role], role[with_role]), 1)
     pending = status == Status.PENDING
     idle_best_effort = pending & best_effort[shape] & ~columns["gated"][rows]

@@ -17,7 +17,7 @@ Index = NDArray[np.int32]
 class RoleTable:
     """K roles: the task templates of jobs, with the minimum of each."""
 
-    names: tuple[str, ...]
+    names: Objects
     job: Index
     minimum: Ints
     counts: Ints
@@ -49,8 +49,8 @@ class JobTable:
     min_resources: Columns
     has_min_resources: Mask
     preemptable: Mask
-    roles: tuple[tuple[int, ...], ...]
-    """(J,): the rows of each job's roles."""
+    roles: Objects
+    """(J,): the rows of each job's roles, a tuple each."""
     reported: Ints
     """(3, J): the running, succeeded and failed pods in the pod group's status."""
     unschedulable: Mask

@@ -61,16 +61,17 @@ class Marks:
         job: int,
         before: core.PodGroup | None,
         now: core.PodGroup | None,
-    ) -> bool:
-        """Mark the tasks of a job again if its group divides them otherwise than before, and return whether it does.
+    ) -> list[int]:
+        """Mark the tasks of a job again if its group divides them otherwise than before; return their rows.
 
         ``tasks`` are columns.
         """
         if _policies(before) == _policies(now):
-            return False
-        for row in np.flatnonzero(tasks["job"] == job).tolist():
+            return []
+        rows: list[int] = np.flatnonzero(tasks["job"] == job).tolist()
+        for row in rows:
             tasks["mark"][row] = self.of(now, tasks["pods"][row])
-        return True
+        return rows
 
 
 def _policies(group: core.PodGroup | None) -> tuple[core.SubGroupPolicy, ...]:
