@@ -88,13 +88,22 @@ class Due:
     So no queue gets everything or nothing for its past. Fair shares are those of queues with their descendants.
     """
 
+    order: Floats
+    paid_back: Ints
+    protected: Ints
+
     def __init__(self, snapshot: Snapshot, fair_share: Ints) -> None:
-        credit = queue_credit(snapshot) * snapshot.total[:, None]
-        self.order: Floats = np.clip(credit / PAYBACK, -fair_share, fair_share)
+        credit = queue_credit(snapshot)
+        if not credit.any():
+            self.order = np.zeros(credit.shape, dtype=np.float64)
+            self.paid_back = self.protected = np.zeros(credit.shape, dtype=np.int64)
+            return
+        credit = credit * snapshot.total[:, None]
+        self.order = np.clip(credit / PAYBACK, -fair_share, fair_share)
         """Counted in the order of queues; negative for what queues give."""
-        self.paid_back: Ints = _raised(self.order)
+        self.paid_back = _raised(self.order)
         """What queues may be allocated above their fair shares."""
-        self.protected: Ints = _raised(np.clip(credit / PROTECTION, 0.0, fair_share))
+        self.protected = _raised(np.clip(credit / PROTECTION, 0.0, fair_share))
         """What queues keep above their fair shares although others reclaim."""
 
 

@@ -17,12 +17,18 @@ _SHAPES = 32
 
 
 def within_guarantees(total: Ints, queues: QueueTable, bounds: Bounds | None = None) -> Ints:
-    """(R, Q): the limit of each queue in an (R,) total of which the guarantees of the others are reserved."""
-    guarantee, limit = queues.guarantee.values, capability(queues)
+    """(R, Q): the limit of each queue in an (R,) total of which the guarantees of the others are reserved; read-only."""
     if bounds is not None:
-        guarantee, limit = bounds.reserved, bounds.limit
+        inputs = (total, bounds)
+        return queues.lasting("limits", inputs, lambda: _within(total, bounds.reserved, bounds.limit))
+    return _within(total, queues.guarantee.values, capability(queues))
+
+
+def _within(total: Ints, guarantee: Ints, limit: Ints) -> Ints:
     available: Ints = np.maximum(total - guarantee.sum(axis=1), 0)[:, None] + guarantee
-    return np.minimum(available, limit)
+    limits = np.minimum(available, limit)
+    limits.setflags(write=False)
+    return limits
 
 
 def reserved_for_admitted(cluster: Cluster) -> Ints:

@@ -72,6 +72,8 @@ def fair_shares_by_weight(
     """
     least = np.minimum(guarantee, limit)
     most = np.where(active, np.minimum(np.maximum(requested, guarantee), limit), least)
+    if (least.sum(axis=1) < total).all() and (most <= total[:, None]).all() and (most.sum(axis=1) <= total).all():
+        return np.where(active, most, 0)  # there is enough of everything
     shares = [
         divided(int(whole), weight, low, high, names) for whole, low, high in zip(total, least, most, strict=True)
     ]
@@ -210,11 +212,22 @@ def capability(queues: QueueTable) -> Ints:
 
 
 def bounds(total: Ints, queues: QueueTable, *, by_weight: bool, in_tree: bool, alone: bool = False) -> Bounds:
-    """The bounds of queues in a cluster of an (R,) total.
+    """The bounds of queues in a cluster of an (R,) total, read-only.
 
     ``by_weight``: shares that ``deserved`` does not name follow from weights. ``in_tree``: what a queue does not lend is
     reserved in its ancestors as well. ``alone``: without guarantees and capabilities.
     """
+
+    def compute() -> Bounds:
+        result = _bounds(total, queues, by_weight, in_tree, alone)
+        result.reserved.setflags(write=False)
+        result.limit.setflags(write=False)
+        return result
+
+    return queues.lasting(("bounds", by_weight, in_tree, alone), (total, queues.guarantee), compute)
+
+
+def _bounds(total: Ints, queues: QueueTable, by_weight: bool, in_tree: bool, alone: bool) -> Bounds:
     limits = queues.terms.lending
     guarantee, limit = queues.guarantee.values, capability(queues)
     if alone:

@@ -5,6 +5,7 @@ of tasks, jobs and queues keep their place while the object exists, so there may
 nodes are in the order of their names, so that the first of equals is the first by name. Nothing here can be written.
 """
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -233,6 +234,21 @@ class QueueTable:
     def exists(self) -> Mask:
         """(Q + 1,): the queues that exist; the last one stands for the queue of jobs without one."""
         return np.array([queue is not None for queue in self.objects] + [False], dtype=np.bool_)
+
+    @cached_property
+    def _lasting(self) -> dict[object, tuple[tuple[object, ...], Any]]:
+        return {}
+
+    def lasting(self, name: object, inputs: tuple[object, ...], compute: Callable[[], T]) -> T:
+        """``compute()``, computed again when one of the inputs is another object, or a queue changes more than its status.
+
+        The result must follow from the inputs and from the specifications of the queues.
+        """
+        known = self._lasting.get(name)
+        if known is None or not all(map(operator.is_, known[0], inputs)):
+            known = self._lasting[name] = (inputs, compute())
+        result: T = known[1]
+        return result
 
     @cached_property
     def _below(self) -> Ints:

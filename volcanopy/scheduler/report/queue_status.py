@@ -4,7 +4,7 @@ All amounts are of a queue together with its descendants. They are computed for 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
@@ -64,9 +64,9 @@ class QueueStatuses:
                 self._texts(column) for column in amounts[:, :, row]
             )
             share = observed_queue_status.share_text(int(shares[row]))
-            status = SetQueue(queues.names[row], allocated, fair_share, guaranteed, borrowed, waiting, share)
             credit, users = self._credits(self.credit[:, row]), self.users.get(row, ())
-            effects.append(replace(status, credit=credit, credit_time=self.now, users=users))
+            amounts_of_queue = (allocated, fair_share, guaranteed, borrowed, waiting)
+            effects.append(SetQueue(queues.names[row], *amounts_of_queue, share, credit, self.now, users))
         return effects
 
     def _hundredths(self) -> Ints:
@@ -92,7 +92,8 @@ def queue_statuses(session: Session) -> QueueStatuses:
     allocated = queues.rolled_up(ledger.queue_allocated - _pipelined(session, of_job, len(queues)))
     now, users = session.snapshot.now, _users(session)
     shares = session.hooks.queue_shares()
-    guaranteed = queues.covering(summable(queues.guarantee.values if shares is None else shares.reserved))
+    reserved = queues.guarantee.values if shares is None else shares.reserved
+    guaranteed = queues.lasting("guaranteed", (reserved,), lambda: queues.covering(summable(reserved)))
     waiting = queues.rolled_up(summable(_waiting(session, of_job, len(queues))))
     if shares is None:
         return QueueStatuses(axis, queues, allocated, None, None, guaranteed, None, waiting, None, credit, now, users)
