@@ -59,11 +59,15 @@ class Shapes:
         self.largest = 0
         """The largest amount that a shape requests, in base units."""
         self._numbers: dict[bytes, int] = {}
+        self._last: tuple[core.PodSpec | None, int] = (None, 0)
+        """The last specification that has a shape without regard to the rest of the pod."""
         self._selector_numbers: dict[bytes, int] = {}
 
     def number(self, pod: core.Pod, namespaces: Mapping[str, core.Namespace]) -> int:
         """Return the number of a pod's shape; new shapes and the new selectors in its terms get numbers."""
         spec = pod.spec
+        if spec is self._last[0] and not self.selectors:
+            return self._last[1]
         terms = self._terms(pod) if has_terms(spec) else None
         matched = self._matched(pod, namespaces)
         volumes = pod_claims.kept(spec.volumes)
@@ -102,6 +106,8 @@ class Shapes:
                     matched=matched,
                 )
             )
+        if terms is None and not bound_to_namespace:  # then the shape follows from the specification alone
+            self._last = (spec, known)
         return known
 
     def _matched(self, pod: core.Pod, namespaces: Mapping[str, core.Namespace]) -> frozenset[int]:

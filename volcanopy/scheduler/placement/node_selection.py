@@ -152,7 +152,7 @@ class Placement:
 
     def _current(self, task: TaskView) -> NodeScores:
         entry = self._cache.entry(task)
-        self._cache.refresh(entry)
+        self._cache.complete(entry)
         return entry
 
 

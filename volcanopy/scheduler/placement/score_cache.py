@@ -56,21 +56,33 @@ class ScoreCache:
             return True
         ledger = self._ledger
         rows = self._rows if entry.full_since == NONE else ledger.touched[entry.full_since :]
-        if (ledger.future.take(rows, axis=1, mode="clip") >= entry.request).all(axis=0).any():
+        if self._has_room(entry, rows).any():
             return True
         entry.full_since = len(ledger.touched)
         return False
+
+    def _has_room(self, entry: NodeScores, rows: Rows) -> Mask:
+        """Return which nodes have, or will have, the free resources for an entry."""
+        has: Mask = (self._ledger.future.take(rows, axis=1, mode="clip") >= entry.request).all(axis=0)
+        return has
 
     def refresh(self, entry: NodeScores) -> None:
         """Update an entry on the nodes that changed since its last refresh."""
         if not self._table.refresh(entry):
             self._refresh(entry)
 
+    def complete(self, entry: NodeScores) -> None:
+        """Update an entry on the nodes that changed, and on those without the capacity for the task."""
+        if entry.changes == NONE or entry.partial:
+            entry.partial, entry.changes = False, len(self._ledger.touched)
+            self._ask(entry, self._rows)
+        self.refresh(entry)
+
     def best(self, entry: NodeScores) -> int:
         """Return the first of the nodes that rank highest for an entry that is up to date."""
         best = self._table.best(entry)
         if self._within is None:
-            self._table.add(entry, self._refresh)
+            self._table.add(entry, self.complete)
         return best
 
     def _refresh(self, entry: NodeScores) -> None:
@@ -78,8 +90,12 @@ class ScoreCache:
         now = len(touched)
         if entry.changes == now:
             return
-        if entry.changes == NONE or now - entry.changes >= len(self._rows):
-            stale = self._rows
+        if entry.changes == NONE:
+            stale = self._rows[self._has_room(entry, self._rows)]
+            entry.partial = 2 * len(stale) <= len(self._rows)
+            stale = stale if entry.partial else self._rows
+        elif now - entry.changes >= len(self._rows):
+            stale, entry.partial = self._rows, False
         else:
             stale = touched[entry.changes :]
             if self._within is not None:

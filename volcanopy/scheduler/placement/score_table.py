@@ -56,6 +56,8 @@ class NodeScores:
     """The number of changes of nodes up to which none had the capacity for the task; only known before the first answers."""
     column: int = NONE
     """The column in the table, NONE outside."""
+    partial: bool = False
+    """Whether the plugins were not asked about nodes that have never had the capacity for the task."""
 
 
 class ScoreTable:
