@@ -13,10 +13,10 @@ from volcanopy.scheduler.cache.queue_columns import queue_table, same_spec, with
 from volcanopy.scheduler.cache.row_table import Changes, Copies
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.claim_tables import AssignedPods
-from volcanopy.scheduler.model.job_tables import Index, JobTable, RoleTable
+from volcanopy.scheduler.model.job_tables import JobTable, RoleTable
 from volcanopy.scheduler.model.measures import Measured, MeasureTable, table
 from volcanopy.scheduler.model.moved_pods import MovedPod, Moves, is_current, moved_pods
-from volcanopy.scheduler.model.resources import Allocatable, Axis, Columns, Ints, Rows
+from volcanopy.scheduler.model.resources import Allocatable, Axis, Columns, Index, Ints, Rows
 from volcanopy.scheduler.model.snapshot import (
     NONE,
     NodeTable,

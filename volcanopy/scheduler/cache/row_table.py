@@ -31,14 +31,13 @@ class Copies:
 
     def update(self, name: str, live: Column, changes: "Changes") -> None:
         """Make the copy of a column equal to it, where at most these rows differ."""
-        rows = changes.rows
-        if rows is None or name not in self._columns or getrefcount(self._columns[name]) != _UNSHARED:
-            self._columns[name] = changes.whole(name, live)
-            return
-        column = self._columns[name]
-        if column.shape[-1] != changes.length or (live.ndim == 2 and len(column) != len(live)):
+        rows, column = changes.rows, self._columns.get(name)
+        if rows is None or column is None or not changes.has_shape(column, live):
             self._columns[name] = changes.whole(name, live)
         elif len(rows):
+            if getrefcount(column) != _UNSHARED:
+                self._columns[name] = changes.whole(name, live)
+                return
             column.setflags(write=True)
             column[..., changes.places] = changes.converted(name, live.take(rows, axis=-1))
             column.setflags(write=False)
@@ -61,6 +60,14 @@ class Changes:
         """By the name of a column."""
         self._order = order
 
+    def has_shape(self, column: Column, live: Column) -> bool:
+        """Return whether a copy has the shape that one of ``live`` has now."""
+        return (
+            len(column) == len(live) and column.shape[1] == self.length
+            if live.ndim == 2
+            else len(column) == self.length
+        )
+
     def whole(self, name: str, live: Column) -> Column:
         """Return a new copy of a column, which is read-only."""
         if self._order is not None:
@@ -77,9 +84,14 @@ class Changes:
         return values if convert is None else convert(values)
 
 
-_only: dict[str, Column] = {"": np.empty(0)}
-_UNSHARED = getrefcount(_only[""])
-"""The count of references to a column that only a dictionary has."""
+def _unshared() -> int:
+    columns: dict[str, Column] = {"": np.empty(0)}
+    column = columns.get("")
+    return getrefcount(column)
+
+
+_UNSHARED = _unshared()
+"""The count of references to a column that only the copies and a local variable have."""
 
 
 class RowTable(Generic[K]):

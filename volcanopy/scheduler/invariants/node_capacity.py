@@ -4,8 +4,8 @@ import numpy as np
 
 from volcanopy.api import quantity
 from volcanopy.scheduler.invariants.plan_outcome import ON_NODE, Moves
-from volcanopy.scheduler.model.resources import Ints, Rows
-from volcanopy.scheduler.model.snapshot import NONE, Index
+from volcanopy.scheduler.model.resources import Index, Ints, Rows
+from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 
 

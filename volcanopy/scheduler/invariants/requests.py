@@ -8,8 +8,8 @@ counts as the request. Overhead and the pod itself are added.
 import numpy as np
 
 from volcanopy.api import core, names, quantity
-from volcanopy.scheduler.model.resources import Ints
-from volcanopy.scheduler.model.snapshot import Index, Snapshot
+from volcanopy.scheduler.model.resources import Index, Ints
+from volcanopy.scheduler.model.snapshot import Snapshot
 
 _PER_POD = ("cpu", "memory")
 """The resources that a pod may request as a whole, with ``hugepages-*``."""

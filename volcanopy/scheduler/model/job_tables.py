@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanopy.scheduler.model.queue_limits import Submitter
-from volcanopy.scheduler.model.resources import Columns, Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Columns, Index, Ints, Mask, Rows
 
 Objects = NDArray[np.object_]
-Index = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
+Index = NDArray[np.int32]
 
 UNLIMITED = 2**62
 """Stands for an absent limit: larger than any amount, small enough that adding to it cannot overflow."""
@@ -162,7 +163,7 @@ class Allocatable(Columns):
     @cached_property
     def everywhere(self) -> tuple[bool, ...]:
         """(R,): of which resources every node has some."""
-        return tuple((self.values > 0).all(axis=1).tolist())
+        return tuple(bool(has_some.all()) for has_some in self.values > 0)
 
 
 def _read_only(values: Ints) -> Ints:

@@ -19,10 +19,10 @@ from volcanopy.api import core, topology_read
 from volcanopy.api.builtin import policy
 from volcanopy.scheduler.model import pod_claims, queue_policy
 from volcanopy.scheduler.model.claim_tables import AssignedPods, ClaimTables
-from volcanopy.scheduler.model.job_tables import Index, JobTable, Objects, RoleTable
+from volcanopy.scheduler.model.job_tables import JobTable, Objects, RoleTable
 from volcanopy.scheduler.model.measures import MeasureTable, Series
 from volcanopy.scheduler.model.moved_pods import Moves
-from volcanopy.scheduler.model.resources import Allocatable, Axis, Columns, Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Allocatable, Axis, Columns, Floats, Index, Ints, Mask, Rows
 from volcanopy.scheduler.model.selectors import Terms
 from volcanopy.scheduler.model.subgroups import Mark
 from volcanopy.scheduler.model.task_status import Status
@@ -390,7 +390,8 @@ class Snapshot:
         minimum, pods = jobs.min_resources.values, np.maximum(jobs.min_available, 1)
         each = -(-minimum // pods)
         largest = self.nodes.allocatable.largest
-        too_large: Mask = ((minimum > self.total[:, None]) | (each > largest[:, None])).any(axis=0)
+        exceeds: Mask = (minimum > self.total[:, None]) | (each > largest[:, None])
+        too_large: Mask = np.logical_or.reduce(exceeds, axis=0)
         return too_large
 
     def task_row(self, key: str) -> int | None:

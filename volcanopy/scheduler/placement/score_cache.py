@@ -63,7 +63,7 @@ class ScoreCache:
 
     def _has_room(self, entry: NodeScores, rows: Rows) -> Mask:
         """Return which nodes have, or will have, the free resources for an entry."""
-        has: Mask = (self._ledger.future.take(rows, axis=1, mode="clip") >= entry.request).all(axis=0)
+        has: Mask = np.logical_and.reduce(self._ledger.future.take(rows, axis=1, mode="clip") >= entry.request, axis=0)
         return has
 
     def refresh(self, entry: NodeScores) -> None:

@@ -28,8 +28,7 @@ from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugi
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Claims
-from volcanopy.scheduler.model.resources import Mask, Rows, frozen
-from volcanopy.scheduler.model.snapshot import Index
+from volcanopy.scheduler.model.resources import Index, Mask, Rows, frozen
 
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 

@@ -15,8 +15,8 @@ from volcanopy.scheduler.fairshare.user_shares import Accounts, user_statuses, u
 from volcanopy.scheduler.model import observed_queue_status
 from volcanopy.scheduler.model.plan import SetQueue
 from volcanopy.scheduler.model.queue_policy import JobOrder, orders_by_user
-from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Floats, Ints, Mask, Rows, sums_by
-from volcanopy.scheduler.model.snapshot import NONE, Index, QueueTable
+from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Floats, Index, Ints, Mask, Rows, sums_by
+from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.session.session import Session
 

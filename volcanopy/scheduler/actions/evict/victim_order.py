@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volcanopy.scheduler.model.resources import Ints, Rows
-from volcanopy.scheduler.model.snapshot import Index
+from volcanopy.scheduler.model.resources import Index, Ints, Rows
 
 VictimKeys = Callable[[Rows], Ints]
 """(K, M): keys that order M tasks as victims before their priorities do."""
