@@ -103,16 +103,16 @@ def test_a_snapshot_equals_one_made_anew_and_stays_as_it_is(text: str, steps: li
 
 def test_a_copy_is_used_again_only_if_nothing_refers_to_it() -> None:
     copies, live = Copies(), np.arange(20)
-    copies.update("column", live, Changes(20, None))
+    copies.update([("column", live)], Changes(20, None))
     identity = id(copies["column"])
     live[3] = 30
-    copies.update("column", live, Changes(20, np.array([3])))
+    copies.update([("column", live)], Changes(20, np.array([3])))
     assert id(copies["column"]) == identity
     assert copies["column"].tolist() == live.tolist()
     part = copies["column"][:5]
-    copies.update("column", live, Changes(20, np.array([], dtype=np.intp)))
+    copies.update([("column", live)], Changes(20, np.array([], dtype=np.intp)))
     assert id(copies["column"]) == identity
     live[4] = 40
-    copies.update("column", live, Changes(20, np.array([4])))
+    copies.update([("column", live)], Changes(20, np.array([4])))
     assert part.tolist() == [0, 1, 2, 30, 4]
     assert copies["column"].tolist() == live.tolist()

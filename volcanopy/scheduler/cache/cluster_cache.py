@@ -167,7 +167,7 @@ class State:
                         self.bind_annotations[effect.pod] = effect.annotations
                 else:
                     self.evicted[effect.pod] = pod.metadata.uid
-                self._set_task(pod)
+                self._set_task(effect.pod, pod)
         self.version += 1
 
     def forget(self, pod_key: str) -> None:
@@ -177,7 +177,7 @@ class State:
         self.evicted.pop(pod_key, None)
         pod = self._pod(pod_key)
         if pod is not None:
-            self._set_task(pod)
+            self._set_task(pod_key, pod)
         self.version += 1
 
     def set_measures(self, measured: Measured | None) -> None:
@@ -215,17 +215,16 @@ class State:
         job = pod_fields.job_key(pod)
         scheduled = pod.spec.scheduler_name in self.scheduler_names
         if (pod.spec.node_name and not pod_fields.is_over(pod)) or (scheduled and job):
-            self._set_task(pod)
+            self._set_task(key, pod)
         else:
             self._drop_pod(key)
 
-    def _set_task(self, pod: core.Pod) -> None:
-        key = pod.metadata.key
+    def _set_task(self, key: str, pod: core.Pod) -> None:
         columns, known = self.tasks.plain, self.tasks.rows.get(key)
         previous = None if known is None else columns["pods"][known]
         if known is not None and previous is not None and pod_fields.differs_in_place_only(previous, pod):
             count(self, known, -1)
-            self._set_place(known, pod)
+            self._set_place(known, key, pod)
             count(self, known, +1)
             return
         same = previous is not None and pod_fields.same_shape(previous, pod)
@@ -239,7 +238,7 @@ class State:
             self._unmatch(row)
         job = pod_fields.task_job(pod) if pod.spec.scheduler_name in self.scheduler_names else ""
         job_row = self.jobs.row(job) if job else NONE
-        self._set_place(row, pod)
+        self._set_place(row, key, pod)
         columns["job"][row] = job_row
         columns["role"][row] = self.role_row(job_row, pod_fields.role_of(pod)) if job else NONE
         columns["mark"][row] = self.marks.of(self.jobs.plain["groups"][job_row], pod) if job else NONE
@@ -255,9 +254,9 @@ class State:
         if job_before not in {NONE, job_row}:
             self._drop_job_if_empty(job_before)
 
-    def _set_place(self, row: int, pod: core.Pod) -> None:
+    def _set_place(self, row: int, key: str, pod: core.Pod) -> None:
         """Set the columns of a task that follow from where its pod is and what it does."""
-        columns, key = self.tasks.plain, pod.metadata.key
+        columns = self.tasks.plain
         status, node = pod_fields.status_of(pod, self.assumed.get(key, ("", ""))[1], key in self.evicted)
         nominated = pod.status.nominated_node_name
         columns["pods"][row] = pod

@@ -153,9 +153,12 @@ class Layout:
             changes = Changes(len(rows), changed, rows, places[changed])
         state.nodes.changed.clear()
         amounts = state.nodes.amounts
-        copies.update("used", amounts["used"], changes)
-        copies.update("releasing", amounts["releasing"], changes)
-        copies.update("nonzero", state.nodes.counts["nonzero"], changes)
+        live = (
+            ("used", amounts["used"]),
+            ("releasing", amounts["releasing"]),
+            ("nonzero", state.nodes.counts["nonzero"]),
+        )
+        copies.update(live, changes)
         if self._assigned is None or self._assigned[0] != state.assignments:
             self._assigned = (state.assignments, tuple(state.nodes.plain["assigned_pods"][rows].tolist()))
         return NodeTable(

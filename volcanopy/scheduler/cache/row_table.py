@@ -29,18 +29,25 @@ class Copies:
     def __init__(self) -> None:
         self._columns: dict[str, Column] = {}
 
-    def update(self, name: str, live: Column, changes: "Changes") -> None:
-        """Make the copy of a column equal to it, where at most these rows differ."""
-        rows, column = changes.rows, self._columns.get(name)
-        if rows is None or column is None or not changes.has_shape(column, live):
-            self._columns[name] = changes.whole(name, live)
-        elif len(rows):
-            if getrefcount(column) != _UNSHARED:
-                self._columns[name] = changes.whole(name, live)
-                return
-            column.setflags(write=True)
-            column[..., changes.places] = changes.converted(name, live.take(rows, axis=-1))
-            column.setflags(write=False)
+    def update(self, live: Iterable[tuple[str, Column]], changes: "Changes") -> None:
+        """Make the copies of columns equal to them, where at most these rows differ."""
+        columns, rows, places, length = self._columns, changes.rows, changes.places, changes.length
+        for name, values in live:
+            column = columns.get(name)
+            flat = values.ndim == 1
+            if (
+                rows is None
+                or column is None
+                or (len(column) != length if flat else column.shape != (len(values), length))
+                or (len(rows) and getrefcount(column) != _UNSHARED)
+            ):
+                columns[name] = changes.whole(name, values)
+            elif len(rows):
+                newer = values[rows] if flat else values[:, rows]
+                convert = changes.conversions.get(name)
+                column.flags.writeable = True
+                column[..., places] = newer if convert is None else convert(newer)
+                column.flags.writeable = False
 
     def __getitem__(self, name: str) -> Column:
         return self._columns[name]
@@ -60,28 +67,13 @@ class Changes:
         """By the name of a column."""
         self._order = order
 
-    def has_shape(self, column: Column, live: Column) -> bool:
-        """Return whether a copy has the shape that one of ``live`` has now."""
-        return (
-            len(column) == len(live) and column.shape[1] == self.length
-            if live.ndim == 2
-            else len(column) == self.length
-        )
-
     def whole(self, name: str, live: Column) -> Column:
         """Return a new copy of a column, which is read-only."""
-        if self._order is not None:
-            column = self.converted(name, live.take(self._order, axis=-1))
-        else:
-            values = live[..., : self.length]
-            column = self.converted(name, values) if name in self.conversions else values.copy()
+        values = live[..., : self.length] if self._order is None else live.take(self._order, axis=-1)
+        convert = self.conversions.get(name)
+        column = values.copy() if convert is None else convert(values)
         column.setflags(write=False)
         return column
-
-    def converted(self, name: str, values: Column) -> Column:
-        """Return values of a column as the snapshot has them."""
-        convert = self.conversions.get(name)
-        return values if convert is None else convert(values)
 
 
 def _unshared() -> int:
@@ -181,10 +173,8 @@ class RowTable(Generic[K]):
 
     def copies(self, changes: Changes) -> Copies:
         """Return read-only copies of all columns and of the keys; ``changes`` are those since the last call."""
-        self._copies.update("keys", self.keys, changes)
-        for columns in (self.plain, self.amounts, self.counts):
-            for name, column in columns.items():
-                self._copies.update(name, column, changes)
+        live = (("keys", self.keys), *self.plain.items(), *self.amounts.items(), *self.counts.items())
+        self._copies.update(live, changes)
         return self._copies
 
     def _grow(self) -> None:
