@@ -75,8 +75,7 @@ class State:
         self.job_roles: dict[int, dict[str, int]] = {}
         self.matches: list[RowSet] = []
         self.assignments = 0  # how often the assigned pods of a node changed
-        self.moving: set[int] = set()
-        """The jobs whose status names moved pods."""
+        self.moving: set[int] = set()  # the jobs whose status names moved pods
         self.assumed: dict[str, tuple[str, str]] = {}
         """Pod key to (uid, node) of assumed binds."""
         self.bind_annotations: dict[str, Mapping[str, str]] = {}
