@@ -1,6 +1,6 @@
 """Snapshots share what did not change, and never change themselves."""
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.cache.freeze import Layout
-from volcanopy.scheduler.cache.row_table import Changes, Copies
+from volcanopy.scheduler.cache.row_table import Changes, Copies, RowTable
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind
+from volcanopy.scheduler.model.resources import Columns
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.testing.notation import NOW, config, world
 from volcanopy.testing.strategies import worlds
@@ -34,13 +35,13 @@ def contents(snapshot: Snapshot) -> dict[str, Any]:
 def value(column: Any) -> Any:
     if isinstance(column, np.ndarray):
         return column.tolist()
-    return column.values.tolist() if is_dataclass(column) else column
+    return column.values.tolist() if isinstance(column, Columns) else column
 
 
 def made_anew(state: State) -> Snapshot:
     """Return a snapshot that shares nothing with earlier ones."""
     layout, state.layout = state.layout, Layout()
-    tables = (state.tasks, state.nodes, state.jobs, state.roles)
+    tables: tuple[RowTable[Any], ...] = (state.tasks, state.nodes, state.jobs, state.roles)
     copies = [table._copies for table in tables]
     changed = [set(table.changed) for table in tables]
     for table in tables:
