@@ -1,12 +1,13 @@
 """What the job controller believes to exist: its own writes at once, the watches' news later, and no ghosts."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from tests.kube.faulty_server import WatchPlan, connect, faulty_server
-from volcanopy.api.core import Pod, PodGroup
+from volcanopy.api.core import Condition, Pod, PodGroup, PodSpec, PodStatus
 from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
@@ -159,6 +160,23 @@ def test_a_pod_that_succeeds_and_is_deleted_in_one_batch_is_counted_once() -> No
     assert removed.status.phase == "Succeeded"
     cache.counted("u1", (removed,))
     assert cache.observed("ns/j").removed == ()
+
+
+def test_a_bound_pod_wakes_nobody_and_one_that_runs_or_is_evicted_does() -> None:
+    cache = Known()
+    cache.pod_made("u1", pod("p1", 10))
+    watched(cache, pod("p1", 10), kind=ChangeType.ADDED)
+    bound = msgspec.structs.replace(pod("p1", 11), spec=PodSpec(node_name="n1"))
+    scheduled = PodStatus(conditions=(Condition(type="PodScheduled", status="True"),))
+    watched(cache, msgspec.structs.replace(bound, status=scheduled))
+    assert cache.woken == []
+    assert cache.pods_of("u1")[0].spec.node_name == "n1"
+    watched(cache, in_phase("Running", 12))
+    assert cache.woken == ["ns/j"]
+    target = Condition(type="DisruptionTarget", status="True", last_transition_time=datetime(2031, 1, 1, tzinfo=UTC))
+    evicted = in_phase("Running", 13)
+    watched(cache, msgspec.structs.replace(evicted, status=PodStatus(phase="Running", conditions=(target,))))
+    assert cache.woken == ["ns/j", "ns/j"]
 
 
 def test_a_program_that_ends_well_because_of_its_eviction_has_not_succeeded() -> None:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from msgspec.structs import replace
+
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, Restart
 from volcanopy.api.bindings import Binding, binding_of
@@ -108,6 +110,15 @@ def disruption(pod: Pod) -> tuple[datetime, str] | None:
                 time = time if time.tzinfo else time.replace(tzinfo=UTC)
                 return time.replace(microsecond=0), (condition.message or condition.reason)[:1024]
     return None
+
+
+def may_matter(before: Pod, after: Pod) -> bool:
+    """Whether a plan may depend on the change of a pod. It depends on no node and on no condition but that of an eviction."""
+    return (
+        before.metadata != replace(after.metadata, resource_version=before.metadata.resource_version)
+        or before.status != replace(after.status, conditions=before.status.conditions)
+        or disruption(before) != disruption(after)
+    )
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from volcanopy.api.core import Meta, OwnerReference, Pod, PodGroup, PriorityClas
 from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import InvalidObjectError
 from volcanopy.api.volcano import bound
-from volcanopy.jobcontroller.observed import Disruption, Observed, disruption
+from volcanopy.jobcontroller.observed import Disruption, Observed, disruption, may_matter
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
 from volcanopy.kube.cache.watch import Change, ChangeType
@@ -173,12 +173,14 @@ class JobCache:
             identity = (owner.uid, pod.metadata.name, pod.metadata.uid)
             if change.type is ChangeType.DELETED or pod.metadata.deletion_timestamp is not None:
                 self._note_removed(owner.uid, pod)
+            before = self._pods.get(owner.uid, {}).get(pod.metadata.name)
             if change.type is ChangeType.DELETED:
                 self.writes.deleted(identity)
                 self._remove_pod(*identity)
+                before = None
             elif self.writes.event(identity, version(pod)):
                 self._pods.setdefault(owner.uid, {})[pod.metadata.name] = pod
-            if key := self._keys.get(owner.uid):
+            if (key := self._keys.get(owner.uid)) and (before is None or may_matter(before, pod)):
                 self._wake(key, True)
 
     def _note_removed(self, owner: str, pod: Pod) -> None:

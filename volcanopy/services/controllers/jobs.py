@@ -15,7 +15,7 @@ from volcanopy.api.model import InvalidObjectError
 from volcanopy.api.volcano import bound as model_of
 from volcanopy.jobcontroller.accounting import accounted
 from volcanopy.jobcontroller.history import has_ended
-from volcanopy.jobcontroller.plan import JobPlan, RecordEvent, UpdateStatus
+from volcanopy.jobcontroller.plan import CreatePod, JobPlan, RecordEvent, UpdateStatus
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.jobcontroller.reconcile import reconcile
 from volcanopy.kube import machine
@@ -166,6 +166,8 @@ class JobController(Worker):
         plan = reconcile(job, observed, self.now(), self._plugins)
         self._last[key] = (started, asyncio.get_running_loop().time() - started)
         await self._effects.carry_out(manifest, self._paced(key, plan), observed.removed)
+        if any(isinstance(effect, CreatePod) for effect in plan.effects):
+            self.wake(key, True)  # the status counts them; the watch shows nothing new of them
         return plan.again
 
     def _paced(self, key: str, plan: JobPlan) -> JobPlan:
