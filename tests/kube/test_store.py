@@ -1,12 +1,15 @@
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from volcanopy.api import core
 from volcanopy.kube.cache.followed_kinds import slim_pod
+from volcanopy.kube.cache.notifications import ChangeSignal
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.scheduler.model.plan import Bind, GroupCondition, Nominate, Plan, SetPodGroup, SetQueue
@@ -107,6 +110,44 @@ def test_an_assumed_bind_counts_until_it_is_reverted() -> None:
     store.forget("default/a-0", store.pods["default/a-0"].metadata.uid)
     assert status_of(store, "default/a-0") == (Status.PENDING, "")
     assert store.changed.since == 5.0
+
+
+def test_pods_of_an_incomplete_gang_are_a_minor_change_until_it_is_complete() -> None:
+    gang = world("job  a  min=3: 3 x cpu=1")
+    pods = [item for item in gang if isinstance(item, core.Pod)]
+    store = filled("node n1 cpu=4")
+    store.take(added(*(item for item in gang if item not in pods)))
+    store.changed.clear()
+    store.take(added(*pods[:2]))
+    assert (store.changed.since, store.changed.minor_since) == (None, 5.0)
+    store.take(added(pods[2]))
+    assert store.changed.since == 5.0
+
+
+@pytest.mark.parametrize(
+    ("node", "phase", "minor"), [("n2", "Pending", True), ("n1", "Pending", False), ("n2", "Running", False)]
+)
+def test_an_assumed_bind_that_is_observed_and_nothing_else_is_a_minor_change(
+    node: str, phase: str, minor: bool
+) -> None:
+    store = filled()
+    store.assume(Plan((Bind("default/a-0", "n2", "default/a"),)), NOW)
+    pod = store.pods["default/a-0"]
+    condition = core.Condition(type="PodScheduled", status="True")
+    seen = versioned(pod, 7, phase=phase, conditions=(condition,))
+    store.take([Change(ChangeType.MODIFIED, replace(seen, spec=replace(seen.spec, node_name=node)), pod)])
+    assert (store.changed.since is None, store.changed.minor_since is not None) == (minor, minor)
+
+
+async def test_a_minor_change_waits_for_others_and_for_no_longer_than_the_patience() -> None:
+    signal, loop = ChangeSignal(), asyncio.get_running_loop()
+    signal.set(minor=True)
+    loop.call_soon(signal.set)
+    await signal.wait(patience=3600.0)
+    signal.clear()
+    signal.set(minor=True)
+    await signal.wait(patience=0.001)
+    assert (signal.since, signal.minor_since is None) == (None, False)
 
 
 def test_a_failed_bind_of_an_earlier_pod_does_not_affect_its_successor() -> None:

@@ -2,33 +2,49 @@
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from volcanopy.kube import machine
 
 
 class ChangeSignal:
-    """Set when a scheduling cycle may have something to do; ``since`` is the time of the first change since then."""
+    """Set when a scheduling cycle may have something to do; ``since`` is the time of the first change since then.
+
+    A *minor* change can hardly make a pod start, such as a pod of an incomplete gang: it may wait for others. ``minor_since``
+    is the time of the first of those.
+    """
 
     def __init__(self, clock: Callable[[], float] = machine.monotonic) -> None:
         self.since: float | None = None
+        self.minor_since: float | None = None
         self._clock = clock
-        self._event = asyncio.Event()
+        self._event, self._any = asyncio.Event(), asyncio.Event()
 
-    def set(self) -> None:
+    def set(self, *, minor: bool = False) -> None:
         """Signal a change."""
-        if self.since is None:
+        if minor:
+            if self.minor_since is None:
+                self.minor_since = self._clock()
+        elif self.since is None:
             self.since = self._clock()
             self._event.set()
+        self._any.set()
 
     def clear(self) -> None:
         """Start to handle all changes so far."""
-        self.since = None
+        self.since = self.minor_since = None
         self._event.clear()
+        self._any.clear()
 
-    async def wait(self) -> None:
-        """Wait for a change, or return at once after one."""
-        await self._event.wait()
+    async def wait(self, patience: float = 0.0) -> None:
+        """Wait for a change, or return at once after one; after a minor one wait up to ``patience`` seconds for others."""
+        await self._any.wait()
+        if self.since is None and self.minor_since is not None:
+            left = self.minor_since + patience - self._clock()
+            if left > 0:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(left):
+                        await self._event.wait()
 
 
 class ChangeWaiters:

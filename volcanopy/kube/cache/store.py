@@ -172,7 +172,11 @@ class Store:
             elif _identity(item) in self._writes and not self._writes.event(_identity(item), version(item)):
                 continue
             else:
+                confirmed = self._is_assumed(item)
                 matters = self._keep(item)
+                if confirmed:
+                    self.changed.set(minor=True)
+                    continue
             if matters:
                 self.changed.set()
         self._add_new(new)
@@ -194,8 +198,24 @@ class Store:
         for key in pods:
             self.waiters.notify(("Pod", key))
         if kept:
-            self.changed.set()
+            self.changed.set(minor=all(self.is_incomplete(key) for key in set(map(pod_fields.job_key, kept.values()))))
         pods.clear()
+
+    def is_incomplete(self, key: str) -> bool:
+        """Whether fewer pods of a pod group exist than must start together."""
+        jobs = self.state.jobs
+        row = jobs.rows.get(key)
+        return row is not None and bool(jobs.plain["tasks"][row] < jobs.plain["min_available"][row])
+
+    def _is_assumed(self, item: Any) -> bool:
+        """Whether this is a pod on the node where the state has it already, and nothing else of it has changed."""
+        if not isinstance(item, core.Pod) or not item.spec.node_name:
+            return False
+        key, node = item.metadata.key, item.spec.node_name
+        known = self._pods.get(key)
+        if known is None or self.state.assumed.get(key) != (item.metadata.uid, node):
+            return False
+        return not _pod_matters(replace(known, spec=replace(known.spec, node_name=node)), item)
 
     def _notify(self, item: Any) -> None:
         """Notify waiters of this object; those of a claim also of its volume."""

@@ -254,7 +254,7 @@ class Cycles:
         settings, changed = self._settings, self._store.changed
         try:
             async with asyncio.timeout(settings.heartbeat):
-                await changed.wait()
+                await changed.wait(settings.patience)
         except TimeoutError:
             return
         now = machine.monotonic()
