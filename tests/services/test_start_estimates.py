@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from volcanopy.api import core, names
 from volcanopy.kube.cache.store import Store
+from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.scheduler.core import builtin
@@ -107,6 +108,14 @@ def test_a_job_without_pods_is_estimated_by_its_minimum() -> None:
     (group,) = (item for item in items if isinstance(item, core.PodGroup) and item.metadata.name == "big")
     pods = list(expected_pods(group, names.SCHEDULER))
     assert [pod.spec.containers[0].resources.requests["cpu"] for pod in pods] == ["2", "2"]
+
+
+def test_an_admitted_job_whose_pods_are_being_created_does_not_wait() -> None:
+    jobs = "job creating min=3 phase=Inqueue: 2 x cpu=4\njob full min=2 phase=Inqueue: 2 x cpu=4\njob pending min=2 phase=Pending: 1 x cpu=4"
+    store = Store()
+    store.take([Change(ChangeType.ADDED, item) for item in objects(f"queue default\n{jobs}")])
+    rounds = StartEstimates(store, cast(Client, None), lambda: QUESTION)
+    assert [group.metadata.name for group in rounds.waiting()] == ["full", "pending"]
 
 
 def test_the_newest_and_the_oldest_jobs_come_first() -> None:

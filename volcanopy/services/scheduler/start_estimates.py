@@ -5,6 +5,7 @@ since the round before. Rounds are a minute apart, or less for jobs without an e
 A group is written once a minute at most, and only if its estimate changed; the newest and the oldest waiting jobs come first.
 
 A job that is not admitted has no pods yet: it is estimated with pods of equal size that request its ``minResources``.
+An admitted one that lacks pods, which are being created, is not estimated.
 
 The engine is imported when the first job waits: it takes a tenth of the start of a scheduler.
 """
@@ -123,7 +124,7 @@ class StartEstimates:
             since = machine.monotonic() - last
             if since < cost * _SHARE:
                 continue
-            waiting = [group for group in self._store.groups.values() if waits(group)]
+            waiting = self.waiting()
             fresh = any(group.metadata.key not in self._written for group in waiting)
             if not waiting or (since < PERIOD and not fresh):
                 continue
@@ -133,6 +134,14 @@ class StartEstimates:
             except Exception:  # an object or a plugin that makes it fail must not end the scheduler
                 log.exception("starts of waiting jobs not estimated")
                 cost = PERIOD / _SHARE
+
+    def waiting(self) -> list[core.PodGroup]:
+        """Return the groups that wait. An admitted one whose pods are being created does not: it starts in a moment."""
+        return [
+            group
+            for group in self._store.groups.values()
+            if waits(group) and not (group.status.phase == "Inqueue" and self._store.is_incomplete(group.metadata.key))
+        ]
 
     async def round(self, waiting: Sequence[core.PodGroup]) -> float:
         """Estimate once and write; returns the seconds of processor time that it took."""
