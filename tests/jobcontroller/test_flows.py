@@ -184,7 +184,7 @@ def test_a_job_can_wait_for_the_phase_of_a_task() -> None:
 def pod(name: str, ip: str) -> Pod:
     """A running pod of the task ``server``."""
     manifest = {
-        "metadata": {"name": name, "namespace": "ns", "uid": name, "annotations": {names.TASK_SPEC: "server"}},
+        "metadata": {"name": name, "namespace": "ns", "uid": name, "labels": {names.TASK_SPEC: "server"}},
         "status": {"phase": "Running", "podIP": ip},
     }
     return msgspec.convert(manifest, Pod)

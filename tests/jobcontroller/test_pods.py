@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from tests.jobcontroller.world import World, job, task
+from volcanopy.api import names
 from volcanopy.jobcontroller.plugins.ssh import Ssh
 
 
@@ -34,10 +37,6 @@ def test_the_composed_example() -> None:
     }
     assert pod["metadata"]["annotations"] == {
         "note": "y",
-        "volcanopy.io/task-index": "1",
-        "volcanopy.io/task-spec": "gpu-worker",
-        "volcanopy.io/queue-name": "q1",
-        "volcanopy.io/job-version": "0",
         "scheduling.k8s.io/group-name": "tf-u1",
         "volcanopy.io/preemptable": "true",
     }
@@ -59,6 +58,12 @@ def test_the_composed_example() -> None:
         {"name": "tf-ssh", "mountPath": "/root/.ssh", "subPath": ".ssh"},
     ]
     assert spec["volumes"][1]["secret"]["defaultMode"] == 0o600
+
+
+@pytest.mark.parametrize(("queue", "noted"), [("q" * 63, False), ("q" * 64, True)])
+def test_a_queue_whose_name_is_too_long_for_a_label_is_an_annotation(queue: str, noted: bool) -> None:
+    metadata = pods_of(job(task("a"), queue=queue))["job-a-0"]["metadata"]
+    assert (names.QUEUE_NAME in metadata["labels"], names.QUEUE_NAME in metadata["annotations"]) == (not noted, noted)
 
 
 def test_the_objects_of_svc() -> None:

@@ -47,6 +47,13 @@ def test_a_running_pod_counts_in_the_queue_that_it_names(group: dict[str, str], 
     assert allocated_and_bound(cluster(**{key: "lab"}, **group)) == ({"lab": "3"}, 0)
 
 
+def test_a_running_pod_of_a_job_counts_in_the_queue_of_its_label() -> None:
+    state = cluster(**{names.GROUP_NAME: "deleted"})
+    held = next(pod for pod in state.tasks.plain["pods"] if pod is not None and pod.metadata.name == "held")
+    state.upsert(replace(held, metadata=replace(held.metadata, labels={names.QUEUE_NAME: "lab"})))
+    assert allocated_and_bound(state) == ({"lab": "3"}, 0)
+
+
 @pytest.mark.parametrize("notes", [{}, {names.POD_QUEUE_NAME: "no-such-queue"}, {names.GROUP_NAME: "deleted"}])
 def test_a_running_pod_that_names_no_existing_queue_counts_in_the_default_queue(notes: dict[str, str]) -> None:
     assert allocated_and_bound(cluster(**notes)) == ({"default": "3", "lab": "2"}, 2)

@@ -201,7 +201,7 @@ def _asked_tasks(probe: Probe | None) -> set[str]:
 def _pod_probes(probe: Probe, pods: Iterable[Pod], binding: Binding) -> Iterator[tuple[str, dict[str, PodProbe]]]:
     """For each HTTP or TCP entry of a probe its task, and the question to each of the task's pods that has an address."""
     there = [
-        (pod.metadata.annotations.get(binding.key(names.TASK_SPEC), ""), pod)
+        (pod.metadata.labels.get(binding.key(names.TASK_SPEC), ""), pod)
         for pod in sorted(pods, key=lambda pod: pod.metadata.name)
         if pod.status.pod_ip and not pod.metadata.deletion_timestamp and pod.status.phase == "Running"
     ]

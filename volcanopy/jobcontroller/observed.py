@@ -201,15 +201,16 @@ def _controls(uid: str, pod: Pod) -> bool:
 
 
 def _member(pod: Pod, binding: Binding) -> Member | None:
-    notes, key_of = pod.metadata.annotations, binding.key
+    notes, labels, key_of = pod.metadata.annotations, pod.metadata.labels, binding.key
+    task, index = key_of(names.TASK_SPEC), key_of(names.TASK_INDEX)
     try:
         return Member(
             pod,
-            notes[key_of(names.TASK_SPEC)],
-            int(notes[key_of(names.TASK_INDEX)]),
-            int(notes[key_of(names.JOB_VERSION)]),
+            notes[task] if task in notes else labels[task],
+            int(notes[index] if index in notes else labels[index]),
+            int(notes.get(key_of(names.JOB_VERSION), "0")),
             int(notes.get(key_of(names.JOB_RETRY_COUNT), "0")),
-            pod.metadata.labels.get(key_of(names.PARTITION_ID), ""),
+            labels.get(key_of(names.PARTITION_ID), ""),
         )
     except (KeyError, ValueError):
         return None

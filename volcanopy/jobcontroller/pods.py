@@ -99,16 +99,16 @@ def _labels(job: BatchJob, task: TaskSpec, index: int) -> dict[str, str]:
 
 def _annotations(job: BatchJob, status: BatchJobStatus, task: TaskSpec, index: int) -> dict[str, str]:
     key_of = job.binding.key
-    notes = {
-        key_of(names.TASK_SPEC): task.name,
-        key_of(names.TASK_INDEX): str(index),
-        key_of(names.QUEUE_NAME): job.spec.queue,
-        key_of(names.JOB_VERSION): str(status.version),
-        names.GROUP_NAME: pod_group_name(job),
-    }
-    if status.retry_count or job.binding is VOLCANO:
-        notes[key_of(names.JOB_RETRY_COUNT)] = str(status.retry_count)
+    notes = {names.GROUP_NAME: pod_group_name(job)}
+    if len(job.spec.queue) > _LABEL_VALUE_LENGTH:
+        notes[key_of(names.QUEUE_NAME)] = job.spec.queue
+    for key, number in ((names.JOB_VERSION, status.version), (names.JOB_RETRY_COUNT, status.retry_count)):
+        if number or job.binding is VOLCANO:
+            notes[key_of(key)] = str(number)
     if job.binding is VOLCANO:  # programs for Volcano read these; each annotation costs the API server 5 KiB a pod
+        notes[key_of(names.TASK_SPEC)] = task.name
+        notes[key_of(names.TASK_INDEX)] = str(index)
+        notes[key_of(names.QUEUE_NAME)] = job.spec.queue
         notes[key_of(names.JOB_NAME)] = job.metadata.name
         notes[key_of(names.TEMPLATE_UID)] = f"{job.metadata.name}-{task.name}"
     if task.topology_policy:

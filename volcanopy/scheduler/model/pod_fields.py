@@ -65,8 +65,8 @@ def task_job(pod: core.Pod) -> str:
 
 def named_queue(pod: core.Pod) -> str:
     """The queue that a pod names itself, empty if it names none."""
-    notes = pod.metadata.annotations
-    return notes.get(names.POD_QUEUE_NAME) or notes.get(names.QUEUE_NAME, "")
+    notes, labels = pod.metadata.annotations, pod.metadata.labels
+    return notes.get(names.POD_QUEUE_NAME) or notes.get(names.QUEUE_NAME) or labels.get(names.QUEUE_NAME, "")
 
 
 def role_of(pod: core.Pod) -> str:
