@@ -232,12 +232,16 @@ class JobCache:
             if owner is None or not self._is_job(owner):
                 continue
             identity = (owner.uid, "", group.metadata.uid)
+            burst = False
             if change.type is ChangeType.DELETED:
                 self.writes.deleted(identity)
                 self._remove_group(owner.uid, group.metadata.uid)
             elif self.writes.event(identity, version(group)):
+                before = self._groups.get(owner.uid)
+                # Its counts and messages change while its pods are created and start; its phase decides.
+                burst = before is not None and before.status.phase == group.status.phase
                 self._groups[owner.uid] = group
-            self._wake_owner(owner.uid)
+            self._wake_owner(owner.uid, burst=burst)
 
     def priority_changes(self, changes: Sequence[Change[PriorityClass]]) -> None:
         """Take changes of PriorityClasses; existing jobs are not reconciled because of them."""
@@ -297,9 +301,9 @@ class JobCache:
         if owner in self._groups and self._groups[owner].metadata.uid == uid:
             del self._groups[owner]
 
-    def _wake_owner(self, owner: str) -> None:
+    def _wake_owner(self, owner: str, *, burst: bool = False) -> None:
         if key := self._keys.get(owner):
-            self._wake(key, False)
+            self._wake(key, burst)
 
     def pod_group_changed(self, owner: str, group: PodGroup) -> None:
         """Take a changed PodGroup from the response, unless a watch event has shown a later state."""

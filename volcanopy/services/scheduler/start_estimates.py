@@ -136,12 +136,12 @@ class StartEstimates:
                 cost = PERIOD / _SHARE
 
     def waiting(self) -> list[core.PodGroup]:
-        """Return the groups that wait. An admitted one whose pods are being created does not: it starts in a moment."""
-        return [
-            group
-            for group in self._store.groups.values()
-            if waits(group) and not (group.status.phase == "Inqueue" and self._store.is_incomplete(group.metadata.key))
-        ]
+        """Return the groups that wait. An admitted one does not while its pods are being created or bound."""
+        return [group for key, group in self._store.groups.items() if waits(group) and self._lacks_resources(key)]
+
+    def _lacks_resources(self, key: str) -> bool:
+        phase = self._store.phase_of(key)
+        return phase == "Pending" or (phase == "Inqueue" and not self._store.is_incomplete(key))
 
     async def round(self, waiting: Sequence[core.PodGroup]) -> float:
         """Estimate once and write; returns the seconds of processor time that it took."""
