@@ -46,7 +46,8 @@ class Registration:
 
     def configurations(self) -> tuple[tuple[Kind[Json], Json], ...]:
         """Return the webhook configurations."""
-        pods, rules = self._pod_conditions(), self._rules
+        ours, rules = self._our_scheduler(), self._rules
+        pods = [_all("foreign-pod-of-our-scheduler", [*self._foreign_pods(), ours, _NO_TRIAL])]
         of_a_job, changed = _of_a_job(self.bindings), _changed(self.bindings)
         foreign, groups = self._foreign("not-by-us"), self._foreign("not-by-us-for-a-job", f" && {of_a_job}")
         return (
@@ -85,7 +86,7 @@ class Registration:
                         "podorigins.validate", [_rule("", ["UPDATE"], "pods")], [changed, *foreign], elsewhere=True
                     ),
                     self._webhook(
-                        "podsizes.validate", [_rule("", ["UPDATE"], "pods/resize")], pods[:1], elsewhere=True
+                        "podsizes.validate", [_rule("", ["UPDATE"], "pods/resize")], [ours], elsewhere=True
                     ),
                 ],
             ),
@@ -95,15 +96,16 @@ class Registration:
         """Return the rules of these resources in all served APIs."""
         return [_rule(binding.group(group), operations, *map(binding.plural, resources)) for binding in self.bindings]
 
-    def _pod_conditions(self) -> list[Json]:
-        """Return the match conditions of created pods: those of our scheduler that our controllers do not create."""
-        ours = _condition(
+    def _our_scheduler(self) -> Json:
+        return _condition(
             "our-scheduler",
             f"has(object.spec.schedulerName) && object.spec.schedulerName in {_list(self.policy.scheduler_names)}",
         )
+
+    def _foreign_pods(self) -> list[Json]:
+        """Return the condition of pods that our controllers do not create."""
         # Without controllers all users have the same name (a local cluster): an owner reference to a job is trusted.
-        foreign = self._foreign("not-by-us") or [_condition("not-of-a-job", f"!({_of_a_job(self.bindings)})")]
-        return [ours, *foreign, _NO_TRIAL]
+        return self._foreign("not-by-us") or [_condition("not-of-a-job", f"!({_of_a_job(self.bindings)})")]
 
     def _foreign(self, name: str, further: str = "") -> list[Json]:
         """Return the condition that excludes requests of the controllers, those with a further property if it is given."""
@@ -216,6 +218,11 @@ def _changed(bindings: Sequence[Binding]) -> Json:
             f"{_ENTRY.format('object', part, key)} != {_ENTRY.format('oldObject', part, key)}" for part, key in chosen
         ),
     )
+
+
+def _all(name: str, conditions: list[Json]) -> Json:
+    """Return one condition of several: the API server evaluates each of a list, also after one that is false."""
+    return _condition(name, " && ".join(f"({condition['expression']})" for condition in conditions))
 
 
 _NOT_BY_KUBERNETES = _condition(
