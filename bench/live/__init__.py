@@ -5,7 +5,8 @@ created, then all bound), for shapes of one job; and volcanopy does it with Batc
 controller and scheduler. Each on a fresh kube-apiserver with etcd, with nodes for all pods and no kubelets.
 
 What is compared is **processor time for each pod, of all processes together** (API server, etcd, ours, or the bare client),
-from the first create to the last bind: it stays the same on a busy machine, rates do not. Requests are counted from the API
+from the first create to the last bind: it stays the same on a busy machine, rates do not; the memory that the API server
+allocates even more so. Requests are counted from the API
 server's audit log, by user, verb and resource. It needs the programs that `python -m hack.controlplane` builds.
 """
 
@@ -58,10 +59,12 @@ def figures(runs: Sequence[Run]) -> dict[str, float]:
     for run in runs:
         name = f"{run.shape}_{run.load.value}"
         result |= {f"{name}_cpu_ms_per_pod": run.cpu_per_pod, f"{name}_pods_per_second": run.pods_per_second}
+        result[f"{name}_apiserver_kib_per_pod"] = run.allocated_per_pod
         result |= {f"{name}_{part}_cpu_ms_per_pod": spent for part, spent in run.parts_per_pod.items()}
         if run.load is Load.OURS:
             ceiling = bare[run.shape, Load.BARE]
             result[f"{run.shape}_cpu_per_bare"] = run.cpu_per_pod / ceiling.cpu_per_pod
+            result[f"{run.shape}_apiserver_kib_per_bare"] = run.allocated_per_pod / ceiling.allocated_per_pod
             result[f"{run.shape}_rate_per_bare"] = run.pods_per_second / ceiling.pods_per_second
             result[f"{run.shape}_writes_per_pod"] = run.requests.total() / run.pods
             if (two := bare.get((run.shape, Load.TWO_PHASES))) is not None:

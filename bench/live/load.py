@@ -56,6 +56,8 @@ class Run:
     cpu: dict[str, float]
     seconds: float
     requests: Counter[str]
+    allocated: float
+    """The bytes that the API server has allocated."""
 
     @property
     def shape(self) -> str:
@@ -78,6 +80,11 @@ class Run:
         return sum(self.parts_per_pod.values())
 
     @property
+    def allocated_per_pod(self) -> float:
+        """Return the KiB that the API server has allocated for each pod: nearly the same on a busy machine."""
+        return self.allocated / self.pods / 1024
+
+    @property
     def pods_per_second(self) -> float:
         """Return the pods bound in a second, from the first request to the last bind."""
         return self.pods / self.seconds
@@ -85,7 +92,8 @@ class Run:
     def __str__(self) -> str:
         parts = ", ".join(f"{name} {spent:.2f}" for name, spent in self.parts_per_pod.items())
         whole = f"{self.cpu_per_pod:.2f} ms of processor time for each pod ({parts})"
-        return f"{self.shape} {self.load.value}: {whole}, {self.pods_per_second:.0f} pods/s"
+        memory = f"{self.allocated_per_pod:.0f} KiB allocated by the API server"
+        return f"{self.shape} {self.load.value}: {whole}, {memory}, {self.pods_per_second:.0f} pods/s"
 
 
 @dataclass(frozen=True)
@@ -130,18 +138,18 @@ async def measured(load: Load, jobs: int, pods: int) -> Run:
     async with cluster(ours=load is Load.OURS) as fresh:
         client, processes = fresh.client, fresh.processes
         accounts = Accounts(fresh.audit_log, NAMESPACE, fresh.audit_log.stat().st_size)
-        before = cpu(processes)
+        before, allocated = cpu(processes), await client.allocated()
         work: Callable[[int, int], Awaitable[None]] = {
             Load.BARE: client.create_and_bind,
             Load.TWO_PHASES: client.create_then_bind,
             Load.OURS: client.submit,
         }[load]
         await asyncio.gather(work(jobs, pods), _bound(accounts, jobs * pods))
-        after = cpu(processes)
+        after, allocated = cpu(processes), await client.allocated() - allocated
     spent = {name: after[name] - before[name] for name in after}
     if load is Load.OURS:
         del spent["client"]  # it only submits the jobs, and reads the audit log
-    return Run(load, jobs, pods, spent, accounts.last - accounts.first, accounts.requests)
+    return Run(load, jobs, pods, spent, accounts.last - accounts.first, accounts.requests, allocated)
 
 
 async def _bound(accounts: Accounts, pods: int) -> None:
@@ -197,6 +205,12 @@ class Client:
             if response.status >= 300:
                 raise RuntimeError(f"{method} {path}: {response.status} {content[:300]!r}")
             return content
+
+    async def allocated(self) -> float:
+        """Return the bytes that the API server has allocated since its start."""
+        lines = (await self.send("GET", "/metrics")).splitlines()
+        name = b"go_memstats_alloc_bytes_total "
+        return float(next(line for line in lines if line.startswith(name)).removeprefix(name))
 
     async def prepare(self, nodes: int) -> None:
         for name in (NAMESPACE, "warm", "volcanopy-system"):
