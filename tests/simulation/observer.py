@@ -92,7 +92,7 @@ class Observer:
         if owner is None or phase not in {"Running", "Succeeded"}:
             return
         succeeded = self._succeeded.setdefault(owner["uid"], {})
-        name, version = metadata["name"], metadata["annotations"]["volcanopy.io/job-version"]
+        name, version = metadata["name"], metadata["annotations"].get("volcanopy.io/job-version", "0")
         if phase == "Succeeded":
             succeeded[name] = version, metadata["uid"]
             return
@@ -102,10 +102,10 @@ class Observer:
 
     def _is_recorded(self, pod: dict[str, Any]) -> bool:
         """Whether the status of its job says that the pod of this task and index has succeeded."""
-        notes, job = pod["metadata"]["annotations"], self._job_of(pod) or {}
-        recorded = ((job.get("status") or {}).get("completedIndexes") or {}).get(notes["volcanopy.io/task-spec"], "")
+        labels, job = pod["metadata"]["labels"], self._job_of(pod) or {}
+        recorded = ((job.get("status") or {}).get("completedIndexes") or {}).get(labels["volcanopy.io/task-spec"], "")
         ranges = [part.partition("-") for part in recorded.split(",") if part]
-        index = int(notes["volcanopy.io/task-index"])
+        index = int(labels["volcanopy.io/task-index"])
         return any(int(first) <= index <= int(last or first) for first, _, last in ranges)
 
     def _requests(self, of: Callable[[dict[str, Any]], bool]) -> int:
