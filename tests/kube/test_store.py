@@ -139,14 +139,14 @@ def test_an_assumed_bind_that_is_observed_and_nothing_else_is_a_minor_change(
     assert (store.changed.since is None, store.changed.minor_since is not None) == (minor, minor)
 
 
-async def test_a_minor_change_waits_for_others_and_for_no_longer_than_the_patience() -> None:
+async def test_a_minor_change_waits_for_others_and_for_no_longer_than_the_limit() -> None:
     signal, loop = ChangeSignal(), asyncio.get_running_loop()
     signal.set(minor=True)
     loop.call_soon(signal.set)
-    await signal.wait(patience=3600.0)
+    await signal.wait(limit=3600.0)
     signal.clear()
     signal.set(minor=True)
-    await signal.wait(patience=0.001)
+    await signal.wait(limit=0.001)
     assert (signal.since, signal.minor_since is None) == (None, False)
 
 

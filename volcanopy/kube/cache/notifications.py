@@ -36,11 +36,11 @@ class ChangeSignal:
         self._event.clear()
         self._any.clear()
 
-    async def wait(self, patience: float = 0.0) -> None:
-        """Wait for a change, or return at once after one; after a minor one wait up to ``patience`` seconds for others."""
+    async def wait(self, limit: float = 0.0) -> None:
+        """Wait for a change, or return at once after one; after a minor one wait up to ``limit`` seconds for others."""
         await self._any.wait()
         if self.since is None and self.minor_since is not None:
-            left = self.minor_since + patience - self._clock()
+            left = self.minor_since + limit - self._clock()
             if left > 0:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(left):

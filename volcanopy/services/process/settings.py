@@ -38,7 +38,7 @@ class SchedulerSettings:
     """From the first change to the cycle that handles it, so that concurrent changes are handled together."""
     debounce_most: float = 0.1
     """The longest pause between two cycles that take long."""
-    patience: float = 0.1
+    minor_debounce: float = 0.2
     """From a minor change, such as a pod of an incomplete gang, to the cycle that handles it."""
     heartbeat: float = 10.0
     """The longest time without a cycle."""

@@ -254,7 +254,7 @@ class Cycles:
         settings, changed = self._settings, self._store.changed
         try:
             async with asyncio.timeout(settings.heartbeat):
-                await changed.wait(settings.patience)
+                await changed.wait(settings.minor_debounce)
         except TimeoutError:
             return
         now = machine.monotonic()
