@@ -167,12 +167,31 @@ _BESIDE_NODE = operator.attrgetter(*(name for name in core.PodSpec.__struct_fiel
 
 
 def differs_in_place_only(old: core.Pod, new: core.Pod) -> bool:
-    """Whether a pod of a group was replaced by a copy of it with another node or status."""
+    """Whether at most the node and the status of a pod of a group changed."""
+    return (_is_copy(old, new) or _is_same_task(old, new)) and bool(job_key(new))
+
+
+def _is_copy(old: core.Pod, new: core.Pod) -> bool:
+    """Whether a pod was replaced by a copy of it with another node or status: quickly decided."""
+    before, after = old.spec, new.spec
+    return old.metadata is new.metadata and (
+        before is after or all(map(operator.is_, _BESIDE_NODE(before), _BESIDE_NODE(after)))
+    )
+
+
+def _is_same_task(old: core.Pod, new: core.Pod) -> bool:
+    """Whether nothing that tasks are made from changed beside the node and the status."""
     before, after = old.spec, new.spec
     return (
-        old.metadata is new.metadata
-        and (before is after or all(map(operator.is_, _BESIDE_NODE(before), _BESIDE_NODE(after))))
-        and bool(job_key(new))
+        old.metadata.uid == new.metadata.uid
+        and old.metadata.creation_timestamp == new.metadata.creation_timestamp
+        and old.metadata.labels == new.metadata.labels
+        and old.metadata.annotations == new.metadata.annotations
+        and before.scheduler_name == after.scheduler_name
+        and before.priority == after.priority
+        and before.active_deadline_seconds == after.active_deadline_seconds
+        and before.scheduling_gates == after.scheduling_gates
+        and same_shape(old, new)
     )
 
 
