@@ -66,9 +66,9 @@ class Authority:
         builder = builder.add_extension(subject_id, critical=False)
         self.certificate = builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
-    def server(self) -> Pair:
-        """Return a certificate for 127.0.0.1, localhost and the names of the Service `kubernetes`."""
-        names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
+    def server(self, *services: str) -> Pair:
+        """Return a certificate for 127.0.0.1, localhost, the Service `kubernetes`, and other services: their DNS names."""
+        names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", *services]
         alternatives = [
             *(x509.DNSName(name) for name in names),
             x509.IPAddress(ipaddress.IPv4Address("127.0.0.1")),

@@ -75,6 +75,12 @@ class Programs:
         self._build(program, ["go", "build", "./cmd/scheduler"])
         return program
 
+    def webhooks(self) -> Path:
+        """Return the program of Volcano's webhooks, which is built if it does not exist. Raises BuildError."""
+        program = self.folder / "vc-webhook-manager"
+        self._build(program, ["go", "build", "./cmd/webhook-manager"])
+        return program
+
     def tools(self) -> None:
         """Build vcctl, and ginkgo, which runs the suites. Raises BuildError."""
         self._build(self.folder / "vcctl", ["go", "build", "./cmd/cli"])
