@@ -11,18 +11,22 @@ server's audit log, by user, verb and resource. It needs the programs that `pyth
 """
 
 import argparse
+import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import uvloop
 
-from bench.live.load import Load, Run, measured
+from bench.live.load import SECONDS, Load, Run, measured
+from bench.live.peers import peer
 from bench.live.plot import bars
+from bench.live.table import document, table, typical
 
 SHAPES = ("10x500", "1x2000", "100x20", "500x20", "20x500", "1x10000", "2000x5", "10000x1")
+PEERS = tuple(load for load in Load if load not in {Load.BARE, Load.TWO_PHASES, Load.OURS})
 IN_CI = ("10x50",)
 """Small enough for a machine of two cores that does other things as well."""
 
@@ -35,16 +39,25 @@ def shape(text: str, *, tenth: bool = False) -> tuple[int, int]:
     return (jobs // 10, pods) if jobs >= 10 else (jobs, pods // 10)
 
 
-async def measure(shapes: Sequence[tuple[int, int]]) -> list[Run]:
-    """Return the runs of each shape, the bare client's before ours."""
-    runs = []
+async def measure(
+    shapes: Sequence[tuple[int, int]], peers: Sequence[Load] = (), seconds: float = SECONDS
+) -> AsyncIterator[Run]:
+    """Yield the runs of each shape: the bare client's before ours, then those of the peers. One that fails is left out."""
     for jobs, pods in shapes:
-        loads = [Load.BARE, Load.TWO_PHASES, Load.OURS] if jobs == 1 else [Load.BARE, Load.OURS]
-        for load in loads:
-            runs.append(await measured(load, jobs, pods))
-            print(f"  {runs[-1]}", file=sys.stderr)
-            print(f"    {summary(runs[-1].requests)}", file=sys.stderr)
-    return runs
+        own = [Load.BARE, Load.TWO_PHASES, Load.OURS] if jobs == 1 else [Load.BARE, Load.OURS]
+        for load in own:
+            yield _shown(await measured(load, jobs, pods))
+        for load in peers:
+            try:
+                yield _shown(await measured(load, jobs, pods, peer(load), seconds))
+            except (RuntimeError, TimeoutError) as error:
+                print(f"  {jobs}x{pods} {load.value}: {error or 'it did not start'}", file=sys.stderr)
+
+
+def _shown(run: Run) -> Run:
+    print(f"  {run}", file=sys.stderr)
+    print(f"    {summary(run.requests)}", file=sys.stderr)
+    return run
 
 
 def summary(requests: Counter[str]) -> str:
@@ -78,10 +91,28 @@ def run(options: Sequence[str] = ()) -> dict[str, float]:
     parser.add_argument("--shape", action="append", metavar="JOBSxPODS", help=f"by default {' and '.join(IN_CI)}")
     parser.add_argument("--all", action="store_true", help=f"the shapes {', '.join(SHAPES)}")
     parser.add_argument("--tenth", action="store_true", help="a tenth of each shape")
+    parser.add_argument(
+        "--peer", action="append", choices=[load.value for load in PEERS], default=[], help="beside ours"
+    )
+    parser.add_argument("--rounds", type=int, default=1, metavar="N", help="by default 1")
+    limit = "of a run of a peer; by default %(default)s"
+    parser.add_argument("--limit", type=float, default=SECONDS, metavar="SECONDS", help=limit)
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write all runs as JSON, after each of them")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw processor time for each pod as SVG")
     chosen = parser.parse_args(options)
     texts = SHAPES if chosen.all else chosen.shape or IN_CI
-    runs = uvloop.run(measure([shape(text, tenth=chosen.tenth) for text in texts]))
+    shapes = [shape(text, tenth=chosen.tenth) for text in texts] * chosen.rounds
+    runs: list[Run] = []
+
+    async def collect() -> None:
+        async for each in measure(shapes, [Load(name) for name in chosen.peer], chosen.limit):
+            runs.append(each)
+            if chosen.output:
+                chosen.output.write_text(json.dumps(document(runs), indent=1))
+
+    uvloop.run(collect())
+    if chosen.peer:
+        print(table(runs))
     if chosen.plot:
-        chosen.plot.write_text(bars(runs))
-    return figures(runs)
+        chosen.plot.write_text(bars(typical(runs)))
+    return figures(typical(runs))

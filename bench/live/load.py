@@ -9,10 +9,11 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import aiohttp
 
@@ -44,6 +45,31 @@ class Load(enum.Enum):
     BARE = "bare"
     TWO_PHASES = "two_phases"
     OURS = "volcanopy"
+    VOLCANO = "volcano"
+    VOLCANO_TUNED = "volcano-tuned"
+    KUBE_SCHEDULER = "kube-scheduler"
+    KUEUE = "kueue"
+    KUEUE_TUNED = "kueue-tuned"
+
+
+class Peer(Protocol):
+    """Another system that creates and binds the pods, in :mod:`bench.live.peers`."""
+
+    controllers: tuple[str, ...]
+    """Those of kube-controller-manager that it needs."""
+    users: tuple[str, ...]
+    """The users of its programs."""
+
+    def definitions(self) -> Iterable[dict[str, Any]]:
+        """Return the CustomResourceDefinitions that are there before anything else."""
+
+    async def start(self, client: "Client", plane: ControlPlane, services: Services) -> None:
+        """Start its programs, and wait until pods of a job elsewhere are bound."""
+
+    async def submit(
+        self, client: "Client", jobs: int, pods: int, namespace: str = "bench", prefix: str = "job"
+    ) -> None:
+        """Create the jobs."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +82,12 @@ class Run:
     cpu: dict[str, float]
     seconds: float
     requests: Counter[str]
-    allocated: float
+    bound: int
+    """Pods that were bound: all, or those of another system within the time limit."""
+    allocated: float = 0.0
     """The bytes that the API server has allocated."""
+    load_average: float = 0.0
+    """Of the machine, in the last minute at the end."""
 
     @property
     def shape(self) -> str:
@@ -71,8 +101,8 @@ class Run:
 
     @property
     def parts_per_pod(self) -> dict[str, float]:
-        """Return the milliseconds of each process for each pod."""
-        return {name: spent / self.pods * 1000 for name, spent in self.cpu.items()}
+        """Return the milliseconds of each process for each bound pod."""
+        return {name: spent / self.bound * 1000 for name, spent in self.cpu.items()}
 
     @property
     def cpu_per_pod(self) -> float:
@@ -87,13 +117,14 @@ class Run:
     @property
     def pods_per_second(self) -> float:
         """Return the pods bound in a second, from the first request to the last bind."""
-        return self.pods / self.seconds
+        return self.bound / self.seconds
 
     def __str__(self) -> str:
         parts = ", ".join(f"{name} {spent:.2f}" for name, spent in self.parts_per_pod.items())
         whole = f"{self.cpu_per_pod:.2f} ms of processor time for each pod ({parts})"
         memory = f"{self.allocated_per_pod:.0f} KiB allocated by the API server"
-        return f"{self.shape} {self.load.value}: {whole}, {memory}, {self.pods_per_second:.0f} pods/s"
+        part = "" if self.bound == self.pods else f", only {self.bound} of {self.pods} pods within the time limit"
+        return f"{self.shape} {self.load.value}: {whole}, {memory}, {self.pods_per_second:.0f} pods/s{part}"
 
 
 @dataclass(frozen=True)
@@ -109,55 +140,76 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(*, ours: bool, nodes: int = NODES, binding: Binding = VOLCANOPY) -> AsyncIterator[Cluster]:
-    """Start an API server, with our services if ``ours``; nodes are there, and a job of this API has been through."""
+async def cluster(
+    *, ours: bool, nodes: int = NODES, binding: Binding = VOLCANOPY, peer: Peer | None = None
+) -> AsyncIterator[Cluster]:
+    """Start an API server, with our services if ``ours``, or with a peer; nodes are there, and a job of this API has been through."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="volcanopy-live-")))
         policy, log = directory / "audit.yaml", directory / "audit.log"
         policy.write_text(POLICY)
         flags = [f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--audit-log-mode=blocking"]
-        users = dict.fromkeys(USERS.values(), ("system:masters",))
-        plane = ControlPlane.start(
-            controllers=(), crds=crds_of((binding,)) if ours else (), apiserver_flags=flags, users=users
-        )
+        flags.append(
+            "--audit-log-maxsize=100000"
+        )  # MB: by default the log is rotated after 100, which the reader would miss
+        users = dict.fromkeys((*USERS.values(), *(peer.users if peer else ())), ("system:masters",))
+        crds = crds_of((binding,)) if ours else peer.definitions() if peer else ()
+        controllers = peer.controllers if peer else ()
+        plane = ControlPlane.start(controllers=controllers, crds=crds, apiserver_flags=flags, users=users)
         stack.enter_context(plane)
         services = stack.enter_context(Services(plane, directory, binding))
         for name in SERVICES if ours else ():
             services.start(name)
-        processes = plane.pids() | services.pids
-        async with _session(plane, binding) as client:
+        async with session(plane, binding) as client:
             await client.prepare(nodes)
             if ours:
                 await client.warm_up()
-            await quiet(processes)
+            if peer:
+                await peer.start(client, plane, services)
+            processes = plane.pids() | services.pids
+            with suppress(*([TimeoutError] if peer else [])):  # Volcano's scheduler never rests
+                await quiet(processes)
             yield Cluster(client, processes, log, plane, services)
 
 
-async def measured(load: Load, jobs: int, pods: int) -> Run:
-    """Run a load on a fresh API server. Raises TimeoutError if not all pods are bound."""
-    async with cluster(ours=load is Load.OURS) as fresh:
+async def measured(load: Load, jobs: int, pods: int, peer: Peer | None = None, seconds: float = SECONDS) -> Run:
+    """Run a load on a fresh API server. Raises TimeoutError if not all pods are bound within so many seconds.
+
+    The run of a peer ends then, with the pods that were bound.
+    """
+    async with cluster(ours=load is Load.OURS, peer=peer) as fresh:
         client, processes = fresh.client, fresh.processes
         accounts = Accounts(fresh.audit_log, NAMESPACE, fresh.audit_log.stat().st_size)
         before, allocated = cpu(processes), await client.allocated()
-        work: Callable[[int, int], Awaitable[None]] = {
-            Load.BARE: client.create_and_bind,
-            Load.TWO_PHASES: client.create_then_bind,
-            Load.OURS: client.submit,
-        }[load]
-        await asyncio.gather(work(jobs, pods), _bound(accounts, jobs * pods))
+        work: Callable[[int, int], Awaitable[None]]
+        if peer:
+            work = partial(peer.submit, client)
+        else:
+            own = {
+                Load.BARE: client.create_and_bind,
+                Load.TWO_PHASES: client.create_then_bind,
+                Load.OURS: client.submit,
+            }
+            work = own[load]
+        with suppress(*([TimeoutError] if peer else [])):
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(work(jobs, pods), _bound(accounts, jobs * pods))
         after, allocated = cpu(processes), await client.allocated() - allocated
+        fresh.services.check()
+    if not accounts.bound:
+        raise RuntimeError(f"{load.value} has bound no pod within {seconds:.0f} s")
     spent = {name: after[name] - before[name] for name in after}
-    if load is Load.OURS:
-        del spent["client"]  # it only submits the jobs, and reads the audit log
-    return Run(load, jobs, pods, spent, accounts.last - accounts.first, accounts.requests, allocated)
+    if load not in (Load.BARE, Load.TWO_PHASES):
+        del spent["client"]  # it only submits, and reads the audit log
+    taken, busy = accounts.last - accounts.first, os.getloadavg()[0]
+    return Run(load, jobs, pods, spent, taken, accounts.requests, accounts.bound, allocated, busy)
 
 
 async def _bound(accounts: Accounts, pods: int) -> None:
     """Wait until so many pods are bound, without a watch, which would cost the API server something."""
-    async with asyncio.timeout(SECONDS):
-        while accounts.bound < pods:
-            await asyncio.sleep(0.2)
-            accounts.read()
+    while accounts.bound < pods:
+        await asyncio.sleep(0.2)
+        accounts.read()
 
 
 async def quiet(processes: dict[str, int], seconds: float = 60.0) -> None:
@@ -186,11 +238,12 @@ def cpu(processes: dict[str, int]) -> dict[str, float]:
 
 
 @asynccontextmanager
-async def _session(plane: ControlPlane, binding: Binding) -> AsyncIterator["Client"]:
+async def session(plane: ControlPlane, binding: Binding, token: str = "") -> AsyncIterator["Client"]:
+    """Connect a client, as the administrator or with another token."""
     connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=plane.ca.decode()), limit=0)
-    headers = {"Authorization": f"Bearer {plane.token}"}
-    async with aiohttp.ClientSession(plane.url, connector=connector, headers=headers) as session:
-        yield Client(session, binding)
+    headers = {"Authorization": f"Bearer {token or plane.token}"}
+    async with aiohttp.ClientSession(plane.url, connector=connector, headers=headers) as connected:
+        yield Client(connected, binding)
 
 
 class Client:
@@ -200,7 +253,8 @@ class Client:
         self._session, self._binding = session, binding
 
     async def send(self, method: str, path: str, body: Any = None) -> bytes:
-        async with self._session.request(method, path, json=body) as response:
+        merge = {"Content-Type": "application/merge-patch+json"} if method == "PATCH" else None
+        async with self._session.request(method, path, json=body, headers=merge) as response:
             content = await response.read()
             if response.status >= 300:
                 raise RuntimeError(f"{method} {path}: {response.status} {content[:300]!r}")

@@ -1,8 +1,10 @@
 """Our services as processes, with the chart's defaults."""
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -44,10 +46,11 @@ class Services:
             options += LEASE
         self.run(name, [sys.executable, "-m", "volcanopy", name, *options, "--health-port", str(free_port())])
 
-    def run(self, name: str, command: list[str]) -> None:
-        """Start another program under this name."""
+    def run(self, name: str, command: list[str], environment: Mapping[str, str] | None = None) -> None:
+        """Start another program under this name, with more variables in its environment."""
         with (self._directory / f"{name}.log").open("ab") as log:
-            self._processes[name] = subprocess.Popen(command, stdout=log, stderr=log)
+            variables = os.environ | dict(environment or {})
+            self._processes[name] = subprocess.Popen(command, stdout=log, stderr=log, env=variables)
 
     def check(self) -> None:
         """Raise RuntimeError, with the end of its log, if a program has ended by itself."""

@@ -206,6 +206,8 @@ class ControlPlane:
             "--heartbeat-interval=100",
             "--election-timeout=500",
             "--log-level=error",
+            # 150,000 pods that are created, bound and run are more than the 2 GiB after which etcd takes no more writes.
+            "--quota-backend-bytes=8589934592",
         ]
 
     def _apiserver_flags(self, etcd: str) -> list[str]:
@@ -245,7 +247,8 @@ class ControlPlane:
         ]
 
     def _controller_flags(self, controllers: Sequence[str]) -> list[str]:
-        who = self._authority.client("system:kube-controller-manager", ["system:masters"])
+        user = "system:kube-controller-manager"
+        who = self._tokens.get(user) or self._authority.client(user, ["system:masters"])
         return [
             f"--kubeconfig={self._write('controllers.kubeconfig', kubeconfig(self.url, self.ca, 'controllers', who))}",
             f"--controllers={','.join(controllers)}",
