@@ -5,6 +5,9 @@ of one pod is submitted, and the scheduler is started: what counts is the time f
 by the API server's audit log, and the processor time of the program until then. The same with the controller. Memory is what is
 resident then, and the most that was since the program started.
 
+`--running` writes the status of each bound pod, as kubelets do: a pod that runs is larger than one that is only bound. `--copies` is
+faster: the product creates and binds the first job only, and this program writes the others as copies of it, while the services rest.
+
 `--volcano` repeats that with Volcano's scheduler on the same objects, beside our controller, with the settings of its chart except that
 requests are not limited; it needs Go, and VOLCANO_SOURCE with its source. All need the programs that `python -m hack.controlplane` builds.
 """
@@ -25,14 +28,18 @@ import uvloop
 import yaml
 
 from bench.live.audit import added
-from bench.live.load import NAMESPACE, Cluster, cluster, cpu, quiet
+from bench.live.load import NAMESPACE, Cluster, cluster, cpu, quiet, session
+from bench.live.services import USERS
+from bench.pod_writes import copy_job, run_pods
 from tests.controlplane.processes import free_port
 from tests.volcano_e2e.building import Programs, programs
 from volcanopy.api.bindings import VOLCANO
 
 ROUNDS = 3
-SECONDS = 1200.0
+SECONDS = 3600.0
 """The longest time of each step."""
+SETTLING = 300.0
+"""The longest time in which all processes come to rest once the pods are there."""
 REST = 20.0
 """Seconds after a bind in which a service comes to rest; its memory is read then."""
 RESTARTED = ("scheduler", "controller")
@@ -73,7 +80,7 @@ def memory(pid: int) -> tuple[float, float]:
 
 
 async def restarts(busy: Cluster, name: str, start: Callable[[], None], label: str) -> dict[str, float]:
-    """End and start a service, which has to start a job; the least seconds and processor seconds, and its memory, of the rounds."""
+    """End and start a service, which has to start a job; the least seconds and processor seconds, and the most memory, of the rounds."""
     figures: list[tuple[float, float, float, float]] = []
     for number in range(ROUNDS):
         job = f"{label}-{name}{number}"
@@ -96,26 +103,54 @@ async def restarts(busy: Cluster, name: str, start: Callable[[], None], label: s
             f"{figures[-1][2]:.0f} MiB, {figures[-1][3]:.0f} at the most",
             file=sys.stderr,
         )
-    names = ("seconds", "cpu_seconds", "mebibytes", "most_mebibytes")
+    seconds, cpu_seconds, mebibytes, most = zip(*figures, strict=True)
     return {
-        f"{label}_{name}_{figure}": min(values)
-        for figure, values in zip(names, zip(*figures, strict=True), strict=True)
+        f"{label}_{name}_seconds": min(seconds),
+        f"{label}_{name}_cpu_seconds": min(cpu_seconds),
+        f"{label}_{name}_mebibytes": max(mebibytes),
+        f"{label}_{name}_most_mebibytes": max(most),
     }
 
 
-async def measure(nodes: int, jobs: int, pods: int, volcano: Programs | None) -> dict[str, float]:
+async def fill(busy: Cluster, size: argparse.Namespace) -> dict[str, float]:
+    """Fill the cluster; return the rate, and the memory of each process after that."""
+    writes, created = Writes(busy), 1 if size.copies else size.jobs
+    began = time.time()
+    waiting = asyncio.create_task(writes.until("create", "pods/binding", "job-", created * size.pods))
+    await busy.client.submit(created, size.pods)
+    seconds = await waiting - began
+    print(f"  {created * size.pods} pods bound after {seconds:.0f} s", file=sys.stderr)
+    await quiet(busy.processes, SETTLING)
+    if size.copies:
+        await _copy(busy, size)
+    if size.running:
+        await run_pods(busy.client, size.jobs, size.pods)
+    processes = busy.plane.pids() | busy.services.pids
+    await quiet(processes, SETTLING)
+    print(f"  {size.jobs * size.pods} pods after {time.time() - began:.0f} s", file=sys.stderr)
+    figures = {"pods_per_second": created * size.pods / seconds}
+    for name, pid in processes.items():
+        now, most = memory(pid)
+        figures |= {f"{name}_filled_mebibytes": now, f"{name}_filled_most_mebibytes": most}
+        print(f"  {name}: {now:.0f} MiB, {most:.0f} at the most", file=sys.stderr)
+    return figures
+
+
+async def _copy(busy: Cluster, size: argparse.Namespace) -> None:
+    """Write the other jobs, while controller and scheduler are not there."""
+    for name in RESTARTED:
+        busy.services.end(name)
+    user = yaml.safe_load(busy.plane.kubeconfig_for(USERS["controller"]).read_text())["users"][0]["user"]
+    async with session(busy.plane, VOLCANO, user["token"]) as client:
+        await copy_job(client, size.jobs, size.nodes)
+    for name in RESTARTED:
+        busy.services.start(name)
+
+
+async def measure(size: argparse.Namespace, volcano: Programs | None) -> dict[str, float]:
     """Return the figures of both services, and of Volcano's scheduler where its programs are given."""
-    async with cluster(ours=True, nodes=nodes, binding=VOLCANO) as busy:
-        writes = Writes(busy)
-        began = time.time()
-        waiting = asyncio.create_task(writes.until("create", "pods/binding", "job-", jobs * pods))
-        await busy.client.submit(jobs, pods)
-        seconds = await waiting - began
-        await quiet(busy.processes)
-        print(f"  {jobs * pods} pods bound after {seconds:.0f} s", file=sys.stderr)
-        figures = {"pods_per_second": jobs * pods / seconds}
-        for name, pid in busy.processes.items():
-            figures[f"{name}_filled_mebibytes"], figures[f"{name}_filled_most_mebibytes"] = memory(pid)
+    async with cluster(ours=True, nodes=size.nodes, binding=VOLCANO) as busy:
+        figures = await fill(busy, size)
         for name in RESTARTED:
             figures |= await restarts(busy, name, partial(busy.services.start, name), "volcanopy")
         if volcano:
@@ -156,7 +191,11 @@ def run(options: Sequence[str] = ()) -> dict[str, float]:
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--jobs", type=int, default=500)
     parser.add_argument("--pods", type=int, default=100, help="of each job")
+    parser.add_argument("--running", action="store_true", help="the pods run")
+    parser.add_argument(
+        "--copies", action="store_true", help="jobs but the first are copies, which are written already bound"
+    )
     parser.add_argument("--volcano", action="store_true", help="Volcano's scheduler too; VOLCANO_SOURCE has its source")
     given = parser.parse_args(options)
     volcano = programs() if given.volcano else None
-    return uvloop.run(measure(given.nodes, given.jobs, given.pods, volcano))
+    return uvloop.run(measure(given, volcano))
