@@ -19,15 +19,21 @@ from typing import Any
 
 import uvloop
 
-from bench.live import PEERS
+from bench.live import add_peers, given_peers
 from bench.live.audit import added
 from bench.live.load import NAMESPACE, SECONDS, Load, cluster
 from bench.live.peers import peer
 
 STAGES = ("create batchjobs", "create podgroups", "patch podgroups/status", "create pods", "create pods/binding")
-STAGES_OF_PEERS = {Load.KUBE_SCHEDULER: STAGES[-2:]} | dict.fromkeys(
-    (Load.VOLCANO, Load.VOLCANO_TUNED, Load.KUEUE, Load.KUEUE_TUNED), ("create jobs", *STAGES[-2:])
-)
+_VOLCANO, _KUEUE = ("create jobs", *STAGES[-2:]), ("create jobs", STAGES[-1])
+STAGES_OF_PEERS: dict[Load, Sequence[str]] = {
+    Load.KUBE_SCHEDULER: STAGES[-2:],
+    Load.VOLCANO: _VOLCANO,
+    Load.VOLCANO_TUNED: _VOLCANO,
+    Load.KUEUE: _KUEUE,
+    Load.KUEUE_TUNED: _KUEUE,
+}
+"""The log does not have the names of pods that kube-controller-manager creates, since the API server generates them."""
 PREFIX = "one"
 PAUSE = 0.5
 """Seconds between the end of a job and the next one: what follows a bind, such as statuses, is not measured."""
@@ -93,11 +99,9 @@ def run(options: Sequence[str] = ()) -> dict[str, float]:
     """Return the figures of so many jobs."""
     parser = argparse.ArgumentParser(prog="python -m bench latency", description=__doc__)
     parser.add_argument("--jobs", type=int, default=100, metavar="N")
-    parser.add_argument(
-        "--peer", action="append", choices=[load.value for load in PEERS], default=[], help="after ours"
-    )
+    add_peers(parser)
     given = parser.parse_args(options)
     figures: dict[str, float] = {}
-    for load in (Load.OURS, *map(Load, given.peer)):
+    for load in (Load.OURS, *given_peers(parser, given)):
         figures |= uvloop.run(measure(given.jobs, load))
     return figures

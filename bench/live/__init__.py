@@ -24,6 +24,7 @@ from bench.live.load import SECONDS, Load, Run, measured
 from bench.live.peers import peer
 from bench.live.plot import bars
 from bench.live.table import document, table, typical
+from hack.gobuild import BuildError
 
 SHAPES = ("10x500", "1x2000", "100x20", "500x20", "20x500", "1x10000", "2000x5", "10000x1")
 PEERS = tuple(load for load in Load if load not in {Load.BARE, Load.TWO_PHASES, Load.OURS})
@@ -85,6 +86,24 @@ def figures(runs: Sequence[Run]) -> dict[str, float]:
     return result
 
 
+def add_peers(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names other systems."""
+    parser.add_argument(
+        "--peer", action="append", choices=[load.value for load in PEERS], default=[], help="beside ours"
+    )
+
+
+def given_peers(parser: argparse.ArgumentParser, given: argparse.Namespace) -> list[Load]:
+    """Return the systems that are named, once their programs are there; ends the program if they cannot be built."""
+    loads = [Load(name) for name in given.peer]
+    for load in loads:
+        try:
+            peer(load)
+        except BuildError as error:
+            parser.error(str(error))
+    return loads
+
+
 def run(options: Sequence[str] = ()) -> dict[str, float]:
     """Return the figures of the shapes that are given; without any, of those of a tenth that CI measures."""
     parser = argparse.ArgumentParser(prog="python -m bench live", description=__doc__)
@@ -100,18 +119,19 @@ def run(options: Sequence[str] = ()) -> dict[str, float]:
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write all runs as JSON, after each of them")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw processor time for each pod as SVG")
     chosen = parser.parse_args(options)
+    peers = given_peers(parser, chosen)
     texts = SHAPES if chosen.all else chosen.shape or IN_CI
     shapes = [shape(text, tenth=chosen.tenth) for text in texts] * chosen.rounds
     runs: list[Run] = []
 
     async def collect() -> None:
-        async for each in measure(shapes, [Load(name) for name in chosen.peer], chosen.limit):
+        async for each in measure(shapes, peers, chosen.limit):
             runs.append(each)
             if chosen.output:
                 chosen.output.write_text(json.dumps(document(runs), indent=1))
 
     uvloop.run(collect())
-    if chosen.peer:
+    if peers:
         print(table(runs))
     if chosen.plot:
         chosen.plot.write_text(bars(typical(runs)))

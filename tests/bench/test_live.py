@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench import latency
-from bench.live import PEERS, figures, shape
+from bench.live import PEERS, figures, programs, run, shape
 from bench.live.load import Load, Run
 from bench.live.table import document, table, typical
 
@@ -73,15 +73,24 @@ def test_the_life_of_a_job_of_a_peer_is_read_from_its_own_stages(tmp_path: Path)
     log.write_text(
         entry("create", "jobs", "one0-0", 1)
         + entry("create", "workloads", "job-one0-0-12345", 2)
-        + entry("create", "pods", "one0-0-abcde", 3)
+        + entry("create", "pods", "", 3)
         + entry("create", "pods", "one0-0-abcde", 4, "binding")
     )
     lives.read()
     times = lives.arrivals["one0-0"]
     assert lives.bound["one0-0"] - times["create jobs"] == 3
-    assert list(times) == ["create jobs", "create pods", "create pods/binding"]
+    assert list(times) == ["create jobs", "create pods/binding"]
 
 
 def test_every_peer_has_stages_that_end_with_the_bind() -> None:
     assert latency.STAGES_OF_PEERS.keys() == set(PEERS)
     assert {stages[-1] for stages in latency.STAGES_OF_PEERS.values()} == {"create pods/binding"}
+
+
+def test_a_peer_without_its_source_ends_the_program_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(programs.SOURCE, raising=False)
+    with pytest.raises(SystemExit):
+        run(["--peer", "kueue"])
+    assert "KUEUE_SOURCE is not set: set it to a folder with Kueue's source" in capsys.readouterr().err
