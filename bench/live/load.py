@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -149,9 +149,8 @@ async def cluster(
         policy, log = directory / "audit.yaml", directory / "audit.log"
         policy.write_text(POLICY)
         flags = [f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--audit-log-mode=blocking"]
-        flags.append(
-            "--audit-log-maxsize=100000"
-        )  # MB: by default the log is rotated after 100, which the reader would miss
+        # In MB: by default the log is rotated after 100, and the reader would miss what follows.
+        flags.append("--audit-log-maxsize=100000")
         users = dict.fromkeys((*USERS.values(), *(peer.users if peer else ())), ("system:masters",))
         crds = crds_of((binding,)) if ours else peer.definitions() if peer else ()
         controllers = peer.controllers if peer else ()
@@ -167,7 +166,7 @@ async def cluster(
             if peer:
                 await peer.start(client, plane, services)
             processes = plane.pids() | services.pids
-            with suppress(*([TimeoutError] if peer else [])):  # Volcano's scheduler never rests
+            with suppress(TimeoutError) if peer else nullcontext():  # Volcano's scheduler never rests
                 await quiet(processes)
             yield Cluster(client, processes, log, plane, services)
 
@@ -191,7 +190,7 @@ async def measured(load: Load, jobs: int, pods: int, peer: Peer | None = None, s
                 Load.OURS: client.submit,
             }
             work = own[load]
-        with suppress(*([TimeoutError] if peer else [])):
+        with suppress(TimeoutError) if peer else nullcontext():
             async with asyncio.timeout(seconds):
                 await asyncio.gather(work(jobs, pods), _bound(accounts, jobs * pods))
         after, allocated = cpu(processes), await client.allocated() - allocated
