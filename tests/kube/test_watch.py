@@ -40,6 +40,23 @@ async def test_an_empty_cluster_is_synced_too(client: Client, time: FakeTime) ->
         assert follower.batches == 0
 
 
+async def test_a_list_that_takes_longer_than_a_minute_does_not_begin_again(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    for number in range(9):
+        server.put("pods", "ns", f"p{number}")
+
+    async def slowly(_: Any) -> None:
+        time.now += 25.0
+        if server.count("GET") == 3:
+            server.faults.append(Fault("GET", code=503))
+
+    server.on_request = slowly
+    async with following(client, time, page=3) as (reflector, follower):
+        assert len(follower.descriptions) == 9
+        assert (reflector.counters.lists, reflector.counters.faults) == (1, 0)
+
+
 async def test_selectors_and_bookmarks_are_sent(client: Client, server: FaultyServer, time: FakeTime) -> None:
     async with following(
         client, time, "ns", label_selector="a in (b,c)", field_selector="spec.nodeName=", watch_timeout=(60, 60)

@@ -198,7 +198,8 @@ class Reflector(Generic[T]):
             field_selector=self._fields,
             page=self._page,
             transform=self._transform,
-            deadline=60.0,
+            # Not of the whole list: that of a large cluster takes minutes on a busy machine, and would begin again for ever.
+            page_deadline=60.0,
         )
         self.counters.lists += 1
         self.counters.rejected += len(listing.rejected)

@@ -141,11 +141,13 @@ class Client:
         page: int = PAGE,
         transform: Callable[[T], T] | None = None,
         deadline: float = 120.0,
+        page_deadline: float | None = None,
     ) -> Listing[T]:
         """Read all objects, or those of one namespace, at one resource version; ``transform`` makes of each what is returned.
 
         Read in pages of ``page`` objects (0: in one piece). If the version expires between pages (410), the list is read
         again in one piece. An object that does not match the type ``T`` is skipped, logged and named in ``rejected``.
+        With ``page_deadline`` each page has so many seconds, however many pages there are, and ``deadline`` is not used.
         """
         give_up = self._transport.clock() + deadline
         items: list[T] = []
@@ -155,7 +157,7 @@ class Client:
             selection = query(
                 labelSelector=label_selector, fieldSelector=field_selector, limit=page or "", **{"continue": token}
             )
-            left = give_up - self._transport.clock()
+            left = page_deadline if page_deadline is not None else give_up - self._transport.clock()
             try:
                 body = await self.get_raw(kind.path(namespace) + selection, deadline=left)
             except Gone:
