@@ -14,6 +14,8 @@ WIDTH = 24
 JOBS = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{NAMESPACE}/jobs"
 GROUPS = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{NAMESPACE}/podgroups"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+SPREAD = 10
+"""Seconds in which the pods of a job start; jobs start a minute apart."""
 ON_A_NODE = 30
 """Pods of one cpu on a node of 32."""
 
@@ -73,14 +75,16 @@ async def run_pods(client: Client, jobs: int, pods: int) -> None:
 
     async def kubelet(number: int) -> None:
         job, index = divmod(number, pods)
-        await client.send("PATCH", f"{PODS}/job-{job}-task-{index}/status", {"status": running(number)})
+        await client.send(
+            "PATCH", f"{PODS}/job-{job}-task-{index}/status", {"status": running(number, job * 60 + index % SPREAD)}
+        )
 
     await _each(range(jobs * pods), kubelet)
 
 
-def running(number: int) -> Json:
-    """Return the status of a pod that runs; addresses, times and the id of the container depend on its number."""
-    second = f"2026-01-01T{number // 3600 % 24:02d}:{number // 60 % 60:02d}:{number % 60:02d}Z"
+def running(number: int, start: int) -> Json:
+    """Return the status of a pod that runs since a second; addresses and the id of the container depend on its number."""
+    second = f"2026-01-01T{start // 3600 % 24:02d}:{start // 60 % 60:02d}:{start % 60:02d}Z"
     pod, host = (f"10.{part}.{number // 256 % 256}.{number % 256}" for part in (number // 65536 % 256, 255))
     types = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
     container = {

@@ -46,7 +46,9 @@ def test_a_node_gets_no_more_pods_than_fit_beside_those_of_the_first_job() -> No
 
 
 def test_running_pods_have_addresses_and_containers_of_their_own() -> None:
-    statuses = [running(number) for number in (0, 255, 256, 65_536, 149_999)]
+    statuses = [running(number, number // 300) for number in (0, 255, 256, 65_536, 149_999)]
     assert len({status["podIP"] for status in statuses}) == len(statuses)
     assert len({status["containerStatuses"][0]["containerID"] for status in statuses}) == len(statuses)
     assert statuses[3]["podIP"] == "10.1.0.0"
+    assert statuses[1]["startTime"] == "2026-01-01T00:00:00Z"
+    assert statuses[4]["startTime"] == "2026-01-01T00:08:19Z"
