@@ -23,7 +23,7 @@ ON_A_NODE = 30
 async def copy_job(client: Client, jobs: int, nodes: int) -> None:
     """Write copies of job-0, its PodGroup and its pods, already bound, until there are so many jobs; controller and scheduler rest.
 
-    ``client`` is of the controller, since admission lets nobody else create pods of a job.
+    ``client`` is of the controller, since admission rejects pods of a job by other users.
     """
     job = json.loads(await client.send("GET", f"{JOBS}/job-0"))
     (group,) = json.loads(await client.send("GET", GROUPS))["items"]

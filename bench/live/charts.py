@@ -45,7 +45,7 @@ def rendered(chart: Path, release: str, namespace: str, values: Mapping[str, Any
     return [each for each in yaml.load_all(done.stdout, _Loader) if each]
 
 
-def one(objects: Iterable[Json], kind: str, name: str) -> Json:
+def object_of(objects: Iterable[Json], kind: str, name: str) -> Json:
     """Return the object of this kind and name. Raises KeyError if there is none."""
     for each in objects:
         if (each["kind"], each["metadata"]["name"]) == (kind, name):
@@ -67,7 +67,7 @@ def mounts(
         path.mkdir(parents=True)
         files: dict[str, bytes] = {}
         if "configMap" in volume:
-            data = one(objects, "ConfigMap", volume["configMap"]["name"])["data"]
+            data = object_of(objects, "ConfigMap", volume["configMap"]["name"])["data"]
             files = {name: text.encode() for name, text in data.items()}
         elif "secret" in volume:
             files = dict(secrets.get(volume["secret"]["secretName"], {}))

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from bench.live import programs
-from bench.live.charts import CRD, PATHS, Json, arguments, mounts, on_this_machine, one, rendered
+from bench.live.charts import CRD, PATHS, Json, arguments, mounts, object_of, on_this_machine, rendered
 from bench.live.load import NAMESPACE, SECONDS, SPEC, Client, Load, Peer
 from bench.live.services import Services
 from tests.controlplane.credentials import Authority
@@ -132,7 +132,7 @@ class Volcano:
         secret = {"tls.crt": pair.certificate, "tls.key": pair.key, "ca.crt": authority.certificate}
         await _create(client, self.namespace, on_this_machine(self._objects, port))
         for (name, (deployment, program)), user in zip(self._programs.items(), self.users, strict=True):
-            workload = one(self._objects, "Deployment", deployment)
+            workload = object_of(self._objects, "Deployment", deployment)
             paths = mounts(workload, self._objects, {"volcano-admission-secret": secret}, plane.directory / deployment)
             more = {"kubeconfig": plane.kubeconfig_for(user), "healthz-address": f"127.0.0.1:{free_port()}"}
             if name == "admission":
@@ -184,13 +184,13 @@ class Kueue:
         return on_this_machine([each for each in self._objects if each["kind"] == CRD], self._port)
 
     async def start(self, client: Client, plane: ControlPlane, services: Services) -> None:
-        """Start the programs, create a queue with room for all pods, and wait until pods are bound."""
+        """Start the programs, create a queue whose quota all pods fit in, and wait until pods are bound."""
         await _create(client, self.namespace, on_this_machine(self._objects, self._port))
         self._scheduler.run(plane, services)
         certificates = plane.directory / "kueue-certificates"
         certificates.mkdir()
         file = "controller_manager_config.yaml"
-        configuration = yaml.safe_load(one(self._objects, "ConfigMap", "kueue-manager-config")["data"][file])
+        configuration = yaml.safe_load(object_of(self._objects, "ConfigMap", "kueue-manager-config")["data"][file])
         configuration |= {
             "health": {"healthProbeBindAddress": f"127.0.0.1:{free_port()}"},
             "metrics": {"bindAddress": f"127.0.0.1:{free_port()}"},
@@ -201,7 +201,7 @@ class Kueue:
             configuration["clientConnection"] = {"qps": REQUESTS, "burst": REQUESTS}
         path = plane.directory / file
         path.write_text(yaml.safe_dump(configuration))
-        workload = one(self._objects, "Deployment", "kueue-controller-manager")
+        workload = object_of(self._objects, "Deployment", "kueue-controller-manager")
         flags = arguments(workload, {f"/{file}": path})
         more = _flags({"kubeconfig": plane.kubeconfig_for(self.users[-1])})
         services.run("kueue", [str(self._built.manager), *flags, *more])

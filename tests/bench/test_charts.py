@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.live.charts import arguments, mounts, on_this_machine, one
+from bench.live.charts import arguments, mounts, object_of, on_this_machine
 
 CONTAINER: dict[str, Any] = {
     "args": ["--logtostderr", "--conf=/etc/app/app.conf", "--config=/app.yaml", "--other=/etc/apple", "2>&1"],
@@ -93,4 +93,4 @@ def test_webhooks_and_conversions_reach_a_port_of_this_machine_under_the_name_of
 
 def test_an_object_that_the_chart_lacks_is_named() -> None:
     with pytest.raises(KeyError, match="the chart has no Deployment app"):
-        one([CONFIG_MAP], "Deployment", "app")
+        object_of([CONFIG_MAP], "Deployment", "app")
