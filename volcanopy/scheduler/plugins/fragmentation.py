@@ -106,6 +106,9 @@ class Fragmentation(Plugin[FragmentationArguments]):
 
     def open(self) -> None:
         """Find the resources that are GPUs."""
+        self._present: Floats = np.zeros(0)
+        self._present_at: tuple[int, int] | None = None
+        """The numbers of changes of nodes and of cards up to which the present worth is valid."""
         self._parts: Mapping[int, float] = {
             position: part
             for position, part in gpu_resources(self.cluster.axis, self.args.gpus, self.args.mig).items()
@@ -196,11 +199,10 @@ class Fragmentation(Plugin[FragmentationArguments]):
         """(N,): the usable GPUs that a task costs the nodes on the cards that it would get there."""
         provider = self._provider
         taken = None if provider is None else provider.taken(task, nodes)
-        units, gpus, free = self._resources(mix, nodes)
-        idle = nodes.idle.values
-        before = self._worth(mix, units, gpus, free, (idle[0][None], idle[1][None]), nodes.rows)[0]
         if provider is None or taken is None:
             return np.zeros(len(nodes))
+        units, gpus, free = self._resources(mix, nodes)
+        before = self._present_worth(mix, provider)[nodes.rows]
         memory, cores = provider.free(taken.cards)
         fits, parts = state.worth(taken.cards, memory, cores)
         fits_after, parts_after = state.worth(taken.cards, memory - taken.memory, cores - taken.cores)
@@ -211,6 +213,24 @@ class Fragmentation(Plugin[FragmentationArguments]):
         left = free[0] + np.bincount(taken.position, parts_after - parts, minlength=size)
         loss: Floats = before - self._value(mix, task, nodes.rows, (units[:first], gpus[:first], left))
         return loss
+
+    def _present_worth(self, mix: Mix, provider: GpuCards) -> Floats:
+        """(N of the cluster,): the worth of the nodes as they are; only those that changed are computed anew."""
+        ledger, changed = self.cluster.ledger, provider.changed()
+        since, self._present_at = self._present_at, (ledger.changes, len(changed))
+        if since is None:
+            rows = np.arange(len(self.cluster.snapshot.nodes))
+            self._present = np.zeros(len(rows))
+        elif since == self._present_at:
+            return self._present
+        else:
+            cards = np.array(changed[since[1] :], dtype=np.intp)
+            rows = np.unique(np.concatenate((ledger.touched_since(since[0]), cards)))
+        nodes = self.cluster.nodes(rows)
+        idle = nodes.idle.values
+        worth = self._worth(mix, *self._resources(mix, nodes), (idle[0][None], idle[1][None]), rows)
+        self._present[rows] = worth[0]
+        return self._present
 
     def _value(
         self, mix: Mix, task: TaskView, rows: Rows, cards: tuple[Ints, Floats, Floats], placed: bool = False

@@ -7,6 +7,7 @@ A class requests units of one *kind*: cards of one sort of request (memory, core
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -85,6 +86,11 @@ class Mix:
     per_gpu: Floats
     """(2,): the cpu and memory that pods request for a GPU, in the mean."""
 
+    @cached_property
+    def everywhere(self) -> bool:
+        """Whether every class is permitted on every node."""
+        return bool(self.nodes.all())
+
     @classmethod
     def of(cls, classes: Iterable[PodClass], nodes: int, cards: int) -> "Mix | None":
         """The mix of the most frequent classes; None without any."""
@@ -133,12 +139,11 @@ class Mix:
         ``units`` and ``gpus`` are (P, S, N): the free units that each kind can use, and how many GPUs these are; cpu and memory
         (S, N) are free. A pod can use what is free of its kind if the node has enough of everything for it.
         """
-        hosts = (
-            (units[self.kind] >= self.number[:, None, None])
-            & (cpu >= self.cpu[:, None, None])
-            & (memory >= self.memory[:, None, None])
-            & self.nodes[:, None, rows]
-        )
+        hosts = units[self.kind] >= self.number[:, None, None]
+        hosts &= cpu >= self.cpu[:, None, None]
+        hosts &= memory >= self.memory[:, None, None]
+        if not self.everywhere:
+            hosts &= self.nodes[:, None, rows]
         expected: Floats = np.einsum("m,msn,msn->sn", self.weight, hosts, gpus[self.kind])
         return expected
 
