@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from tests.jobcontroller.flow_world import FlowWorld, job_spec
 from volcanopy.api import names
+from volcanopy.api.alternatives import merged
 from volcanopy.api.core import Pod
-from volcanopy.jobcontroller.flow_jobs import PodProbe, merged
+from volcanopy.jobcontroller.flow_jobs import PodProbe
 from volcanopy.jobcontroller.flows import dependents
 
 

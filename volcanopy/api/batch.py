@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
+from volcanopy.api.alternatives import Alternative, SelectedAlternative
 from volcanopy.api.lifecycle import Action, Event, Policies
 from volcanopy.api.model import (
     ATOMIC,
@@ -233,6 +234,9 @@ class BatchJobSpec(Model):
     """Network topology constraint of the pods of the job."""
     running_estimate: Duration | None = None
     """Expected running time of the job, such as 30m. An estimate for start times and reservations, never enforced."""
+    alternatives: list[Alternative] = Field(default_factory=list, max_length=8, json_schema_extra=keyed("name"))
+    """Alternative requests of the job, such as with GPUs and without. When the job is admitted, the scheduler selects the one
+    with which it is expected to finish first, the first in the list of equal ones."""
 
     rules = (
         Rule(
@@ -257,7 +261,13 @@ class BatchJobSpec(Model):
             ".tasks",
         ),
         *_fixed("queue", "schedulerName", "minSuccess", "policies", "plugins", "maxRetry", "ttlSecondsAfterFinished"),
-        *_fixed("volumes", "networkTopology", "runningEstimate"),
+        Rule(
+            "!has(self.alternatives) || [self.tasks.map(t, t.name)].all(names, self.alternatives.all(a,"
+            " !has(a.tasks) || a.tasks.all(t, t.name in names)))",
+            "tasks of alternatives must be names of tasks of the job",
+            ".alternatives",
+        ),
+        *_fixed("volumes", "networkTopology", "runningEstimate", "alternatives"),
     )
 
     @property
@@ -370,6 +380,8 @@ class BatchJobStatus(Model):
     """Number of times that all pods of the job were stopped."""
     retry_count: Int32 = 0
     """Number of restarts of the job or a part of it."""
+    alternative: SelectedAlternative | None = None
+    """Alternative that the job runs with, until it restarts."""
     admitted_time: Time | None = None
     """Time at which the job was first admitted to its queue."""
     start_time: Time | None = None

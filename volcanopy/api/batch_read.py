@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import field
 
+from volcanopy.api.alternatives_read import SelectedAlternative
 from volcanopy.api.core import EstimatedStart, NetworkTopology, PodSpec
 from volcanopy.api.read_model import Condition, Labels, Meta, ReadModel
 
@@ -68,6 +69,21 @@ class VolumeSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     volume_claim: dict[str, Any] | None = None
 
 
+class AlternativeTask(ReadModel, frozen=True, kw_only=True, gc=False):
+    """Changes of a task in an alternative."""
+
+    name: str = ""
+    template: dict[str, Any] = field(default_factory=dict)
+
+
+class Alternative(ReadModel, frozen=True, kw_only=True, gc=False):
+    """One of the alternatives of a job."""
+
+    name: str = ""
+    running_estimate: str = ""
+    tasks: tuple[AlternativeTask, ...] = ()
+
+
 class BatchJobSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     """Specification of a job."""
 
@@ -86,6 +102,7 @@ class BatchJobSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     volumes: tuple[VolumeSpec, ...] = ()
     network_topology: NetworkTopology | None = None
     running_estimate: str = ""
+    alternatives: tuple[Alternative, ...] = ()
 
 
 class JobState(ReadModel, frozen=True, kw_only=True, gc=False):
@@ -149,6 +166,7 @@ class BatchJobStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     completed_indexes: dict[str, str] = field(default_factory=dict)
     version: int = 0
     retry_count: int = 0
+    alternative: SelectedAlternative | None = None
     admitted_time: datetime | None = None
     start_time: datetime | None = None
     running_duration: str = ""

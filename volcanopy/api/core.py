@@ -22,6 +22,7 @@ from volcanopy.api.affinity import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
+from volcanopy.api.alternatives_read import Alternative, AlternativeTask, SelectedAlternative
 from volcanopy.api.read_model import (
     Condition,
     Labels,
@@ -36,6 +37,8 @@ from volcanopy.api.read_model import (
 
 __all__ = [
     "Affinity",
+    "Alternative",
+    "AlternativeTask",
     "Condition",
     "LabelSelector",
     "Labels",
@@ -51,6 +54,7 @@ __all__ = [
     "Quantities",
     "ReadModel",
     "Requirement",
+    "SelectedAlternative",
     "Toleration",
     "TopologySpreadConstraint",
     "WeightedPodAffinityTerm",
@@ -376,6 +380,7 @@ class PodGroupSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     min_resources: Quantities | None = None
     network_topology: NetworkTopology | None = None
     sub_group_policy: tuple[SubGroupPolicy, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
 
 
 class Explanation(ReadModel, frozen=True, kw_only=True, gc=False):
@@ -417,6 +422,7 @@ class PodGroupStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     moves: tuple[PodMove, ...] = ()
     moved_at: datetime | None = None
     evicted_since: datetime | None = None
+    alternative: SelectedAlternative | None = None
 
 
 class PodGroup(ReadModel, frozen=True, kw_only=True, gc=False):
@@ -426,3 +432,17 @@ class PodGroup(ReadModel, frozen=True, kw_only=True, gc=False):
     metadata: Meta
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
+
+    @property
+    def selected(self) -> Alternative | None:
+        """The alternative that it was admitted with, until the controller has merged it into the spec; else None."""
+        alternatives, chosen = self.spec.alternatives, self.status.alternative
+        if not alternatives or chosen is None:
+            return None
+        return next((each for each in alternatives if each.name == chosen.name), None)
+
+    @property
+    def min_resources(self) -> Quantities | None:
+        """What its minimum of pods requests, with the selected alternative."""
+        selected = self.selected
+        return self.spec.min_resources if selected is None else selected.min_resources

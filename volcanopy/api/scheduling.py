@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from volcanopy.api.alternatives import PodGroupAlternative, SelectedAlternative
 from volcanopy.api.gates import GATES
 from volcanopy.api.model import (
     ATOMIC,
@@ -87,6 +88,8 @@ class PodGroupSpec(Model):
     """Network topology constraint of the pods."""
     sub_group_policy: list[SubGroupPolicy] = Field(default_factory=list, max_length=128, json_schema_extra=ATOMIC)
     """Division of the pods into sub-groups that are scheduled as gangs."""
+    alternatives: list[PodGroupAlternative] = Field(default_factory=list, max_length=8, json_schema_extra=keyed("name"))
+    """Alternatives, of which the scheduler selects one when it admits the PodGroup."""
 
 
 class PodGroupPhase(StrEnum):
@@ -173,6 +176,8 @@ class PodGroupStatus(Model):
     """Time when pods were last moved."""
     evicted_since: Time | None = None
     """Time of the first eviction of pods for another job. The condition Evicted records the last one."""
+    alternative: SelectedAlternative | None = None
+    """Alternative that the scheduler selected."""
 
 
 class PodGroup(Model):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from volcanopy.api import names
+from volcanopy.api.alternatives import merged
 from volcanopy.api.batch import BatchJob, BatchJobSpec, TaskSpec
 from volcanopy.api.bindings import Binding
 from volcanopy.api.core import Pod
@@ -82,27 +83,6 @@ def attempt_of(job: BatchJob) -> int:
     """Which attempt of its flow a job is."""
     given = (job.metadata.annotations or {}).get(names.FLOW_ATTEMPT, "0")
     return int(given) if given.isdecimal() else 0
-
-
-def merged(base: object, patch: object) -> object:
-    """Return ``base`` with ``patch`` merged into it: objects by field, lists of named items by name, others replaced.
-
-    A field that is null in the patch is removed.
-    """
-    if isinstance(base, Mapping) and isinstance(patch, Mapping):
-        kept = {key: value for key, value in base.items() if key not in patch}
-        laid = {key: merged(base.get(key), value) for key, value in patch.items() if value is not None}
-        return kept | laid
-    if isinstance(base, list) and isinstance(patch, list) and _named(base) and _named(patch):
-        changes = {item["name"]: item for item in patch}
-        known = {item["name"] for item in base}
-        changed = [merged(item, changes[item["name"]]) if item["name"] in changes else item for item in base]
-        return changed + [item for item in patch if item["name"] not in known]
-    return patch
-
-
-def _named(items: list[Json]) -> bool:
-    return all(isinstance(item, Mapping) and isinstance(item.get("name"), str) for item in items)
 
 
 def manifest(flow: JobFlow, step: FlowJob, template: JobTemplate, attempt: int) -> Json:

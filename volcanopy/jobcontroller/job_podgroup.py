@@ -7,6 +7,7 @@ would wait for pods that are not made before others run.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 
 import msgspec
 
@@ -15,6 +16,7 @@ from volcanopy.api.batch import BatchJob, BatchJobStatus, TaskSpec
 from volcanopy.api.bindings import Binding
 from volcanopy.api.builtin.pod_requests import pod_limits, pod_requests, resources_of_json
 from volcanopy.api.core import PodGroup
+from volcanopy.api.job_alternatives import with_alternative
 from volcanopy.api.model import Json, format_duration, parse_duration
 from volcanopy.api.quantity import INT64_MAX, amount, text
 from volcanopy.api.scheduling import NetworkTopology
@@ -27,6 +29,7 @@ RUN_TIMES = (names.WALLTIME, names.RUNNING_ESTIMATE, names.LEARNT_ESTIMATE)
 """The annotations with expected run times."""
 _CONTROLLED = (*RUN_TIMES, names.PODS_REJECTED)
 """The annotations that the job controller sets and removes."""
+_NOTHING: Mapping[str, timedelta] = MappingProxyType({})
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
@@ -36,6 +39,7 @@ def pod_group(
     started: Sequence[TaskSpec],
     priorities: Mapping[str, int],
     learnt: timedelta | None = None,
+    learnt_by_alternative: Mapping[str, timedelta] = _NOTHING,
 ) -> Json:
     """The manifest of the job's PodGroup, of the job's present version. ``started`` are the tasks that may start."""
     key_of = job.binding.key
@@ -53,7 +57,7 @@ def pod_group(
             | {key_of(names.JOB_VERSION): str(status.version)},
             "ownerReferences": [owner_reference(job)],
         },
-        "spec": pod_group_spec(job, started, priorities),
+        "spec": pod_group_spec(job, started, priorities, learnt_by_alternative),
     }
 
 
@@ -75,8 +79,19 @@ def without_removed(job: BatchJob, members: Iterable[Member]) -> BatchJob:
     return job.model_copy(update={"spec": job.spec.model_copy(update={"tasks": tasks, "min_available": needed})})
 
 
-def pod_group_spec(job: BatchJob, started: Sequence[TaskSpec], priorities: Mapping[str, int]) -> Json:
-    """What the gang needs to start."""
+def pod_group_spec(
+    job: BatchJob,
+    started: Sequence[TaskSpec],
+    priorities: Mapping[str, int],
+    learnt: Mapping[str, timedelta] = _NOTHING,
+    existing: PodGroup | None = None,
+) -> Json:
+    """What the gang needs to start. For a job with alternatives that is the first of them, and each in ``alternatives``.
+
+    ``learnt`` are the run times learnt of alternatives; those of an existing PodGroup stay if they are close.
+    """
+    if job.spec.alternatives:
+        return _with_alternatives(job, started, priorities, learnt, existing)
     waiting = len(started) < len(job.spec.tasks)
     member = min(job.spec.needed, sum(task.needed for task in started)) if waiting else job.spec.needed
     spec: Json = {
@@ -92,6 +107,46 @@ def pod_group_spec(job: BatchJob, started: Sequence[TaskSpec], priorities: Mappi
     if groups := [_sub_group(task, job.binding) for task in job.spec.tasks if task.partition_policy]:
         spec["subGroupPolicy"] = groups
     return spec
+
+
+def _with_alternatives(
+    job: BatchJob,
+    started: Sequence[TaskSpec],
+    priorities: Mapping[str, int],
+    learnt: Mapping[str, timedelta],
+    existing: PodGroup | None,
+) -> Json:
+    known = {each.name: each.running_estimate for each in existing.spec.alternatives} if existing else {}
+    own, specs, alternatives = {task.name for task in started}, list[Json](), list[Json]()
+    for alternative in job.spec.alternatives:
+        name, merged = alternative.name, with_alternative(job, alternative.name)
+        tasks = [task for task in merged.spec.tasks if task.name in own]
+        spec = pod_group_spec(merged, tasks, priorities)
+        estimate = merged.spec.running_estimate or _unchanged(known.get(name, ""), learnt.get(name))
+        made: Json = {"name": name, "minResources": spec["minResources"]}
+        if estimate:
+            made["runningEstimate"] = format_duration(estimate)
+        made["tasks"] = [_pods(task, count) for task, count in _chosen(tasks, spec["minMember"], priorities)]
+        specs.append(spec)
+        alternatives.append(made)
+    return specs[0] | {"alternatives": alternatives}
+
+
+def _unchanged(text: str, time: timedelta | None) -> timedelta | None:
+    """Return a learnt run time, or the known one in a text if it is close."""
+    if time is None or not text or not _is_close(text, time):
+        return time
+    known = parse_duration(text)
+    return known if isinstance(known, timedelta) else time
+
+
+def _pods(task: TaskSpec, count: int) -> Json:
+    """The pods of a task in an alternative."""
+    spec = task.template.get("spec") or {}
+    made: Json = {"name": task.name, "pods": count, "requests": written(pod_requests(resources_of_json(spec)))}
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity")
+    given = {"nodeSelector": spec.get("nodeSelector"), "nodeAffinity": affinity, "tolerations": spec.get("tolerations")}
+    return made | {key: value for key, value in given.items() if value}
 
 
 def run_times(job: BatchJob, learnt: timedelta | None) -> dict[str, str]:
@@ -160,6 +215,7 @@ def changes(desired: Json, existing: PodGroup) -> Json:
         ("minResources", exact(new.min_resources), exact(have.min_resources)),
         ("priorityClassName", new.priority_class_name, have.priority_class_name),
         ("subGroupPolicy", new.sub_group_policy, have.sub_group_policy),
+        ("alternatives", new.alternatives, have.alternatives),
     ):
         if after != before:
             patch[key] = desired.get(key)

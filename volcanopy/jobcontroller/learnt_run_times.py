@@ -25,18 +25,20 @@ _DECAY = 0.8
 _NUMBER = re.compile(r"[-.]?[0-9]+$")
 
 Key = tuple[str, str, str]
-"""Queue, user and name without its number."""
+"""Queue, user and name without its number; of a job with alternatives ``name@alternative``."""
 
 
-def key_of(queue: str, user: str, name: str) -> Key:
+def key_of(queue: str, user: str, name: str, alternative: str = "") -> Key:
     """Return the key of a job: ``train-17`` and ``train-18`` have the same."""
-    return queue, user, _NUMBER.sub("", name) or name
+    stem = _NUMBER.sub("", name) or name
+    return queue, user, f"{stem}@{alternative}" if alternative else stem
 
 
 def job_key(job: BatchJob) -> Key:
     """Return the key of a job."""
     user = (job.metadata.annotations or {}).get(names.SUBMITTED_BY, "")
-    return key_of(job.spec.queue, user, job.metadata.name)
+    selected = job.status.alternative
+    return key_of(job.spec.queue, user, job.metadata.name, "" if selected is None else selected.name)
 
 
 def run_of(status: BatchJobStatus) -> timedelta | None:

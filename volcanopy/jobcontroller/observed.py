@@ -139,6 +139,8 @@ class Observed:
     """The evictions of its pods, also of pods that are gone."""
     learnt: timedelta | None = None
     """The run time learnt from earlier jobs of the same name."""
+    learnt_by_alternative: Mapping[str, timedelta] = field(default_factory=dict)
+    """The same for each alternative of a job that the scheduler has not selected one for."""
     removed: tuple[Pod, ...] = ()
     """Pods that had succeeded before they were deleted, until the status counts them, as they were before the deletion."""
 

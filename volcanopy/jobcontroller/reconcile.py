@@ -15,8 +15,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from volcanopy.api.alternatives import SelectedAlternative
 from volcanopy.api.batch import BatchJob, BatchJobStatus, Phase
 from volcanopy.api.core import PodGroup
+from volcanopy.api.job_alternatives import with_alternative
 from volcanopy.api.model import format_time
 from volcanopy.api.scheduling import EstimatedStart
 from volcanopy.jobcontroller import deadline
@@ -72,6 +74,8 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
     end = _end_of_life(job)
     if end is not None and now >= end:
         return JobPlan((DeleteJob(job.metadata.name, job.metadata.uid),))
+    undecided, selected = job, _selected(job, observed.pod_group)
+    job = with_alternative(job, selected.name) if selected is not None else job
     plugins, broken = _plugins(job, registry)
     decision = Decision(job, observed.members(job), observed.pod_group, now)
     members = decision.members
@@ -79,7 +83,10 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
     obeyed = decision.execute(oldest_first(observed.commands))
     decision.react()
     group = _current(observed.pod_group, decision.status)
+    if decision.status.version != job.status.version:  # all pods are stopped: another alternative may be selected
+        job, selected = undecided, None
     status = _settled(job, decision, group, now, plugins, broken, observed.trouble)
+    status = status.model_copy(update={"alternative": selected})
 
     pausing = status.state.phase in LIVE and is_pausing(status, now)
 
@@ -124,6 +131,23 @@ def _end_of_life(job: BatchJob) -> datetime | None:
 
 def _soonest(*times: datetime | None) -> datetime | None:
     return min((time for time in times if time is not None), default=None)
+
+
+def _selected(job: BatchJob, group: PodGroup | None) -> SelectedAlternative | None:
+    """Return the alternative that the job runs with: as recorded, or the one that the scheduler selected.
+
+    A scheduler that does not know alternatives selects none: then the first one counts.
+    """
+    if job.status.alternative is not None or not job.spec.alternatives:
+        return job.status.alternative
+    current = _current(group, job.status)
+    if current is None or current.status.phase not in ADMITTED:
+        return None
+    known = {alternative.name for alternative in job.spec.alternatives}
+    chosen = current.status.alternative
+    if chosen is None or chosen.name not in known:
+        return SelectedAlternative(name=job.spec.alternatives[0].name)
+    return SelectedAlternative(name=chosen.name, message=chosen.message)
 
 
 def _plugins(job: BatchJob, registry: Registry) -> tuple[Plugins, str]:
@@ -218,6 +242,9 @@ def _announced(before: BatchJobStatus, after: BatchJobStatus) -> Iterator[Record
         yield RecordEvent("Warning" if state.phase in _ALARMING else "Normal", state.phase, state.message)
     elif state.phase is Phase.PENDING and state.reason not in {before.state.reason, *USUAL_REASONS}:
         yield RecordEvent("Warning", state.reason, state.message)
+    if after.alternative is not None and before.alternative is None:
+        reason = f": {after.alternative.message}" if after.alternative.message else ""
+        yield RecordEvent("Normal", "AlternativeSelected", f'alternative "{after.alternative.name}"{reason}')
     for message in deadline.announcements(before, after):
         yield RecordEvent("Warning", deadline.APPROACHING, message)
 
@@ -269,14 +296,16 @@ def _missing_objects(
     existing = observed.pod_group
     if existing is None:
         if not pausing:
-            yield CreatePodGroup(pod_group(gang, status, waited_for, observed.priorities, observed.learnt))
+            learnt = observed.learnt, observed.learnt_by_alternative
+            yield CreatePodGroup(pod_group(gang, status, waited_for, observed.priorities, *learnt))
         return
     group = _current(existing, status)
     if group is None:
         if existing.metadata.deletion_timestamp is None:
             yield DeletePodGroup(existing.metadata.name, existing.metadata.uid)
         return
-    patch = changes(pod_group_spec(gang, waited_for, observed.priorities), group)
+    desired = pod_group_spec(gang, waited_for, observed.priorities, observed.learnt_by_alternative, group)
+    patch = changes(desired, group)
     rejected = bool(observed.trouble) and status.state.phase is Phase.PENDING and group.status.phase in ADMITTED
     patch |= annotation_changes(job, observed.learnt, group, rejected=rejected)
     if patch:

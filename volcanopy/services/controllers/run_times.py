@@ -11,6 +11,7 @@ import structlog
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob
+from volcanopy.api.job_alternatives import with_alternative
 from volcanopy.jobcontroller.learnt_run_times import Key, LearntRunTimes, job_key, key_of, run_of
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, KubeError, NotFound
@@ -50,16 +51,25 @@ class RunTimes:
         run, key = run_of(job.status), job_key(job)
         if run is None:
             return
-        actual = max(run.total_seconds(), 1.0)
-        for basis, estimate in (("estimate", job.spec.running_estimate), ("learnt", self.table.estimate(key))):
+        actual, selected = max(run.total_seconds(), 1.0), job.status.alternative
+        declared = with_alternative(job, selected.name if selected else "").spec.running_estimate
+        for basis, estimate in (("estimate", declared), ("learnt", self.table.estimate(key))):
             if estimate:
                 registry.ESTIMATE_ERROR.labels(basis).observe(abs(estimate.total_seconds() - actual) / actual)
         self.table.learn(key, run)
         self._changed.add(key)
 
     def estimate(self, job: Json) -> timedelta | None:
-        """Return the estimate for a job."""
+        """Return the estimate for a job, with the alternative that was selected for it."""
         return self.table.estimate(_key(job))
+
+    def of_alternatives(self, job: Json) -> dict[str, timedelta]:
+        """Return the estimates for a job with each of its alternatives, as far as there are any."""
+        estimates = {
+            str(each.get("name")): self.table.estimate(_key(job, str(each.get("name"))))
+            for each in (job.get("spec") or {}).get("alternatives") or ()
+        }
+        return {name: estimate for name, estimate in estimates.items() if estimate is not None}
 
     async def run(self, jobs: Callable[[], Iterable[Json]], wake: Callable[[str], None]) -> None:
         """Write what was learnt, and wake the unfinished jobs that it is about, for ever."""
@@ -73,7 +83,9 @@ class RunTimes:
         if not changed:
             return
         for job in jobs:
-            if not is_final(job.get("status") or {}) and _key(job) in changed:
+            alternatives = (job.get("spec") or {}).get("alternatives") or ()
+            keys = {_key(job), *(_key(job, str(each.get("name"))) for each in alternatives)}
+            if not is_final(job.get("status") or {}) and keys & changed:
                 wake(object_key(job))
         try:
             await self._write({"data": {_DATA: self.table.dump()}})
@@ -93,8 +105,9 @@ class RunTimes:
                 await self._client.patch(CONFIG_MAPS, self._namespace, self._name, content)
 
 
-def _key(job: Json) -> Key:
+def _key(job: Json, alternative: str = "") -> Key:
     metadata = job["metadata"]
+    selected = ((job.get("status") or {}).get("alternative") or {}).get("name") or ""
     user = str((metadata.get("annotations") or {}).get(names.SUBMITTED_BY) or "")
     queue = str((job.get("spec") or {}).get("queue") or names.DEFAULT_QUEUE)
-    return key_of(queue, user, str(metadata["name"]))
+    return key_of(queue, user, str(metadata["name"]), alternative or str(selected))
