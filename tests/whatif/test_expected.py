@@ -116,3 +116,27 @@ def test_many_ends_are_taken_together_with_a_small_error() -> None:
     estimate = estimated_starts(made, budget)["default/wide"]
     assert estimate.time == NOW + timedelta(minutes=119)
     assert budget.used < 60
+
+
+def test_a_job_with_alternatives_starts_with_the_one_that_finishes_first() -> None:
+    def changed(**requests: str) -> list[dict[str, object]]:
+        containers = [{"name": "main", "resources": {"requests": requests}}]
+        return [{"name": "w", "template": {"spec": {"containers": containers}}}]
+
+    world = f"""
+    node c1 cpu=4
+    node g1 cpu=4 gpu=1
+    job run {WALLTIME}=10m: 1 x gpu=1 on=g1
+    """
+
+    def job(cpu_time: str) -> dict[str, object]:
+        alternatives = [
+            {"name": "gpu", "runningEstimate": "10m", "tasks": changed(**{"nvidia.com/gpu": "1"})},
+            {"name": "cpu", "runningEstimate": cpu_time, "tasks": changed(cpu="4")},
+        ]
+        body = batch_job("next", 1, cpu="1")
+        return {**body, "spec": {**body["spec"], "alternatives": alternatives}}
+
+    rules = config("priority, gang, overcommit, predicates, proportion", "enqueue, allocate, backfill")
+    assert starts(world, job("15m"), rules=rules) == {"next": "0 now"}
+    assert starts(world, job("1h"), rules=rules) == {"next": "10 walltime"}

@@ -23,8 +23,8 @@ is Inqueue in queue ``default`` with a minimum of all its tasks. ``on=`` puts ta
 ``fifo``, ``guaranteed`` (limits are what is requested). A line ``numa n1 cpus=2x4`` reports two NUMA nodes of 4 cpus each.
 Volumes, devices and claims are described in :mod:`volcanopy.testing.claim_notation`, hypernodes and topology constraints in
 :mod:`volcanopy.testing.topology_notation`, limits of users and groups and submitters of jobs in
-:mod:`volcanopy.testing.submitter_notation`. A key with a slash is a label; ``selector.<key>=`` is a
-node selector. Objects are created in the order of the lines, a second apart.
+:mod:`volcanopy.testing.submitter_notation`, alternatives in :mod:`volcanopy.testing.alternative_notation`. A key with a slash is
+a label; ``selector.<key>=`` is a node selector. Objects are created in the order of the lines, a second apart.
 """
 
 import shlex
@@ -43,7 +43,7 @@ from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
-from volcanopy.testing import claim_notation, numa_notation, submitter_notation
+from volcanopy.testing import alternative_notation, claim_notation, numa_notation, submitter_notation
 from volcanopy.testing.topology_notation import hypernode, split, topology
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -317,6 +317,7 @@ def _job(line: _Line) -> Iterator[Object]:
             name = f"{line.name}-{role}-{index}" if role else f"{line.name}-{index}"
             pods.append(_pod(line, tasks, name, nodes[number % len(nodes)] if nodes else "", role))
     least = line.resources("minres.")
+    alternatives = alternative_notation.alternatives(line.values, int(line.values.get("min", 1)))
     yield core.PodGroup(
         metadata=_meta(line, line.name, annotations=_notes(line) | submitter_notation.origin(line.values)),
         spec=core.PodGroupSpec(
@@ -324,9 +325,10 @@ def _job(line: _Line) -> Iterator[Object]:
             min_task_member=minimums,
             queue=line.values.get("queue", ""),
             priority_class_name=line.values.get("priority", ""),
-            min_resources=dict(least) if least else None,
+            min_resources=dict(least) if least else alternatives[0].min_resources if alternatives else None,
             network_topology=topology(line.values.get("topology", "")),
             sub_group_policy=split(line.values),
+            alternatives=alternatives,
         ),
         status=core.PodGroupStatus(phase=line.values.get("phase", "Inqueue")),
     )

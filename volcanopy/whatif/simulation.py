@@ -132,7 +132,8 @@ class Simulation:
         group = self.cluster.group(effect.pod_group)
         if group is not None and (group.status.phase or "Pending") != effect.phase:
             self.phase_changes += 1
-            self.cluster.put(replace(group, status=replace(group.status, phase=effect.phase)))
+            alternative = effect.alternative or group.status.alternative
+            self.cluster.put(replace(group, status=replace(group.status, phase=effect.phase, alternative=alternative)))
 
     def _set_queue(self, effect: SetQueue) -> None:
         """Statuses of queues stay as they are: a question takes no time in which shares change."""

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from volcanopy.api import core, quantity
+from volcanopy.api.alternatives import merged
 from volcanopy.api.bindings import is_job
 from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
 from volcanopy.api.model import Json
@@ -117,13 +118,26 @@ def minimum_of(cluster: Cluster, target: Target) -> int:
 
 
 def pod_specs(cluster: Cluster, target: Target) -> list[Json]:
-    """Return the specs of a job's pods, as JSON: those of its templates, or of its waiting pods."""
+    """Return the specs of a job's pods, as JSON: those of its templates, or of its waiting pods.
+
+    With alternatives they are those of the selected one, or of the first.
+    """
     if target.job:
-        tasks = cluster.objects["BatchJob", target.job]["spec"].get("tasks") or []
+        tasks = _effective(cluster.objects["BatchJob", target.job]).get("tasks") or []
         return [
             (task.get("template") or {}).get("spec") or {} for task in tasks for _ in range(task.get("replicas", 1))
         ]
     return [cluster.body("Pod", pod.metadata.key).get("spec") or {} for pod in waiting_pods(cluster, target)]
+
+
+def _effective(body: Json) -> Json:
+    """Return the spec of a BatchJob with an alternative merged into it, if it has any."""
+    spec: Json = body["spec"]
+    alternatives = spec.get("alternatives") or []
+    selected = ((body.get("status") or {}).get("alternative") or {}).get("name")
+    for alternative in sorted(alternatives, key=lambda each: each.get("name") != selected)[:1]:
+        return spec | {"tasks": merged(spec.get("tasks") or [], alternative.get("tasks") or [])}
+    return spec
 
 
 def waiting_pods(cluster: Cluster, target: Target) -> list[core.Pod]:

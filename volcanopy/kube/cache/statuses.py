@@ -48,6 +48,7 @@ def group_status(status: core.PodGroupStatus, effect: SetPodGroup, session: str,
         moves=status.moves if effect.moves is None else effect.moves,
         moved_at=now.replace(microsecond=0) if effect.moves and not status.moves else status.moved_at,
         evicted_since=status.evicted_since,
+        alternative=effect.alternative or status.alternative,
     )
     evicted = effect.evicted
     return result if evicted is None else with_eviction(result, evicted.reason, evicted.message[:MESSAGE_LIMIT], now)

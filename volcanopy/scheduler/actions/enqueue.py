@@ -1,7 +1,8 @@
 """enqueue: admit waiting jobs, so that their pods are created.
 
 1. Take the first queue: by its share, with what admitted jobs still lack counted as allocated.
-2. Admit its first job, unless a plugin or a limit rejects it; then compare the queues again.
+2. Admit its first job, unless a plugin or a limit rejects it; then compare the queues again. A job with alternatives is
+   considered with the one with which it is expected to finish first.
 
 A rejection for lack of free resources only (``Vote.yields``) is not final. A job is admitted all the same if it has a
 reservation, if its queue stays within its fair share, or if ``preempt`` could free its minimal resources: others that were
@@ -10,15 +11,16 @@ admitted before do not keep it out.
 
 import heapq
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
+from volcanopy.api.core import Alternative
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.fairshare.queue_demand import lacking, outstanding
-from volcanopy.scheduler.framework.plugin import Rejection, Vote
+from volcanopy.scheduler.framework.plugin import PERMIT, Rejection, Vote
 from volcanopy.scheduler.ledger.views import JobView, QueueView
 from volcanopy.scheduler.model.messages import blocked_by_head, closed
 from volcanopy.scheduler.model.resources import Ints, Resources
@@ -46,6 +48,7 @@ class Enqueue:
         queues = [(() if single else keys.of(queue), queue) for queue in map(session.cluster.queue, waiting)]
         heapq.heapify(queues)
         precedence = _Precedence(session)
+        moldable = any(session.alternatives.of(job) for jobs in waiting.values() for _, job in jobs)
         while queues:
             _, queue = heapq.heappop(queues)
             if queues and (key := keys.of(queue)) > queues[0][0]:
@@ -54,6 +57,8 @@ class Enqueue:
             jobs = waiting[queue.row]
             _, job = heapq.heappop(jobs)
             is_admitted = _admit(session, job, precedence)
+            if moldable and (is_admitted or session.alternatives.starts_before(session.rejections.by_job[job.row])):
+                session.alternatives.add_before(job)
             keys.admitted += is_admitted
             blocks = not is_admitted and not session.has_submitter_limit(job)
             if blocks and queue.in_turn and queue.is_open:
@@ -86,18 +91,41 @@ def _admit(session: Session, job: JobView, precedence: "_Precedence") -> bool:
     if not job.queue.is_open:
         session.reject(job, Rejection(Gate.QUEUE, closed(job.queue.name)))
         return False
-    minimum = job.min_resources
-    if minimum is not None:
-        vote = session.hooks.job_enqueueable(job)
-        if vote.value < 0 and not (vote.yields and precedence.of(job, minimum, vote)):
-            session.reject(job, Rejection(vote.gate, vote.reason))
-            return False
-    rejection = None if session.limits is None else session.limits.rejects_admission(job)
+    alternatives = session.alternatives.of(job)
+    if alternatives:
+        rejection = _consider(session, job, alternatives, precedence)
+    else:
+        vote = PERMIT if job.min_resources is None else session.hooks.job_enqueueable(job)
+        rejection = _rejection(session, job, vote, precedence)
     if rejection is not None:
         session.reject(job, rejection)
         return False
     session.enqueue(job)
     return True
+
+
+def _consider(
+    session: Session, job: JobView, alternatives: Sequence[Alternative], precedence: "_Precedence"
+) -> Rejection | None:
+    """Select the alternative with which the job finishes first; return why it is not admitted with it, if so."""
+    limits: list[tuple[Alternative, Rejection | None]] = []
+    rejections: list[Rejection | None] = []
+    for alternative in alternatives:
+        session.ledger.consider(job.row, alternative)
+        vote = session.hooks.job_enqueueable(job)
+        rejections.append(_rejection(session, job, vote, precedence))
+        # A job that is admitted although resources are insufficient starts when they are free.
+        limits.append((alternative, rejections[-1] or (Rejection(vote.gate, vote.reason) if vote.value < 0 else None)))
+    selected = session.alternatives.first_to_finish(job, limits)
+    session.ledger.consider(job.row, selected)
+    return rejections[alternatives.index(selected)]
+
+
+def _rejection(session: Session, job: JobView, vote: Vote, precedence: "_Precedence") -> Rejection | None:
+    minimum = job.min_resources
+    if minimum is not None and vote.value < 0 and not (vote.yields and precedence.of(job, minimum, vote)):
+        return Rejection(vote.gate, vote.reason)
+    return None if session.limits is None else session.limits.rejects_admission(job)
 
 
 class _Precedence:

@@ -354,7 +354,8 @@ class State:
         self.moving.discard(row)
         if status.moves:
             self.moving.add(row)
-        if known is None or not pod_fields.same_group(known, group):
+        same = known is not None and known.status.alternative == status.alternative
+        if not same or known is None or not pod_fields.same_group(known, group):
             self._set_group(row, known, group)
 
     def _set_group(self, row: int, known: core.PodGroup | None, group: core.PodGroup) -> None:
@@ -372,9 +373,11 @@ class State:
         columns["walltime"][row], columns["estimate"][row] = run_time.walltime, run_time.estimate
         columns["learnt"][row] = run_time.learnt
         columns["pods_rejected"][row] = pod_fields.flag(group.metadata, names.PODS_REJECTED, absent=False)
-        min_resources = pod_fields.countable(group.spec.min_resources)
-        columns["has_min_resources"][row] = group.spec.min_resources is not None
+        min_resources = pod_fields.countable(group.min_resources)
+        columns["has_min_resources"][row] = group.min_resources is not None
         self._widen(min_resources)
+        for alternative in group.spec.alternatives:
+            self._widen(pod_fields.countable(alternative.min_resources))
         self.largest_minimum = max(self.largest_minimum, *min_resources.values(), 0)
         self.jobs.amounts["min_resources"][:, row] = self.axis.vector(min_resources)
         self._forget_minima(row)

@@ -1,5 +1,7 @@
 """Whether the jobs that a plan admits fit the quotas of their namespaces."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from volcanopy.api import core, names, quantity
@@ -16,6 +18,7 @@ def over_quota(snapshot: Snapshot, plan: Plan, is_enforced: IsEnforced) -> list[
     if not snapshot.quotas or not is_enforced("resourcequota", "enqueue"):
         return []
     jobs = snapshot.jobs
+    chosen = {effect.pod_group: effect.alternative.name for effect in plan.of(SetPodGroup) if effect.alternative}
     admitted = {effect.pod_group for effect in plan.of(SetPodGroup) if effect.phase != "Pending"}
     by_key = {str(jobs.keys[row]): row for row in np.flatnonzero(jobs.phase == "Pending").tolist()} if admitted else {}
     new = {by_key[key] for key in admitted & by_key.keys() if jobs.groups[by_key[key]] is not None}
@@ -33,21 +36,23 @@ def over_quota(snapshot: Snapshot, plan: Plan, is_enforced: IsEnforced) -> list[
             and str(jobs.keys[row]).startswith(f"{namespace}/")
         ]
         hard, used = _amounts(quota.status.hard), _amounts(quota.status.used)
-        requested = {name for row in newcomers for name, units in _outstanding(snapshot, row).items() if units}
+        requested = {name for row in newcomers for name, units in _outstanding(snapshot, row, chosen).items() if units}
         for name in sorted(requested & hard.keys()):
-            total = sum(_outstanding(snapshot, row).get(name, 0) for row in [*newcomers, *before])
+            total = sum(_outstanding(snapshot, row, chosen).get(name, 0) for row in [*newcomers, *before])
             if total + used.get(name, 0) > hard[name]:
                 amounts = f"{quantity.text(name, total + used.get(name, 0))} of {quantity.text(name, hard[name])}"
                 result.append(f"resourcequota {quota.metadata.key} is exceeded by reservations: {amounts} {name}")
     return result
 
 
-def _outstanding(snapshot: Snapshot, job: int) -> dict[str, int]:
+def _outstanding(snapshot: Snapshot, job: int, chosen: Mapping[str, str]) -> dict[str, int]:
     """Return the part of the minimal resources of a job that no pod requests yet."""
     group = snapshot.jobs.groups[job]
     made = snapshot.jobs.allocated.values[:, job] + snapshot.jobs.pending.values[:, job]
     created = dict(zip(snapshot.axis.names, made.tolist(), strict=True))
-    least = _amounts(group.spec.min_resources or {})
+    name = chosen.get(str(snapshot.jobs.keys[job]), "")
+    alternative = next((each for each in group.spec.alternatives if each.name == name), None)
+    least = _amounts(group.min_resources or {} if alternative is None else alternative.min_resources)
     return {name: max(units - max(created.get(name, 0), 0), 0) for name, units in least.items()}
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from volcanopy.scheduler.invariants import (
     admission,
+    alternatives,
     claims,
     evictions,
     gangs,
@@ -78,6 +79,7 @@ def violations(snapshot: Snapshot, plan: Plan, enforced: Iterable[str] = ENFORCE
         if is_enforced("evictions", "needed"):
             result += evictions.needless(made, is_enforced)
     result += admission.over_quota(snapshot, plan, is_enforced)
+    result += alternatives.wrongly_selected(snapshot, plan)
     result += topology_crossed(snapshot, plan)
     result += claims.broken_claims(snapshot, plan)
     return result

@@ -8,8 +8,10 @@ each write can be undone exactly.
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanopy.api import core
 from volcanopy.scheduler.ledger.user_usage import Pools
-from volcanopy.scheduler.model.resources import Columns, Ints, Mask, Rows, sums_by
+from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.resources import Columns, Ints, Mask, Resources, Rows, sums_by
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import HOLDING, ON_NODE, Status
 
@@ -114,6 +116,8 @@ class Ledger:
         """The tasks whose status or node changed, in the order of the changes."""
         self.pools = Pools.of(snapshot)
         """The usage of users and groups that limits in queues apply to; None without such limits."""
+        self.alternatives: dict[int, tuple[core.Alternative, Resources]] = {}
+        """The jobs that are considered with an alternative, which has this minimum."""
         self.evictions: dict[int, str] = {}
         """The tasks that this session evicts, each with the reason."""
         self._unsettled: tuple[int, Rows, Rows] | None = None
@@ -126,6 +130,15 @@ class Ledger:
         self._lines = snapshot.queues.line_lists
         for moved in snapshot.moves.pods:
             self.hold(moved.job, moved.node, moved.request)
+
+    def consider(self, job: int, alternative: core.Alternative) -> None:
+        """Consider a job with an alternative from now on."""
+        axis = self.snapshot.axis
+        minimum = Resources(axis, axis.vector(pod_fields.countable(alternative.min_resources)))
+        self.alternatives[job] = alternative, minimum
+        if self.pools is not None:
+            gated, allocated = self.snapshot.gated[:, job], self.snapshot.jobs.allocated.values[:, job]
+            self.pools.requested[:, job] = np.maximum(minimum.values - allocated - gated, 0)
 
     def request(self, task: int) -> Ints:
         """The (R,) request of a task."""

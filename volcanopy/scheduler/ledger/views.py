@@ -189,8 +189,16 @@ class JobView(RowView):
     @property
     def min_resources(self) -> Resources | None:
         """What the gang needs to start, None if the pod group does not specify it."""
+        if self.row in self._ledger.alternatives:
+            return self._ledger.alternatives[self.row][1]
         jobs = self._ledger.snapshot.jobs
         return jobs.min_resources.row(self.row) if jobs.has_min_resources[self.row] else None
+
+    @property
+    def quota_resources(self) -> core.Quantities:
+        """What the gang needs to start, with the names that ResourceQuotas count."""
+        considered = self._ledger.alternatives.get(self.row)
+        return (self.group.min_resources if considered is None else considered[0].min_resources) or {}
 
     @property
     def allocated(self) -> Resources:

@@ -116,7 +116,8 @@ class SetPodGroup:
     """Write the status of a pod group: its phase, its condition, and the counts of its pods.
 
     ``moves`` are the pods that are moved to other nodes from now on, None where nothing changes. ``evicted`` is a condition
-    beside the other: that pods of the group are evicted now, with the queue they are evicted for.
+    beside the other: that pods of the group are evicted now, with the queue they are evicted for. ``alternative`` is the one
+    that the group is admitted with.
     """
 
     pod_group: str
@@ -127,12 +128,16 @@ class SetPodGroup:
     failed: int = 0
     moves: tuple[core.PodMove, ...] | None = None
     evicted: GroupCondition | None = None
+    alternative: core.SelectedAlternative | None = None
 
     def __str__(self) -> str:
+        line = f"podgroup {short(self.pod_group)} {self.phase}"
+        if self.alternative is not None:
+            line += f' with alternative "{self.alternative.name}"'
         if self.condition is None:
-            return f"podgroup {short(self.pod_group)} {self.phase}"
+            return line
         message = f": {self.condition.message}" if self.condition.message else ""
-        return f"podgroup {short(self.pod_group)} {self.phase} {self.condition.type}{message}"
+        return f"{line} {self.condition.type}{message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +242,8 @@ def _entry(effect: Effect) -> dict[str, Any]:
             entry |= {"running": running, "succeeded": succeeded, "failed": failed}
             if condition is not None:
                 entry["condition"] = {"type": condition.type, "reason": condition.reason, "message": condition.message}
+            if effect.alternative is not None:
+                entry["alternative"] = msgspec.to_builtins(effect.alternative)
         case SetQueue(queue, allocated, fair_share, guaranteed, borrowed, waiting, share, credit, _, users):
             entry |= {"queue": queue, "allocated": dict(allocated)}
             more = {"fairShare": fair_share, "guaranteed": guaranteed, "borrowed": borrowed, "waiting": waiting}

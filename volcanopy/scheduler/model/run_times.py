@@ -43,11 +43,13 @@ class RunTime:
 
 
 def run_time(group: core.PodGroup) -> RunTime:
-    """Return the run time in the annotations of a PodGroup."""
+    """Return the run time in the annotations of a PodGroup, and of its selected alternative."""
     walltime, declared, learnt = (
         _seconds(group.metadata.annotations.get(key))
         for key in (names.WALLTIME, names.RUNNING_ESTIMATE, names.LEARNT_ESTIMATE)
     )
+    if group.selected is not None and group.selected.running_estimate:
+        declared = _seconds(group.selected.running_estimate)
     return RunTime(walltime, declared or learnt, learnt=not declared and bool(learnt))
 
 

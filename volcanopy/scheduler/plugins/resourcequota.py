@@ -63,7 +63,7 @@ class ResourceQuota(Plugin[NoArguments]):
         snapshot = self.cluster.snapshot
         existing = snapshot.jobs.allocated.values[:, job.row] + snapshot.jobs.pending.values[:, job.row]
         requested = dict(zip(snapshot.axis.names, np.maximum(existing, 0).tolist(), strict=True))
-        least = _limits(job.group.spec.min_resources or {})
+        least = _limits(job.quota_resources)
         return {name: max(units - requested.get(name, 0), 0) for name, units in least.items()}
 
 

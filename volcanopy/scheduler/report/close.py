@@ -159,7 +159,8 @@ def _group(
     evicted = None if preemptor is None else GroupCondition(EVICTED, "PodsEvicted", evicted_for_queue(preemptor))
     if (phase, counts, after) != reported or moves is not None or evicted is not None:
         running, succeeded, failed = counts
-        effects.append(SetPodGroup(job.key, phase, condition, running, succeeded, failed, moves, evicted))
+        alternative = session.alternatives.selected.get(job.row)
+        effects.append(SetPodGroup(job.key, phase, condition, running, succeeded, failed, moves, evicted, alternative))
     if explain is not None:
         effects.append(explain)
     return effects

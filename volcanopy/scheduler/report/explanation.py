@@ -90,6 +90,9 @@ class Explainer:
         text, numbers = message.text, {"needed": str(needed), "fit": str(fitted), **message.numbers}
         if fitted and not job.is_ready:
             text = f"{needed} pods must start together, {fitted} can be placed: {text}"
+        considered = self._session.ledger.alternatives.get(job.row)
+        if considered is not None:
+            text = f'alternative "{considered[0].name}": {text}'
         text = with_job_names(text)
         own = f"queue {job.queue.name}"  # whose jobs are what it waits for, not the queue itself
         blocked_by, position = tuple(name for name in message.blocked_by if name != own), self._positions.get(job.row)
@@ -97,6 +100,7 @@ class Explainer:
             numbers["position"] = str(position.number)
             if not blocked_by and position.before and gate in _CONTESTED:
                 blocked_by = (f"job {position.before}",)
+        numbers |= self._session.alternatives.numbers(job)
         if self._has_reservations:
             numbers |= self._session.hooks.reservation(job) or {}
         return Explain(

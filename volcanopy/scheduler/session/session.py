@@ -29,6 +29,7 @@ from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.placement.node_selection import Placement
+from volcanopy.scheduler.session.alternatives import Alternatives
 from volcanopy.scheduler.session.job_order import JobOrders
 from volcanopy.scheduler.session.mandatory_policies import MANDATORY
 from volcanopy.scheduler.session.queue_limits import QueueLimits
@@ -75,6 +76,8 @@ class Session:
         """The jobs that take part: those with a pod group, in a queue that exists."""
         orders = snapshot.queues.terms.orders
         self._orders = None if orders is None else JobOrders(self.ledger, orders, self._waiting, self._configured_keys)
+        self.alternatives = Alternatives(self.ledger, self.cluster)
+        """The alternatives of waiting jobs."""
         self.rejections = Rejections()
         self.attempts: Counter[str] = Counter()
         """How often each evicting action searched victims for a job, by the reason of its evictions."""
@@ -263,7 +266,8 @@ class Session:
         """Admit a job: its pods are created, and its minimal resources are reserved in its queue."""
         self._admit(job)
         least = job.min_resources
-        if least is not None and not self.snapshot.too_large[job.row]:
+        too_large = self.snapshot.too_large[job.row] and job.row not in self.ledger.alternatives
+        if least is not None and not too_large:
             gated = self.snapshot.gated[:, job.row]  # gates may never be removed: nothing is reserved for gated pods
             self.ledger.reserve(job.queue.row, np.maximum(least.values - gated, 0))
         self.hooks.job_enqueued(job)
@@ -274,10 +278,16 @@ class Session:
         if rejection is not None:
             self.reject(job, rejection)
             return False
+        if alternatives := self.alternatives.of(job):
+            self.ledger.consider(
+                job.row, self.alternatives.first_to_finish(job, [(each, None) for each in alternatives])
+            )
         self._admit(job)
         return True
 
     def _admit(self, job: JobView) -> None:
+        if job.row in self.ledger.alternatives:
+            self.alternatives.admitted(job, self.ledger.alternatives[job.row][0])
         self.ledger.phase[job.row], self.ledger.unadmitted[job.row] = "Inqueue", False
         if self.ledger.pools is not None:
             self.ledger.pools.admit(job.row)
