@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from volcanopy.admission.alternatives import alternative_problems
 from volcanopy.admission.context import Context, PluginCheck
 from volcanopy.admission.feasibility import extreme_job_problems
 from volcanopy.admission.queue_tree import amounts_of
@@ -115,6 +116,11 @@ def job_problems(manifest: Json, plugins: PluginCheck) -> Iterator[Problem]:
 
 def parsed_job_problems(job: BatchJob, plugins: PluginCheck) -> Iterator[Problem]:
     """Yield every problem of a job that matches its schema and does not depend on the cluster."""
+    yield from _problems(job, plugins)
+    yield from alternative_problems(job, lambda result: _problems(result, plugins))
+
+
+def _problems(job: BatchJob, plugins: PluginCheck) -> Iterator[Problem]:
     yield from _amounts(job.spec)
     yield from _dependencies(job.spec)
     yield from _names(job)

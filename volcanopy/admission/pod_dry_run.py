@@ -17,10 +17,11 @@ from volcanopy.admission.context import AdmissionPolicy, Context, DryRun, DryRun
 from volcanopy.admission.request import Request, at, size_problems
 from volcanopy.admission.response import as_warning, with_severity
 from volcanopy.api import names
-from volcanopy.api.batch import BatchJob, BatchJobSpec
+from volcanopy.api.batch import BatchJob, BatchJobSpec, TaskSpec
 from volcanopy.api.bindings import Binding
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobTemplate
+from volcanopy.api.job_alternatives import with_alternative
 from volcanopy.api.model import InvalidObjectError, Json, ObjectMeta, Problem
 from volcanopy.api.volcano import bound, read_as
 
@@ -66,19 +67,37 @@ def _of_job(request: Request, spec: BatchJobSpec, prefix: str, context: Context)
     metadata = ObjectMeta(name=_NAME, namespace=request.namespace, labels=given.labels, annotations=given.annotations)
     tasks = [task.model_copy(update={"replicas": min(task.replicas, _MAX_REPLICAS)}) for task in spec.tasks]
     job = bound(BatchJob, request.binding)(metadata=metadata, spec=spec.model_copy(update={"tasks": tasks}))
-    make_pod, left = context.make_pod(job), MAX_BYTES
-    for number, task in enumerate(tasks):
-        path = f"{prefix}spec.tasks[{number}].template"
+    left, templates, made = MAX_BYTES, list[Json](), job
+    make_pod = context.make_pod(job)
+    for path, result, task in _tasks(job, prefix):
+        if result is not made:
+            made, make_pod = result, context.make_pod(result)
         pod: Json | str = _TOO_LARGE
         if left > 0 and _size(task.template) <= left:
             pod = make_pod(task)
-        elif any(task.template == other.template for other in tasks[:number]):
+        elif task.template in templates:
             continue
+        templates.append(task.template)
         if isinstance(pod, dict):
             left -= _size(pod)
             pod = _plain(pod, context, request.binding)
         if pod:
             yield DryRun(path, task.template, pod, immediate=request.kind == "BatchJob")
+
+
+def _tasks(job: BatchJob, prefix: str) -> Iterator[tuple[str, BatchJob, TaskSpec]]:
+    """Yield the tasks of a job with the paths of their templates; with alternatives those that result from these."""
+    if not job.spec.alternatives:
+        for number, task in enumerate(job.spec.tasks):
+            yield f"{prefix}spec.tasks[{number}].template", job, task
+        return
+    for number, alternative in enumerate(job.spec.alternatives):
+        result = with_alternative(job, alternative.name)
+        changed = {task.name: position for position, task in enumerate(alternative.tasks)}
+        for place, task in enumerate(result.spec.tasks):
+            own = f"spec.alternatives[{number}].tasks[{changed[task.name]}]" if task.name in changed else ""
+            if own or not number:
+                yield f"{prefix}{own or f'spec.tasks[{place}]'}.template", result, task
 
 
 def _size(value: Json) -> int:

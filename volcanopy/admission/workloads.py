@@ -11,6 +11,7 @@ from volcanopy.admission.access import (
     is_trusted,
     submission_problems,
 )
+from volcanopy.admission.alternatives import merged_templates, with_any_alternative
 from volcanopy.admission.context import Context
 from volcanopy.admission.feasibility import gang_of, job_findings
 from volcanopy.admission.jobs import budget_problems, job_problems, job_warnings, parsed_job_problems, queue_warnings
@@ -62,8 +63,10 @@ def validate_job(request: Request, context: Context) -> Iterator[Problem]:
     yield from _secret_arguments(spec, "")
     yield from queued_problems("spec.queue", queue, user, context)
     yield from map(as_warning, job_warnings(spec, context))
-    yield from job_findings(spec, context)
-    yield from limit_findings("spec.queue", queue, gang_of(spec), user, context)
+    yield from with_any_alternative(spec, lambda each: job_findings(each, context))
+    yield from with_any_alternative(
+        spec, lambda each: limit_findings("spec.queue", queue, gang_of(each), user, context)
+    )
 
 
 def validate_job_update(request: Request, context: Context) -> Iterator[Problem]:
@@ -93,6 +96,8 @@ def _protection_problems(request: Request, user: User, context: Context) -> Iter
     for number, task in enumerate(tasks if isinstance(tasks, list) else ()):
         path = f"spec.tasks[{number}].template.metadata"
         yield from protection_problems(at(task, "template"), None, user, name, context, path)
+    for path, template in merged_templates(request.object):
+        yield from protection_problems(template, None, user, name, context, f"{path}.metadata")
 
 
 def validate_cron(request: Request, context: Context) -> Iterator[Problem]:
@@ -201,7 +206,7 @@ def _job(name: str, spec: BatchJobSpec, context: Context, binding: Binding) -> I
 
 def _template_warnings(spec: BatchJobSpec, context: Context, prefix: str) -> Iterator[Problem]:
     yield from map(as_warning, job_warnings(spec, context, prefix))
-    for problem in job_findings(spec, context):
+    for problem in with_any_alternative(spec, lambda each: job_findings(each, context)):
         yield as_warning(replace(problem, path=f"{prefix}{problem.path}"))
 
 

@@ -1,0 +1,128 @@
+"""Validation of the alternatives of a job: each is checked as the job that results from it."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from volcanopy.admission.request import at
+from volcanopy.admission.response import as_warning
+from volcanopy.api.alternatives import merged
+from volcanopy.api.batch import BatchJob, BatchJobSpec
+from volcanopy.api.builtin.schemas import structural
+from volcanopy.api.job_alternatives import spec_with_alternative
+from volcanopy.api.model import UNKNOWN_FIELD, Json, Problem, duplicate, not_found, quoted
+
+_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
+_IN_TASK = re.compile(r"spec\.tasks\[(\d+)\]\.template")
+_TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+
+
+def alternative_problems(job: BatchJob, check: Callable[[BatchJob], Iterable[Problem]]) -> Iterator[Problem]:
+    """Yield the problems of alternatives: of their own, and those that ``check`` finds in the jobs that result from them."""
+    spec = job.spec
+    if not spec.alternatives:
+        return
+    known, names = {task.name: task for task in spec.tasks}, set[str]()
+    complete = True
+    for number, alternative in enumerate(spec.alternatives):
+        path = f"spec.alternatives[{number}]"
+        if alternative.name in names:
+            yield duplicate(f"{path}.name", alternative.name)
+        names.add(alternative.name)
+        tasks = [task.name for task in alternative.tasks]
+        for position, task in enumerate(alternative.tasks):
+            own = f"{path}.tasks[{position}]"
+            if task.name in tasks[:position]:
+                yield duplicate(f"{own}.name", task.name)
+            if task.name not in known:
+                complete = False
+                fix = f"tasks of the job are {quoted(sorted(known))}"
+                yield not_found(f"{own}.name", "task", task.name, fix)
+                continue
+            result = merged(known[task.name].template, task.template)
+            problems = list(_of_type(result, structural(_TEMPLATE, 0), f"{own}.template"))
+            complete = complete and not problems
+            yield from problems
+    if not complete:
+        return
+    before = set(check(job.model_copy(update={"spec": spec.model_copy(update={"alternatives": []})})))
+    for number, alternative in enumerate(spec.alternatives):
+        result = job.model_copy(update={"spec": spec_with_alternative(spec, alternative.name)})
+        for problem in check(result):
+            if problem not in before:
+                yield moved(problem, spec, number)
+
+
+def with_any_alternative(
+    spec: BatchJobSpec, findings: Callable[[BatchJobSpec], Iterable[Problem]]
+) -> Iterator[Problem]:
+    """Yield the findings of a job: problems if it has them with each of its alternatives, else warnings."""
+    if not spec.alternatives:
+        yield from findings(spec)
+        return
+    results = [list(findings(spec_with_alternative(spec, each.name))) for each in spec.alternatives]
+    possible = any(all(problem.warning for problem in problems) for problems in results)
+    for number, problems in enumerate(results):
+        for problem in problems:
+            yield as_warning(moved(problem, spec, number)) if possible else moved(problem, spec, number)
+
+
+def merged_templates(manifest: Json | None) -> Iterator[tuple[str, Any]]:
+    """Yield the path and the resulting template of each task that an alternative of a job, as JSON, changes."""
+    tasks, alternatives = at(manifest, "spec", "tasks"), at(manifest, "spec", "alternatives")
+    own = {at(task, "name"): at(task, "template") for task in (tasks if isinstance(tasks, list) else ())}
+    for number, alternative in enumerate(alternatives if isinstance(alternatives, list) else ()):
+        changes = at(alternative, "tasks")
+        for position, task in enumerate(changes if isinstance(changes, list) else ()):
+            path = f"spec.alternatives[{number}].tasks[{position}].template"
+            if at(task, "name") in own:
+                yield path, merged(own[at(task, "name")], at(task, "template") or {})
+
+
+def moved(problem: Problem, spec: BatchJobSpec, number: int) -> Problem:
+    """Return a problem of the job that results from an alternative, at the path in the alternative that it comes from."""
+    match, alternative = _IN_TASK.match(problem.path), spec.alternatives[number]
+    names = [task.name for task in alternative.tasks]
+    if match and int(match[1]) < len(spec.tasks) and (name := spec.tasks[int(match[1])].name) in names:
+        own = f"spec.alternatives[{number}].tasks[{names.index(name)}].template"
+        return replace(problem, path=f"{own}{problem.path[match.end() :]}")
+    own = "" if problem.path.startswith("spec.alternatives") else f'with alternative "{alternative.name}": '
+    return replace(problem, message=f"{own}{problem.message}")
+
+
+def _of_type(value: Any, schema: Json, path: str) -> Iterator[Problem]:
+    """Yield what does not have the type that the schema of a pod template requires."""
+    if schema.get("x-kubernetes-int-or-string"):
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            yield Problem(path, "Invalid value: must be a quantity, or a number or text")
+        return
+    kind = str(schema.get("type", "object"))
+    allowed = _TYPES[kind]
+    if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
+        yield Problem(path, f"Invalid value: must be of type {kind}")
+        return
+    if isinstance(value, list):
+        if len(value) < schema.get("minItems", 0):
+            yield Problem(path, "Required value")
+        for number, item in enumerate(value):
+            yield from _of_type(item, schema.get("items", {}), f"{path}[{number}]")
+    elif isinstance(value, dict):
+        properties, others = schema.get("properties", {}), schema.get("additionalProperties")
+        for field in schema.get("required", ()):
+            if field not in value:
+                yield Problem(f"{path}.{field}", "Required value")
+        for field, item in value.items():
+            if field in properties:
+                yield from _of_type(item, properties[field], f"{path}.{field}")
+            elif isinstance(others, dict):
+                yield from _of_type(item, others, f"{path}[{field}]")
+            elif properties:
+                yield Problem(f"{path}.{field}", UNKNOWN_FIELD)
