@@ -15,7 +15,7 @@ from volcanopy.simulate.engine import Options, Simulator
 from volcanopy.simulate.generators import ML_QUEUES, lublin, ml_mix, poisson
 from volcanopy.simulate.measures import Measures, bounded_slowdown, interval, measure
 from volcanopy.simulate.outcome import Eviction, JobOutcome, Outcome
-from volcanopy.simulate.workload import Estimates, Job, WorkloadError, load_of
+from volcanopy.simulate.workload import Estimates, Job, JobAlternative, WorkloadError, load_of
 from volcanopy.testing.notation import NOW, world
 
 CHECKED = Options(checked=True)
@@ -179,3 +179,40 @@ def test_measures_of_a_job_and_intervals_over_seeds() -> None:
     assert measures.lost == 10 / (0.5 * 4 * 100)
     empty: Measures = measure(replace(simulated([]), jobs=()))
     assert empty.mean_wait == 0
+
+
+def choosing(name: str, submit: float, cpu_time: float, pods: int = 1) -> Job:
+    """A job that runs 100 seconds on a GPU, or longer on 4 cpus."""
+    alternatives = (
+        JobAlternative("gpu", {"cpu": "1", "nvidia.com/gpu": "1"}, 100, 100),
+        JobAlternative("cpu", {"cpu": "4"}, cpu_time, cpu_time),
+    )
+    return Job(name, submit, 100, pods=pods, alternatives=alternatives)
+
+
+GPU_AND_CPU = with_default_queue(
+    [*equal_nodes(1, {"cpu": "8", "nvidia.com/gpu": "1"}), *equal_nodes(1, {"cpu": "8"}, "c")]
+)
+
+
+@pytest.mark.parametrize("estimates", ["exact", "users"])
+def test_the_run_time_of_a_job_follows_from_the_selected_alternative(estimates: str) -> None:
+    jobs = [choosing("a", 0, 300), choosing("b", 1, 150), choosing("c", 2, 900)]
+    outcome = simulated(jobs, GPU_AND_CPU, Options(checked=True, estimates=estimates))
+    # While "a" uses the GPU, "b" is done earlier on cpus, and "c" waits for the GPU.
+    assert times(outcome) == {"a": (1, 101), "b": (2, 152), "c": (102, 202)}
+    assert outcome.utilisation["gpu"] == pytest.approx(200 / 202)
+
+
+def test_learnt_run_times_of_alternatives_are_used() -> None:
+    jobs = [choosing(f"a-{number}", 1000 * number, 150) for number in range(3)]
+    jobs += [choosing("a-3", 3000, 150), choosing("a-4", 3001, 150), choosing("a-5", 3002, 150)]
+    outcome = simulated(jobs, GPU_AND_CPU, Options(checked=True, estimates="learnt"))
+    # With the GPU 100 seconds are learnt; on cpus nothing is known, which counts as the assumed hour.
+    assert [times(outcome)[f"a-{number}"][0] for number in (3, 4, 5)] == [3001, 3102, 3203]
+
+
+def test_a_job_with_alternatives_that_a_node_failure_interrupts_keeps_its_alternative() -> None:
+    options = Options(checked=True, node_mtbf=400, repair=10, seed=3, until=4000)
+    outcome = simulated([choosing(f"j{number}", 0, 120) for number in range(6)], GPU_AND_CPU, options)
+    assert sum(job.end > 0 for job in outcome.jobs) == 6

@@ -10,7 +10,7 @@ from volcanopy.api import core, names
 from volcanopy.simulate.cluster_description import equal_nodes, queues
 from volcanopy.simulate.engine import START
 from volcanopy.simulate.job_objects import TASK, JobObjectCache, JobObjects, Rejected, manifest, priority_class
-from volcanopy.simulate.workload import Job
+from volcanopy.simulate.workload import Job, JobAlternative
 from volcanopy.whatif.admission import SUPERUSER, admit
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import JobControllers
@@ -23,6 +23,16 @@ JOBS = (
     Job("c", 0, 10, queue="research", user="ana", priority=100, preemptable=True, node_selector={"zone": "a"}),
     Job("c-2", 0, 10, queue="research", user="ben", priority=100, preemptable=True, node_selector={"zone": "a"}),
     Job("d", 0, 10, annotations={"volcanopy.io/sla-waiting-time": "1h"}, namespace="lab"),
+    Job(
+        "e",
+        0,
+        10,
+        pods=2,
+        alternatives=(
+            JobAlternative("gpu", {"cpu": "1", "nvidia.com/gpu": "1"}, 10),
+            JobAlternative("cpu", {"cpu": "4"}, 40, node_selector={"zone": "a"}),
+        ),
+    ),
 )
 
 
@@ -38,15 +48,16 @@ def cluster() -> Cluster:
     )
 
 
-def of_the_controller(job: Job) -> tuple[core.PodGroup, list[core.Pod]]:
-    """Return the objects that a BatchJob of this name gets when it is submitted alone."""
+def of_the_controller(job: Job, alternative: str = "") -> tuple[core.PodGroup, list[core.Pod]]:
+    """Return the objects that a BatchJob of this name gets when it is submitted alone, admitted with an alternative."""
     alone = cluster()
     body = admit(alone, manifest(job, job.name), User(job.user) if job.user else SUPERUSER).body
     alone.put_workload(created(body, LATER))
     controllers = JobControllers(alone, LATER)
     controllers.step()
     (group,) = alone.of_kind("PodGroup").values()
-    alone.put(replace(group, status=core.PodGroupStatus(phase="Inqueue")))
+    selected = core.SelectedAlternative(name=alternative) if alternative else None
+    alone.put(replace(group, status=core.PodGroupStatus(phase="Inqueue", alternative=selected)))
     controllers.step()
     return group, list(alone.of_kind("Pod").values())
 
@@ -65,14 +76,14 @@ def test_the_objects_of_a_job_are_those_of_the_controller(job: Job) -> None:
         cache.of(earlier, START)
     objects = cache.of(job, START)
     assert isinstance(objects, JobObjects)
-    group, pods = of_the_controller(job)
-    made = objects.podgroup(job, LATER, {})
-    assert made.spec == group.spec
-    assert made.metadata == renamed(group.metadata, job, group.metadata.name)
-    assert [pod.spec for pod in objects.pods_of(job, LATER)] == [pod.spec for pod in pods]
-    assert [pod.metadata for pod in objects.pods_of(job, LATER)] == [
-        renamed(pod.metadata, job, group.metadata.name) for pod in pods
-    ]
+    for alternative in [each.name for each in job.alternatives] or [""]:
+        group, pods = of_the_controller(job, alternative)
+        made = objects.podgroup(job, LATER, {})
+        assert made.spec == group.spec
+        assert made.metadata == renamed(group.metadata, job, group.metadata.name)
+        simulated = objects.pods_of(job, LATER, alternative)
+        assert [pod.spec for pod in simulated] == [pod.spec for pod in pods]
+        assert [pod.metadata for pod in simulated] == [renamed(pod.metadata, job, group.metadata.name) for pod in pods]
 
 
 def test_a_queue_with_submitters_rejects_the_jobs_of_others() -> None:

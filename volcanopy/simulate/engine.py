@@ -231,13 +231,16 @@ class Simulator:
             self.records.rejected[job.name] = objects.message
             return
         entry = self.records.submit(job)
-        self.cluster.put(objects.podgroup(job, self.now, self.estimates.annotations(job)))
+        estimates = self.estimates.of_alternatives(job)
+        self.cluster.put(objects.podgroup(job, self.now, self.estimates.annotations(job), estimates))
         if objects.group.status.phase not in {"", "Pending"}:
             self._create_pods(entry, objects)
 
-    def _create_pods(self, entry: Entry, objects: JobObjects) -> None:
+    def _create_pods(self, entry: Entry, objects: JobObjects, alternative: str = "") -> None:
         entry.created = True
-        pods = objects.pods_of(entry.job, self.now)
+        pods = objects.pods_of(entry.job, self.now, alternative)
+        if alternative:
+            self.records.select(entry, alternative)
         entry.pods = [pod.metadata.key for pod in pods]
         for pod in pods:
             self.cluster.put(pod)
@@ -289,7 +292,8 @@ class Simulator:
                     if entry is not None and not entry.created and effect.phase != "Pending":
                         objects = self._objects.of(entry.job, self.now)
                         assert isinstance(objects, JobObjects)
-                        self._create_pods(entry, objects)
+                        chosen = effect.alternative
+                        self._create_pods(entry, objects, "" if chosen is None else chosen.name)
                         again = True
                 case SetQueue():
                     self.accounts.set_fair_share(effect)

@@ -4,9 +4,10 @@ Both run once for each kind of job (equal but for names, times and annotations) 
 each job of the kind are copies with its name: thousands of events a second leave no time to review each job anew.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from volcanopy.whatif.load import created
 
 TASK = "main"
 _SAMPLE = "volcanopy-simulated-job"
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +39,29 @@ class JobObjects:
     """The objects of a kind of job: its PodGroup in phase Pending, and its pods."""
 
     group: core.PodGroup
-    pods: tuple[core.Pod, ...]
+    pods: Mapping[str, tuple[core.Pod, ...]]
+    """By alternative, with an empty name for a job without any."""
 
-    def podgroup(self, job: Job, now: datetime, annotations: dict[str, str]) -> core.PodGroup:
-        """Return the PodGroup of a job; ``annotations`` are added to those of its kind."""
+    def podgroup(
+        self, job: Job, now: datetime, annotations: dict[str, str], estimates: Mapping[str, str] = _NONE
+    ) -> core.PodGroup:
+        """Return the PodGroup of a job; ``annotations`` are added to those of its kind, ``estimates`` are of alternatives."""
+        alternatives = tuple(
+            replace(each, running_estimate=estimates.get(each.name, "")) for each in self.group.spec.alternatives
+        )
         metadata = self._named(self.group.metadata, job, job.name, now)
         submitter = {names.SUBMITTED_BY: job.user, names.SUBMITTER_GROUPS: "[]"} if job.user else {}
         return replace(
-            self.group, metadata=replace(metadata, annotations=metadata.annotations | submitter | annotations)
+            self.group,
+            metadata=replace(metadata, annotations=metadata.annotations | submitter | annotations),
+            spec=replace(self.group.spec, alternatives=alternatives) if alternatives else self.group.spec,
         )
 
-    def pods_of(self, job: Job, now: datetime) -> list[core.Pod]:
-        """Return the pods of a job."""
+    def pods_of(self, job: Job, now: datetime, alternative: str = "") -> list[core.Pod]:
+        """Return the pods of a job with an alternative."""
         return [
             replace(pod, metadata=self._named(pod.metadata, job, f"{job.name}-{TASK}-{number}", now))
-            for number, pod in enumerate(self.pods)
+            for number, pod in enumerate(self.pods[alternative])
         ]
 
     def _named(self, metadata: core.Meta, job: Job, name: str, now: datetime) -> core.Meta:
@@ -94,6 +104,10 @@ class JobObjectCache:
             tuple(job.node_selector.items()),
             tuple(job.annotations.items()),
             msgspec.json.encode(job.affinity) if job.affinity is not None else b"",
+            tuple(
+                (each.name, tuple(each.requests.items()), tuple(each.node_selector.items()))
+                for each in job.alternatives
+            ),
         )
         known = self._known.get(key)
         if known is None:
@@ -115,23 +129,31 @@ def objects_of(cluster: Cluster, job: Job, now: datetime) -> JobObjects | Reject
         if controllers.troubles:
             return Rejected("; ".join(controllers.troubles.values()))
         key = next(name for kind, name in cluster.changes_since(mark) if kind == "PodGroup")
-        group = cluster.objects["PodGroup", key]
-        cluster.put(replace(group, status=core.PodGroupStatus(phase="Inqueue")))
-        controllers.step()
-        if controllers.troubles:
-            return Rejected("; ".join(controllers.troubles.values()))
-        pods = sorted(cluster.pods_of_group(key), key=lambda pod: int(pod.metadata.labels[names.TASK_INDEX]))
-        return JobObjects(group, tuple(pods))
+        group, pods = cluster.objects["PodGroup", key], dict[str, tuple[core.Pod, ...]]()
+        for alternative in [each.name for each in job.alternatives] or [""]:
+            selected = core.SelectedAlternative(name=alternative) if alternative else None
+            with cluster.trial():
+                cluster.put(replace(group, status=core.PodGroupStatus(phase="Inqueue", alternative=selected)))
+                controllers = JobControllers(cluster, now)
+                controllers.step()
+                if controllers.troubles:
+                    return Rejected("; ".join(controllers.troubles.values()))
+                made = cluster.pods_of_group(key)
+            pods[alternative] = tuple(sorted(made, key=lambda pod: int(pod.metadata.labels[names.TASK_INDEX])))
+        return JobObjects(group, pods)
 
 
 def manifest(job: Job, name: str) -> Json:
-    """Return a job as a BatchJob."""
-    requests = dict(job.requests)
-    extended = {unit: text for unit, text in requests.items() if "/" in unit}
-    resources = {"requests": requests} | ({"limits": extended} if extended else {})
-    spec: dict[str, Any] = {"containers": [{"name": TASK, "image": "simulated", "resources": resources}]}
-    if job.node_selector:
-        spec["nodeSelector"] = dict(job.node_selector)
+    """Return a job as a BatchJob. The requests of a job with alternatives are those of the alternatives alone."""
+    spec = {} if job.alternatives else _pod_spec(job.requests, job.node_selector)
+    spec["containers"] = [{"name": TASK, "image": "simulated"} | (spec.get("containers") or [{}])[0]]
+    alternatives = [
+        {
+            "name": each.name,
+            "tasks": [{"name": TASK, "template": {"spec": _pod_spec(each.requests, each.node_selector)}}],
+        }
+        for each in job.alternatives
+    ]
     if job.affinity is not None:
         spec["affinity"] = msgspec.to_builtins(job.affinity)
     annotations = dict(job.annotations) | ({names.PREEMPTABLE: "true"} if job.preemptable else {})
@@ -144,8 +166,16 @@ def manifest(job: Job, name: str) -> Json:
             "minAvailable": job.least,
             "priorityClassName": priority_class(job.priority) if job.priority else "",
             "tasks": [{"name": TASK, "replicas": job.pods, "template": {"spec": spec}}],
-        },
+        }
+        | ({"alternatives": alternatives} if alternatives else {}),
     }
+
+
+def _pod_spec(requests: Mapping[str, str], node_selector: Mapping[str, str]) -> dict[str, Any]:
+    extended = {unit: text for unit, text in requests.items() if "/" in unit}
+    resources = {"requests": dict(requests)} | ({"limits": extended} if extended else {})
+    spec: dict[str, Any] = {"containers": [{"name": TASK, "resources": resources}]}
+    return spec | ({"nodeSelector": dict(node_selector)} if node_selector else {})
 
 
 def priority_class(priority: int) -> str:

@@ -69,10 +69,7 @@ class Records:
 
     def submit(self, job: Job) -> Entry:
         """Add a job."""
-        amounts = amounts_of(dict(job.requests), self.accounts.card)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            parts = np.where(self.accounts.capacity > 0, amounts / self.accounts.capacity, 0.0)
-        work = float(parts.max()) * job.pods * (job.ends_after if math.isfinite(job.ends_after) else 0.0)
+        amounts, work = self._amounts_and_work(job)
         before = self._backlog.get(job.queue, 0.0)
         limit = self._longest + before / self._share.get(job.queue, 1.0)
         entry = Entry(job, f"{job.namespace}/{job.name}", self.accounts.row(job.queue), amounts, work, limit)
@@ -80,6 +77,20 @@ class Records:
         self._backlog[job.queue] = before + work
         self.accounts.submitted(job.requests, job.pods)
         return entry
+
+    def select(self, entry: Entry, alternative: str) -> None:
+        """Let a job run with an alternative."""
+        entry.job = entry.job.with_alternative(alternative)
+        self._backlog[entry.job.queue] -= entry.work
+        entry.amounts, entry.work = self._amounts_and_work(entry.job)
+        self._backlog[entry.job.queue] += entry.work
+
+    def _amounts_and_work(self, job: Job) -> tuple[Floats, float]:
+        """Return the amounts of a pod, and for how long all pods would use the whole cluster."""
+        amounts = amounts_of(dict(job.requests), self.accounts.card)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            parts = np.where(self.accounts.capacity > 0, amounts / self.accounts.capacity, 0.0)
+        return amounts, float(parts.max()) * job.pods * (job.ends_after if math.isfinite(job.ends_after) else 0.0)
 
     def of_pod(self, pod: core.Pod) -> Entry | None:
         """Return the job of a pod."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from volcanopy.api import core, names, quantity
-from volcanopy.jobcontroller.learnt_run_times import LearntRunTimes, key_of
+from volcanopy.jobcontroller.learnt_run_times import Key, LearntRunTimes, key_of
 
 ESTIMATES = ("none", "exact", "users", "learnt")
 """Which run times the scheduler is given: none, the actual ones, those of the users, or learnt ones where users give none."""
@@ -17,6 +17,18 @@ ESTIMATES = ("none", "exact", "users", "learnt")
 
 class WorkloadError(ValueError):
     """What is wrong with a workload or the description of a cluster, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobAlternative:
+    """One of the alternatives of a job: what each pod requests with it, and how long the job runs then."""
+
+    name: str
+    requests: Mapping[str, str]
+    run_time: float
+    estimate: float = 0.0
+    """Run time that the user expects, 0 for none."""
+    node_selector: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +57,22 @@ class Job:
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Of the job."""
     namespace: str = "default"
+    alternatives: tuple[JobAlternative, ...] = ()
+    """If there are any, requests, run time, estimate and node selector are those of the selected one."""
+    alternative: str = ""
+    """The selected one."""
+
+    def with_alternative(self, name: str) -> "Job":
+        """Return the job with an alternative selected."""
+        chosen = next(each for each in self.alternatives if each.name == name)
+        return replace(
+            self,
+            requests=chosen.requests,
+            run_time=chosen.run_time,
+            estimate=chosen.estimate,
+            node_selector=chosen.node_selector,
+            alternative=name,
+        )
 
     @property
     def least(self) -> int:
@@ -99,11 +127,28 @@ class Estimates:
             times[names.WALLTIME] = job.walltime
         if self.kind == "users":
             times[names.RUNNING_ESTIMATE] = job.estimate
-        if self.kind == "learnt" and (known := self._learnt.estimate(key_of(job.queue, job.user, job.name))):
+        if self.kind == "learnt" and not job.alternatives and (known := self._learnt.estimate(_key(job))):
             times[names.LEARNT_ESTIMATE] = known.total_seconds()
-        return {name: f"{max(math.ceil(time), 1)}s" for name, time in times.items() if time > 0}
+        return {name: _text(time) for name, time in times.items() if time > 0}
+
+    def of_alternatives(self, job: Job) -> dict[str, str]:
+        """Return the estimates of the alternatives of a job, by name, as far as the scheduler is given any."""
+        times: dict[str, float] = {}
+        for each in job.alternatives:
+            learnt = self._learnt.estimate(_key(job.with_alternative(each.name))) if self.kind == "learnt" else None
+            known = {"exact": each.run_time, "users": each.estimate}.get(self.kind, 0.0)
+            times[each.name] = learnt.total_seconds() if learnt is not None else known if math.isfinite(known) else 0.0
+        return {name: _text(time) for name, time in times.items() if time > 0}
 
     def learn(self, job: Job) -> None:
         """Note the run time of a job that has ended."""
         if self.kind == "learnt":
-            self._learnt.learn(key_of(job.queue, job.user, job.name), timedelta(seconds=job.ends_after))
+            self._learnt.learn(_key(job), timedelta(seconds=job.ends_after))
+
+
+def _key(job: Job) -> Key:
+    return key_of(job.queue, job.user, job.name, job.alternative)
+
+
+def _text(seconds: float) -> str:
+    return f"{max(math.ceil(seconds), 1)}s"
