@@ -294,3 +294,21 @@ def test_the_document_has_the_content_of_the_text() -> None:
     assert [row["state"] for row in document["gates"]][-3:] == ["not required", "blocked", "passed"]
     assert document["pods"][0]["names"] == ["train-0"]
     assert "notes" not in document
+
+
+SPEC = {"alternatives": [{"name": "gpu"}, {"name": "cpu"}]}
+
+
+def test_a_waiting_job_with_alternatives_shows_what_is_expected_of_each() -> None:
+    numbers = {"alternative": "gpu", "alternative.cpu": "starts now, finishes late", "alternative.gpu": "starts soon"}
+    reason = {"gate": "overcommit", "message": 'alternative "gpu": overcommit limit', "numbers": numbers}
+    made = report(a_job(spec=SPEC), a_group("Pending", reason))
+    assert made.alternatives == ('waits with "gpu"', "gpu starts soon", "cpu starts now, finishes late")
+    assert 'Alternatives\n  waits with "gpu"\n  gpu starts soon\n' in plain(job_lines(made))
+
+
+def test_an_admitted_job_shows_the_selected_alternative() -> None:
+    chosen = {"name": "cpu", "message": "gpu starts late; cpu starts now"}
+    made = report(a_job("Running", spec=SPEC, alternative=chosen), a_group("Running"))
+    assert made.alternatives == ('"cpu" was selected', "gpu starts late", "cpu starts now")
+    assert made.document()["alternatives"] == list(made.alternatives)

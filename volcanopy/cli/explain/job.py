@@ -78,6 +78,7 @@ def job_report(facts: JobFacts) -> JobReport:
         state="",
         summary="",
         estimated_start=job_status.estimated_start(job.status.estimated_start) if phase == "Pending" else "",
+        alternatives=_alternatives(facts),
         tasks=tuple(_waiting_tasks(job)),
         pods=pod_problems(facts.pods or ()),
         notes=facts.unread,
@@ -89,6 +90,18 @@ def job_report(facts: JobFacts) -> JobReport:
     state, summary = _ended_or_changing(facts, phase)
     pods = report.pods if phase in {"Failed", "Aborting", "Restarting", "Terminating", "Completing"} else ()
     return replace(report, state=state, summary=f'job "{report.name}" {summary}', tasks=(), pods=pods)
+
+
+def _alternatives(facts: JobFacts) -> tuple[str, ...]:
+    """Return the alternative that was selected, or with which the job waits, and what is expected of each."""
+    selected, reason = facts.job.status.alternative, facts.reason
+    if selected is not None:
+        return (f'"{selected.name}" was selected', *filter(None, selected.message.split("; ")))
+    if reason is None or not (name := reason.numbers.get("alternative", "")):
+        return ()
+    finishes = {key.removeprefix("alternative."): text for key, text in reason.numbers.items() if key != "alternative"}
+    own = [each.name for each in facts.job.spec.alternatives]
+    return (f'waits with "{name}"', *(f"{each} {finishes[each]}" for each in own if each in finishes))
 
 
 def _with_answer(report: JobReport, facts: JobFacts) -> JobReport:

@@ -60,6 +60,8 @@ class JobReport:
     unblocked_by: str = ""
     result: str = ""
     estimated_start: str = ""
+    alternatives: tuple[str, ...] = ()
+    """The alternatives of the job: which one is selected or considered, and the expected start and finish of each."""
     starts_with: tuple[str, ...] = ()
     remedies: tuple[Json, ...] = ()
     search_ended: str = ""
@@ -85,6 +87,7 @@ class JobReport:
                 "unblockedBy": self.unblocked_by,
                 "result": self.result,
                 "estimatedStart": self.estimated_start,
+                "alternatives": list(self.alternatives),
                 "remedies": list(self.remedies),
                 "searchEnded": self.search_ended,
                 "numbers": dict(self.numbers),

@@ -69,6 +69,7 @@ def job_lines(report: JobReport) -> Iterator[Line]:
     yield [Part(f"  {facts}" + (f", position {position} in queue" if position else ""), "dim")]
     if report.estimated_start:
         yield [Part(f"  estimated start {report.estimated_start}", "dim")]
+    yield from _section("Alternatives", report.alternatives)
     if report.gates:
         yield from _heading("Gates")
         width = max(len(row.name) for row in report.gates)

@@ -100,6 +100,8 @@ async def describe(client: Client, job: BatchJob) -> str:
     if group is not None and group.status.explanation is not None:
         lines.line("Position", position(group))
     lines.line("Estimated Start", estimated_start(status.estimated_start))
+    if status.alternative is not None:
+        lines.line("Alternative", f"{status.alternative.name} ({status.alternative.message or 'selected'})")
     counts = ", ".join(f"{count} {name}" for name in _COUNTS if (count := getattr(status, name))) or "none created"
     lines.line("Pods", f"{ready(job)}/{total(job)} ready, minimum {minimum(job)} ({counts})")
     lines.line("Retries", f"{status.retry_count} (maxRetry {spec.max_retry})")
