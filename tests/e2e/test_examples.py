@@ -49,6 +49,7 @@ ENDS: dict[str, dict[str, tuple[str, dict[str, int]]]] = {
     "12-elastic": {"sweep": ("Completed", {})},
     "13-partitions": {"copies": ("Completed", {"shard": 6})},
     "14-user-limits": {name: ("Completed", {"survey": 2}) for name in ("north", "east", "south", "west")},
+    "26-alternatives": {"train": ("Completed", {"main": 1})},
     "15-lending": {"scans": ("Completed", {"scan": 10}), "study": ("Completed", {"sample": 4})},
     "09-policies": {
         "unlucky": ("Failed", {}),
