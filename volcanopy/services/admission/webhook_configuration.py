@@ -85,9 +85,7 @@ class Registration:
                     self._webhook(
                         "podorigins.validate", [_rule("", ["UPDATE"], "pods")], [changed, *foreign], elsewhere=True
                     ),
-                    self._webhook(
-                        "podsizes.validate", [_rule("", ["UPDATE"], "pods/resize")], [ours], elsewhere=True
-                    ),
+                    self._webhook("podsizes.validate", [_rule("", ["UPDATE"], "pods/resize")], [ours], elsewhere=True),
                 ],
             ),
         )
