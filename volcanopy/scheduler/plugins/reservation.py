@@ -21,7 +21,7 @@ from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import READY, Status
 from volcanopy.scheduler.placement.gang_minimum import lacking_tasks
-from volcanopy.scheduler.placement.reservation_planner import Leaving, Part, hold, released_at
+from volcanopy.scheduler.placement.reservation_planner import Leaving, Part, hold, hold_now, released_at
 from volcanopy.scheduler.placement.reserved_job import ReservedJob
 from volcanopy.scheduler.placement.runnable_jobs import RunnableJobs
 from volcanopy.scheduler.placement.task_ends import Basis, TaskEnds
@@ -343,7 +343,10 @@ class Reservation(Plugin[ReservationArguments]):
         np.add.at(
             own.T, self.cluster.snapshot.tasks.nominated[rows], self._ends.requests(np.array(rows, dtype=np.intp)).T
         )
-        reserved.plan = hold(free + own, parts, self._leaving(reserved), self._now)
+        if self._has_one_priority:
+            reserved.plan = hold_now(free + own, parts, self._now)
+        if reserved.plan is None:
+            reserved.plan = hold(free + own, parts, self._leaving(reserved), self._now)
         if reserved.plan is None:
             return None
         if not queries.overdue(job):
@@ -383,6 +386,12 @@ class Reservation(Plugin[ReservationArguments]):
         return released_at(
             self._leaving(reserved, reserved.members), missing, np.array(quota.short), self._now, otherwise
         )
+
+    @cached_property
+    def _has_one_priority(self) -> bool:
+        """Whether no job can preempt another: then no task ends now, and its end matters to gangs only that do not fit."""
+        priority = self.cluster.snapshot.jobs.priority[self.cluster.job_rows()]
+        return bool(priority.min(initial=0) == priority.max(initial=0))
 
     def _leaving(self, reserved: ReservedJob, queues: frozenset[int] | None = None) -> Leaving:
         """Return the running tasks of other jobs with their ends; those that the job can preempt end now."""
