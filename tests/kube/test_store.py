@@ -258,6 +258,22 @@ def test_unread_fields_are_not_stored() -> None:
     assert slim.status == core.PodStatus(phase="Running")
 
 
+def test_of_the_conditions_of_pods_those_that_are_true_of_each_running_pod_are_not_stored() -> None:
+    usual = tuple(core.Condition(type=kind, status="True") for kind in ("Initialized", "ContainersReady", "Ready"))
+    other = (core.Condition(type="PodScheduled", status="True"), core.Condition(type="DisruptionTarget", status="True"))
+    assert (
+        slim_pod(
+            core.Pod(metadata=core.Meta(name="p"), status=core.PodStatus(conditions=(*usual, *other)))
+        ).status.conditions
+        == other
+    )
+    unready = (core.Condition(type="Ready", status="False"),)
+    assert (
+        slim_pod(core.Pod(metadata=core.Meta(name="p"), status=core.PodStatus(conditions=unready))).status.conditions
+        == unready
+    )
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(["assume", "write", "fail", "echo", "elsewhere"]), max_size=30))
 def test_after_all_writes_and_events_the_store_equals_the_server(steps: list[str]) -> None:
