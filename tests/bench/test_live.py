@@ -15,7 +15,7 @@ from bench.live.table import document, table, typical
 def a_run(load: Load, milliseconds: float, *, seconds: float = 1.0, bound: int = 100, jobs: int = 10) -> Run:
     """A run of jobs of ten pods that takes the API server so many milliseconds for each bound pod."""
     cpu = {"kube-apiserver": milliseconds * bound / 1000}
-    return Run(load, jobs, 10, cpu, seconds, Counter({"a: create pods": 2 * bound}), bound)
+    return Run(load, jobs, 10, cpu, seconds, Counter({"a: create pods": 2 * bound}), bound, allocated=1024.0 * bound)
 
 
 @pytest.mark.parametrize(("text", "part"), [("10x500", (1, 500)), ("1x2000", (1, 200)), ("500x20", (50, 20))])
@@ -56,6 +56,7 @@ def test_the_document_has_all_runs_and_is_json() -> None:
 def test_the_figures_compare_ours_with_the_bare_client_beside_peers() -> None:
     result = figures([a_run(Load.BARE, 2.0), a_run(Load.OURS, 3.0), a_run(Load.KUEUE, 9.0)])
     assert result["10x10_cpu_per_bare"] == pytest.approx(1.5)
+    assert result["10x10_apiserver_kib_per_bare"] == pytest.approx(1.0)
     assert result["10x10_kueue_cpu_ms_per_pod"] == pytest.approx(9.0)
 
 

@@ -211,9 +211,8 @@ class State:
             self.bind_annotations.pop(key, None)
         if key in self.evicted and (pod.metadata.deletion_timestamp or pod.metadata.uid != self.evicted[key]):
             del self.evicted[key]
-        job = pod_fields.job_key(pod)
-        scheduled = pod.spec.scheduler_name in self.scheduler_names
-        if (pod.spec.node_name and not pod_fields.is_over(pod)) or (scheduled and job):
+        is_ours = pod.spec.scheduler_name in self.scheduler_names and pod_fields.job_key(pod)
+        if is_ours or (pod.spec.node_name and not pod_fields.is_over(pod)):
             self._set_task(key, pod)
         else:
             self._drop_pod(key)
@@ -354,8 +353,7 @@ class State:
         self.moving.discard(row)
         if status.moves:
             self.moving.add(row)
-        same = known is not None and known.status.alternative == status.alternative
-        if not same or known is None or not pod_fields.same_group(known, group):
+        if known is None or not pod_fields.same_group(known, group):
             self._set_group(row, known, group)
 
     def _set_group(self, row: int, known: core.PodGroup | None, group: core.PodGroup) -> None:
@@ -391,13 +389,12 @@ class State:
         row = self.jobs.rows.get(key)
         if row is None:
             return
-        known = self.jobs.plain["groups"][row]
+        self.tasks.changed.update(self.marks.renew(self.tasks.plain, row, self.jobs.plain["groups"][row], None))
         self.jobs.changed.add(row)
         self.jobs.reset(row, freeze.GROUP_COLUMNS)
         self.jobs.counts["reported"][:, row] = 0
         self.jobs.amounts["min_resources"][:, row] = 0
         self.moving.discard(row)
-        self.tasks.changed.update(self.marks.renew(self.tasks.plain, row, known, None))
         self._forget_minima(row)
         self._drop_job_if_empty(row)
 

@@ -96,7 +96,7 @@ class Hooks:
         """The hooks that no plugin answers."""
 
     def __getattr__(self, name: str) -> Any:
-        """Combine a hook when it is asked for the first time: a session asks few of them."""
+        """Combine a hook at its first use: a session uses few of them."""
         if name not in HOOKS:
             raise AttributeError(name)
         combined = RULES[HOOKS[name].rule](self._answering(name))

@@ -244,9 +244,10 @@ def same_node(old: core.Node, new: core.Node) -> bool:
 
 
 def same_group(old: core.PodGroup, new: core.PodGroup) -> bool:
-    """Whether at most the status of a pod group changed, as far as scheduling looks at it."""
+    """Whether at most the status of a pod group changed, but for its alternative, as far as scheduling looks at it."""
     before, after = old.metadata, new.metadata
-    return (old.spec is new.spec or old.spec == new.spec) and (
+    same = (old.spec is new.spec or old.spec == new.spec) and old.status.alternative == new.status.alternative
+    return same and (
         before is after
         or (
             before.creation_timestamp == after.creation_timestamp

@@ -343,7 +343,7 @@ class Reservation(Plugin[ReservationArguments]):
         np.add.at(
             own.T, self.cluster.snapshot.tasks.nominated[rows], self._ends.requests(np.array(rows, dtype=np.intp)).T
         )
-        if self._has_one_priority:
+        if self._has_equal_priorities:
             reserved.plan = hold_now(free + own, parts, self._now)
         if reserved.plan is None:
             reserved.plan = hold(free + own, parts, self._leaving(reserved), self._now)
@@ -388,7 +388,7 @@ class Reservation(Plugin[ReservationArguments]):
         )
 
     @cached_property
-    def _has_one_priority(self) -> bool:
+    def _has_equal_priorities(self) -> bool:
         """Whether no job can preempt another: then no task ends now, and its end matters to gangs only that do not fit."""
         priority = self.cluster.snapshot.jobs.priority[self.cluster.job_rows()]
         return bool(priority.min(initial=0) == priority.max(initial=0))
