@@ -391,7 +391,7 @@ class Reservation(Plugin[ReservationArguments]):
     def _has_equal_priorities(self) -> bool:
         """Whether no job can preempt another: then no task ends now, and its end matters to gangs only that do not fit."""
         priority = self.cluster.snapshot.jobs.priority[self.cluster.job_rows()]
-        return bool(priority.min(initial=0) == priority.max(initial=0))
+        return len(np.unique(priority)) < 2
 
     def _leaving(self, reserved: ReservedJob, queues: frozenset[int] | None = None) -> Leaving:
         """Return the running tasks of other jobs with their ends; those that the job can preempt end now."""

@@ -22,7 +22,7 @@ BOUND = 10.0
 _BACKLOGS = 1.5
 """How many times the backlog a job waits by default before it precedes others."""
 _EXCESS = 3.0
-"""How many times the run time users declare: 1 to 5 times in the workloads of the simulator, similarly in published traces."""
+"""How many times the run time users are taken to declare: the mean of the workloads of the simulator, 1 to 5 times."""
 _WEEK = 604_800.0
 
 
