@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from volcanopy.admission.jobs import job_problems
+from volcanopy.admission.jobs import immutability_problems, job_problems
 from volcanopy.jobcontroller.plugins.registry import plugin_problems
 
 Json = dict[str, Any]
@@ -102,3 +102,30 @@ def test_an_invalid_job_gives_a_one_line_message(tasks: list[Json], spec: Json, 
 )
 def test_a_valid_job_is_accepted(made: Json) -> None:
     assert refusals(made) == []
+
+
+CHANGED: list[tuple[Json, list[str]]] = [
+    ({"queue": "other"}, ["spec.queue"]),
+    ({"plugins": {}}, ["spec.plugins"]),
+    ({"maxRetry": 5}, ["spec.maxRetry"]),
+    ({"policies": [{"event": "PodFailed", "action": "RestartJob"}]}, ["spec.policies"]),
+    ({"ttlSecondsAfterFinished": 5, "minSuccess": 1}, ["spec.minSuccess", "spec.ttlSecondsAfterFinished"]),
+    ({"networkTopology": {"mode": "soft"}}, ["spec.networkTopology"]),
+    ({"volumes": [{"mountPath": "/a", "volumeClaimName": "x"}]}, ["spec.volumes"]),
+    ({"tasks": [task("a", resources={"requests": {"cpu": "2"}}), task("b")]}, ["spec.tasks[0].template"]),
+    ({"tasks": [task("b", maxRetry=1), task("a")]}, ["spec.tasks[0].maxRetry"]),
+    ({"tasks": [task("a"), task("b", dependsOn={"name": ["a"]})]}, ["spec.tasks[1].dependsOn"]),
+    ({"tasks": [task("a")]}, ["spec.tasks"]),
+    ({"tasks": [task("a"), task("c")]}, ["spec.tasks"]),
+    ({"tasks": [task("a", replicas=5), task("b", minAvailable=1)], "minAvailable": 1}, []),
+    ({"priorityClassName": "x", "suspend": True, "activeDeadlineSeconds": 5}, []),
+]
+
+
+@pytest.mark.parametrize(("fields", "paths"), CHANGED)
+def test_an_update_changes_no_field_of_a_job_that_decides_its_pods(fields: Json, paths: list[str]) -> None:
+    before = {"spec": {"tasks": [task("a"), task("b")], "queue": "q", "plugins": {"svc": []}}}
+    after = {"spec": before["spec"] | fields}
+    found = list(immutability_problems(after, before))
+    assert [each.path for each in found] == paths
+    assert all(str(each).endswith("create a new job") and "Forbidden: " in str(each) for each in found)

@@ -16,6 +16,7 @@ def test_no_pod_is_made_before_the_gang_is_admitted() -> None:
     assert world.pod_group is not None
     assert world.pods == {}
     assert (world.phase, world.status["state"]["reason"]) == ("Pending", "NotAdmitted")
+    assert world.events == []
     world.admit().settle()
     assert list(world.pods) == ["job-a-0", "job-a-1", "job-a-2"]
 

@@ -1,6 +1,7 @@
 """The rules of admission through an API server: who may, who asked, what races, what is only warned about."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ from tests.services.service_cluster import Cluster, task
 from tests.services.test_admission import admission
 from volcanopy.api import names
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
-from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.errors import ApiError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
@@ -197,3 +198,39 @@ async def _page(cluster: Cluster) -> Any:
     except NotFound:
         return None
     return config_map["data"]
+
+
+async def test_fields_of_a_job_that_decide_its_pods_are_immutable(cluster: Cluster) -> None:
+    async with admission(cluster):
+        await cluster.submit("fixed", task("a", 2), task("b", 1), plugins={"svc": []})
+
+        async def change(path: str, value: Any) -> None:
+            patch = [{"op": "add", "path": path, "value": value}]
+            await cluster.client.patch(JOBS, cluster.namespace, "fixed", patch, Patch.JSON)
+
+        for path, value, rejection in [
+            ("/spec/plugins", {}, "spec.plugins: Forbidden: field is immutable: create a new job"),
+            (
+                "/spec/tasks/0/template/spec/containers/0/image",
+                "other",
+                "spec.tasks[0].template: Forbidden: field is immutable: create a new job",
+            ),
+            (
+                "/spec/tasks/-",
+                task("c"),
+                "spec.tasks: Forbidden: tasks cannot be added, removed or renamed: create a new job",
+            ),
+            ("/spec/minAvailable", 4, "must not be greater"),
+            ("/spec/tasks/0/replicas", -1, "greater than or equal to 0"),
+        ]:
+            with pytest.raises(ApiError, match=re.escape(rejection)):
+                await change(path, value)
+        for path, value in [("/spec/tasks/0/replicas", 5), ("/spec/minAvailable", 1), ("/spec/priorityClassName", "x")]:
+            await change(path, value)
+        status = {"phase": "Pending", "message": "0/1 pods running"}
+        written = await cluster.client.update_status(
+            JOBS, await cluster.client.get(JOBS, cluster.namespace, "fixed"), {"state": status}
+        )
+        assert written["status"]["state"] == status
+        assert written["spec"]["tasks"][0]["replicas"] == 5
+        assert written["metadata"]["annotations"]["volcanopy.io/submitted-by"]

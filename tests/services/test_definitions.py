@@ -1,15 +1,13 @@
 """Schema validation works on both API servers, without a webhook or a controller."""
 
 import copy
-import re
 from typing import Any
 
 import pytest
 
 from tests.services.service_cluster import Cluster, task
 from volcanopy.api import names
-from volcanopy.kube.client.api_client import Patch
-from volcanopy.kube.client.errors import ApiError, Conflict
+from volcanopy.kube.client.errors import ApiError
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import JOBS
 
@@ -161,47 +159,6 @@ async def test_valid_jobs_are_accepted(cluster: Cluster) -> None:
     ]
     for fields in good:
         await submit(cluster, {"tasks": [task(replicas=2)], **fields})
-
-
-async def test_tasks_are_immutable_except_for_replicas(cluster: Cluster) -> None:
-    cluster.plays = False
-    await cluster.submit("fixed", task("a", 2), task("b", 1), plugins={"svc": []})
-    await cluster.until(lambda: "fixed" in cluster.jobs)
-
-    async def change(path: str, value: Any) -> None:
-        patch = [{"op": "add", "path": path, "value": value}]
-        await cluster.client.patch(JOBS, cluster.namespace, "fixed", patch, Patch.JSON)
-
-    for path, value in [
-        ("/spec/queue", "other"),
-        ("/spec/plugins", {}),
-        ("/spec/maxRetry", 5),
-        ("/spec/policies", [policy(event="PodFailed")]),
-        ("/spec/ttlSecondsAfterFinished", 5),
-        ("/spec/tasks/0/template/spec/containers/0/image", "other"),
-        ("/spec/tasks/0/name", "c"),
-        ("/spec/tasks/-", task("c")),
-        ("/spec/tasks", [task("a", 2)]),
-        ("/spec/volumes", [{"mountPath": "/a", "volumeClaimName": "x"}]),
-        ("/spec/minSuccess", 1),
-        ("/spec/networkTopology", {"mode": "soft"}),
-        ("/spec/tasks/0/policies", [policy(event="PodFailed")]),
-        ("/spec/tasks/0/dependsOn", {"name": ["b"]}),
-    ]:
-        with pytest.raises(ApiError) as caught:
-            await change(path, value)
-        assert not isinstance(caught.value, Conflict)
-        assert re.search("field is immutable|cannot be added, removed or renamed", str(caught.value))
-    for path, value in [("/spec/minAvailable", 4), ("/spec/tasks/0/minAvailable", 3), ("/spec/tasks/0/replicas", -1)]:
-        with pytest.raises(ApiError, match=r"must not be greater|greater than or equal to 0"):
-            await change(path, value)
-    for path, value in [
-        ("/spec/tasks/0/replicas", 5),
-        ("/spec/tasks/0/minAvailable", 1),
-        ("/spec/minAvailable", 1),
-        ("/spec/priorityClassName", "x"),
-    ]:
-        await change(path, value)
 
 
 BOTH = {"highestTierAllowed": 1, "highestTierName": "rack"}

@@ -130,6 +130,34 @@ def _problems(job: BatchJob, plugins: PluginCheck) -> Iterator[Problem]:
     yield from plugins(job)
 
 
+_IMMUTABLE = (
+    *("queue", "schedulerName", "minSuccess", "policies", "plugins", "maxRetry", "ttlSecondsAfterFinished"),
+    *("volumes", "networkTopology", "runningEstimate", "alternatives"),
+)
+_IMMUTABLE_IN_TASK = ("template", "policies", "topologyPolicy", "maxRetry", "dependsOn", "partitionPolicy")
+
+
+def immutability_problems(manifest: Json, old: Json) -> Iterator[Problem]:
+    """Yield a problem for each immutable field of a job that an update changes.
+
+    As in Volcano, the webhook enforces this: transition rules in the schema would be evaluated for each status as well.
+    """
+    spec, before = at(manifest, "spec") or {}, at(old, "spec") or {}
+    yield from _changes(spec, before, _IMMUTABLE, "spec")
+    tasks, tasks_before = ({task["name"]: task for task in each.get("tasks", ())} for each in (spec, before))
+    if tasks.keys() != tasks_before.keys():
+        yield forbidden("spec.tasks", "tasks cannot be added, removed or renamed: create a new job")
+    for number, (name, task) in enumerate(tasks.items()):
+        if name in tasks_before:
+            yield from _changes(task, tasks_before[name], _IMMUTABLE_IN_TASK, f"spec.tasks[{number}]")
+
+
+def _changes(after: Json, before: Json, fields: tuple[str, ...], path: str) -> Iterator[Problem]:
+    for name in fields:
+        if (name in after) != (name in before) or after.get(name) != before.get(name):
+            yield forbidden(f"{path}.{name}", "field is immutable: create a new job")
+
+
 def budget_problems(annotations: Mapping[str, str]) -> Iterator[Problem]:
     """Yield the problems of the disruption budget in the annotations of a job or pod."""
     keys = [key for key in _BUDGET_KEYS if key in annotations]

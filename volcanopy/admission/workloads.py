@@ -14,7 +14,14 @@ from volcanopy.admission.access import (
 from volcanopy.admission.alternatives import merged_templates, with_any_alternative
 from volcanopy.admission.context import Context
 from volcanopy.admission.feasibility import gang_of, job_findings
-from volcanopy.admission.jobs import budget_problems, job_problems, job_warnings, parsed_job_problems, queue_warnings
+from volcanopy.admission.jobs import (
+    budget_problems,
+    immutability_problems,
+    job_problems,
+    job_warnings,
+    parsed_job_problems,
+    queue_warnings,
+)
 from volcanopy.admission.limits import limit_findings, queued_problems
 from volcanopy.admission.ownership import change_problems, protection_problems
 from volcanopy.admission.request import Request, User, annotations, at
@@ -71,7 +78,10 @@ def validate_job(request: Request, context: Context) -> Iterator[Problem]:
 
 def validate_job_update(request: Request, context: Context) -> Iterator[Problem]:
     """Yield the problems of a job that is updated, which is possible in a closed queue."""
-    yield from job_problems(request.object or {}, context.check_plugins)
+    problems = list(job_problems(request.object or {}, context.check_plugins))
+    yield from problems
+    if not problems and request.old is not None:
+        yield from immutability_problems(request.object or {}, request.old)
     yield from budget_problems(annotations(request.object))
     user = submitter(request, context.policy) if request.operation == "CREATE" else request.user
     yield from _protection_problems(request, user, context)

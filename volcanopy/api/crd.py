@@ -316,9 +316,6 @@ def _structural(source: Json, definitions: dict[str, Json], *, defaults: bool) -
         return structural(source["x-volcanopy-definition"]) | {
             key: source[key] for key in ("description",) if key in source
         }
-    if "x-volcanopy-mutable" in source:
-        rest = {key: value for key, value in source.items() if key != "x-volcanopy-mutable"}
-        return _without_transitions(_structural(rest, definitions, defaults=defaults))
     if "$ref" in source:
         target = definitions[source["$ref"].rsplit("/", 1)[1]]
         return _structural(target | {k: v for k, v in source.items() if k != "$ref"}, definitions, defaults=defaults)
@@ -327,22 +324,6 @@ def _structural(source: Json, definitions: dict[str, Json], *, defaults: bool) -
         rest = {key: value for key, value in source.items() if key != "anyOf"}
         return _structural(alternatives[0] | rest, definitions, defaults=defaults)
     return dict(_parts(source, definitions, defaults=defaults))
-
-
-def _without_transitions(schema: Json) -> Json:
-    """Return the schema without transition rules (those with `oldSelf`), at every depth."""
-    kept: Json = {}
-    for key, value in schema.items():
-        if key == "x-kubernetes-validations":
-            if rules := [rule for rule in value if "oldSelf" not in rule["rule"]]:
-                kept[key] = rules
-        elif key == "properties":
-            kept[key] = {name: _without_transitions(of) for name, of in value.items()}
-        elif key in {"items", "additionalProperties"} and isinstance(value, dict):
-            kept[key] = _without_transitions(value)
-        else:
-            kept[key] = value
-    return kept
 
 
 def _without_descriptions(schema: Json) -> Json:

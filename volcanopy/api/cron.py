@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 from pydantic import Field
 
-from volcanopy.api.flow import FreshJobSpec
+from volcanopy.api.batch import BatchJobSpec
 from volcanopy.api.model import ATOMIC, Int32, Model, ObjectMeta, Rule, Subdomain, Time, parse_duration
 
 
@@ -29,7 +29,7 @@ class JobTemplateSpec(Model):
 
     metadata: TemplateMeta | None = None
     """Labels and annotations of the jobs."""
-    spec: FreshJobSpec
+    spec: BatchJobSpec
     """Specification of the jobs."""
 
 

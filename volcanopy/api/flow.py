@@ -259,10 +259,6 @@ class JobFlow(Model):
     )
 
 
-FreshJobSpec = Annotated[BatchJobSpec, Field(json_schema_extra={"x-volcanopy-mutable": True})]
-"""Specification of jobs that do not exist yet: all fields are mutable."""
-
-
 class JobTemplateStatus(Model):
     """Observed status of a JobTemplate, set by the flow controller."""
 
@@ -276,7 +272,7 @@ class JobTemplate(Model):
     api_version: Literal["flow.volcanopy.io/v1alpha1", "flow.volcanopy.io/v1beta1"] = "flow.volcanopy.io/v1alpha1"
     kind: Literal["JobTemplate"] = "JobTemplate"
     metadata: ObjectMeta
-    spec: FreshJobSpec
+    spec: BatchJobSpec
     """Specification of the jobs created from the template."""
     status: JobTemplateStatus = JobTemplateStatus()
     """Observed status of the template."""

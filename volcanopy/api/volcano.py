@@ -104,9 +104,6 @@ class JobStatus(BatchJobStatus):
     """Phases that the job has been in, in the order of their last transitions."""
 
 
-FreshJobSpec = Annotated[JobSpec, Field(json_schema_extra={"x-volcanopy-mutable": True})]
-
-
 class CronTemplateMeta(TemplateMeta):
     """Labels and annotations of the jobs; the other fields have no effect."""
 
@@ -123,7 +120,7 @@ class CronTemplateSpec(JobTemplateSpec):
 
     metadata: CronTemplateMeta | None = None
     """Labels and annotations of the jobs."""
-    spec: FreshJobSpec
+    spec: JobSpec
     """Specification of the jobs."""
 
 
@@ -263,7 +260,7 @@ BOUND: Mapping[type[Model], type[Model]] = MappingProxyType(
         BatchJob: _bound(BatchJob, spec=JobSpec, status=JobStatus),
         CronBatchJob: _bound(CronBatchJob, spec=CronJobSpec, status=CronJobStatus),
         JobFlow: _bound(JobFlow, spec=VolcanoFlowSpec, status=VolcanoFlowStatus),
-        JobTemplate: _bound(JobTemplate, spec=cast("Any", FreshJobSpec)),
+        JobTemplate: _bound(JobTemplate, spec=JobSpec),
         PodGroup: _bound(PodGroup),
         Queue: _bound(Queue, spec=VolcanoQueueSpec, status=VolcanoQueueStatus),
         Command: _bound(Command),

@@ -238,7 +238,8 @@ def _controlled(job: BatchJob, status: BatchJobStatus, plugins: Plugins, broken:
 def _announced(before: BatchJobStatus, after: BatchJobStatus) -> Iterator[RecordEvent]:
     state = after.state
     assert state.phase is not None
-    if state.phase is not before.state.phase:
+    known = before.state.phase or Phase.PENDING  # a job that has just been created
+    if state.phase is not known:
         yield RecordEvent("Warning" if state.phase in _ALARMING else "Normal", state.phase, state.message)
     elif state.phase is Phase.PENDING and state.reason not in {before.state.reason, *USUAL_REASONS}:
         yield RecordEvent("Warning", state.reason, state.message)

@@ -209,10 +209,11 @@ class Client:
         path = kind.path(namespace, name, subresource) + query(fieldManager=self._manager)
         return read_object(kind, await self._send("PUT", path, _bytes(body), deadline))
 
-    async def update_status(self, kind: Kind[T], namespace: str | None, name: str, body: Body) -> T:
-        """Replace the object's status."""
+    async def update_status(self, kind: Kind[Json], manifest: Json, status: Json) -> Json:
+        """Replace the status of an object as it was read; Conflict when it has changed since."""
+        meta, body = manifest["metadata"], kind.with_status(manifest, status)
         subresource = "status" if kind.separate_status else None
-        return await self.update(kind, namespace, name, body, subresource=subresource)
+        return await self.update(kind, meta.get("namespace"), meta["name"], body, subresource=subresource)
 
     async def patch(
         self,

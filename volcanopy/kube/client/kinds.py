@@ -118,6 +118,17 @@ class Kind(Generic[T]):
         """The same resource with whole objects, as dicts."""
         return self.of(dict)
 
+    def with_status(self, manifest: Json, status: Json) -> Json:
+        """Return the body that replaces the status of an object as it was read.
+
+        To a subresource it contains only what identifies the object: the API server takes the rest from the object that it has.
+        """
+        if not self.separate_status:
+            return {**manifest, "status": status}
+        meta = manifest["metadata"]
+        identity = {key: meta[key] for key in ("name", "namespace", "uid", "resourceVersion") if key in meta}
+        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": identity, "status": status}
+
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """Return the URL path of an object, of one of its subresources, or (without a name) of the collection.
 

@@ -107,11 +107,7 @@ class Controller(Worker):
 
     async def write_status(self, manifest: Json, status: Json) -> Json:
         """Replace the status of an object as it was read. Raises OutdatedError when it has changed or is gone."""
-        meta = manifest["metadata"]
-        body = {**manifest, "status": status}
-        return await self.checked(
-            manifest, self.client.update_status(self.kind, meta.get("namespace"), meta["name"], body)
-        )
+        return await self.checked(manifest, self.client.update_status(self.kind, manifest, status))
 
     async def checked(self, manifest: Json, write: Any) -> Json:
         """Await a write of an object and cache the response; on a conflict cache the current object.

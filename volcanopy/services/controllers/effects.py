@@ -115,9 +115,7 @@ class JobEffects:
             if self._ending.history is not None:
                 await self._ending.history.ended(ended)
         try:
-            written = await self._client.update_status(
-                self._jobs, meta["namespace"], meta["name"], {**job, "status": effect.status}
-            )
+            written = await self._client.update_status(self._jobs, job, effect.status)
         except NotFound as gone:
             self._cache.drop(key_of(job))
             raise OutdatedError from gone
