@@ -144,7 +144,6 @@ async def test_shutdown_finishes_pending_writes(cluster: Cluster) -> None:
     async with scheduling(cluster, timing=patient):
         await cluster.gang("a", 1, phase="")
         await cluster.until(lambda: placed(cluster, 1))
-    assert await phase(cluster, "a", "Running")
     assert (await cluster.client.get(QUEUES, None, "default")).status.allocated["cpu"] == "1"
 
 
