@@ -60,7 +60,9 @@ async def test_the_estimated_start_of_a_group_is_kept_until_it_starts(cluster: C
     assert (await cluster.get_group("a")).status.estimated_start is None
 
 
-async def test_the_start_of_a_group_is_one_request_with_the_count_of_its_running_pods(cluster: Cluster, rig: Rig) -> None:
+async def test_the_start_of_a_group_is_one_request_with_the_count_of_its_running_pods(
+    cluster: Cluster, rig: Rig
+) -> None:
     await cluster.group("a", 1, "Inqueue")
     await rig.see()
     await rig.apply(set_pod_group("Running"))

@@ -24,7 +24,7 @@ from volcanopy.services.scheduler import scheduler_service
 FOR_A_JOB = {
     RequestKey("POST", "podgroups"): 1,
     RequestKey("PATCH", "podgroups/status"): 2,
-    RequestKey("POST", "events"): 2,
+    RequestKey("POST", "events"): 1,
     RequestKey("PUT", "batchjobs/status"): 1,
 }
 """Writes for each job besides its pods: its PodGroup, admitted and then running, and an event of that.

@@ -1,8 +1,9 @@
 """Writes of statuses and explanations to pod groups, queues and pending pods, as few as possible.
 
-A change of phase is written at once, because other components act on it, but for Running, which the counts of running pods
-follow. Counts and messages are delayed, since they change again within the second; the newest state is written then, and nothing if the server has it already. That a group or pod is
-unschedulable is written only after a delay, so one that is scheduled soon never gets the condition.
+A change of phase is written at once, because other components act on it, but for Running, which the count of running pods
+follows. Counts and messages are delayed, since they change again within the second; the newest state is written then, and
+nothing if the server has it already. That a group or pod is unschedulable is written only after a delay, so one that is
+scheduled soon never gets the condition.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ class Timing:
     """For each queue that exists: a status of a queue in which nothing was allocated or released."""
 
 
+_RESOLUTION = 0.001
+"""Seconds; a timer may be early by a rounding error, and would be set again and again."""
+
+
 def _settle(context: WriterContext, timing: Timing) -> float:
     """Return the delay of counts and first messages."""
     return spread(timing.settle, timing.message_delay, len(context.delayed))
@@ -60,8 +65,8 @@ class PodGroupStatusWriter:
         self._context, self._timing = context, timing
         self._why: dict[str, Explain] = {}
         """The last explanation of each group."""
-        self._since: dict[str, float] = {}
-        """When a group became unschedulable whose condition is not written yet."""
+        self._since: dict[str, tuple[float, float]] = {}
+        """When a group became unschedulable whose condition is not written yet, and when the last of its pods was created."""
 
     def enqueue(self, key: str) -> asyncio.Task[None] | None:
         """Write the expected status: returns the task if that is done at once, None if it is delayed."""
@@ -71,7 +76,8 @@ class PodGroupStatusWriter:
         delayed = self._context.delayed
         newly = statuses.unschedulable(expected) is not None and statuses.unschedulable(group.status) is None
         if newly:
-            self._since.setdefault(key, asyncio.get_running_loop().time())
+            now = asyncio.get_running_loop().time()
+            self._since.setdefault(key, (now, now))
         else:
             self._since.pop(key, None)
         if expected.phase != group.status.phase and not _starts(group.status.phase, expected.phase):
@@ -89,6 +95,10 @@ class PodGroupStatusWriter:
         if known is not None and _texts(known) == _texts(explain):
             return
         group = self._context.store.groups.get(key)
+        if explain.gate == Gate.GANG and known is not None and key in self._since:
+            # Its pods are being created: it waits for something only when no more come.
+            first, now = self._since[key][0], asyncio.get_running_loop().time()
+            self._since[key] = first, min(now, first + self._timing.message_delay)
         if group is None:
             del self._why[key]
         elif statuses.unschedulable(group.status) is not None and not statuses.same_text(
@@ -119,8 +129,8 @@ class PodGroupStatusWriter:
                 return
             status, early = expected, 0.0
             if key in self._since:
-                early = self._since[key] + _settle(self._context, self._timing) - asyncio.get_running_loop().time()
-                if early > 0 and not context.delayed.flushing:
+                early = self._since[key][1] + _settle(self._context, self._timing) - asyncio.get_running_loop().time()
+                if early > _RESOLUTION and not context.delayed.flushing:
                     status = replace(expected, conditions=group.status.conditions)
                 else:
                     del self._since[key]

@@ -15,8 +15,8 @@ Write = Callable[[], Coroutine[Any, Any, None]]
 Spawn = Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"]
 
 
-SPREAD = 0.02
-"""Seconds for each waiting write by which a less urgent one is delayed: 50 a second."""
+SPREAD = 0.04
+"""Seconds for each waiting write by which a less urgent one is delayed: 25 a second."""
 
 
 def spread(delay: float, longest: float, waiting: int) -> float:

@@ -36,7 +36,7 @@ from volcanopy.services.controllers.reconcile_metrics import queue_is_gone
 log = structlog.get_logger(__name__)
 
 
-PACE = 0.5
+PACE = 1.0
 """Least seconds between two reconciles of a queue because of its contents."""
 
 _STOPPED = frozenset(map(str, STOPPED))
