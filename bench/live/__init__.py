@@ -27,7 +27,7 @@ from bench.live.table import document, table, typical
 from hack.gobuild import BuildError
 
 SHAPES = ("10x500", "1x2000", "100x20", "500x20", "20x500", "1x10000", "2000x5", "10000x1")
-PEERS = tuple(load for load in Load if load not in {Load.BARE, Load.TWO_PHASES, Load.OURS})
+PEERS = tuple(load for load in Load if load not in {Load.BARE, Load.TWO_PHASES, Load.OURS, Load.WITHOUT_GANGS})
 IN_CI = ("10x50",)
 """Small enough for a machine of two cores that does other things as well."""
 
@@ -41,12 +41,16 @@ def shape(text: str, *, tenth: bool = False) -> tuple[int, int]:
 
 
 async def measure(
-    shapes: Sequence[tuple[int, int]], peers: Sequence[Load] = (), seconds: float = SECONDS
+    shapes: Sequence[tuple[int, int]],
+    peers: Sequence[Load] = (),
+    seconds: float = SECONDS,
+    *,
+    without_gangs: bool = False,
 ) -> AsyncIterator[Run]:
     """Yield the runs of each shape: the bare client's before ours, then those of the peers. One that fails is left out."""
     for jobs, pods in shapes:
         own = [Load.BARE, Load.TWO_PHASES, Load.OURS] if jobs == 1 else [Load.BARE, Load.OURS]
-        for load in own:
+        for load in [*own, Load.WITHOUT_GANGS] if without_gangs else own:
             yield _shown(await measured(load, jobs, pods))
         for load in peers:
             try:
@@ -81,6 +85,8 @@ def figures(runs: Sequence[Run]) -> dict[str, float]:
             result[f"{run.shape}_apiserver_kib_per_bare"] = run.allocated_per_pod / ceiling.allocated_per_pod
             result[f"{run.shape}_rate_per_bare"] = run.pods_per_second / ceiling.pods_per_second
             result[f"{run.shape}_writes_per_pod"] = run.requests.total() / run.pods
+            if (alone := bare.get((run.shape, Load.WITHOUT_GANGS))) is not None:
+                result[f"{run.shape}_cpu_per_pods_without_gangs"] = run.cpu_per_pod / alone.cpu_per_pod
             if (two := bare.get((run.shape, Load.TWO_PHASES))) is not None:
                 result[f"{run.shape}_rate_per_two_phases"] = run.pods_per_second / two.pods_per_second
     return result
@@ -110,9 +116,8 @@ def run(options: Sequence[str] = ()) -> dict[str, float]:
     parser.add_argument("--shape", action="append", metavar="JOBSxPODS", help=f"by default {' and '.join(IN_CI)}")
     parser.add_argument("--all", action="store_true", help=f"the shapes {', '.join(SHAPES)}")
     parser.add_argument("--tenth", action="store_true", help="a tenth of each shape")
-    parser.add_argument(
-        "--peer", action="append", choices=[load.value for load in PEERS], default=[], help="beside ours"
-    )
+    add_peers(parser)
+    parser.add_argument("--without-gangs", action="store_true", help="the same jobs with pods that start alone, too")
     parser.add_argument("--rounds", type=int, default=1, metavar="N", help="by default 1")
     limit = "of a run of a peer; by default %(default)s"
     parser.add_argument("--limit", type=float, default=SECONDS, metavar="SECONDS", help=limit)
@@ -125,7 +130,7 @@ def run(options: Sequence[str] = ()) -> dict[str, float]:
     runs: list[Run] = []
 
     async def collect() -> None:
-        async for each in measure(shapes, peers, chosen.limit):
+        async for each in measure(shapes, peers, chosen.limit, without_gangs=chosen.without_gangs):
             runs.append(each)
             if chosen.output:
                 chosen.output.write_text(json.dumps(document(runs), indent=1))

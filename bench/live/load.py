@@ -45,11 +45,16 @@ class Load(enum.Enum):
     BARE = "bare"
     TWO_PHASES = "two_phases"
     OURS = "volcanopy"
+    WITHOUT_GANGS = "volcanopy-without-gangs"
+    """The same jobs, each of whose pods may start alone."""
     VOLCANO = "volcano"
     VOLCANO_TUNED = "volcano-tuned"
     KUBE_SCHEDULER = "kube-scheduler"
     KUEUE = "kueue"
     KUEUE_TUNED = "kueue-tuned"
+
+
+_OUR_LOADS = frozenset({Load.OURS, Load.WITHOUT_GANGS})
 
 
 class Peer(Protocol):
@@ -176,7 +181,7 @@ async def measured(load: Load, jobs: int, pods: int, peer: Peer | None = None, s
 
     The run of a peer ends then, with the pods that were bound.
     """
-    async with cluster(ours=load is Load.OURS, peer=peer) as fresh:
+    async with cluster(ours=load in _OUR_LOADS, peer=peer) as fresh:
         client, processes = fresh.client, fresh.processes
         accounts = Accounts(fresh.audit_log, NAMESPACE, fresh.audit_log.stat().st_size)
         before, allocated = cpu(processes), await client.allocated()
@@ -188,6 +193,7 @@ async def measured(load: Load, jobs: int, pods: int, peer: Peer | None = None, s
                 Load.BARE: client.create_and_bind,
                 Load.TWO_PHASES: client.create_then_bind,
                 Load.OURS: client.submit,
+                Load.WITHOUT_GANGS: partial(client.submit, gang=False),
             }
             work = own[load]
         with suppress(TimeoutError) if peer else nullcontext():
@@ -295,7 +301,9 @@ class Client:
                     return
                 await asyncio.sleep(0.1)
 
-    async def submit(self, jobs: int, pods: int, namespace: str = NAMESPACE, prefix: str = "job") -> None:
+    async def submit(
+        self, jobs: int, pods: int, namespace: str = NAMESPACE, prefix: str = "job", *, gang: bool = True
+    ) -> None:
         version = f"batch.{self._binding.domain}/v1alpha1"
         path = f"/apis/{version}/namespaces/{namespace}/{self._binding.plural('batchjobs')}"
 
@@ -305,7 +313,7 @@ class Client:
                 "apiVersion": version,
                 "kind": self._binding.kind("BatchJob"),
                 "metadata": {"name": f"{prefix}-{number}"},
-                "spec": {"minAvailable": pods, "queue": "default", "tasks": [task]},
+                "spec": {"minAvailable": pods if gang else 1, "queue": "default", "tasks": [task]},
             }
             await self.send("POST", path, body)
 
