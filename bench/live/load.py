@@ -189,7 +189,7 @@ async def measured(load: Load, jobs: int, pods: int, peer: Peer | None = None, s
         if peer:
             work = partial(peer.submit, client)
         else:
-            own = {
+            own: dict[Load, Callable[[int, int], Awaitable[None]]] = {
                 Load.BARE: client.create_and_bind,
                 Load.TWO_PHASES: client.create_then_bind,
                 Load.OURS: client.submit,
