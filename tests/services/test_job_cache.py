@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from tests.kube.faulty_server import WatchPlan, connect, faulty_server
-from volcanopy.api.core import Condition, Pod, PodGroup, PodSpec, PodStatus
+from volcanopy.api.core import Condition, ContainerStatus, Pod, PodGroup, PodSpec, PodStatus
 from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
+from volcanopy.services.controllers.api_controllers import slimming_of_jobs
 from volcanopy.services.controllers.job_cache import JobCache
 
 Json = dict[str, Any]
@@ -40,6 +41,21 @@ class Known(JobCache):
         super().__init__(lambda key, _: self.woken.append(key))
         self.job_event("ADDED", JOB)
         self.woken.clear()
+
+
+def test_of_pods_of_jobs_what_no_plan_depends_on_is_not_stored() -> None:
+    whole = pod("p1", 1)
+    evicted = Condition(type="DisruptionTarget", status="True", message="preempted")
+    conditions = (Condition(type="Ready", status="True"), evicted, Condition(type="PodScheduled", status="True"))
+    status = PodStatus(phase="Running", pod_ip="10.0.0.1", container_statuses=(ContainerStatus(name="main"),))
+    slim = slimming_of_jobs()(
+        msgspec.structs.replace(
+            whole, spec=PodSpec(node_name="n1"), status=msgspec.structs.replace(status, conditions=conditions)
+        )
+    )
+    assert slim.metadata == whole.metadata
+    assert slim.spec == PodSpec()
+    assert slim.status == msgspec.structs.replace(status, conditions=(evicted,))
 
 
 def test_an_older_object_missing_in_a_list_is_deleted() -> None:

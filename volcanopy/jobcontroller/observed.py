@@ -15,6 +15,8 @@ from volcanopy.api.model import ObjectMeta
 from volcanopy.jobcontroller.naming import pod_name
 
 _ENDED = frozenset({"Succeeded", "Failed"})
+DISRUPTION_TARGET = "DisruptionTarget"
+"""The type of the condition of pods that are evicted."""
 
 
 class Member:
@@ -104,7 +106,7 @@ class Disruption:
 def disruption(pod: Pod) -> tuple[datetime, str] | None:
     """When a pod was evicted and by what, from its condition ``DisruptionTarget``; None if it was not."""
     for condition in pod.status.conditions:
-        if condition.type == "DisruptionTarget" and condition.status == "True":
+        if condition.type == DISRUPTION_TARGET and condition.status == "True":
             time = condition.last_transition_time or pod.metadata.deletion_timestamp
             if time is not None:
                 time = time if time.tzinfo else time.replace(tzinfo=UTC)

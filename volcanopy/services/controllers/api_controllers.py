@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from volcanopy.api import names
 from volcanopy.api.bindings import Binding
-from volcanopy.api.core import PodGroup
+from volcanopy.api.core import Pod, PodGroup, PodSpec
+from volcanopy.jobcontroller.observed import DISRUPTION_TARGET
 from volcanopy.jobcontroller.plugins.registry import Registry
 from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
@@ -29,6 +32,7 @@ from volcanopy.services.process.settings import scheduler_names
 
 Following = Callable[[], Coroutine[Any, Any, None]]
 """The work of a watch."""
+_NO_SPEC = PodSpec()
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,20 @@ class ApiControllers:
         return [*own, *self.loose.following()]
 
 
+def slimming_of_jobs() -> Callable[[Pod], Pod]:
+    """Return the function that removes from pods of jobs what no plan for a job depends on; equal parts become one object.
+
+    That is the specification, and conditions of which there are several in each running pod: only that of an eviction matters.
+    """
+    shared = SharedParts()
+
+    def slim(pod: Pod) -> Pod:
+        conditions = tuple([each for each in pod.status.conditions if each.type == DISRUPTION_TARGET])
+        return shared.pod(replace(pod, spec=_NO_SPEC, status=replace(pod.status, conditions=conditions)))
+
+    return slim
+
+
 def api_controllers(
     client: Client,
     recorder: EventRecorder,
@@ -86,7 +104,7 @@ def api_controllers(
 ) -> ApiControllers:
     """Return the controllers of one API; ``gangs`` is that of gangs of other APIs."""
     jobs = JobController(client, recorder, settings, plugins=plugins, binding=binding, run_times=run_times)
-    pods = Reflector(client, PODS, label_selector=binding.key(names.JOB_NAME), transform=SharedParts().pod)
+    pods = Reflector(client, PODS, label_selector=binding.key(names.JOB_NAME), transform=slimming_of_jobs())
     groups = Reflector(client, bound(POD_GROUPS, binding))
     pods.on_listed = lambda: jobs.cache.listed("pods", int(pods.resource_version))
     groups.on_listed = lambda: jobs.cache.listed("podgroups", int(groups.resource_version))
