@@ -1,6 +1,7 @@
 """Bulk loading of pods equals adding them one by one."""
 
 from typing import Any
+from unittest import mock
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -54,6 +55,7 @@ def columns(state: State) -> dict[str, Any]:
             sorted(item.pod.metadata.key for item in nodes.plain["assigned_pods"][row] or ()),
         )
         for key, row in nodes.rows.items()
+        if nodes.plain["objects"][row] is not None or nodes.plain["tasks"][row]  # else it was only named by a pod
     }
 
 
@@ -86,11 +88,8 @@ def test_bulk_loading_equals_adding_pods_each_alone(text: str, later: str, data:
         state.assume(plan)
     for pod in arriving:
         states[0].upsert(pod)
-    least, bulk_load.BULK_SIZE = bulk_load.BULK_SIZE, 1
-    try:
+    with mock.patch.multiple(bulk_load, BULK_SIZE=1, AT_ONCE=data.draw(st.sampled_from([2, 1000]))):
         states[1].load(arriving)
-    finally:
-        bulk_load.BULK_SIZE = least
     same(*states)
     compact(states[0])
     same(*states)
@@ -141,6 +140,20 @@ def test_bulk_loading_includes_selectors_devices_and_deadlines() -> None:
     other.load(pods)
     same(one, other)
     assert {len(rows) for rows in other.matches} == {20}
+
+
+def test_pods_with_one_specification_and_different_labels_match_different_selectors() -> None:
+    term = core.PodAffinityTerm(topology_key="zone", label_selector=core.LabelSelector(match_labels={"app": "a"}))
+    away = core.Affinity(pod_anti_affinity=core.PodAffinity(required=(term,)))
+    first = pod("p-x-0", labels={"app": "a"}, node_name="n1")
+    others = [replace(pod(f"p-x-{number}", labels={"app": "b"}), spec=first.spec) for number in range(1, 40)]
+    state = State()
+    for each in [*world(RICH), pod("away", affinity=away)]:
+        state.upsert(each)
+    state.load([first, *others])
+    assert [len(rows) for rows in state.matches] == [1]
+    state.upsert(replace(others[0], metadata=replace(others[0].metadata, labels={"app": "a"})))
+    assert [len(rows) for rows in state.matches] == [2]
 
 
 def test_the_last_version_of_a_repeated_pod_counts() -> None:

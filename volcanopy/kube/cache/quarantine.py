@@ -60,7 +60,7 @@ class Quarantine:
         """Node name to the keys of the excluded pods on it."""
         self._blocked: dict[str, core.Node] = {}
         """The nodes that offer nothing, as they are."""
-        self._recent: dict[Identity, Object] = {}
+        self._recent: dict[type[Any], dict[str, Object]] = defaultdict(dict)
         self.reported: Callable[[Excluded], object] = lambda _: None
         registry.QUARANTINED.follow(self, _by_kind)
 
@@ -70,7 +70,12 @@ class Quarantine:
 
     def recent(self) -> list[Object]:
         """Return the objects of the state that have changed since :meth:`settle`."""
-        return [item for identity, item in self._recent.items() if identity not in self._excluded]
+        return [
+            item
+            for kind, items in self._recent.items()
+            for key, item in items.items()
+            if (kind, key) not in self._excluded
+        ]
 
     def settle(self) -> None:
         """Forget which objects have changed: a cycle with all of them has succeeded."""
@@ -80,7 +85,7 @@ class Quarantine:
         """Insert or update an object, or exclude it."""
         identity = _identity(item)
         known = self._excluded.get(identity)
-        self._recent[identity] = item
+        self._recent[identity[0]][identity[1]] = item
         if known is not None and (known.held or _content(known.object) == _content(item)):
             self._excluded[identity] = known._replace(object=item)
             return
@@ -111,12 +116,12 @@ class Quarantine:
             for pod in pods:  # one of them cannot be taken
                 self.upsert(pod)
         else:
-            self._recent.update(((core.Pod, pod.metadata.key), pod) for pod in pods)
+            self._recent[core.Pod].update((pod.metadata.key, pod) for pod in pods)
 
     def delete(self, item: Object) -> None:
         """Remove an object."""
         identity = _identity(item)
-        self._recent.pop(identity, None)
+        self._recent[identity[0]].pop(identity[1], None)
         known = self._excluded.pop(identity, None)
         self._state.delete(item)
         if known is not None:
@@ -127,7 +132,7 @@ class Quarantine:
     def exclude(self, item: Object, error: str, held: bool = False) -> None:
         """Remove an object from the state until its content changes, unless ``held``, or it is readmitted."""
         item = self._blocked.get(item.metadata.name, item) if isinstance(item, core.Node) else item
-        item = self._recent.get(_identity(item), item)  # it may have changed since the caller saw it
+        item = self._recent[type(item)].get(item.metadata.key, item)  # it may have changed since the caller saw it
         self._excluded[_identity(item)] = Excluded(item, error, held)
         self._state.delete(item)
         if isinstance(item, core.Pod) and item.spec.node_name and not pod_fields.is_over(item):

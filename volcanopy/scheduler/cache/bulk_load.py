@@ -6,6 +6,7 @@ devices, or with assigned cards or cpus.
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,6 +50,8 @@ class _Columns:
 
 BULK_SIZE = 32
 """The minimum number of pods for a bulk load."""
+AT_ONCE = 8192
+"""Pods whose values are in lists at the same time: those of all would take as much memory as the columns that they become."""
 
 
 def load(state: "State", pods: Collection[core.Pod]) -> None:
@@ -69,7 +72,9 @@ def load(state: "State", pods: Collection[core.Pod]) -> None:
         if pod.metadata.key not in plain:
             state.upsert(pod)
     state.version += 1
-    _load_plain(state, plain)
+    left = iter(plain.items())
+    while part := dict(islice(left, AT_ONCE)):
+        _load_plain(state, part)
     for pod in rest:
         if pod.metadata.key in plain:
             state.upsert(pod)

@@ -197,12 +197,13 @@ def _is_same_task(old: core.Pod, new: core.Pod) -> bool:
 
 def same_shape(old: core.Pod, new: core.Pod) -> bool:
     """Whether nothing changed that could give the pod another shape."""
-    return old.spec is new.spec or (old.metadata.labels == new.metadata.labels and same_spec(old, new))
+    labels, new_labels = old.metadata.labels, new.metadata.labels
+    return (labels is new_labels or labels == new_labels) and same_spec(old, new)
 
 
 def same_spec(old: core.Pod, new: core.Pod) -> bool:
     """As :func:`same_shape`, where labels do not matter."""
-    return (
+    return old.spec is new.spec or (
         old.spec.containers == new.spec.containers
         and old.spec.init_containers == new.spec.init_containers
         and old.spec.node_selector == new.spec.node_selector
