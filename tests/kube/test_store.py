@@ -251,7 +251,7 @@ def test_a_nomination_is_assumed_until_the_pod_shows_it() -> None:
 def test_unread_fields_are_not_stored() -> None:
     pod = core.Pod(
         metadata=core.Meta(name="p", annotations={"kubectl.kubernetes.io/last-applied-configuration": "{}", "k": "v"}),
-        status=core.PodStatus(phase="Running", container_statuses=(core.ContainerStatus(name="c"),)),
+        status=core.PodStatus(phase="Running", pod_ip="10.0.0.1", container_statuses=(core.ContainerStatus(name="c"),)),
     )
     slim = slim_pod(pod)
     assert slim.metadata.annotations == {"k": "v"}

@@ -106,13 +106,16 @@ _USUAL = frozenset({"PodReadyToStartContainers", "Initialized", "ContainersReady
 
 
 def slim_pod(pod: core.Pod) -> core.Pod:
-    """Return a pod without container statuses, usual conditions, and volumes that do not restrict its nodes."""
+    """Return a pod without container statuses, address, usual conditions, and volumes that do not restrict its nodes."""
     status, meta, spec = pod.status, _slim_meta(pod.metadata), pod.spec
-    kept_conditions = tuple(each for each in status.conditions if each.type not in _USUAL or each.status != "True")
-    if len(kept_conditions) < len(status.conditions):
-        status = replace(status, conditions=kept_conditions)
-    if status.container_statuses or status.init_container_statuses:
-        status = replace(status, container_statuses=(), init_container_statuses=())
+    conditions = tuple([each for each in status.conditions if each.type not in _USUAL or each.status != "True"])
+    if (
+        len(conditions) < len(status.conditions)
+        or status.container_statuses
+        or status.init_container_statuses
+        or status.pod_ip
+    ):
+        status = replace(status, conditions=conditions, container_statuses=(), init_container_statuses=(), pod_ip="")
     if spec.volumes and len(kept := pod_claims.kept(spec.volumes)) < len(spec.volumes):
         spec = replace(spec, volumes=kept)
     if status is pod.status and meta is pod.metadata and spec is pod.spec:
@@ -130,13 +133,12 @@ def slimming(kind: Kind[Any], bindings: Sequence[Binding] = (VOLCANOPY,)) -> Cal
 
     With other APIs than volcanopy's, it also adds volcanopy's names of their labels and annotations.
     """
+    slimmed: Callable[[Any], Any] = {NODES.kind: slim_node, PODS.kind: slim_pod}.get(kind.kind, slim)
+    named = slimmed if tuple(bindings) == (VOLCANOPY,) else lambda item: with_own_names(slimmed(item), bindings)
+    if kind.kind != PODS.kind:
+        return named
     shared = SharedParts()
-    slimmed: Callable[[Any], Any] = slim_node if kind.kind == NODES.kind else slim
-    if kind.kind == PODS.kind:
-        slimmed = lambda pod: shared.pod(slim_pod(pod))  # noqa: E731
-    if tuple(bindings) == (VOLCANOPY,):
-        return slimmed
-    return lambda item: with_own_names(slimmed(item), bindings)
+    return lambda pod: shared.pod(named(pod))
 
 
 def with_own_names(item: T, bindings: Sequence[Binding]) -> T:

@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
+from sys import intern
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
 from urllib.parse import quote
 
@@ -33,8 +34,8 @@ class Identity(NamedTuple):
 
     @property
     def key(self) -> str:
-        """``namespace/name``, or the name alone for a cluster-scoped object."""
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+        """``namespace/name``, or the name alone for a cluster-scoped object: one text, as that of the object's metadata."""
+        return intern(f"{self.namespace}/{self.name}") if self.namespace else self.name
 
 
 class ListMeta(Struct, rename="camel"):
