@@ -92,9 +92,8 @@ async def test_a_job_runs_and_its_pods_have_the_names_of_volcano(cluster: LocalC
     assert {mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]} >= {"/etc/volcano", "/root/.ssh"}
     service = await cluster.client.get(raw_kinds.SERVICES, "default", "train")
     assert service["spec"]["selector"] == {"volcano.sh/job-name": "train", "volcano.sh/job-namespace": "default"}
-    group = await cluster.client.get(GROUPS, "default", f"train-{uid}")
+    group = await until(cluster, GROUPS, f"train-{uid}", lambda item: item.get("status", {}).get("phase") == "Running")
     assert group["spec"]["minMember"] == 2
-    assert group["status"]["phase"] == "Running"
 
 
 async def test_the_status_has_the_form_of_volcano(cluster: LocalCluster) -> None:
