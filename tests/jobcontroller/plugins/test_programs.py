@@ -71,7 +71,9 @@ def test_a_worker_fails_when_the_master_is_never_reachable() -> None:
     assert (run.returncode, run.stderr) == (1, "")
     *before, last = run.stdout.splitlines()
     assert last == f"127.0.0.1:{port} has not answered for 1 seconds"
-    assert set(before) <= {f"waiting for 127.0.0.1:{port}"}  # on a busy machine the first attempt may take the whole second
+    assert set(before) <= {
+        f"waiting for 127.0.0.1:{port}"
+    }  # on a busy machine the first attempt may take the whole second
 
 
 def test_the_init_container_changes_neither_requests_nor_qos_class() -> None:

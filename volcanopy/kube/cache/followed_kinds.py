@@ -133,7 +133,8 @@ def slimming(kind: Kind[Any], bindings: Sequence[Binding] = (VOLCANOPY,)) -> Cal
 
     With other APIs than volcanopy's, it also adds volcanopy's names of their labels and annotations.
     """
-    slimmed: Callable[[Any], Any] = {NODES.kind: slim_node, PODS.kind: slim_pod}.get(kind.kind, slim)
+    own: dict[str, Callable[[Any], Any]] = {NODES.kind: slim_node, PODS.kind: slim_pod}
+    slimmed = own.get(kind.kind, slim)
     named = slimmed if tuple(bindings) == (VOLCANOPY,) else lambda item: with_own_names(slimmed(item), bindings)
     if kind.kind != PODS.kind:
         return named

@@ -30,7 +30,7 @@ class SharedParts:
     def pod(self, pod: core.Pod) -> core.Pod:
         """Return an equal pod, but for what nothing reads.
 
-        That is volumes which bind no pod to nodes, such as that of the token, and an index among the annotations that labels repeat.
+        That is volumes which bind no pod to nodes, such as that of the token, and an index in annotations that labels repeat.
         The given pod is not to be used any more: it loses texts of its labels.
         """
         meta, value, part = pod.metadata, self._value, self._part
