@@ -38,7 +38,7 @@ class Timing:
     settle: float = 1.0
     """Counts, and the first unschedulable condition. With many objects that wait for it at once, up to ``message_delay``."""
     message_delay: float = 5.0
-    """A new message of a pod group's unschedulable condition."""
+    """A new message of a pod group's unschedulable condition, and the first one of a gang after its last pod was created."""
     repeat_delay: float = 30.0
     """A new message of pods that have the condition, and a repeated event."""
     queue_delay: float = SPREAD
@@ -96,9 +96,7 @@ class PodGroupStatusWriter:
             return
         group = self._context.store.groups.get(key)
         if explain.gate == Gate.GANG and known is not None and key in self._since:
-            # Its pods are being created: it waits for something only when no more come.
-            first, now = self._since[key][0], asyncio.get_running_loop().time()
-            self._since[key] = first, min(now, first + self._timing.message_delay)
+            self._since[key] = self._since[key][0], asyncio.get_running_loop().time()
         if group is None:
             del self._why[key]
         elif statuses.unschedulable(group.status) is not None and not statuses.same_text(
@@ -129,7 +127,7 @@ class PodGroupStatusWriter:
                 return
             status, early = expected, 0.0
             if key in self._since:
-                early = self._since[key][1] + _settle(self._context, self._timing) - asyncio.get_running_loop().time()
+                early = self._due(key) - asyncio.get_running_loop().time()
                 if early > _RESOLUTION and not context.delayed.flushing:
                     status = replace(expected, conditions=group.status.conditions)
                 else:
@@ -141,6 +139,16 @@ class PodGroupStatusWriter:
                 self._put(key, early)
             else:
                 context.store.settle_group(key, expected)
+
+    def _due(self, key: str) -> float:
+        """Return when the condition of a group that became unschedulable is written.
+
+        One that lacks pods waits for something only when no more of them come.
+        """
+        (first, last), why = self._since[key], self._why.get(key)
+        if why is not None and why.gate == Gate.GANG:
+            return min(last + self._timing.message_delay, first + self._timing.repeat_delay)
+        return first + _settle(self._context, self._timing)
 
     def _explained(self, key: str, status: core.PodGroupStatus, before: core.PodGroupStatus) -> core.PodGroupStatus:
         """Return the status with the explanation of an unschedulable group; the old one if only its numbers differ."""
@@ -270,7 +278,8 @@ class ExplanationWriter:
             return
         self._explains[job] = explain
         first = job not in self._written or any(not self._has_condition(pod) for pod in _with_condition(explain))
-        self._put(job, _settle(self._context, self._timing) if first else self._timing.repeat_delay)
+        soon = self._timing.message_delay if explain.gate == Gate.GANG else _settle(self._context, self._timing)
+        self._put(job, soon if first else self._timing.repeat_delay)
         if len(self._explains) > 2 * len(self._context.store.groups) + 256:
             self._forget_deleted()
 
