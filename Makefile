@@ -6,6 +6,8 @@ IMAGE  ?= volcanopy:dev
 DIST   ?= dist
 SUDO   ?= $(if $(filter 0,$(shell id -u)),,sudo)
 SPARK_JARS ?= $(HOME)/.cache/volcanopy/spark
+FIRST  ?= 500
+LAST   ?= 2500
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -13,7 +15,7 @@ EDITABLE := --no-deps --no-build-isolation --editable .
 COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml --quiet --group build --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo packages test volcano-e2e volcano-examples spark-client dask-client airflow-client operators check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart controlplane helm image-check clean
+.PHONY: demo packages test seeds volcano-e2e volcano-examples spark-client dask-client airflow-client operators check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.run: requirements.lock pyproject.toml
@@ -103,6 +105,10 @@ airflow-client: $(VENV)/.dev controlplane  ## Airflow's own operator for pods, w
 operators: $(VENV)/.dev controlplane  ## Operators that ask for gangs, unchanged; needs OPERATORS=folder with their source trees and programs, and SPARK_HOME.
 	OPERATORS=$(OPERATORS) SPARK_HOME=$(SPARK_HOME) $(BIN)/python -m pytest -v -rs tests/clients/test_gang_operators.py \
 	  tests/clients/test_argo.py tests/clients/test_spark_operator.py
+
+seeds: $(VENV)/.dev  ## Seeds of the simulation that make test does not run, from FIRST to LAST, and as many more random worlds.
+	$(BIN)/python -m tests.simulation $(FIRST) $(LAST) --minimise
+	$(BIN)/python -m tests.scheduler.worlds --seed $(FIRST) --count $$(($(LAST) - $(FIRST)))
 
 bench: $(VENV)/.dev  ## Measure times and compare them with bench/limits.toml.
 	$(BIN)/python -m bench

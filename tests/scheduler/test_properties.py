@@ -17,8 +17,8 @@ from volcanopy.testing.notation import config, snapshot
 from volcanopy.testing.random_worlds import ARGUMENTS, EXCLUDED, case
 from volcanopy.testing.strategies import worlds
 
-WORLDS, PARTS = 45, 5
-"""The number of worlds per property and part; ``python -m tests.scheduler.worlds`` accepts any number."""
+WORLDS, PARTS = 30, 5
+"""The number of worlds per property and part; ``python -m tests.scheduler.worlds`` accepts any number, and `make seeds` runs more."""
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -8,9 +8,9 @@ from tests.scheduler.long_run.measures import measure
 from tests.scheduler.long_run.random_mixes import granularity, random_case
 
 
-@pytest.mark.slow("checks every plan of six long runs")
+@pytest.mark.slow("checks every plan of four long runs")
 @settings(
-    max_examples=6,
+    max_examples=4,
     deadline=None,
     derandomize=True,
     phases=[Phase.generate],  # a smaller seed is no simpler
