@@ -318,8 +318,7 @@ def _objects(state: "State", rows: Rows) -> tuple[core.Node, ...]:
 
 def _task_table(state: "State", places: Index, everywhere: bool) -> TaskTable:
     changes = state.tasks.take_changes(everywhere)
-    changes.conversions = dict.fromkeys(("node", "nominated"), places.__getitem__)
-    copies = state.tasks.copies(changes)
+    copies = state.tasks.copies(changes, {"node": places, "nominated": places})
     return TaskTable(
         **{name: copies[name] for name in _TASK_FIELDS},
         marks=tuple(state.marks.all),

@@ -4,11 +4,13 @@ A key keeps its row until it is removed; the row is then reused. Columns are num
 those of resources have the resource axis first.
 
 The columns of a snapshot are copies. Once nothing refers to the copy of a column any more, only the rows that changed
-since are copied into it, and the next snapshot gets it: so a snapshot costs what changed, not what exists.
+since are copied into it, and the next snapshot gets it: so a snapshot costs what changed, not what exists. Plain columns of
+one dtype are the rows of one array, so that a changed row is copied once for each dtype.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from sys import getrefcount
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -18,7 +20,8 @@ from volcanopy.scheduler.model.resources import Axis, Mask, Rows
 
 K = TypeVar("K", bound=Hashable)
 Column = NDArray[Any]
-Conversion = Callable[[Column], Column]
+_KEYS = "keys"
+_NOTHING: Mapping[str, Column] = MappingProxyType({})
 _PART = 8
 """A copy of a column is made anew if more than one in so many rows changed."""
 
@@ -27,11 +30,11 @@ class Copies:
     """Read-only copies of columns, by name."""
 
     def __init__(self) -> None:
-        self._columns: dict[str, Column] = {}
+        self.columns: dict[str, Column] = {}
 
     def update(self, live: Iterable[tuple[str, Column]], changes: "Changes") -> None:
         """Make the copies of columns equal to them, where at most these rows differ."""
-        columns, rows, places, length = self._columns, changes.rows, changes.places, changes.length
+        columns, rows, places, length = self.columns, changes.rows, changes.places, changes.length
         for name, values in live:
             column = columns.get(name)
             flat = values.ndim == 1
@@ -44,13 +47,12 @@ class Copies:
                 columns[name] = changes.whole(name, values)
             elif len(rows):
                 newer = values[rows] if flat else values[:, rows]
-                convert = changes.conversions.get(name)
                 column.flags.writeable = True
-                column[..., places] = newer if convert is None else convert(newer)
+                column[..., places] = changes.converted(name, newer)
                 column.flags.writeable = False
 
     def __getitem__(self, name: str) -> Column:
-        return self._columns[name]
+        return self.columns[name]
 
 
 class Changes:
@@ -63,17 +65,24 @@ class Changes:
         """
         self.length, self.rows = length, rows
         self.places = rows if places is None else places
-        self.conversions: dict[str, Conversion] = {}
-        """By the name of a column."""
+        self.conversions: dict[str, tuple[list[int], Column]] = {}
+        """By the name of an array of columns: those of its rows that are indices, each into the second array instead."""
         self._order = order
 
     def whole(self, name: str, live: Column) -> Column:
         """Return a new copy of a column, which is read-only."""
         values = live[..., : self.length] if self._order is None else live.take(self._order, axis=-1)
-        convert = self.conversions.get(name)
-        column = values.copy() if convert is None else convert(values)
+        column = self.converted(name, values.copy())
         column.setflags(write=False)
         return column
+
+    def converted(self, name: str, copy: Column) -> Column:
+        """Convert a copy of values of this column, and return it."""
+        conversion = self.conversions.get(name)
+        if conversion is not None:
+            rows, entries = conversion
+            copy[rows] = entries[copy[rows]]
+        return copy
 
 
 def _unshared() -> int:
@@ -92,19 +101,27 @@ class RowTable(Generic[K]):
     def __init__(self, columns: dict[str, tuple[DTypeLike, Any]], per_axis: tuple[str, ...], axis: Axis) -> None:
         """``columns`` gives each plain column's dtype and blank value; ``per_axis`` names (R, rows) int64 columns."""
         self.rows: dict[K, int] = {}
-        self.keys: NDArray[np.object_] = np.full(16, None, dtype=object)
-        """The key of each row, None where it is free."""
         self.changed: set[int] = set()
         """The rows of which a column changed since the last copies were made."""
         self._copies = Copies()
         self.size = 0
         self._blank = {name: blank for name, (_, blank) in columns.items()}
         self._free: list[int] = []
-        self._capacity = len(self.keys)
+        self._capacity = 16
         self._axis = axis
-        self.plain: dict[str, NDArray[Any]] = {
-            name: _blank(self._capacity, dtype, blank) for name, (dtype, blank) in columns.items()
-        }
+        self._places: dict[str, tuple[str, int]] = {}
+        """The array of each column, and the row of that."""
+        blanks: dict[str, list[Any]] = {}
+        for name, (dtype, blank) in {_KEYS: (object, None), **columns}.items():
+            of_dtype = blanks.setdefault(np.dtype(dtype).name, [])
+            self._places[name] = np.dtype(dtype).name, len(of_dtype)
+            of_dtype.append(blank)
+        self._blanks = {dtype: _column(np.dtype(dtype), values) for dtype, values in blanks.items()}
+        self._arrays: dict[str, Column] = {}
+        self.plain: dict[str, NDArray[Any]] = {}
+        self.keys: NDArray[np.object_]
+        """The key of each row, None where it is free."""
+        self._lengthen()
         self.amounts: dict[str, NDArray[np.int64]] = {
             name: np.zeros((len(axis), self._capacity), dtype=np.int64) for name in per_axis
         }
@@ -133,10 +150,9 @@ class RowTable(Generic[K]):
     def remove(self, key: K) -> None:
         """Remove a key; its row is blank and can be reused."""
         row = self.rows.pop(key)
-        self.keys[row] = None
         self.changed.add(row)
-        for name, column in self.plain.items():
-            column[row] = self._blank[name]
+        for dtype, array in self._arrays.items():
+            array[:, row] = self._blanks[dtype]
         for table in (*self.amounts.values(), *self.counts.values()):
             table[:, row] = 0
         self._free.append(row)
@@ -171,21 +187,38 @@ class RowTable(Generic[K]):
         self.changed.clear()
         return Changes(self.size, rows)
 
-    def copies(self, changes: Changes) -> Copies:
-        """Return read-only copies of all columns and of the keys; ``changes`` are those since the last call."""
-        live = (("keys", self.keys), *self.plain.items(), *self.amounts.items(), *self.counts.items())
-        self._copies.update(live, changes)
-        return self._copies
+    def copies(self, changes: Changes, entries: Mapping[str, Column] = _NOTHING) -> dict[str, Column]:
+        """Return read-only copies of all columns and of the keys; ``changes`` are those since the last call.
+
+        Columns in ``entries`` are indices, in the copies each replaced by that entry of the array.
+        """
+        for name, array in entries.items():
+            dtype, place = self._places[name]
+            rows, _ = changes.conversions.get(dtype, ([], array))
+            changes.conversions[dtype] = [*rows, place], array
+        self._copies.update((*self._arrays.items(), *self.amounts.items(), *self.counts.items()), changes)
+        arrays = self._copies.columns
+        columns = {name: arrays[dtype][place] for name, (dtype, place) in self._places.items()}
+        for tables in (self.amounts, self.counts):
+            for name in tables:
+                columns[name] = arrays[name]
+        return columns
+
+    def _lengthen(self) -> None:
+        """Give all plain columns the length of the capacity."""
+        for dtype, blanks in self._blanks.items():
+            longer = np.empty((len(blanks), self._capacity), dtype=blanks.dtype)
+            longer[:] = blanks[:, None]
+            shorter = self._arrays.get(dtype)
+            if shorter is not None:
+                longer[:, : shorter.shape[1]] = shorter
+            self._arrays[dtype] = longer
+        self.plain.update((name, self._arrays[dtype][place]) for name, (dtype, place) in self._places.items())
+        self.keys = self.plain.pop(_KEYS)
 
     def _grow(self) -> None:
         self._capacity *= 2
-        longer_keys: NDArray[np.object_] = np.full(self._capacity, None, dtype=object)
-        longer_keys[: len(self.keys)] = self.keys
-        self.keys = longer_keys
-        for name, column in self.plain.items():
-            longer = _blank(self._capacity, column.dtype, self._blank[name])
-            longer[: len(column)] = column
-            self.plain[name] = longer
+        self._lengthen()
         for tables in (self.amounts, self.counts):
             for name, table in tables.items():
                 wider = np.zeros((table.shape[0], self._capacity), dtype=np.int64)
@@ -193,10 +226,11 @@ class RowTable(Generic[K]):
                 tables[name] = wider
 
 
-def _blank(size: int, dtype: DTypeLike, value: Any) -> NDArray[Any]:
-    """Return a column with this value in each row; unlike with ``np.full``, it may be a tuple."""
-    column = np.empty(size, dtype=dtype)
-    column.fill(value)
+def _column(dtype: np.dtype[Any], values: list[Any]) -> Column:
+    """Return a column with these values; unlike with ``np.array``, they may be tuples."""
+    column = np.empty(len(values), dtype=dtype)
+    for row, value in enumerate(values):
+        column[row] = value
     return column
 
 
