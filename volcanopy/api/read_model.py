@@ -52,7 +52,10 @@ class Meta(ReadModel, frozen=True, kw_only=True, gc=False):
     @property
     def controller(self) -> OwnerReference | None:
         """The managing controller of the object, if there is one."""
-        return next((owner for owner in self.owner_references if owner.controller), None)
+        for owner in self.owner_references:
+            if owner.controller:
+                return owner
+        return None
 
 
 class Requirement(ReadModel, frozen=True, kw_only=True, gc=False):

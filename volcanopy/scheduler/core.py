@@ -102,11 +102,14 @@ ACTIONS = (
 MANDATORY_ACTIONS = {action.name: action for action in (StopPolicy(),)}
 
 
+_BY_NAME = {action.name: action for action in ACTIONS}
+
+
 def builtin() -> Registry:
     """Return the plugins and actions that come with volcanopy."""
     return Registry(
         {plugin.name: plugin for plugin in sorted(PLUGINS, key=lambda plugin: plugin.name)},
-        {action.name: action for action in ACTIONS},
+        _BY_NAME,
     )
 
 
@@ -130,7 +133,7 @@ def schedule(
     ``observer`` is informed of each part; the plan does not depend on it. ``extender`` asks a program outside for the plugin of
     that name, which has no opinion without it.
     """
-    actions = (registry or builtin()).actions
+    actions = _BY_NAME if registry is None else registry.actions
     with observer.during("open"):
         session = Session(snapshot, config, observer, extender)
         for policy in MANDATORY:

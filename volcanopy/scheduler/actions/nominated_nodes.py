@@ -30,6 +30,8 @@ def place_nominated(session: Session) -> None:
     if progress.done:
         return
     progress.done = True
+    if not len(session.ledger.unsettled_tasks):
+        return
     table = session.snapshot.tasks
     moved = {pod.task: pod for pod in session.snapshot.moves.pods if pod.task != NONE}
     rows = session.pending()

@@ -128,10 +128,11 @@ class State:
         name = obj.metadata.name
         match obj:
             case core.Pod():
-                self._drop_pod(obj.metadata.key)
-                self.assumed.pop(obj.metadata.key, None)
-                self.bind_annotations.pop(obj.metadata.key, None)
-                self.evicted.pop(obj.metadata.key, None)
+                key = obj.metadata.key
+                self._drop_pod(key)
+                self.assumed.pop(key, None)
+                self.bind_annotations.pop(key, None)
+                self.evicted.pop(key, None)
             case core.Node():
                 self._drop_node(name)
             case core.PodGroup():

@@ -45,6 +45,8 @@ def queue_credit(snapshot: Snapshot) -> Floats:
 
 def _queue_credit(snapshot: Snapshot) -> Floats:
     queues = snapshot.queues
+    if not queues.credit.any() and not queues.reported[-1].any():  # none to keep, and none is gained
+        return np.broadcast_to(np.float64(0.0), queues.credit.shape)
     elapsed = np.where(queues.credit_time > 0, np.maximum(snapshot.now.timestamp() - queues.credit_time, 0.0), 0.0)
     remaining = np.exp2(-elapsed / HALF_LIFE)
     current: Floats = queues.credit * remaining + _rates(snapshot) * (1.0 - remaining) * (HALF_LIFE / math.log(2))

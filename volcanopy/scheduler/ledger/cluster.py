@@ -290,7 +290,7 @@ class Cluster:
     def job_rows(self) -> Rows:
         """The rows of the jobs that have a pod group and a queue that exists."""
         if self._job_rows is None:
-            self._job_rows = np.flatnonzero(self.takes_part)
+            self._job_rows = self.takes_part.nonzero()[0]
             self._job_rows.setflags(write=False)
         return self._job_rows
 

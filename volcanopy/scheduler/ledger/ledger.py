@@ -5,6 +5,8 @@ queue. Only :mod:`volcanopy.scheduler.ledger.statement` writes it, through :meth
 each write can be undone exactly.
 """
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -84,8 +86,7 @@ class Ledger:
         np.subtract(nodes.allocatable.values, self.used, out=self.idle)
         np.add(self.idle, self.releasing, out=self.future)
         self.nonzero[:] = nodes.nonzero
-        taken = np.concatenate((requests, -requests, -requests, snapshot.shapes.nonzero))
-        self._taken: Ints = np.ascontiguousarray(taken.T)
+        self._taken: Ints = snapshot.shapes.taken
         """(S, 3R + 2): what a task of each shape adds to the sheet of its node."""
         self.is_plain = not self.releasing.any()
         """Whether idle and future are equal: no pod terminates, and no task waits for one, or did in this session."""
@@ -122,11 +123,9 @@ class Ledger:
         """The tasks that this session evicts, each with the reason."""
         self._unsettled: tuple[int, Rows, Rows] | None = None
         self._request = requests
-        self._requests: Ints = np.ascontiguousarray(requests.T)
+        self._requests: Ints = snapshot.shapes.requests
         self._are_best_effort: Mask = snapshot.shapes.best_effort
         self._best_effort: list[bool] = self._are_best_effort.tolist()
-        self._singles: Rows = np.arange(max(len(tasks), len(nodes), len(jobs)))
-        self._singles.setflags(write=False)
         self._lines = snapshot.queues.line_lists
         for moved in snapshot.moves.pods:
             self.hold(moved.job, moved.node, moved.request)
@@ -164,6 +163,13 @@ class Ledger:
                 tasks, jobs = np.union1d(tasks, moved), np.union1d(jobs, of_moved[of_moved != NONE])
             known = self._unsettled = (moves, tasks, jobs)
         return known
+
+    @cached_property
+    def _singles(self) -> Rows:
+        snapshot = self.snapshot
+        rows: Rows = np.arange(max(len(snapshot.tasks), len(snapshot.nodes), len(snapshot.jobs)))
+        rows.setflags(write=False)
+        return rows
 
     def single(self, row: int) -> Rows:
         """One row as an array of rows."""
@@ -381,7 +387,7 @@ class Ledger:
 
     def free(self, dims: Rows, nodes: Rows) -> Ints:
         """(dims, nodes): the resources that can be allocated now: idle, and not needed by pipelined tasks."""
-        where = np.ix_(dims, nodes)
+        where = dims[:, None], nodes
         return self.idle[where] if self.is_plain else np.minimum(self.idle[where], self.future[where])
 
     def free_of(self, nodes: Rows) -> Ints:

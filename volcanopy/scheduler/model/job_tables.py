@@ -98,9 +98,9 @@ class JobTable:
     @cached_property
     def starting_rows(self) -> Rows:
         """The rows of the jobs that are unsettled or lack some of their minimal resources."""
-        return np.flatnonzero(self.unsettled | self.lacking)
+        return (self.unsettled | self.lacking).nonzero()[0]
 
     @cached_property
     def unsettled_rows(self) -> Rows:
         """The rows of the unsettled jobs."""
-        return np.flatnonzero(self.unsettled)
+        return self.unsettled.nonzero()[0]

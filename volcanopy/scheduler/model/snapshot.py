@@ -115,6 +115,17 @@ class ShapeTable:
         return tuple(number for number, terms in enumerate(self.terms) if terms is not None)
 
     @cached_property
+    def requests(self) -> Ints:
+        """(S, R): the requests, those of a shape side by side."""
+        return np.ascontiguousarray(self.request.values.T)
+
+    @cached_property
+    def taken(self) -> Ints:
+        """(S, 3R + 2): what a task of each shape takes: its request, the same twice negative, and ``nonzero``."""
+        requests = self.request.values
+        return np.ascontiguousarray(np.concatenate((requests, -requests, -requests, self.nonzero)).T)
+
+    @cached_property
     def claiming(self) -> frozenset[int]:
         """The shapes of tasks behind which there are claims, on volumes or on devices."""
         return frozenset(number for number, spec in enumerate(self.specs) if pod_claims.anything(spec))
@@ -156,7 +167,8 @@ class TaskTable:
     @cached_property
     def pending(self) -> Rows:
         """The rows of the pending tasks."""
-        return np.flatnonzero(self.status == Status.PENDING)
+        rows: Rows = (self.status == Status.PENDING.value).nonzero()[0]
+        return rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -94,6 +94,8 @@ class Reservation(Plugin[ReservationArguments]):
         self._planned: list[ReservedJob] = []
         self._ends = TaskEnds(self.cluster.snapshot, self.args.basis, seconds(self.args.assumed))
         self._admitted, self._waiting = self._jobs()
+        self._only = int(self._admitted[0]) if len(self._admitted) == 1 else None
+        """The only admitted job that lacks pods: for its own tasks nothing is reserved."""
         if not len(self._admitted):
             self.cache_key = per_shape  # type: ignore[method-assign]  # nothing is reserved on nodes
 
@@ -176,13 +178,15 @@ class Reservation(Plugin[ReservationArguments]):
 
     def _exclusions(self, task: TaskView) -> tuple[bool, ...]:
         """Return for each reservation whether the task may not use it."""
-        known = self._excluded_of.get(task.row)
+        row = task.row
+        known = self._excluded_of.get(row)
         if known is not None:
             return known
-        table, row = self.cluster.snapshot.tasks, task.row
+        table = self.cluster.snapshot.tasks
         job = int(table.job[row])
-        alone = not len(self._admitted) or (len(self._admitted) == 1 and self._admitted[0] == job)
-        if alone or not self._reservations():  # nothing is reserved, or only for its own job
+        if (
+            not len(self._admitted) or job == self._only or not self._reservations()
+        ):  # nothing is reserved, or only for its own job
             return ()
         key = (job, float(table.runtime[row]), bool(table.preemptable[row]))
         if key not in self._excluded:

@@ -24,6 +24,7 @@ from volcanopy.scheduler.report.queue_status import queue_statuses
 from volcanopy.scheduler.session.session import Session
 
 _REPORTED = np.array([int(Status.RUNNING), int(Status.SUCCEEDED), int(Status.FAILED)])
+_SCHEDULED = np.flatnonzero(SCHEDULED)
 
 
 def close(session: Session) -> list[Effect]:
@@ -41,9 +42,11 @@ def _nominations(session: Session) -> Iterator[Effect]:
     groups = session.snapshot.jobs.keys
     rows = session.ledger.unsettled_tasks
     status = session.ledger.status[rows]
-    waits = (status == Status.PIPELINED) | (status == Status.ALLOCATED)
+    if not len(rows):
+        return
+    waits = (status == Status.PIPELINED.value) | (status == Status.ALLOCATED.value)
     nominated = np.where(waits, session.ledger.node[rows], NONE)
-    changed = (waits | (status == Status.PENDING)) & (nominated != table.nominated[rows])
+    changed = (waits | (status == Status.PENDING.value)) & (nominated != table.nominated[rows])
     nodes = dict(zip(rows[changed].tolist(), nominated[changed].tolist(), strict=True))
     for row in sorted(nodes, key=lambda row: str(table.keys[row])):
         node = "" if nodes[row] == NONE else names[nodes[row]]
@@ -58,9 +61,11 @@ def _groups(session: Session, explainer: Explainer) -> Iterator[Effect]:
     if others:
         also = np.array(sorted(others), dtype=np.intp)
         rows = np.union1d(rows, also[session.cluster.takes_part[also]])
+    if not len(rows):
+        return
     phases = _phases(session, rows)
     counts = session.ledger.job_counts
-    reported = counts[np.ix_(_REPORTED, rows)]
+    reported = counts[_REPORTED[:, None], rows]
     changed = (phases != jobs.phase[rows]) | (reported != jobs.reported[:, rows]).any(axis=0)
     # nothing changes for jobs that have ended or run with all their pods
     waits = (counts[Status.PENDING, rows] + counts[Status.PIPELINED, rows] + counts[Status.ALLOCATED, rows]) > 0
@@ -69,13 +74,15 @@ def _groups(session: Session, explainer: Explainer) -> Iterator[Effect]:
         changed |= np.isin(rows, list(moves))
     if session.evicted_for:
         waits |= np.isin(rows, list(session.evicted_for))
-    selected = np.flatnonzero(changed | waits | jobs.unschedulable[rows])
+    selected = (changed | waits | jobs.unschedulable[rows]).nonzero()[0]
+    if not len(selected):
+        return
     groups = rows[selected]
     columns = zip(
         jobs.keys[groups].tolist(),
         groups.tolist(),
         phases[selected].tolist(),
-        counts[np.ix_(_REPORTED, groups)].T.tolist(),
+        reported[:, selected].T.tolist(),
         jobs.groups[groups].tolist(),
         strict=True,
     )
@@ -110,7 +117,7 @@ def _phases(session: Session, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.
     """
     counts = session.ledger.job_counts[:, rows]
     over = counts[Status.SUCCEEDED] + counts[Status.FAILED]
-    scheduled = counts[np.flatnonzero(SCHEDULED)].sum(axis=0) + counts[Status.RELEASING]
+    scheduled = counts[_SCHEDULED].sum(axis=0) + counts[Status.RELEASING]
     enough = (scheduled >= session.snapshot.jobs.min_available[rows]) & (scheduled > 0)
     placed = (counts[Status.PIPELINED] + counts[Status.ALLOCATED] + counts[Status.BINDING]) > 0
     phase = session.ledger.phase[rows]
@@ -122,7 +129,7 @@ def _phases(session: Session, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.
     phases[enough & (scheduled == over)] = "Completed"
     waiting = counts[Status.PENDING] + counts[Status.PIPELINED] + counts[Status.ALLOCATED] + counts[Status.BINDING]
     lacking = ((phase == "Running") | (phase == "Unknown")) & ~enough & (counts[Status.RUNNING] > 0) & (waiting == 0)
-    for at in np.flatnonzero(lacking).tolist():
+    for at in lacking.nonzero()[0].tolist():
         group = session.snapshot.jobs.groups[rows[at]]
         if group is not None and group.metadata.controller is None:
             phases[at] = "Unknown"
@@ -169,9 +176,9 @@ def _group(
 def _without_queue(session: Session, explainer: Explainer) -> Iterator[Effect]:
     """Yield the statuses and explanations of jobs whose queue does not exist."""
     jobs, queues = session.snapshot.jobs, session.snapshot.queues
-    missing = np.array([queue is None for queue in queues.objects], dtype=np.bool_)
-    if not missing.any():
+    if None not in queues.objects:
         return
+    missing = np.array([queue is None for queue in queues.objects], dtype=np.bool_)
     rows = np.flatnonzero(jobs.queue != NONE)
     for row in sorted(rows[missing[jobs.queue[rows]]].tolist(), key=lambda row: str(jobs.keys[row])):
         if jobs.groups[row] is None:

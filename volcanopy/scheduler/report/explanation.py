@@ -6,6 +6,7 @@ rejects a job counts: what later gates would answer is not known yet.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +40,16 @@ class Explainer:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        table = session.snapshot.tasks
+        self._messages: dict[int, Message] = {}
+        self._limits: dict[QuotaMessage, Message] = {}
+        self._has_reservations = "reservation" not in session.hooks.unanswered
+        self._positions = _positions(session)
+
+    # What follows is computed when the first job is explained: in most cycles none is.
+
+    @cached_property
+    def _pods_by_job(self) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
+        session, table = self._session, self._session.snapshot.tasks
         rows = session.ledger.unsettled_tasks
         status = session.ledger.status[rows]
         rows = rows[((status == Status.PENDING) | (status == Status.ALLOCATED)) & (table.job[rows] != NONE)]
@@ -47,15 +57,32 @@ class Explainer:
         stops = session.snapshot.queues.terms.stops
         if stops is not None:  # the queue keeps their pods from starting, not a scheduling gate
             gated &= ~stops.held[session.snapshot.jobs.queue[table.job[rows]]]
-        self._pods = _by_job(session, rows[~gated])
-        self._gated = _by_job(session, rows[gated])
-        self._messages: dict[int, Message] = {}
-        self._limits: dict[QuotaMessage, Message] = {}
-        self._pipelined: list[int] = session.ledger.job_counts[Status.PIPELINED].tolist()
-        self._least: list[int] = session.snapshot.jobs.min_available.tolist()
-        self._keys: list[str] = session.snapshot.jobs.keys.tolist()
-        self._has_reservations = "reservation" not in session.hooks.unanswered
-        self._positions = _positions(session)
+        return _by_job(session, rows[~gated]), _by_job(session, rows[gated])
+
+    @cached_property
+    def _pods(self) -> dict[int, list[str]]:
+        """The pods that wait, by job, without gated ones."""
+        return self._pods_by_job[0]
+
+    @cached_property
+    def _gated(self) -> dict[int, list[str]]:
+        """The gated pods by job."""
+        return self._pods_by_job[1]
+
+    @cached_property
+    def _pipelined(self) -> list[int]:
+        pipelined: list[int] = self._session.ledger.job_counts[Status.PIPELINED].tolist()
+        return pipelined
+
+    @cached_property
+    def _least(self) -> list[int]:
+        least: list[int] = self._session.snapshot.jobs.min_available.tolist()
+        return least
+
+    @cached_property
+    def _keys(self) -> list[str]:
+        keys: list[str] = self._session.snapshot.jobs.keys.tolist()
+        return keys
 
     def explain(self, job: JobView) -> Explain | None:
         """Return why the job, or the rest of it, waits; None if it does not."""

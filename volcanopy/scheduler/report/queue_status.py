@@ -51,13 +51,13 @@ class QueueStatuses:
         """Return the changed queue statuses, ordered by name."""
         zero = np.zeros_like(self.allocated)
         tables = [self.allocated, self.fair_share, self.guaranteed, self.borrowed, self.waiting]
-        amounts = np.stack([zero if table is None else _reportable(table) for table in tables])
+        amounts = _reportable(np.stack([zero if table is None else table for table in tables]))
         shares = self._hundredths()
         queues = self.queues
         changed = (amounts != queues.reported).any(axis=(0, 1)) | (shares != queues.reported_share)
         for row, users in self.users.items():
             changed[row] |= users_differ(queues.objects[row], users)
-        rows = [row for row in np.flatnonzero(changed).tolist() if queues.objects[row] is not None]
+        rows = [row for row in changed.nonzero()[0].tolist() if queues.objects[row] is not None]
         effects = []
         for row in sorted(rows, key=queues.names.__getitem__):
             allocated, fair_share, guaranteed, borrowed, waiting = (
@@ -162,6 +162,8 @@ def _waiting(session: Session, owner: Index | Rows, count: int) -> Ints:
     sums = np.zeros((len(snapshot.axis), count), dtype=np.int64)
     rows = session.unsettled_jobs()
     rows = rows[owner[rows] != NONE]
+    if not len(rows):
+        return sums
     starting = ledger.unadmitted[rows] | (ledger.phase[rows] == "Inqueue")
     waits = starting | (jobs.counts[Status.PENDING, rows] > 0)
     rows, starting = rows[waits], starting[waits]
@@ -187,7 +189,7 @@ def _pipelined(session: Session, owner: Index | Rows, count: int) -> Ints:
     table = session.snapshot.tasks
     sums = np.zeros((len(session.snapshot.axis), count), dtype=np.int64)
     rows = session.ledger.unsettled_tasks
-    for row in rows[session.ledger.status[rows] == Status.PIPELINED].tolist():
+    for row in rows[session.ledger.status[rows] == Status.PIPELINED.value].tolist() if len(rows) else ():
         if owner[table.job[row]] != NONE:
             sums[:, owner[table.job[row]]] += session.ledger.request(row)
     return sums

@@ -179,7 +179,9 @@ class Session:
     def pending(self) -> Rows:
         """Return the rows of the pending tasks that are not gated."""
         rows = self.ledger.unsettled_tasks
-        pending: Rows = rows[(self.ledger.status[rows] == Status.PENDING) & ~self.snapshot.tasks.gated[rows]]
+        if not len(rows):
+            return rows
+        pending: Rows = rows[(self.ledger.status[rows] == Status.PENDING.value) & ~self.snapshot.tasks.gated[rows]]
         return pending
 
     def by_job(self, tasks: Rows) -> dict[int, Rows]:
@@ -206,7 +208,8 @@ class Session:
         Evictions are for the job ``preemptor``, or have another ``cause``, a sentence. ``moves`` are the nodes where
         resources are reserved for evicted tasks.
         """
-        self.moves |= moves
+        if moves:
+            self.moves |= moves
         group_of = self.snapshot.jobs.keys
         table = self.snapshot.tasks
         for task, reason in statement.evicted:
@@ -360,17 +363,46 @@ class _Queries:
         self._preempts = "preempt" in session.config.actions
         self.reclaims = not {"reclaim", "gangreclaim"}.isdisjoint(session.config.actions)
         self.infeasible_nodes: Callable[[TaskView], Mask] = session.placement.infeasible_nodes
-        self.within_limits: Callable[[QueueView, TaskView, int], Rejection | None] = hooks.within_limits
-        self.within_share: Callable[[QueueView, TaskView, int], Rejection | None] = hooks.within_share
-        self.reserved_as_first: Callable[[QueueView, Sequence[TaskView]], bool | None] = hooks.reserved_as_first
-        self.overdue: Callable[[JobView], bool | None] = hooks.overdue
-        self.jobs_with_reserved_nodes: Callable[[], frozenset[int] | None] = hooks.jobs_with_reserved_nodes
         self.queue_key: Callable[[QueueView], tuple[Any, ...]] = session.queue_key
-        self.card_order: Callable[[TaskView, Any], Floats] | None = (
-            None if "card_order" in hooks.unanswered else hooks.card_order
-        )
-        self.gpu_cards: Callable[[], Any] = hooks.gpu_cards
         self.job_keys: Callable[[Rows], list[tuple[Any, ...]]] = session.keys_of
+        self._unanswered = hooks.unanswered
+
+    # Hooks are combined when a plugin asks for them: a session uses few.
+
+    @cached_property
+    def within_limits(self) -> Callable[[QueueView, TaskView, int], Rejection | None]:
+        """The combined hook of that name."""
+        return self._hooks.within_limits
+
+    @cached_property
+    def within_share(self) -> Callable[[QueueView, TaskView, int], Rejection | None]:
+        """The combined hook of that name."""
+        return self._hooks.within_share
+
+    @cached_property
+    def reserved_as_first(self) -> Callable[[QueueView, Sequence[TaskView]], bool | None]:
+        """The combined hook of that name."""
+        return self._hooks.reserved_as_first
+
+    @cached_property
+    def overdue(self) -> Callable[[JobView], bool | None]:
+        """The combined hook of that name."""
+        return self._hooks.overdue
+
+    @cached_property
+    def jobs_with_reserved_nodes(self) -> Callable[[], frozenset[int] | None]:
+        """The combined hook of that name."""
+        return self._hooks.jobs_with_reserved_nodes
+
+    @cached_property
+    def gpu_cards(self) -> Callable[[], Any]:
+        """The combined hook of that name."""
+        return self._hooks.gpu_cards
+
+    @cached_property
+    def card_order(self) -> Callable[[TaskView, Any], Floats] | None:
+        """The combined hook of that name; None if no plugin answers it."""
+        return None if "card_order" in self._unanswered else self._hooks.card_order
 
     @cached_property
     def unplaceable(self) -> Mask:

@@ -26,8 +26,9 @@ Bound = tuple[int, int]
 def applies(snapshot: Snapshot) -> bool:
     """Whether any job with pods to place has a required topology."""
     table = snapshot.hypernodes
-    waiting = snapshot.jobs.structured & (snapshot.jobs.counts[Status.PENDING] > 0)
-    groups = [snapshot.jobs.groups[row] for row in np.flatnonzero(waiting).tolist()]
+    jobs, rows = snapshot.jobs, snapshot.jobs.unsettled_rows  # others have no pending pods
+    rows = rows[jobs.structured[rows]]
+    groups = jobs.groups[rows[jobs.counts[Status.PENDING, rows] > 0]].tolist()
     return any(
         topology.is_hard(required, table)
         for group in groups

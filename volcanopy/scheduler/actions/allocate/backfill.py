@@ -17,6 +17,8 @@ class Backfill:
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Place what can be placed."""
         place_nominated(session)
+        if not len(session.ledger.unsettled_tasks):
+            return
         table, shapes = session.snapshot.tasks, session.snapshot.shapes
         rows = session.pending()
         tasks = session.by_job(rows[shapes.best_effort[table.shape[rows]]])
