@@ -65,6 +65,8 @@ class Accounts:
         self.capacity: Floats = np.sum(list(self.node_amounts.values()), axis=0) if nodes else np.zeros(len(RESOURCES))
         shape = (len(self.queues), len(RESOURCES))
         self.allocated, self.fair = np.zeros(shape), np.zeros(shape)
+        self._fair_shares: dict[str, Mapping[str, str]] = {}
+        """By queue, as they were noted last."""
         self.area, self.capacity_area = np.zeros(shape), np.zeros(len(RESOURCES))
         self.distance = 0.0
         """Integral of the distance from fair shares."""
@@ -90,7 +92,9 @@ class Accounts:
 
     def set_fair_share(self, effect: SetQueue) -> None:
         """Note the fair share of a queue."""
-        self.fair[self.row(effect.queue)] = amounts_of(effect.fair_share, self.card)
+        if self._fair_shares.get(effect.queue) != effect.fair_share:
+            self._fair_shares[effect.queue] = effect.fair_share
+            self.fair[self.row(effect.queue)] = amounts_of(effect.fair_share, self.card)
 
     def submitted(self, requests: Mapping[str, str], pods: int) -> None:
         """Count the pods of a new job for the measure of fragmentation."""

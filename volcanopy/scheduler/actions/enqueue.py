@@ -37,6 +37,8 @@ class Enqueue:
         """Admit one job of the first queue at a time; after a rejection a FIFO queue admits no further job."""
         waiting: dict[int, list[tuple[Any, JobView]]] = {}
         rows = session.unadmitted()
+        if not len(rows):
+            return
         queues_of = session.snapshot.jobs.queue[rows].tolist()
         job_keys = session.keys_of(rows) if len(rows) > 1 else [()] * len(rows)  # a single one needs no order
         for row, queue_row, job_key in zip(rows.tolist(), queues_of, job_keys, strict=True):

@@ -274,9 +274,10 @@ class State:
 
     def shape_of(self, pod: core.Pod) -> int:
         """Return the number of a pod's shape; new shapes, selectors and resources are added."""
-        known = len(self.shapes.selectors)
+        known, shapes = len(self.shapes.selectors), len(self.shapes.all)
         number = self.shapes.number(pod, self.namespaces)
-        self._widen(self.shapes.all[number].request)
+        if number >= shapes:
+            self._widen(self.shapes.all[number].request)
         if len(self.shapes.selectors) > known:
             self.matches += [RowSet() for _ in self.shapes.selectors[known:]]
             self._rematch(known)

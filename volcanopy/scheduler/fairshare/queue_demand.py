@@ -122,7 +122,8 @@ def requested_by_waiting(cluster: Cluster, limit: Ints) -> Ints:
     """
     jobs, queues = cluster.snapshot.jobs, cluster.snapshot.queues
     rows = cluster.unsettled_job_rows
-    rows = rows[jobs.in_phase("Pending")[rows]]
+    if len(rows):
+        rows = rows[jobs.in_phase("Pending")[rows]]
     if not len(rows):
         return np.zeros((len(cluster.axis), len(queues)), dtype=np.int64)
     admits = queues.is_open & ~held_queues(queues)

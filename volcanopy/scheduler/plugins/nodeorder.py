@@ -7,6 +7,7 @@ number, and couple nothing.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -66,11 +67,20 @@ class NodeOrder(Plugin[NodeOrderArguments]):
     cache_key = staticmethod(per_shape)
 
     def open(self) -> None:
-        """Prepare the counts of pods, which are made when a shape needs them."""
-        self._counts = PodCounts(self.cluster)
-        self._interpod = InterPodAffinity(self.cluster, self._counts)
-        self._spreading = PodTopologySpread(self.cluster, self._counts)
+        """Prepare the scores of shapes, which are computed when a task needs them."""
         self._traits: dict[int, _Traits] = {}
+
+    @cached_property
+    def _counts(self) -> PodCounts:
+        return PodCounts(self.cluster)
+
+    @cached_property
+    def _interpod(self) -> InterPodAffinity:
+        return InterPodAffinity(self.cluster, self._counts)
+
+    @cached_property
+    def _spreading(self) -> PodTopologySpread:
+        return PodTopologySpread(self.cluster, self._counts)
 
     def scope(self, task: TaskView) -> Scope:
         """CLUSTER where a relative score differs between nodes, else COLUMNS."""

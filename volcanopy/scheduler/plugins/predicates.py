@@ -7,6 +7,7 @@ come first, so that such a node is not a candidate for preemption.
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import ClassVar
 
@@ -127,16 +128,24 @@ class Predicates(Plugin[PredicatesArguments]):
 
     def open(self) -> None:
         """Prepare the filters, which are computed when a shape needs them."""
-        pod_counts = PodCounts(self.cluster)
-        self._pod_counts = pod_counts
-        self._interpod = InterPodAffinity(self.cluster, pod_counts)
-        self._spreading = PodTopologySpread(self.cluster, pod_counts)
         self._filters: dict[int, _ShapeFilters] = {}
         args = self.args
         checks = VolumeChecks(args.volume_binding, args.volume_zone, args.node_volume_limits)
         self._claims = ClaimFilter(self.cluster, checks, args.dynamic_resources, args.volume_binding_timeout)
         if not self._claims.differ_within_shape():
             self.cache_key = per_shape  # type: ignore[method-assign]  # no claims of single pods
+
+    @cached_property
+    def _pod_counts(self) -> PodCounts:
+        return PodCounts(self.cluster)
+
+    @cached_property
+    def _interpod(self) -> InterPodAffinity:
+        return InterPodAffinity(self.cluster, self._pod_counts)
+
+    @cached_property
+    def _spreading(self) -> PodTopologySpread:
+        return PodTopologySpread(self.cluster, self._pod_counts)
 
     def cache_key(self, task: TaskView) -> Hashable:
         """Return what distinguishes a task's claims from those of other tasks of its shape."""

@@ -113,7 +113,9 @@ class Reservation(Plugin[ReservationArguments]):
         rows = self.cluster.unsettled_job_rows
         if self.args.after == "never":
             return rows[:0], rows[:0]
-        rows = rows[jobs.in_phase("Pending")[rows] | (jobs.counts[Status.PENDING, rows] > 0)]
+        if not len(rows):
+            return rows, rows
+        rows = rows[jobs.in_phase("Pending")[rows] | (jobs.counts[Status.PENDING.value, rows] > 0)]
         usable = queues.is_open & ~held_queues(queues)
         if self.args.queues:
             usable &= np.isin(queues.names, self.args.queues)

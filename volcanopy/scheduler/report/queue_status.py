@@ -165,7 +165,7 @@ def _waiting(session: Session, owner: Index | Rows, count: int) -> Ints:
     if not len(rows):
         return sums
     starting = ledger.unadmitted[rows] | (ledger.phase[rows] == "Inqueue")
-    waits = starting | (jobs.counts[Status.PENDING, rows] > 0)
+    waits = starting | (jobs.counts[Status.PENDING.value, rows] > 0)
     rows, starting = rows[waits], starting[waits]
     if not len(rows):
         return sums

@@ -127,7 +127,9 @@ class Session:
 
     def _waiting(self) -> Rows:
         counts, rows = self.ledger.job_counts, self.unsettled_jobs()
-        waiting: Rows = rows[self.ledger.unadmitted[rows] | (counts[Status.PENDING, rows] > 0)]
+        if not len(rows):
+            return rows
+        waiting: Rows = rows[self.ledger.unadmitted[rows] | (counts[Status.PENDING.value, rows] > 0)]
         stops = self.snapshot.queues.terms.stops
         if stops is not None:
             waiting = waiting[~stops.held[self.snapshot.jobs.queue[waiting]]]
@@ -425,5 +427,7 @@ class _Queries:
 
 
 def _opened(entry: PluginConfig, cluster: Cluster, observer: Observer) -> Plugin[Any]:
+    if observer is NO_OBSERVER:
+        return entry.plugin(entry.arguments, cluster, entry.hierarchy)
     with observer.during("plugin", entry.plugin.name):
         return entry.plugin(entry.arguments, cluster, entry.hierarchy)

@@ -88,6 +88,8 @@ class Allocate:
     ) -> list[PendingJob]:
         """Place the jobs of these queues; return those that are rejected by fair shares only."""
         by_share: list[PendingJob] = []
+        if not waiting:
+            return by_share
         failed = _Failures(session)
         queues = [(session.queue_key(queue), queue) for queue in map(session.cluster.queue, waiting)]
         heapq.heapify(queues)

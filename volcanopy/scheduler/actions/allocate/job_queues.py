@@ -91,11 +91,11 @@ class JobQueue:
 
 def job_queues(session: Session) -> dict[int, JobQueue]:
     """Return the jobs with tasks to place, by queue; invalid jobs are rejected."""
-    tasks_of = session.pending_tasks()
     admits = "enqueue" not in session.config.actions
     waiting = session.waiting_jobs()
     if not waiting:
         return {}
+    tasks_of = session.pending_tasks()
     if session.limits is not None and admits:  # the first ones use up the limits
         waiting.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
     waiting = [job for job in waiting if job.phase != "Pending" or (admits and session.admit_without_enqueue(job))]
