@@ -71,6 +71,9 @@ def test_measures_as_json_and_csv_and_jobs_as_files(files: Path) -> None:
     assert item["configuration"] == "default"
     assert [run["seed"] for run in item["runs"]] == [42, 43]
     assert item["measures"]["jobs"] == {"mean": 8, "interval": 0}
+    usage = item["runs"][0]["decayedUsage"]
+    assert [sum(row[part] for row in usage) for part in ("share", "used")] == pytest.approx([1.0, 1.0], abs=1e-5)
+    assert sum(row["usage"].get("cpu", 0.0) for row in usage) > 0
     with (files / "out.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 16

@@ -18,10 +18,11 @@ WHOLE = SetQueue(
     {"memory": "123456789"},
     "2.67",
     {"cpu": "-42.512345"},
+    {"cpu": "1234.5", "memory": "12345678901234"},
     datetime(2030, 1, 1, 12, 30, 15, 250000, UTC),
     (
         QueueUser(name="ana", share="0.25", fair_share="0.2", credit="-31.5"),
-        QueueUser(name="bo", share="0.15", usage="120.5"),
+        QueueUser(name="bo", allocated={"cpu": "1500m"}, share="0.15", usage={"cpu": "120.5"}),
     ),
 )
 
@@ -38,7 +39,8 @@ async def test_a_queue_status_is_one_write_and_reads_back_equal(cluster: Cluster
         WHOLE.borrowed,
     )
     assert (status.waiting, status.share, status.state) == (WHOLE.waiting, "2.67", "Open")
-    assert (status.credit, status.credit_time, status.users) == (WHOLE.credit, WHOLE.credit_time, WHOLE.users)
+    assert (status.credit, status.usage) == (WHOLE.credit, WHOLE.usage)
+    assert (status.credit_time, status.users) == (WHOLE.credit_time, WHOLE.users)
     assert rig.script.count("patch", "queues") == 1
 
 

@@ -184,16 +184,16 @@ def with_usage(users: dict[str, str], ago: timedelta = timedelta(0), jobs: Itera
     ]
     for item in world("\n".join(lines)):
         state.upsert(item)
-    past = tuple(core.QueueUser(name=name, usage=usage) for name, usage in users.items())
+    past = tuple(core.QueueUser(name=name, usage={"cpu": usage}) for name, usage in users.items())
     status = core.QueueStatus(state="Open", users=past, credit_time=START - ago)
     state.upsert(replace(state.queues["q"], status=status))
     return state
 
 
 def users_after(state: State) -> dict[str, str]:
-    """Return the usage of users in the queue's status after a cycle."""
+    """Return the core-seconds of users in the queue's status after a cycle."""
     plan = schedule(state.snapshot(START), config("gang, predicates, proportion", "allocate"))
-    return {user.name: user.usage for effect in plan.of(SetQueue) for user in effect.users}
+    return {user.name: user.usage.get("cpu", "0") for effect in plan.of(SetQueue) for user in effect.users}
 
 
 def test_the_user_with_the_smallest_past_usage_is_first_also_after_a_restart() -> None:
@@ -209,26 +209,28 @@ def test_past_usage_outweighs_running_pods_after_ten_minutes() -> None:
         job of-ana queue=q user=ana: 1 x cpu=1
         job of-bo queue=q user=bo: 1 x cpu=1
     """
-    for usage, first in (("299", "of-bo"), ("301", "of-ana")):
+    for usage, first in (("2990", "of-bo"), ("3010", "of-ana")):
         state = State()
         for item in world(text):
             state.upsert(item)
-        status = core.QueueStatus(state="Open", users=(core.QueueUser(name="bo", usage=usage),), credit_time=START)
+        status = core.QueueStatus(
+            state="Open", users=(core.QueueUser(name="bo", usage={"cpu": usage}),), credit_time=START
+        )
         state.upsert(replace(state.queues["q"], status=status))
         plan = schedule(state.snapshot(START), config("gang, predicates", "allocate"))
         assert next(effect.group for effect in plan.of(Bind)) == f"default/{first}"
 
 
-def test_usage_halves_in_a_day_and_users_without_jobs_are_forgotten_when_it_is_below_a_second() -> None:
-    state = with_usage({"ana": "1000", "gone": "8", "past": "1.5"}, timedelta(days=1))
+def test_usage_halves_in_a_day_and_users_without_jobs_are_forgotten_when_it_is_below_a_second_of_the_cluster() -> None:
+    state = with_usage({"ana": "1000", "gone": "24", "past": "15"}, timedelta(days=1))
     usage = users_after(state)
     assert usage.keys() == {"ana", "bo", "gone"}
     assert float(usage["ana"]) == pytest.approx(500)
-    assert float(usage["gone"]) == pytest.approx(4)
+    assert float(usage["gone"]) == pytest.approx(12)
     assert usage["bo"] == "0"
 
 
 def test_usage_counts_what_is_allocated_while_nobody_waits() -> None:
     text = SHARED.replace("order=fair", "order=usage")
-    usage = {user.name: float(user.usage) for user in observed(text, [0, 1, 2])}
-    assert usage == pytest.approx({"ana": 0.6 * 120, "bo": 0.2 * 120}, rel=0.01)
+    usage = {user.name: float(user.usage["cpu"]) for user in observed(text, [0, 1, 2])}
+    assert usage == pytest.approx({"ana": 6 * 120, "bo": 2 * 120}, rel=0.01)

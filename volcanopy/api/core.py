@@ -315,10 +315,11 @@ class QueueUser(ReadModel, frozen=True, kw_only=True, gc=False):
     """Share of a user in a queue with jobOrder fair or usage."""
 
     name: str
+    allocated: Quantities = field(default_factory=dict)
     share: str = "0"
     fair_share: str = "0"
     credit: str = "0"
-    usage: str = "0"
+    usage: dict[str, str] = field(default_factory=dict)
 
 
 class QueueStatus(ReadModel, frozen=True, kw_only=True, gc=False):
@@ -332,6 +333,7 @@ class QueueStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     waiting: Quantities = field(default_factory=dict)
     share: str = ""
     credit: dict[str, str] = field(default_factory=dict)
+    usage: dict[str, str] = field(default_factory=dict)
     credit_time: datetime | None = None
     users: tuple[QueueUser, ...] = ()
     pending: int = 0

@@ -32,6 +32,9 @@ ServiceAccountName = Annotated[
 Credit = Annotated[str, Field(max_length=32, pattern=r"^-?[0-9]+(\.[0-9]+)?$")]
 """A number of seconds with an optional fraction, as text."""
 
+Usage = Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?$")]
+"""An amount of a resource multiplied by seconds, with an optional fraction, as text."""
+
 Fraction = Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?$")]
 """A part of a whole, as text."""
 
@@ -322,15 +325,18 @@ class QueueUser(Model):
 
     name: str = Field(max_length=1024)
     """Name of the user. Empty for jobs without a known submitter."""
+    allocated: ResourceList | None = None
+    """Resources allocated to the pods of the user's jobs in the queue."""
     share: Fraction = "0"
     """Dominant share of the user's jobs: highest part of the cluster allocated to them over all resources, such as `0.25`."""
     fair_share: Fraction = "0"
     """Part of the cluster that would be allocated to the user if users shared the queue equally."""
     credit: Credit = "0"
     """What the user was allocated below the fair share, less what was allocated above it, in seconds of the whole cluster.
-    Written with jobOrder fair."""
-    usage: Credit = "0"
-    """What the user was allocated over time, in seconds of the whole cluster. Halves every day. Written with jobOrder usage."""
+    Halves every day. Jobs are ordered by it with jobOrder fair."""
+    usage: dict[str, Usage] = Field(default_factory=dict)
+    """By resource, what the user was allocated in the queue multiplied by seconds, at creditTime. Halves every day. Jobs are
+    ordered by it with jobOrder usage."""
 
 
 class QueueState(StrEnum):
@@ -363,8 +369,11 @@ class QueueStatus(Model):
     """By resource, what the queue was allocated below its fair share while its jobs waited, less what it was allocated
     above it at the expense of its siblings: in seconds of the whole cluster, such as `42.5`, negative above the share.
     Halves every day. Queues with credit are scheduled earlier, so that shares hold over time."""
+    usage: dict[str, Usage] = Field(default_factory=dict)
+    """By resource, what the queue and its descendants were allocated multiplied by seconds, such as core-seconds of `cpu`.
+    Halves every day. `volcanopy usage --decayed` shows it beside the shares."""
     credit_time: Time | None = None
-    """Time at which the credit was computed."""
+    """Time at which credit and usage were computed."""
     users: list[QueueUser] = Field(
         default_factory=list,
         max_length=256,

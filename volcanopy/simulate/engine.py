@@ -13,19 +13,20 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.fairshare.usage_shares import usage_shares
 from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup, SetQueue
-from volcanopy.simulate.accounts import Accounts
+from volcanopy.simulate.accounts import Accounts, is_gpu
 from volcanopy.simulate.existing_jobs import existing_jobs
 from volcanopy.simulate.failures import NodeFailures
 from volcanopy.simulate.job_objects import JobObjectCache, JobObjects, Rejected, priority_class
@@ -143,7 +144,11 @@ class Simulator:
         """Return the outcome so far."""
         options = self.options
         self.accounts.advance(self.time)
-        return self.records.outcome(options.configuration, options.seed, self.time, self.events, self.cycles)
+        outcome = self.records.outcome(options.configuration, options.seed, self.time, self.events, self.cycles)
+        queues = list(self.cluster.state.queues.values())
+        used = sorted({name for queue in queues for name in queue.status.usage})
+        resource = next(filter(is_gpu, used), "cpu") if outcome.main == "gpu" else "cpu"
+        return replace(outcome, usage=tuple(usage_shares(queues, resource, self.now)))
 
     def steps(self) -> Iterator[Plan]:
         """Run, and yield the plan of each cycle. Raises SimulationError."""

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from volcanopy.scheduler.fairshare.usage_shares import UsageShare
+
 
 class JobOutcome(NamedTuple):
     """What became of a job; times are seconds since the beginning, -1 for what did not happen."""
@@ -90,6 +92,8 @@ class Outcome:
     """Part of everything that was allocated, by queue."""
     distance: float = 0.0
     """Mean distance of the shares from the fair shares while queues compete, from 0 to 1."""
+    usage: tuple[UsageShare, ...] = ()
+    """Decayed usage of queues and users at the end, beside their shares."""
     rejected: dict[str, str] = field(default_factory=dict)
     """Jobs that admission rejected, and why."""
     events: int = 0

@@ -37,6 +37,8 @@ CASES = (
     Case("queue-tree-narrow", ("queue", "tree"), 80),
     Case("queue-describe", ("queue", "describe", "research")),
     Case("queue-describe-usage", ("queue", "describe", "web")),
+    Case("usage-decayed", ("usage", "--decayed")),
+    Case("usage-decayed-yaml", ("usage", "--decayed", "--resource", "memory", "-o", "yaml")),
     Case("queue-delete-help", ("queue", "delete", "--help")),
     Case("queue-tree-memory", ("queue", "tree", "research", "--resource", "memory")),
     Case("queue-tree-unknown", ("queue", "tree", "--resource", "gpu"), 100),
@@ -121,15 +123,26 @@ def _queues(made: str) -> list[Json]:
         return {"metadata": metadata, "spec": spec, "status": {"state": "Open", **status}}
 
     all_of = {"cpu": "24", "memory": "96Gi"}
+    sums = {"cpu": "144000.123456", "memory": "123695058124800"}
     return [
         queue("default", {"weight": 1}, fairShare={"cpu": "6"}),
-        queue("root", {"weight": 1}, allocated={"cpu": "18", "memory": "40Gi"}, fairShare=all_of, share="0.75"),
+        queue(
+            "root",
+            {"weight": 1},
+            allocated={"cpu": "18", "memory": "40Gi"},
+            fairShare=all_of,
+            share="0.75",
+            usage=sums,
+            creditTime=made,
+        ),
         queue("closed", {"weight": 1}, state="Closed"),
         queue(
             "team",
             {"weight": 3, "capability": {"cpu": "20"}},
             allocated={"cpu": "18", "memory": "40Gi"},
             fairShare={"cpu": "18"},
+            usage=sums,
+            creditTime=made,
         ),
         queue(
             "research",
@@ -147,9 +160,25 @@ def _queues(made: str) -> list[Json]:
             waiting={"cpu": "16"},
             share="1.33",
             credit={"cpu": "-31.52", "memory": "4.25"},
+            usage={"cpu": "57600", "memory": "123695058124800", "pods": "14400"},
+            creditTime=made,
             users=[
-                {"name": "", "share": "0.1", "fairShare": "0.22", "credit": "12.345678"},
-                {"name": "ana", "share": "0.55", "fairShare": "0.43", "credit": "-12.345678"},
+                {
+                    "name": "",
+                    "allocated": {"cpu": "2"},
+                    "share": "0.1",
+                    "fairShare": "0.22",
+                    "credit": "12.345678",
+                    "usage": {"cpu": "14400"},
+                },
+                {
+                    "name": "ana",
+                    "allocated": {"cpu": "14"},
+                    "share": "0.55",
+                    "fairShare": "0.43",
+                    "credit": "-12.345678",
+                    "usage": {"cpu": "43200"},
+                },
             ],
             inqueue=2,
             running=3,
@@ -159,7 +188,17 @@ def _queues(made: str) -> list[Json]:
             "web",
             {"weight": 1, "parent": "team", "stopPolicy": "Hold", "jobOrder": "usage"},
             allocated={"cpu": "2", "memory": "8Gi"},
-            users=[{"name": "bo", "share": "0.05", "fairShare": "0.05", "usage": "861.4"}],
+            usage={"cpu": "86400.123456"},
+            creditTime=made,
+            users=[
+                {
+                    "name": "bo",
+                    "allocated": {"cpu": "2", "memory": "8Gi"},
+                    "share": "0.05",
+                    "fairShare": "0.05",
+                    "usage": {"cpu": "86400.123456"},
+                }
+            ],
         ),
     ]
 

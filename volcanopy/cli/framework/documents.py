@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any
 
 import yaml
@@ -35,6 +36,11 @@ def text(document: Json, form: Format | Document) -> str:
     if form.value == "json":
         return json.dumps(document, indent=4, ensure_ascii=False) + "\n"
     return str(yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True))
+
+
+def print_report(document: Json, form: StrEnum) -> None:
+    """Print a document in the format of a report: ``json`` or ``yaml``."""
+    print(text(document, Format(form.value)), end="")
 
 
 def name(kind: Kind[Any], body: Json) -> str:

@@ -1,6 +1,5 @@
 """``volcanopy job history`` and ``volcanopy usage``: what ended jobs did and used, from the JobHistories of the controller."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,6 +7,7 @@ from datetime import datetime, timedelta
 from volcanopy.api import names, quantity
 from volcanopy.api.quantity import counted
 from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.documents import print_report
 from volcanopy.cli.framework.durations import current_time, seconds, span
 from volcanopy.cli.framework.options import Cluster
 from volcanopy.cli.framework.tables import plain_table
@@ -67,8 +67,8 @@ async def history(
         if name in {"", entry.fields["name"]} and ((end := entry.time("finished")) is None or end >= begin)
     ]
     chosen.sort(key=lambda entry: (entry.fields.get("queued") or "", entry.namespace, entry.fields["name"]))
-    if output is ReportFormat.json:
-        print(json.dumps({"kind": "JobHistory", "items": [entry.document() for entry in chosen]}, indent=2))
+    if output is not ReportFormat.table:
+        print_report({"kind": "JobHistory", "items": [entry.document() for entry in chosen]}, output)
     elif name and not chosen:
         raise CommandError(f'no record of a job "{name}"' + (f' in namespace "{place}"' if place else ""))
     elif name:
@@ -87,8 +87,8 @@ async def usage(
     begin = _begin(since)
     entries = [entry for entry in entries if (end := entry.time("finished")) is not None and end >= begin]
     sums = summed(entries, by)
-    if output is ReportFormat.json:
-        print(json.dumps({"kind": "Usage", "by": by.value, "items": sums}, indent=2))
+    if output is not ReportFormat.table:
+        print_report({"kind": "Usage", "by": by.value, "items": sums}, output)
         return
     headings = (by.value.upper(), "JOBS", "COMPLETED", "FAILED", "RESTARTS", "EVICTED PODS", "CPU-SECONDS")
     rows = [

@@ -162,6 +162,7 @@ class ReportFormat(StrEnum):
 
     table = "table"
     json = "json"
+    yaml = "yaml"
 
 
 class By(StrEnum):
@@ -174,5 +175,14 @@ class By(StrEnum):
 
 Since = Annotated[
     str, typer.Option("--since", metavar="DURATION", help="Only jobs that ended within this time, such as 7d or 12h.")
+]
+UsageSince = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="DURATION",
+        help="Only jobs that ended within this time, such as 12h; by default 7d.",
+        show_default=False,
+    ),
 ]
 Report = Annotated[ReportFormat, typer.Option("-o", "--output", help="Output format.")]

@@ -110,6 +110,7 @@ def select_resource(queues: Sequence[Queue], name: str = "") -> str:
                 queue.status.allocated,
                 queue.status.fair_share,
                 queue.status.waiting,
+                queue.status.usage,
                 queue.spec.capability,
             )
             for resource in amounts

@@ -1,5 +1,6 @@
 """Columns, filters and descriptions of queues."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from volcanopy.api.config_file import ConfigError
@@ -102,6 +103,7 @@ async def describe(client: Client, queue: Queue) -> str:
     lines.line(
         "Credit", ", ".join(f"{name} {_seconds(text)}" for name, text in status.credit.items() if name != "pods")
     )
+    lines.line("Usage", _usage(status.usage))
     for title, value in _settings(queue).items():
         lines.line(title, value)
     for name, message in await _unread(client, queue):
@@ -119,16 +121,16 @@ async def describe(client: Client, queue: Queue) -> str:
     headings = ("NAME", "ALLOCATED", "FAIR SHARE", "CAPABILITY", "AVAILABLE", "BORROWED", "WAITING")
     lines.table("Resources", headings, rows)
     lines.table("Limits", ("FOR", "RESOURCES", "RUNNING JOBS", "QUEUED JOBS"), map(_limit, spec.limits))
-    by_usage = spec.job_order == "usage"
     users = [
         (
             user.name or "<unknown>",
             *map(_percent, (user.share, user.fair_share)),
-            _seconds(user.usage if by_usage else user.credit),
+            _seconds(user.credit),
+            _usage(user.usage) or "-",
         )
         for user in status.users
     ]
-    lines.table("Users", ("NAME", "SHARE", "FAIR SHARE", "USAGE" if by_usage else "CREDIT"), users)
+    lines.table("Users", ("NAME", "SHARE", "FAIR SHARE", "CREDIT", "USAGE"), users)
     counts = ", ".join(f"{count} {phase}" for phase in COUNTS if (count := getattr(status, phase)))
     lines.line("Pod Groups", counts or "none")
     waiting = report.waiting[:_MAX_WAITING]
@@ -208,6 +210,12 @@ def _subjects(subjects: Subjects | None) -> str:
 def _seconds(text: str) -> str:
     """Return a credit, in seconds of the whole cluster, to one digit."""
     return f"{observed_queue_status.seconds(text):.1f} s"
+
+
+def _usage(usage: Mapping[str, str]) -> str:
+    """Return a usage in core-seconds and device-seconds, to one digit."""
+    seconds = {name: observed_queue_status.seconds(text) for name, text in usage.items()}
+    return ", ".join(f"{name} {amount:.1f}" for name, amount in seconds.items() if name not in {"memory", "pods"})
 
 
 def _percent(text: str) -> str:

@@ -87,7 +87,12 @@ class Comparison:
         items: list[Json] = []
         for name, intervals in self.intervals.items():
             runs = [
-                {"seed": outcome.seed, "rejected": outcome.rejected, "measures": vars(measures)}
+                {
+                    "seed": outcome.seed,
+                    "rejected": outcome.rejected,
+                    "measures": vars(measures),
+                    "decayedUsage": [share.document() for share in outcome.usage],
+                }
                 for outcome, measures in zip(self.outcomes[name], self.measures[name], strict=True)
             ]
             means = {field: {"mean": value.mean, "interval": value.half} for field, value in intervals.items()}

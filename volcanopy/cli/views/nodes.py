@@ -1,12 +1,12 @@
 """Nodes, the pods on them, and what these request of the allocatable resources."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from volcanopy.api import quantity
 from volcanopy.api.core import Node, Pod
 from volcanopy.cli.framework.description import Description
+from volcanopy.cli.framework.documents import print_report
 from volcanopy.cli.framework.durations import current_time, since
 from volcanopy.cli.framework.kinds import read, readable
 from volcanopy.cli.framework.objects import find_object
@@ -85,8 +85,8 @@ async def print_nodes(cluster: Cluster, output: ReportFormat) -> None:
     """Print a line for each node."""
     async with cluster.client() as client:
         uses = await node_uses(client)
-    if output is ReportFormat.json:
-        print(json.dumps({"kind": "NodeUses", "items": [_document(use) for use in uses]}, indent=2))
+    if output is not ReportFormat.table:
+        print_report({"kind": "NodeUses", "items": [_document(use) for use in uses]}, output)
         return
     extended = ordered({name for use in uses for name in use.allocatable if "/" in name})
     headings = ("NAME", "STATUS", "RUNTIME", "PODS", "CPU", "MEMORY", *extended, "AGE")
@@ -150,15 +150,13 @@ async def print_top(cluster: Cluster, output: ReportFormat) -> None:
     ready = [use for use in uses if use.state == "Ready"]
     requested, allocatable = summed(use.requested for use in ready), summed(use.allocatable for use in ready)
     rows = [(name, requested.get(name, 0), allocatable[name]) for name in ordered(allocatable)]
-    if output is ReportFormat.json:
+    if output is not ReportFormat.table:
         resources = {
             name: {"requested": quantity.text(name, used), "allocatable": quantity.text(name, total)}
             for name, used, total in rows
         }
-        print(
-            json.dumps(
-                {"kind": "ClusterUse", "nodes": len(uses), "ready": len(ready), "resources": resources}, indent=2
-            )
+        print_report(
+            {"kind": "ClusterUse", "nodes": len(uses), "ready": len(ready), "resources": resources}, output
         )
         return
     print(f"Nodes: {len(uses)}, of which {len(ready)} are ready and schedulable\n")

@@ -130,6 +130,7 @@ def queue_status(status: core.QueueStatus, effect: SetQueue) -> core.QueueStatus
         waiting=dict(effect.waiting),
         share=effect.share,
         credit=dict(effect.credit),
+        usage=dict(effect.usage),
         credit_time=effect.credit_time,
         users=effect.users,
     )
@@ -149,6 +150,7 @@ def with_scheduler_fields(status: core.QueueStatus, expected: core.QueueStatus) 
         waiting=expected.waiting,
         share=expected.share,
         credit=expected.credit,
+        usage=expected.usage,
         credit_time=expected.credit_time,
         users=expected.users,
     )

@@ -3,10 +3,8 @@
 A share cannot always be met at once: a large pod waits for a whole node while small pods of other queues run. What a queue
 lacked in the meantime is its credit, and what others were allocated above their shares at its expense is their debt, a
 negative credit. Both are in seconds of the whole cluster: a queue that lacks a tenth of all cpus for a minute has a credit of
-6 seconds of cpu. They halve every ``HALF_LIFE``, so that they stay bounded.
-
-Credit is kept in the status of the queue, with its time. Allocated amounts and fair shares do not change between two statuses, so
-the current credit follows from the last status alone: nothing is written for the sake of the credit, and a restart loses none.
+6 seconds of cpu. They halve every ``HALF_LIFE``, so that they stay bounded. Credit is kept in the status of the queue
+(:mod:`volcanopy.scheduler.fairshare.decay`).
 
 1. A queue lacks what it is allocated below its fair share, at most what its jobs wait for. Only resources count of which
    the request of a sibling or its own exceeds the fair share: of others there is enough for all.
@@ -16,18 +14,13 @@ the current credit follows from the last status alone: nothing is written for th
    jobs in proportion to their fair shares, so that the credits of siblings add up to zero.
 """
 
-import math
-from collections.abc import Iterator
-
 import numpy as np
 
-from volcanopy.api import core
+from volcanopy.scheduler.fairshare.decay import decayed_users, queue_decay
 from volcanopy.scheduler.model.observed_queue_status import seconds
 from volcanopy.scheduler.model.resources import Floats, Ints
 from volcanopy.scheduler.model.snapshot import Snapshot
 
-HALF_LIFE = 86_400.0
-"""Seconds after which half of a credit is left."""
 PAYBACK = 900.0
 """Seconds over which a queue with credit is paid back, as far as the order of queues can."""
 PROTECTION = PAYBACK / 3
@@ -47,9 +40,8 @@ def _queue_credit(snapshot: Snapshot) -> Floats:
     queues = snapshot.queues
     if not queues.credit.any() and not queues.reported[-1].any():  # none to keep, and none is gained
         return np.broadcast_to(np.float64(0.0), queues.credit.shape)
-    elapsed = np.where(queues.credit_time > 0, np.maximum(snapshot.now.timestamp() - queues.credit_time, 0.0), 0.0)
-    remaining = np.exp2(-elapsed / HALF_LIFE)
-    current: Floats = queues.credit * remaining + _rates(snapshot) * (1.0 - remaining) * (HALF_LIFE / math.log(2))
+    remaining, counted = queue_decay(snapshot)
+    current: Floats = queues.credit * remaining + _rates(snapshot) * counted
     current.setflags(write=False)
     return current
 
@@ -57,31 +49,9 @@ def _queue_credit(snapshot: Snapshot) -> Floats:
 def user_credits(snapshot: Snapshot, queue: int) -> dict[str, float]:
     """The credit of each user in the status of a queue, by name, at the time of the snapshot; as :func:`queue_credit`."""
     return {
-        user.name: seconds(user.credit) * remaining + (seconds(user.fair_share) - seconds(user.share)) * gained
-        for user, remaining, gained in _users(snapshot, queue)
+        user.name: seconds(user.credit) * remaining + (seconds(user.fair_share) - seconds(user.share)) * counted
+        for user, remaining, counted in decayed_users(snapshot, queue)
     }
-
-
-def user_usages(snapshot: Snapshot, queue: int) -> dict[str, float]:
-    """What each user in the status of a queue was allocated over time, by name, at the time of the snapshot.
-
-    In seconds of the whole cluster; halves every ``HALF_LIFE``, as the usage of Slurm's fair share does.
-    """
-    return {
-        user.name: seconds(user.usage) * remaining + seconds(user.share) * gained
-        for user, remaining, gained in _users(snapshot, queue)
-    }
-
-
-def _users(snapshot: Snapshot, queue: int) -> Iterator[tuple[core.QueueUser, float, float]]:
-    """Return the users in the status of a queue, the part that is left of what it states, and the seconds gained since."""
-    observed, since = snapshot.queues.objects[queue], float(snapshot.queues.credit_time[queue])
-    if observed is None or not since:
-        return
-    remaining = 2 ** (-max(snapshot.now.timestamp() - since, 0.0) / HALF_LIFE)
-    gained = (1.0 - remaining) * (HALF_LIFE / math.log(2))
-    for user in observed.status.users:
-        yield user, remaining, gained
 
 
 class Due:

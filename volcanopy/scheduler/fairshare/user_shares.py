@@ -6,10 +6,10 @@ what one user lacks others have in excess, and their credits add up to zero.
 """
 
 import numpy as np
-from msgspec.structs import replace
 
-from volcanopy.api import core
-from volcanopy.scheduler.fairshare.credit import user_credits, user_usages
+from volcanopy.api import core, quantity
+from volcanopy.scheduler.fairshare.credit import user_credits
+from volcanopy.scheduler.fairshare.usage import dominant_seconds, usage_texts, user_usages
 from volcanopy.scheduler.model.observed_queue_status import credit_text
 from volcanopy.scheduler.model.queue_shares import divided
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
@@ -65,28 +65,37 @@ def fair_shares(allocated: Floats, requested: Floats) -> Floats:
 
 
 def user_statuses(
-    snapshot: Snapshot, queue: int, accounts: Accounts, allocated: Ints, waiting: Ints, *, by_usage: bool
+    snapshot: Snapshot, queue: int, accounts: Accounts, allocated: Ints, waiting: Ints
 ) -> tuple[core.QueueUser, ...]:
     """Return the shares of the users of a queue, by name; (R, A) amounts are allocated to accounts and requested by them.
 
-    With them goes the users' credit, or ``by_usage`` their usage. Users without jobs are kept while that is a second or more;
-    of more than 256 users those with the most.
+    With them go the users' credit and usage. Users without jobs are kept while one of them is a second of the whole cluster or
+    more; of more than 256 users those with the most.
     """
-    past = (user_usages if by_usage else user_credits)(snapshot, queue)
+    credit, usage = user_credits(snapshot, queue), user_usages(snapshot, queue)
+    past = {name: max(abs(credit[name]), dominant_seconds(usage[name], snapshot)) for name in usage}
     rows = [number for number, (row, _) in enumerate(accounts.users) if row == queue]
     total = snapshot.total
     parts = dominant_shares(allocated[:, rows], total)
     fair = fair_shares(parts, dominant_shares(waiting[:, rows], total))
     names = [accounts.users[number][1] for number in rows]
     shares = {name: (part, share) for name, part, share in zip(names, parts.tolist(), fair.tolist(), strict=True)}
-    kept = shares.keys() | {name for name, amount in past.items() if abs(amount) >= 1.0}
-    most = sorted(kept, key=lambda name: (-abs(past.get(name, 0.0)), name))[:_MOST]
+    amounts = dict(zip(names, allocated.T[rows].tolist(), strict=True))
+    kept = shares.keys() | {name for name, amount in past.items() if amount >= 1.0}
+    most = sorted(kept, key=lambda name: (-past.get(name, 0.0), name))[:_MOST]
+    axis = snapshot.axis
 
     def user(name: str) -> core.QueueUser:
         share, fair_share = (_text(amount) for amount in shares.get(name, (0.0, 0.0)))
-        amount = _text(past.get(name, 0.0))
-        known = core.QueueUser(name=name, share=share, fair_share=fair_share)
-        return replace(known, usage=amount) if by_usage else replace(known, credit=amount)
+        of_user = {resource: units for resource, units in zip(axis.names, amounts.get(name, ()), strict=False) if units}
+        return core.QueueUser(
+            name=name,
+            allocated=dict(quantity.texts(of_user)),
+            share=share,
+            fair_share=fair_share,
+            credit=_text(credit.get(name, 0.0)),
+            usage=usage_texts(axis, usage[name]) if name in usage else {},
+        )
 
     return tuple(user(name) for name in sorted(most))
 
@@ -98,6 +107,6 @@ def _text(amount: float) -> str:
 def users_differ(queue: core.Queue | None, users: tuple[core.QueueUser, ...]) -> bool:
     """Return whether the shares of users, whatever their credits or usage, differ from those in the status of a queue."""
     observed = () if queue is None else queue.status.users
-    return [(user.name, user.share, user.fair_share) for user in observed] != [
-        (user.name, user.share, user.fair_share) for user in users
+    return [(user.name, user.allocated, user.share, user.fair_share) for user in observed] != [
+        (user.name, user.allocated, user.share, user.fair_share) for user in users
     ]

@@ -30,13 +30,19 @@ class ObservedStatuses(NamedTuple):
     """(Q,): the shares, in hundredths."""
     credit: Floats
     """(R, Q): the credits."""
+    usage: Floats
+    """(R, Q): the usage."""
     credit_time: Floats
-    """(Q,): the times of the credits, in seconds; 0 without one."""
+    """(Q,): the times of credits and usage, in seconds; 0 without one."""
 
     def updated(self, rows: Sequence[int], newer: "ObservedStatuses") -> "ObservedStatuses":
         """Return the columns with those of ``newer`` at these rows."""
         columns = ObservedStatuses(
-            self.reported.copy(), self.reported_share.copy(), self.credit.copy(), self.credit_time.copy()
+            self.reported.copy(),
+            self.reported_share.copy(),
+            self.credit.copy(),
+            self.usage.copy(),
+            self.credit_time.copy(),
         )
         for column, values in zip(columns, newer, strict=True):
             column[..., rows] = values
@@ -53,17 +59,18 @@ def columns(axis: Axis, queues: Sequence[core.Queue]) -> ObservedStatuses:
     """Return the statuses of these queues as columns."""
     amounts = np.zeros((len(AMOUNTS), len(axis), len(queues)), dtype=np.int64)
     shares = np.full(len(queues), NO_SHARE, dtype=np.int64)
-    credit = np.zeros((len(axis), len(queues)), dtype=np.float64)
+    credit, usage = np.zeros((2, len(axis), len(queues)), dtype=np.float64)
     times = np.zeros(len(queues), dtype=np.float64)
     for row, queue in enumerate(queues):
         read(axis, queue.status, amounts[:, :, row])
         shares[row] = hundredths(queue.status.share)
         if queue.status.credit_time is not None:
             times[row] = queue.status.credit_time.timestamp()
-            for resource, text in queue.status.credit.items():
-                if resource in axis.index:
-                    credit[axis.index[resource], row] = seconds(text)
-    return ObservedStatuses(amounts, shares, credit, times).frozen()
+            for column, texts in ((credit, queue.status.credit), (usage, queue.status.usage)):
+                for resource, text in texts.items():
+                    if resource in axis.index:
+                        column[axis.index[resource], row] = seconds(text)
+    return ObservedStatuses(amounts, shares, credit, usage, times).frozen()
 
 
 def read(axis: Axis, status: core.QueueStatus, into: Ints) -> None:

@@ -146,8 +146,9 @@ class SetQueue:
 
     ``share`` is the allocated part of the fair share, of the resource where that is most; empty, as are ``fair_share`` and
     ``borrowed``, where no plugin computes fair shares. ``credit`` is what the queue was allocated below its fair share
-    until ``credit_time``, in seconds of the whole cluster by resource (:mod:`volcanopy.scheduler.fairshare.credit`); ``users``
-    are the shares of users where these share the queue equally.
+    until ``credit_time``, in seconds of the whole cluster by resource (:mod:`volcanopy.scheduler.fairshare.credit`), and
+    ``usage`` what it was allocated until then (:mod:`volcanopy.scheduler.fairshare.usage`); ``users`` are the shares of
+    users where the order of jobs depends on users.
     """
 
     queue: str
@@ -158,6 +159,7 @@ class SetQueue:
     waiting: Mapping[str, str] = field(default_factory=dict)
     share: str = ""
     credit: Mapping[str, str] = field(default_factory=dict)
+    usage: Mapping[str, str] = field(default_factory=dict)
     credit_time: datetime | None = None
     users: tuple[core.QueueUser, ...] = ()
 
@@ -244,11 +246,12 @@ def _entry(effect: Effect) -> dict[str, Any]:
                 entry["condition"] = {"type": condition.type, "reason": condition.reason, "message": condition.message}
             if effect.alternative is not None:
                 entry["alternative"] = msgspec.to_builtins(effect.alternative)
-        case SetQueue(queue, allocated, fair_share, guaranteed, borrowed, waiting, share, credit, _, users):
+        case SetQueue(queue, allocated, fair_share, guaranteed, borrowed, waiting, share, credit, usage, _, users):
             entry |= {"queue": queue, "allocated": dict(allocated)}
             more = {"fairShare": fair_share, "guaranteed": guaranteed, "borrowed": borrowed, "waiting": waiting}
             entry |= {name: dict(amounts) for name, amounts in more.items() if amounts}
             entry |= ({"share": share} if share else {}) | ({"credit": dict(credit)} if credit else {})
+            entry |= {"usage": dict(usage)} if usage else {}
             entry |= {"users": [msgspec.to_builtins(user) for user in users]} if users else {}
         case Explain(job, gate, message, numbers, nodes, unblocked_by, pods, amounts, blocked_by):
             entry |= {"podGroup": job, "gate": gate, "message": message, "numbers": dict(numbers), "nodes": dict(nodes)}

@@ -197,8 +197,10 @@ class QueueTable:
     """(Q,): the share in it, in hundredths; NONE without one."""
     credit: Floats
     """(R, Q): the credit in it, in seconds of the whole cluster."""
+    usage: Floats
+    """(R, Q): the usage in it, in units of the resource by seconds."""
     credit_time: Floats
-    """(Q,): when that was computed, in seconds; 0 if it never was."""
+    """(Q,): when these were computed, in seconds; 0 if they never were."""
 
     def __len__(self) -> int:
         return len(self.names)

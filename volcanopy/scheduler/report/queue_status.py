@@ -11,10 +11,11 @@ import numpy as np
 
 from volcanopy.api import core, quantity
 from volcanopy.scheduler.fairshare.credit import queue_credit
+from volcanopy.scheduler.fairshare.usage import queue_usage, usage_texts
 from volcanopy.scheduler.fairshare.user_shares import Accounts, user_statuses, users_differ
 from volcanopy.scheduler.model import observed_queue_status
 from volcanopy.scheduler.model.plan import SetQueue
-from volcanopy.scheduler.model.queue_policy import JobOrder, orders_by_user
+from volcanopy.scheduler.model.queue_policy import orders_by_user
 from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Floats, Index, Ints, Mask, Rows, sums_by
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 from volcanopy.scheduler.model.task_status import Status
@@ -43,6 +44,8 @@ class QueueStatuses:
     """(Q,): the largest ratio of allocated to fair share; 1 where something is allocated without a fair share."""
     credit: Floats
     """(R, Q): the credit at ``now``, in seconds of the whole cluster."""
+    usage: Floats
+    """(R, Q): the usage at ``now``, in units of the resource by seconds."""
     now: datetime
     users: Mapping[int, tuple[core.QueueUser, ...]]
     """By queue row: the shares of users where the order of jobs depends on users."""
@@ -65,8 +68,9 @@ class QueueStatuses:
             )
             share = observed_queue_status.share_text(int(shares[row]))
             credit, users = self._credits(self.credit[:, row]), self.users.get(row, ())
+            usage = usage_texts(self.axis, self.usage[:, row])
             amounts_of_queue = (allocated, fair_share, guaranteed, borrowed, waiting)
-            effects.append(SetQueue(queues.names[row], *amounts_of_queue, share, credit, self.now, users))
+            effects.append(SetQueue(queues.names[row], *amounts_of_queue, share, credit, usage, self.now, users))
         return effects
 
     def _hundredths(self) -> Ints:
@@ -88,7 +92,7 @@ class QueueStatuses:
 def queue_statuses(session: Session) -> QueueStatuses:
     """Return the statuses of all queues at the end of a session."""
     queues, ledger, axis = session.snapshot.queues, session.ledger, session.snapshot.axis
-    of_job, credit = session.snapshot.jobs.queue, queue_credit(session.snapshot)
+    of_job, past = session.snapshot.jobs.queue, (queue_credit(session.snapshot), queue_usage(session.snapshot))
     allocated = queues.rolled_up(ledger.queue_allocated - _pipelined(session, of_job, len(queues)))
     now, users = session.snapshot.now, _users(session)
     shares = session.hooks.queue_shares()
@@ -96,7 +100,7 @@ def queue_statuses(session: Session) -> QueueStatuses:
     guaranteed = queues.lasting("guaranteed", (reserved,), lambda: queues.covering(summable(reserved)))
     waiting = queues.rolled_up(summable(_waiting(session, of_job, len(queues))))
     if shares is None:
-        return QueueStatuses(axis, queues, allocated, None, None, guaranteed, None, waiting, None, credit, now, users)
+        return QueueStatuses(axis, queues, allocated, None, None, guaranteed, None, waiting, None, *past, now, users)
     for row, held in shares.devices.items():
         for name, units in held.items():
             allocated[axis.index[name], row] = units
@@ -108,7 +112,7 @@ def queue_statuses(session: Session) -> QueueStatuses:
     share = allocated_share(allocated, fair_share)
     limit = shares.limit
     return QueueStatuses(
-        axis, queues, allocated, fair_share, limit, guaranteed, borrowed, waiting, share, credit, now, users
+        axis, queues, allocated, fair_share, limit, guaranteed, borrowed, waiting, share, *past, now, users
     )
 
 
@@ -122,8 +126,7 @@ def _users(session: Session) -> Mapping[int, tuple[core.QueueUser, ...]]:
     allocated = accounts.sums(session.ledger.job_allocated) - _pipelined(session, accounts.of, count)
     waiting = _waiting(session, accounts.of, count)
     return {
-        row: user_statuses(session.snapshot, row, accounts, allocated, waiting, by_usage=orders[row] == JobOrder.USAGE)
-        for row in np.flatnonzero(mask).tolist()
+        row: user_statuses(session.snapshot, row, accounts, allocated, waiting) for row in np.flatnonzero(mask).tolist()
     }
 
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from volcanopy.scheduler.fairshare.credit import user_credits, user_usages
+from volcanopy.scheduler.fairshare.credit import user_credits
+from volcanopy.scheduler.fairshare.usage import dominant_seconds, user_usages
 from volcanopy.scheduler.fairshare.user_shares import Accounts, dominant_shares
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.queue_policy import JobOrder, orders_by_user
@@ -77,7 +78,8 @@ class JobOrders:
     def _past(self, queue: int) -> Mapping[str, float]:
         """Return what each user of a queue used, in seconds of the whole cluster; by credit, negative what was lacked."""
         if self._orders[queue] == JobOrder.USAGE:
-            return user_usages(self._ledger.snapshot, queue)
+            usages = user_usages(self._ledger.snapshot, queue)
+            return {user: dominant_seconds(usage, self._ledger.snapshot) for user, usage in usages.items()}
         return {user: -credit for user, credit in user_credits(self._ledger.snapshot, queue).items()}
 
 
