@@ -3,16 +3,19 @@
 Nodes are equal and have one resource. Pods are placed best fit. The first job in the order that does not fit gets a reservation
 at its earliest start by the estimated ends; a later job starts if it ends before that, or leaves enough for it then. An estimate
 that is too short doubles until it is long enough. With weights, the next job is the first of the queue that has the least for its
-weight; without, queues do not count.
+weight; without, queues do not count. Learnt estimates are those that the default is given; a job that was never run before counts
+with its walltime, or else with the mean of the jobs that have ended.
 """
 
 import heapq
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Literal
 
 from volcanopy.api import quantity
+from volcanopy.jobcontroller.learnt_run_times import LearntRunTimes, key_of
 from volcanopy.simulate.workload import Job
 
 Order = Literal["fcfs", "sjf", "slowdown"]
@@ -90,6 +93,27 @@ class _Running:
         return sums
 
 
+@dataclass
+class _Learnt:
+    """Run times of jobs that have ended."""
+
+    times: LearntRunTimes = field(default_factory=LearntRunTimes)
+    ended: int = 0
+    total: float = 0.0
+
+    def learn(self, job: Job) -> None:
+        """Note the run time of a job that has ended."""
+        self.times.learn(key_of(job.queue, job.user, job.name, ""), timedelta(seconds=job.ends_after))
+        self.ended, self.total = self.ended + 1, self.total + job.ends_after
+
+    def estimate(self, job: Job) -> float:
+        """Return the estimate of a job."""
+        run = self.times.estimate(key_of(job.queue, job.user, job.name, ""))
+        if run is not None:
+            return run.total_seconds()
+        return job.walltime or (self.total / self.ended if self.ended else _BOUND)
+
+
 def start_times(
     jobs: Sequence[Job],
     nodes: int,
@@ -99,12 +123,14 @@ def start_times(
     resource: str = "cpu",
     exact: bool = False,
     weights: Mapping[str, float] | None = None,
+    learnt: bool = False,
 ) -> dict[str, float]:
     """Return the start of each job in seconds, by name; ``per_node`` is in base units (milli-cpus, cards).
 
-    Without ``backfill`` each job starts as soon as it fits (first fit). ``exact``: estimates are the run times. ``weights`` are
-    those of the queues.
+    Without ``backfill`` each job starts as soon as it fits (first fit). ``exact``: estimates are the run times; ``learnt``: those
+    of earlier runs. ``weights`` are those of the queues.
     """
+    known = _Learnt()
     free, running, waiting, starts = _Nodes([per_node] * nodes), _Running(), list[_Sized](), dict[str, float]()
     sized = []
     for job in jobs:
@@ -118,8 +144,10 @@ def start_times(
             _, is_end, number = heapq.heappop(events)
             if is_end:
                 free.change(running.jobs.pop(jobs[number].name)[2], 1)
+                known.learn(jobs[number])
             else:
-                waiting.append(sized[number])
+                each = sized[number]
+                waiting.append(replace(each, estimate=known.estimate(each.job)) if learnt else each)
         in_order = sorted(waiting, key=lambda job: job.key(order, now))
         started = _start(_by_queue(in_order, running, weights or {}), free, running, now, backfill)
         numbers = {job.name: number for number, job in enumerate(jobs)} if started else {}

@@ -1,22 +1,30 @@
 """Who waits how long: our configurations and reference policies on generated workloads, mean over seeds.
 
 ``python -m bench.quality.queueing [--seeds N] [--jobs N] [--processes N] [workload ...]`` prints the table of each workload.
-Users expect 1 to 5 times the run time; with learnt estimates, half of the jobs repeat an earlier one.
+Users expect 1 to 5 times the run time; with learnt estimates, half of the jobs repeat an earlier one. Those of
+:mod:`bench.quality.archive_like` ask for round walltimes.
+
+A workload may be a trace in the Standard Workload Format, such as those of the Parallel Workloads Archive, with the number of
+processors and a load to which the times between submissions are scaled: ``trace.swf:240:0.9``.
 """
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 
+from bench.quality.archive_like import LOGS, Log, archive_like
 from bench.quality.policies import Order, start_times
-from volcanopy.api import quantity
+from volcanopy.api import names, quantity
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import DEFAULT, parse
 from volcanopy.simulate.cluster_description import equal_nodes, queues, with_default_queue
 from volcanopy.simulate.engine import Options, Simulator
-from volcanopy.simulate.generators import ML_QUEUES, lublin, ml_mix
+from volcanopy.simulate.generators import ML_QUEUES, at_load, lublin, ml_mix
+from volcanopy.simulate.inputs.swf import read_swf
 from volcanopy.simulate.measures import Interval, Measures, measure, over_seeds
 from volcanopy.simulate.outcome import JobOutcome, Outcome
 from volcanopy.simulate.workload import Job
@@ -53,13 +61,37 @@ def _ml(jobs: int, seed: int) -> list[Job]:
     return ml_mix(jobs=jobs, days=3.0 * jobs / 979, seed=seed)
 
 
+def _archive_like(log: Log) -> Callable[[int, int], list[Job]]:
+    return lambda jobs, seed: archive_like(log, jobs, seed)
+
+
+_CPU = {"cpu": "1", "memory": "8Gi"}
+"""A node of an IBM SP2."""
 WORKLOADS: Mapping[str, Workload] = {
     "lublin-0.9": Workload(_lublin(0.9), 1500, 16, _CPUS, "cpu", {}),
     "lublin-1.1": Workload(_lublin(1.1), 1500, 16, _CPUS, "cpu", {}),
     "lublin-1.1-64": Workload(_lublin(1.1, 512), 800, 64, _CPUS, "cpu", {}),
     "ml": Workload(_ml, 979, 16, _CARDS, "nvidia.com/gpu", ML_QUEUES),
+    **{name: Workload(_archive_like(log), 1500, log.processors, _CPU, "cpu", {}) for name, log in LOGS.items()},
 }
 """The workloads by name."""
+
+
+@lru_cache
+def workload_of(name: str) -> Workload:
+    """Return a workload by its name, or that of a trace: the same jobs for every seed, in one queue."""
+    if name in WORKLOADS:
+        return WORKLOADS[name]
+    file, processors, load = name.rsplit(":", 2)
+    with Path(file).open(encoding="utf-8") as lines:
+        trace = [replace(job, queue=names.DEFAULT_QUEUE) for job in read_swf(lines).jobs]
+
+    def first(jobs: int, seed: int) -> list[Job]:
+        return at_load(trace[:jobs], float(load), lambda job: job.pods / int(processors))
+
+    return Workload(first, 1500, int(processors), _CPU, "cpu", {})
+
+
 BY_AGE = DEFAULT.replace("  - name: slowdown\n", "", 1).replace(
     "  - name: reservation\n", "  - name: reservation\n    arguments: {admitRunnable: false}\n", 1
 )
@@ -76,28 +108,32 @@ OURS = {
     "without slowdown and admitRunnable, users' estimates": ("users", BY_AGE),
 }
 """Our configurations, with the run times that they are given."""
-REFERENCES: Mapping[str, tuple[Order, bool, bool]] = {
-    "first fit": ("fcfs", False, False),
-    "EASY, users' estimates": ("fcfs", True, False),
-    "SJF + EASY, users' estimates": ("sjf", True, False),
-    "EASY by weighted queues, users' estimates": ("fcfs", True, True),
-    "SJF + EASY by weighted queues, users' estimates": ("sjf", True, True),
+REFERENCES: Mapping[str, tuple[Order, bool, bool, bool]] = {
+    "first fit": ("fcfs", False, False, False),
+    "EASY, users' estimates": ("fcfs", True, False, False),
+    "SJF + EASY, users' estimates": ("sjf", True, False, False),
+    "EASY by weighted queues, users' estimates": ("fcfs", True, True, False),
+    "SJF + EASY by weighted queues, users' estimates": ("sjf", True, True, False),
+    "EASY, learnt estimates": ("fcfs", True, False, True),
+    "SJF + EASY, learnt estimates": ("sjf", True, False, True),
 }
-"""The reference policies: their order, whether they backfill, and whether the weights of queues count."""
+"""The reference policies: their order, whether they backfill, whether the weights of queues count, and estimates are learnt."""
 
 
 def ours(workload: str, jobs: Sequence[Job], seed: int, estimates: str, config: str) -> Measures:
     """Return the measures of a configuration."""
     options = Options(seed=seed, estimates=estimates)
-    return measure(Simulator(WORKLOADS[workload].objects(), jobs, parse(config, builtin()), options).run())
+    return measure(Simulator(workload_of(workload).objects(), jobs, parse(config, builtin()), options).run())
 
 
-def reference(workload: str, jobs: Sequence[Job], order: Order, backfill: bool, weighted: bool = False) -> Measures:
+def reference(
+    workload: str, jobs: Sequence[Job], order: Order, backfill: bool, weighted: bool = False, learnt: bool = False
+) -> Measures:
     """Return the measures of a reference policy; only a ``weighted`` one knows queues."""
-    given = WORKLOADS[workload]
+    given = workload_of(workload)
     per_node = quantity.amount(given.resource, given.allocatable[given.resource])
     weights = given.weights if weighted else None
-    starts = start_times(jobs, given.nodes, per_node, order, backfill, given.resource, weights=weights)
+    starts = start_times(jobs, given.nodes, per_node, order, backfill, given.resource, weights=weights, learnt=learnt)
     return measured(jobs, starts, given.nodes * float(given.allocatable[given.resource]), given.resource)
 
 
@@ -162,22 +198,26 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m bench.quality.queueing")
     parser.add_argument(
-        "workloads", nargs="*", choices=[[], *WORKLOADS], default=[], help="Workloads. Defaults to all."
+        "workloads", nargs="*", default=[], help=f"Traces, or of {', '.join(WORKLOADS)}. Defaults to all of these."
     )
     parser.add_argument("--seeds", type=int, default=1, help="Number of seeds, from 42. Defaults to 1.")
     parser.add_argument("--jobs", type=int, default=0, help="Number of jobs. Defaults to that of the workload.")
     parser.add_argument("--processes", type=int, default=1, help="Runs at the same time. Defaults to 1.")
     options = parser.parse_args()
+    for name in options.workloads:
+        if name not in WORKLOADS and not (name.count(":") >= 2 and Path(name.rsplit(":", 2)[0]).is_file()):
+            parser.error(f"{name}: no workload, and no FILE:PROCESSORS:LOAD of a trace")
     seeds = range(42, 42 + options.seeds)
     with ProcessPoolExecutor(options.processes) as pool:
         for workload in options.workloads or WORKLOADS:
-            number = options.jobs or WORKLOADS[workload].number
+            given = workload_of(workload)
+            number = options.jobs or given.number
             print(f"\n{workload}, {number} jobs, {options.seeds} seeds from 42\n\n{HEADINGS}")
-            jobs = {seed: WORKLOADS[workload].generator(number, seed) for seed in seeds}
+            jobs = {seed: given.generator(number, seed) for seed in seeds}
             runs = {
                 name: [pool.submit(reference, workload, jobs[seed], *policy) for seed in seeds]
                 for name, policy in REFERENCES.items()
-                if WORKLOADS[workload].weights or not policy[2]
+                if given.weights or not policy[2]
             }
             runs |= {
                 name: [pool.submit(ours, workload, jobs[seed], seed, *config) for seed in seeds]

@@ -43,7 +43,7 @@ def lublin(
     largest = math.log2(cpus)
     result: list[Job] = []
     for number, time in enumerate(times):
-        size = _lublin_size(dice, largest)
+        size = lublin_size(dice, largest)
         run_time = _lublin_run_time(dice, size)
         result.append(
             _cpu_job(dice, number, time, run_time, size // pod_cpus or 1, queues[number % len(queues)], pod_cpus)
@@ -51,7 +51,8 @@ def lublin(
     return at_load(_recurring(result, recurring, dice), load, lambda job: job.pods * pod_cpus / cpus)
 
 
-def _lublin_size(dice: Random, largest: float) -> int:
+def lublin_size(dice: Random, largest: float) -> int:
+    """Return the processors of a job of :func:`lublin`; ``largest`` is the binary logarithm of those of the cluster."""
     if dice.random() < 0.244:
         return 1
     middle = max(largest - 2.5, 0.8)

@@ -155,9 +155,7 @@ async def print_top(cluster: Cluster, output: ReportFormat) -> None:
             name: {"requested": quantity.text(name, used), "allocatable": quantity.text(name, total)}
             for name, used, total in rows
         }
-        print_report(
-            {"kind": "ClusterUse", "nodes": len(uses), "ready": len(ready), "resources": resources}, output
-        )
+        print_report({"kind": "ClusterUse", "nodes": len(uses), "ready": len(ready), "resources": resources}, output)
         return
     print(f"Nodes: {len(uses)}, of which {len(ready)} are ready and schedulable\n")
     headings = ("RESOURCE", "REQUESTED", "ALLOCATABLE", "FREE", "SHARE")
