@@ -16,11 +16,10 @@ import typer
 from typer.core import TyperGroup
 
 import volcanopy
-from volcanopy.cli.commands import chaos, services, simulate, ui
+from volcanopy.cli.commands import chaos, services, simulate, ui, usage
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
-from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api, Cluster, Document, Place
-from volcanopy.cli.jobs.options import By, Report, ReportFormat, UsageSince
+from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api, Cluster, Document
 from volcanopy.cli.local_cluster.options import (
     AllowRoot,
     Isolation,
@@ -70,6 +69,7 @@ app.add_typer(services.app)
 app.add_typer(chaos.app)
 app.add_typer(simulate.app)
 app.add_typer(ui.app)
+app.add_typer(usage.app)
 
 
 class Shell(StrEnum):
@@ -235,56 +235,6 @@ async def snapshot_command(
     from volcanopy.cli.snapshot import snapshot
 
     await snapshot(cluster, config, config_map, scheduler_name, default_queue, anonymous=anonymous, api=api or "")
-
-
-@command(
-    app,
-    "usage",
-    examples=[
-        "volcanopy usage --by user --since 7d",
-        "volcanopy usage --by queue --since 24h -n research -o json",
-        "volcanopy usage --decayed --resource nvidia.com/gpu",
-    ],
-)
-async def usage_command(
-    cluster: Cluster,
-    place: Place,
-    by: Annotated[By | None, typer.Option("--by", help="What to sum by; by default user.", show_default=False)] = None,
-    since: UsageSince = None,
-    decayed: Annotated[
-        bool, typer.Option("--decayed", help="Usage of queues and users with a half-life, and their shares.")
-    ] = False,
-    resource: Annotated[
-        str,
-        typer.Option("--resource", metavar="NAME", help="Resource of --decayed to show; by default the scarcest."),
-    ] = "",
-    files: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-f", "--filename", metavar="FILE", help="Snapshot or manifests of queues for --decayed. Repeatable."
-        ),
-    ] = None,
-    output: Report = ReportFormat.table,
-) -> None:
-    """Print what jobs used, by user, queue or namespace.
-
-    Counts what jobs that ended within the time used since their start. Without -n, of all namespaces.
-
-    With --decayed, what queues and their users were allocated by seconds, running jobs included, of which half is left after a day: beside the share by weight among the queues of the same parent, the used part of their usage, and the share by the used part.
-    """
-    if not decayed:
-        if resource or files:
-            raise CommandError(f"{'--resource' if resource else '-f'} needs --decayed", 2)
-        from volcanopy.cli.jobs.history import usage
-
-        await usage(cluster, place.namespace, place.namespace is None, by or By.user, since or "7d", output)
-        return
-    for option, value in (("--by", by), ("--since", since), ("-n", place.namespace)):
-        if value is not None:
-            raise CommandError(f"{option}: not with --decayed, which lists all queues and their users", 2)
-    from volcanopy.cli.queues.usage import print_usage
-
-    await print_usage(cluster, files or [], resource, output)
 
 
 @app.command("convert")

@@ -24,7 +24,7 @@ _GIB = 2**30
 async def print_usage(cluster: Cluster, files: Sequence[str], resource: str, output: ReportFormat) -> None:
     """Print the usage of the queues of a cluster, or of manifests at the time of their newest status."""
     if files:
-        queues = readable(Queue, (found.body for found in manifests.read(files) if found.kind == "Queue"))
+        queues = readable(Queue, (each.body for each in manifests.read(files) if each.kind == "Queue"))
         if not queues:
             raise CommandError(f"{files[0]}: no object of kind Queue")
         times = [queue.status.credit_time for queue in queues if queue.status.credit_time is not None]
