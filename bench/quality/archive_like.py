@@ -7,7 +7,7 @@ of the logs in the archive). Of all:
    of the jobs for the whole machine, of the others for 16 processors, so that the mean run times are near those of the logs
    (188, 123 and 148 minutes, Tsafrir, Etsion and Feitelson, TPDS 2007).
 2. Run times are log-normal, larger for larger jobs, cut at the limit, and scaled so that the load is the used part of the log.
-3. Users ask for round times: about 20 values are the estimates of 90 % of the jobs, the limit is one of the most frequent
+3. Users request round times: about 20 values are the estimates of 90 % of the jobs, the limit is one of the most frequent
    (Tsafrir, Etsion and Feitelson, JSSPP 2005). The used part of an estimate is uniform (Mu'alem and Feitelson, TPDS 2001).
 4. Few users submit most jobs, and repeat them. Jobs arrive in working hours more often than at night and on weekends.
 
@@ -33,7 +33,7 @@ _ESTIMATES = (
     2700,
     *(hours * 3600 for hours in (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 18, 24, 36, 48, 60)),
 )
-"""Times that users ask for, in seconds, up to the limit."""
+"""Times that users request, in seconds, up to the limit."""
 _DEVIATION = 1.8
 """Of the natural logarithm of run times: two thirds of the jobs run for a seventh to seven times the median."""
 _SMALL = 16
@@ -41,7 +41,7 @@ _SMALL = 16
 _REPEATED = 0.6
 """Part of the jobs that repeat an earlier one of their user."""
 _AT_LIMIT = 0.1
-"""Part of the new programs whose users ask for the limit, whatever the run time."""
+"""Part of the new programs whose users request the limit, whatever the run time."""
 _NIGHT, _WEEKEND = 0.35, 0.5
 """Arrivals at night relative to the day, and on weekends relative to working days."""
 

@@ -2,7 +2,7 @@
 
 ``python -m bench.quality.queueing [--seeds N] [--jobs N] [--processes N] [workload ...]`` prints the table of each workload.
 Users expect 1 to 5 times the run time; with learnt estimates, half of the jobs repeat an earlier one. Those of
-:mod:`bench.quality.archive_like` ask for round walltimes.
+:mod:`bench.quality.archive_like` request round walltimes.
 
 A workload may be a trace in the Standard Workload Format, such as those of the Parallel Workloads Archive, with the number of
 processors and a load to which the times between submissions are scaled: ``trace.swf:240:0.9``.
