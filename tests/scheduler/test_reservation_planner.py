@@ -1,4 +1,4 @@
-"""Planning of reservations: a gang that fits now needs no ends of tasks."""
+"""Planning of reservations: a gang that fits now needs no ends of tasks, and what is lent does not put it off."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -39,3 +39,36 @@ def test_a_gang_that_fits_now_is_planned_without_ends_as_with_them(seed: int) ->
     )
     for mine, other in ((now.nodes, planned.nodes), (now.needed, planned.needed), (now.kept, planned.kept)):
         assert mine.tolist() == other.tolist()
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000))
+def test_a_gang_is_not_put_off_by_tasks_that_leave_what_is_reserved_and_ends_that_are_kept(seed: int) -> None:
+    """With known ends, whatever others take of what is free and not reserved, for ever: the start is no later, nor at the next cycle."""
+    dice = np.random.default_rng(seed)
+    resources, nodes, tasks = 2, int(dice.integers(1, 6)), int(dice.integers(1, 9))
+    free = dice.integers(0, 5, (resources, nodes))
+    parts = [Part(dice.integers(0, 4, resources), int(dice.integers(1, 5)), dice.random(nodes) < 0.9)]
+    leaving = Leaving(
+        dice.integers(0, nodes, tasks),
+        dice.integers(0, 4, (resources, tasks)),
+        NOW + 10 * dice.integers(1, 4, tasks).astype(np.float64),
+        np.ones(tasks, dtype=np.bool_),
+        np.zeros(tasks, dtype=np.bool_),
+    )
+    planned = hold(free, parts, leaving, NOW)
+    if planned is None:
+        return
+    assert planned.certain
+    left = free - dice.integers(0, np.maximum(free - planned.least, 0) + 1)
+    assert (planned.least <= planned.kept).all()
+    later = hold(left, parts, leaving, NOW)
+    assert later is not None
+    assert later.start <= planned.start
+    soon = NOW + 10
+    over = leaving.pick(leaving.end <= soon)
+    for place, node in enumerate(over.node.tolist()):
+        left[:, node] += over.request[:, place]
+    next_cycle = hold(left, parts, leaving.pick(leaving.end > soon), soon)
+    assert next_cycle is not None
+    assert next_cycle.start <= max(planned.start, soon)

@@ -388,6 +388,27 @@ def test_a_reservation_covers_different_roles() -> None:
     assert len(bound(decide(world, configured()))) == 1, "one cpu is left over"
 
 
+@pytest.mark.parametrize(
+    ("ending", "declared", "lent"), [(3, "90m", 2), (2, "90m", 1), (1, "90m", 0), (3, "91m", 0), (3, "", 0)]
+)
+def test_what_is_free_now_is_lent_to_pods_likely_to_end_in_time_if_others_release_enough(
+    ending: int, declared: str, lent: int
+) -> None:
+    """Users declare thrice the run time. All pods that end at the time of the start count, though it needs fewer with the free nodes."""
+    running = ",".join(f"n{number}" for number in range(1, ending + 1))
+    rest = ",".join(f"n{number}" for number in range(ending + 1, 4))
+    limit = f" {LIMITED}={declared}" if declared else ""
+    world = f"""
+    {chr(10).join(f"node n{number} cpu=1" for number in range(1, 6))}
+    job run: {ending} x cpu=1 on={running} {LIMITED}=30m
+    {f"job stays: {3 - ending} x cpu=1 on={rest}" if rest else ""}
+    job big: 3 x cpu=1
+    job long-a: 1 x cpu=1{limit}
+    job long-b: 1 x cpu=1{limit}
+    """
+    assert len(bound(decide(world, configured()))) == lent
+
+
 def test_pods_without_requests_are_not_excluded() -> None:
     made = decide(f"{HALF}job idle: 1 x cpu=0", configured(actions="enqueue, allocate, backfill"))
     assert bound(made) == {"idle-0": "n1"}

@@ -2,13 +2,16 @@
 
 The rule is that of batch systems (EASY backfilling). The earliest start follows from the free resources and the ends of the
 running tasks. Resources on the nodes of that start are reserved: other tasks may use them only if they end before, or if they
-leave enough. Ends that are not known are guessed to choose the nodes. Resources are lent on a guess only
-while tasks run there that started before the gang or in the first half of its wait, so that tasks that follow each other do not
-put it off for ever. The gangs that were planned before count with what they release at the ends of their runs.
+leave enough. What is released by then may be more than the gang lacks. So there are two choices of nodes: those where the most
+is free now, which become free first if tasks end early, and those where the most is released by then, of which less must stay
+free: that is enough for tasks that are likely to end by then, if the plan depends on known ends only. Ends that are not known
+are guessed to choose the nodes. Resources are lent on a guess only while tasks run there that started before the gang or in the
+first half of its wait, so that tasks that follow each other do not put it off for ever. The gangs that were planned before count
+with what they release at the ends of their runs.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -65,6 +68,8 @@ class Hold:
     """(R, N): what it uses there."""
     kept: Ints
     """(R, N): what of that must stay free from now on."""
+    least: Ints
+    """(R, N): what must stay free at least, on the nodes of another choice, so that the gang can start at that time."""
     start: float
     """The expected start, in seconds."""
     until: float
@@ -95,7 +100,8 @@ def hold_now(free: Ints, parts: Sequence[Part], now: float) -> Hold | None:
     nodes = np.flatnonzero(needed.any(axis=0))
     if (free < needed)[:, nodes].any():
         return None
-    return Hold(nodes, needed, np.minimum(needed, np.maximum(free, 0)), now, now, now, certain=True)
+    kept = np.minimum(needed, np.maximum(free, 0))
+    return Hold(nodes, needed, kept, kept, now, now, now, certain=True)
 
 
 def hold(free: Ints, parts: Sequence[Part], leaving: Leaving, now: float) -> Hold | None:
@@ -109,20 +115,37 @@ def hold(free: Ints, parts: Sequence[Part], leaving: Leaving, now: float) -> Hol
     earliest = _earliest(free, parts, leaving)
     if earliest is None:
         return None
-    ended, then = earliest
-    needed = _place(parts, then, free)
-    if needed is None:
+    start = now if not earliest else max(float(leaving.end[earliest - 1]), now)
+    placed = [_place(parts, free + _sums(free, leaving.pick(np.arange(earliest))), free)]
+    by_then = leaving.pick(leaving.end <= start)
+    if earliest and by_then.known.any():  # all that end at that time count, not only as many as it takes
+        certain = free + _sums(free, by_then.pick(by_then.known))
+        placed.append(_place(parts, free + _sums(free, by_then), free, certain))
+    plans = [_planned(free, needed, leaving, start, now) for needed in placed if needed is not None]
+    if not plans:
         return None
+    least = min((plans[0], *(plan for plan in plans[1:] if plan.certain)), key=_reserved_part).kept
+    return replace(plans[0], kept=np.maximum(plans[0].kept, least), least=least)
+
+
+def _reserved_part(plan: Hold) -> float:
+    """Return the part of what a gang uses that is reserved from now on, of the resource where it is most."""
+    needed = plan.needed.sum(axis=1)
+    used = needed > 0
+    return float((plan.kept.sum(axis=1)[used] / needed[used]).max(initial=0.0))
+
+
+def _planned(free: Ints, needed: Ints, leaving: Leaving, start: float, now: float) -> Hold:
+    """Return the plan of a gang that uses (R, N) amounts from ``start`` on."""
     nodes = np.flatnonzero(needed.any(axis=0))
     there = leaving.pick(np.isin(leaving.node, nodes))
     until = _no_earlier(free, needed, nodes, there, there.known, now)
     likely = _no_earlier(free, needed, nodes, there, there.known | there.earlier, now)
     in_time = there.pick(there.known & (there.end <= until))
     kept = np.clip(needed - _sums(free, in_time), 0, np.maximum(free, 0))
-    start = now if not ended else max(float(leaving.end[ended - 1]), now)
     known = there.pick(there.known & (there.end <= start))
     certain = bool((free + _sums(free, known) >= needed)[:, nodes].all())
-    return Hold(nodes, needed, kept, start, until, likely, certain)
+    return Hold(nodes, needed, kept, kept, start, until, likely, certain)
 
 
 def released_at(leaving: Leaving, missing: Ints, short: Rows, now: float, otherwise: float) -> float:
@@ -168,10 +191,10 @@ def _fits(parts: Sequence[Part], then: Ints, now: Ints) -> bool:
     return len(parts) == 1 or _place(parts, then, now) is not None
 
 
-def _earliest(free: Ints, parts: Sequence[Part], leaving: Leaving) -> tuple[int, Ints] | None:
-    """Return after how many ends the gang fits, and the resources that are free then."""
+def _earliest(free: Ints, parts: Sequence[Part], leaving: Leaving) -> int | None:
+    """Return after how many ends the gang fits; None if it never does."""
     if _fits(parts, free, free):
-        return 0, free
+        return 0
     low, high, at_low = 0, len(leaving.end), free
     if not _fits(parts, free + _sums(free, leaving), free):
         return None
@@ -182,13 +205,14 @@ def _earliest(free: Ints, parts: Sequence[Part], leaving: Leaving) -> tuple[int,
             high = middle
         else:
             low, at_low = middle, then
-    return high, at_low + _sums(free, leaving.pick(np.arange(low, high)))
+    return high
 
 
-def _place(parts: Sequence[Part], then: Ints, now: Ints) -> Ints | None:
-    """(R, N): what the gang uses of the resources free then, on nodes where most of it is free now; None if it does not fit.
+def _place(parts: Sequence[Part], then: Ints, now: Ints, certain: Ints | None = None) -> Ints | None:
+    """(R, N): what the gang uses of the resources free then; None if it does not fit.
 
-    So what has become free for it counts for the choice, and the choice stays.
+    Nodes on which all of it is ``certain`` to be free then come first, those where the least is free now. Of others, and without
+    it, those come first where the most is free now: what has become free counts for the choice, and the choice stays.
     """
     needed = np.zeros_like(then)
     for part in parts:
@@ -196,7 +220,9 @@ def _place(parts: Sequence[Part], then: Ints, now: Ints) -> Ints | None:
         room = _capacity(part, then - needed)
         request = part.request[dims, None]
         ready = (np.maximum(now - needed, 0)[dims] / request).min(axis=0) if len(dims) else room.astype(np.float64)
-        order = np.lexsort((np.arange(len(room)), -np.minimum(ready, room)))
+        ready = np.minimum(ready, room)
+        sure = np.zeros(len(room), dtype=np.bool_) if certain is None else _capacity(part, certain - needed) >= room
+        order = np.lexsort((np.arange(len(room)), np.where(sure, ready, -ready), ~sure))
         order = order[room[order] > 0]
         taken = np.minimum(np.cumsum(room[order]), part.count)
         if not len(order) or taken[-1] < part.count:

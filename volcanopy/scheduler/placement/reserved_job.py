@@ -33,22 +33,26 @@ class ReservedJob:
     """The queues to which that limit applies."""
     fits: bool = False
     """Whether the job fits now: then no other pod may use the reservation."""
-    _amounts: tuple[int, Ints] | None = None
+    _amounts: dict[bool, tuple[int, Ints]] = field(default_factory=dict)
     """The result of :meth:`amounts` after so many changes of tasks."""
     preemptable: dict[tuple[int, bool], bool] = field(default_factory=dict)
     """Whether the job could preempt tasks of a job, by its row and whether the tasks are preemptable."""
 
-    def amounts(self, cluster: Cluster, ends: TaskEnds) -> Ints:
-        """(R, N): the reserved amounts of a reservation on nodes, less those allocated to tasks of the job in this session."""
+    def amounts(self, cluster: Cluster, ends: TaskEnds, least: bool) -> Ints:
+        """(R, N): the reserved amounts of a reservation on nodes, less those allocated to tasks of the job in this session.
+
+        ``least``: what the start at the planned time takes.
+        """
         assert self.plan is not None
         ledger = cluster.ledger
-        if self._amounts is not None and self._amounts[0] == ledger.moves:
-            return self._amounts[1]
-        status, amounts = ledger.status[self.tasks], self.plan.kept
+        known = self._amounts.get(least)
+        if known is not None and known[0] == ledger.moves:
+            return known[1]
+        status, amounts = ledger.status[self.tasks], self.plan.least if least else self.plan.kept
         placed = self.tasks[HOLDING[status] | (status == Status.PIPELINED)]
         if len(placed):
             amounts = amounts.copy()
             np.subtract.at(amounts.T, ledger.node[placed], ends.requests(placed).T)
             amounts = np.maximum(amounts, 0)
-        self._amounts = ledger.moves, amounts
+        self._amounts[least] = ledger.moves, amounts
         return amounts

@@ -4,7 +4,6 @@ import math
 from collections.abc import Hashable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import compress
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -32,6 +31,10 @@ _TRIES = 8
 """The most jobs without a possible reservation that are skipped."""
 _QUEUES = 32
 """The most queues with reservations at a time, the first in their order."""
+_ALL, _LEAST = 1, 2
+"""Exclusions of tasks from a reservation: what the job uses must stay free, or only what its start at the planned time takes."""
+_EXCESS = 3.0
+"""How many times the run time users are taken to declare: as in the plugin slowdown."""
 _LONGEST = 600.0
 """Seconds after which a job as large as the cluster gets a reservation by default."""
 
@@ -87,8 +90,8 @@ class Reservation(Plugin[ReservationArguments]):
     def open(self) -> None:
         """Find the jobs that have waited long enough; reservations are computed at first use."""
         self._now = self.cluster.now.timestamp()
-        self._excluded: dict[tuple[int, float, bool], tuple[bool, ...]] = {}
-        self._excluded_of: dict[int, tuple[bool, ...]] = {}
+        self._excluded: dict[tuple[int, float, bool], tuple[int, ...]] = {}
+        self._excluded_of: dict[int, tuple[int, ...]] = {}
         """By the row of the task."""
         self._known: list[ReservedJob] | None = None
         self._planned: list[ReservedJob] = []
@@ -178,17 +181,16 @@ class Reservation(Plugin[ReservationArguments]):
         """The reservations that the task may not use."""
         return self._exclusions(task)
 
-    def _exclusions(self, task: TaskView) -> tuple[bool, ...]:
-        """Return for each reservation whether the task may not use it."""
+    def _exclusions(self, task: TaskView) -> tuple[int, ...]:
+        """Return for each reservation what of it the task may not use: 0 if it may use all."""
         row = task.row
         known = self._excluded_of.get(row)
         if known is not None:
             return known
         table = self.cluster.snapshot.tasks
         job = int(table.job[row])
-        if (
-            not len(self._admitted) or job == self._only or not self._reservations()
-        ):  # nothing is reserved, or only for its own job
+        # Nothing is reserved, or only for its own job.
+        if not len(self._admitted) or job == self._only or not self._reservations():
             return ()
         key = (job, float(table.runtime[row]), bool(table.preemptable[row]))
         if key not in self._excluded:
@@ -196,22 +198,24 @@ class Reservation(Plugin[ReservationArguments]):
         known = self._excluded_of[row] = self._excluded[key]
         return known
 
-    def _excluding(self, task: TaskView) -> list[ReservedJob]:
-        """Return the reservations that the task may not use."""
+    def _excluding(self, task: TaskView) -> list[tuple[ReservedJob, int]]:
+        """Return the reservations that the task may not use, and what of each."""
         exclusions = self._exclusions(task)
-        return list(compress(self._reservations(), exclusions)) if any(exclusions) else []
+        if not any(exclusions):
+            return []
+        return [(each, what) for each, what in zip(self._reservations(), exclusions, strict=True) if what]
 
     def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Nodes on which the task would use reserved resources."""
-        excluding = [each for each in self._excluding(task) if each.plan]
+        excluding = [(each, what) for each, what in self._excluding(task) if each.plan]
         if not excluding:
             return ()
         request, rows = task.request.values, nodes.rows
         dims = np.flatnonzero(request)
         left = nodes.future_idle.values[dims] - request[dims, None]
         seen, rejections = np.zeros(len(nodes), dtype=np.bool_), []
-        for each in excluding:
-            own = each.amounts(self.cluster, self._ends)[dims].take(rows, axis=1)
+        for each, what in excluding:
+            own = each.amounts(self.cluster, self._ends, what == _LEAST)[dims].take(rows, axis=1)
             left -= own
             rejected = ((left < 0) & (own > 0)).any(axis=0) & ~seen
             if rejected.any():
@@ -225,7 +229,7 @@ class Reservation(Plugin[ReservationArguments]):
         """The reserved rest of the limit of a queue."""
         if not len(self._admitted) or task.nominated != NONE:
             return None
-        for each in self._excluding(task):
+        for each, _ in self._excluding(task):
             if each.rejection is not None and queue.row in each.members:
                 message, job = message_of(each.rejection.reason), f'job "{short(each.job.key)}"'
                 text = f'the rest of queue "{message.numbers.get("queue", queue.name)}" is reserved for {job}'
@@ -263,25 +267,28 @@ class Reservation(Plugin[ReservationArguments]):
 
     # The use of reservations
 
-    def _excludes(self, reserved: ReservedJob, task: TaskView) -> bool:
-        """Return whether the task may not use a reservation."""
+    def _excludes(self, reserved: ReservedJob, task: TaskView) -> int:
+        """Return what of a reservation the task may not use: 0 if it may use all."""
         job = task.job
         if job is None or job.row == reserved.job.row:
-            return False
+            return 0
         own = job.queue.row == reserved.job.queue.row
         if own and job.priority > reserved.job.priority:
-            return False
+            return 0
         if reserved.fits:
-            return True
+            return _ALL
         known, likely = self._ends.known_run_times[task.row], self._ends.likely_run_times[task.row]
         if self._now + known <= reserved.until or self._now + likely <= reserved.likely:
-            return False
+            return 0
+        # Learnt run times are not declared.
+        excess = 1.0 if self.cluster.snapshot.jobs.learnt[job.row] else _EXCESS
+        excluded = _LEAST if self._now + known / excess <= reserved.until else _ALL
         if not own or job.priority >= reserved.job.priority or not task.preemptable:
-            return True
+            return excluded
         key = (job.row, task.preemptable)
         if key not in reserved.preemptable:
             reserved.preemptable[key] = bool(self.cluster.queries.preemptable(reserved.task, [task]))
-        return not reserved.preemptable[key]
+        return 0 if reserved.preemptable[key] else excluded
 
     # The choice of jobs and nodes
 
