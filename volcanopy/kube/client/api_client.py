@@ -30,7 +30,7 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from random import Random
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
 import msgspec
 from msgspec import Raw, Struct
@@ -443,8 +443,7 @@ _encode = msgspec.json.encode
 
 def _plain(item: Any) -> Json:
     """Return the object as plain JSON data."""
-    plain: Json = msgspec.json.decode(_encode(item))
-    return plain
+    return cast("Json", msgspec.json.decode(_encode(item)))
 
 
 def _bytes(body: Body) -> bytes:

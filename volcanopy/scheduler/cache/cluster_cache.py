@@ -125,10 +125,9 @@ class State:
     def delete(self, obj: Object) -> None:
         """Remove an object."""
         self.version += 1
-        name = obj.metadata.name
+        name, key = obj.metadata.name, obj.metadata.key
         match obj:
             case core.Pod():
-                key = obj.metadata.key
                 self._drop_pod(key)
                 self.assumed.pop(key, None)
                 self.bind_annotations.pop(key, None)
@@ -136,7 +135,7 @@ class State:
             case core.Node():
                 self._drop_node(name)
             case core.PodGroup():
-                self._drop_group(obj.metadata.key)
+                self._drop_group(key)
             case core.Queue():
                 self.queues.pop(name, None)
             case core.PriorityClass():
@@ -275,8 +274,7 @@ class State:
     def shape_of(self, pod: core.Pod) -> int:
         """Return the number of a pod's shape; new shapes, selectors and resources are added."""
         known, shapes = len(self.shapes.selectors), len(self.shapes.all)
-        number = self.shapes.number(pod, self.namespaces)
-        if number >= shapes:
+        if (number := self.shapes.number(pod, self.namespaces)) >= shapes:
             self._widen(self.shapes.all[number].request)
         if len(self.shapes.selectors) > known:
             self.matches += [RowSet() for _ in self.shapes.selectors[known:]]
