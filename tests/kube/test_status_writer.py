@@ -56,22 +56,7 @@ async def test_the_estimated_start_of_a_group_is_kept_until_it_starts(cluster: C
     assert waiting.estimated_start is not None
     assert waiting.estimated_start.basis == "walltime"
     await rig.apply(set_pod_group("Running", running=1))
-    assert await rig.applier.finish(5)
     assert (await cluster.get_group("a")).status.estimated_start is None
-
-
-async def test_the_start_of_a_group_is_one_request_with_the_count_of_its_running_pods(
-    cluster: Cluster, rig: Rig
-) -> None:
-    await cluster.group("a", 1, "Inqueue")
-    await rig.see()
-    await rig.apply(set_pod_group("Running"))
-    assert rig.script.count() == 0
-    await rig.apply(set_pod_group("Running", running=1))
-    assert await rig.applier.finish(5)
-    status = (await cluster.get_group("a")).status
-    assert (status.phase, status.running) == ("Running", 1)
-    assert rig.script.count() == 1
 
 
 async def test_a_phase_write_includes_delayed_counts(cluster: Cluster, rig: Rig) -> None:

@@ -143,7 +143,7 @@ async def test_shutdown_finishes_pending_writes(cluster: Cluster) -> None:
     patient = Timing(settle=3600.0, message_delay=3600.0, repeat_delay=3600.0)
     async with scheduling(cluster, timing=patient):
         await cluster.gang("a", 1, phase="")
-        await cluster.until(lambda: placed(cluster, 1))
+        await cluster.until(lambda: phase(cluster, "a", "Running"), POD_GROUPS)
     assert (await cluster.client.get(QUEUES, None, "default")).status.allocated["cpu"] == "1"
 
 

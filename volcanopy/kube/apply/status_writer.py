@@ -1,9 +1,8 @@
 """Writes of statuses and explanations to pod groups, queues and pending pods, as few as possible.
 
-A change of phase is written at once, because other components act on it, but for Running, which the count of running pods
-follows. Counts and messages are delayed, since they change again within the second; the newest state is written then, and
-nothing if the server has it already. That a group or pod is unschedulable is written only after a delay, so one that is
-scheduled soon never gets the condition.
+A change of phase is written at once, because other components act on it. Counts and messages are delayed, since they change
+again within the second; the newest state is written then, and nothing if the server has it already. That a group or pod is
+unschedulable is written only after a delay, so one that is scheduled soon never gets the condition.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class PodGroupStatusWriter:
             self._since.setdefault(key, (now, now))
         else:
             self._since.pop(key, None)
-        if expected.phase != group.status.phase and not _starts(group.status.phase, expected.phase):
+        if expected.phase != group.status.phase:
             return delayed.now(("PodGroup", key), partial(self._write, key, at_once=True))
         only_message = (
             not newly and _counts(expected) == _counts(group.status) and statuses.unschedulable(expected) is not None
@@ -188,11 +187,6 @@ class PodGroupStatusWriter:
 
 
 _STARTED = frozenset({"Running", "Completed"})
-
-
-def _starts(before: str, after: str) -> bool:
-    """Whether the pods of a group have got their nodes: they run within the second, and their number is the same write."""
-    return before == "Inqueue" and after == "Running"
 
 
 def _texts(explain: Explain) -> tuple[object, ...]:

@@ -369,7 +369,7 @@ class _Queries:
         self.job_keys: Callable[[Rows], list[tuple[Any, ...]]] = session.keys_of
         self._unanswered = hooks.unanswered
 
-    # Hooks are combined when a plugin asks for them: a session uses few.
+    # Hooks are combined when a plugin uses them first: a session uses few.
 
     @cached_property
     def within_limits(self) -> Callable[[QueueView, TaskView, int], Rejection | None]:
