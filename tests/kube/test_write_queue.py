@@ -134,6 +134,8 @@ async def test_waiting_writes_are_dropped_on_abort() -> None:
     ("waiting", "delay"),
     [(0, 1.0), (25, 1.0), (50, 2.0), (10000, 5.0)],
 )
-def test_less_urgent_writes_are_at_most_twenty_five_a_second_until_the_longest_delay(waiting: int, delay: float) -> None:
+def test_less_urgent_writes_are_at_most_twenty_five_a_second_until_the_longest_delay(
+    waiting: int, delay: float
+) -> None:
     assert spread(1.0, 5.0, waiting) == delay
     assert spread(3600.0, 5.0, waiting) == 3600.0, "never earlier than without others"
