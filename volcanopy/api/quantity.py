@@ -64,13 +64,18 @@ def parse(text: str | float) -> Fraction:
     return value * _SUFFIXES[suffix or ""]
 
 
+def base_units(resource: str) -> int:
+    """Return how many base units one of a resource has: amounts of cpu are in thousandths."""
+    return 1000 if resource == "cpu" else 1
+
+
 @lru_cache(maxsize=16384)
 def amount(resource: str, text: str | float) -> int:
     """A quantity of a resource as an integer of its base units, rounded up; what does not fit an int64 saturates.
 
     Raises QuantityError for what is no quantity.
     """
-    value = parse(text) * (1000 if resource == "cpu" else 1)
+    value = parse(text) * base_units(resource)
     units = -(-value.numerator // value.denominator)
     return max(-INT64_MAX, min(units, INT64_MAX))
 

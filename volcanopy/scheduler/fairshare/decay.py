@@ -15,12 +15,14 @@ from volcanopy.scheduler.model.snapshot import Snapshot
 
 HALF_LIFE = 86_400.0
 """Seconds after which half is left."""
+_LONGEST = HALF_LIFE / math.log(2)
+"""For how many seconds an amount counts that was always there."""
 
 
 def decay(elapsed: float) -> tuple[float, float]:
     """Return the part that is left after some seconds, and for how many seconds an amount since then counts."""
     remaining = 2.0 ** (-max(elapsed, 0.0) / HALF_LIFE)
-    return remaining, (1.0 - remaining) * (HALF_LIFE / math.log(2))
+    return remaining, (1.0 - remaining) * _LONGEST
 
 
 def queue_decay(snapshot: Snapshot) -> tuple[Floats, Floats]:
@@ -28,7 +30,7 @@ def queue_decay(snapshot: Snapshot) -> tuple[Floats, Floats]:
     since = snapshot.queues.credit_time
     elapsed = np.where(since > 0, np.maximum(snapshot.now.timestamp() - since, 0.0), 0.0)
     remaining: Floats = np.exp2(-elapsed / HALF_LIFE)
-    return remaining, (1.0 - remaining) * (HALF_LIFE / math.log(2))
+    return remaining, (1.0 - remaining) * _LONGEST
 
 
 def decayed_users(snapshot: Snapshot, queue: int) -> Iterator[tuple[core.QueueUser, float, float]]:

@@ -64,7 +64,7 @@ def _summed(usage: Mapping[str, str], allocated: core.Quantities, remaining: flo
             units = quantity.amount(resource, text)
         except quantity.QuantityError:
             continue
-        sums[resource] = sums.get(resource, 0.0) + units / (1000 if resource == "cpu" else 1) * counted
+        sums[resource] = sums.get(resource, 0.0) + units / quantity.base_units(resource) * counted
     return sums
 
 
@@ -79,5 +79,5 @@ def _text(amount: float) -> str:
 
 
 def _units(axis: Axis) -> Ints:
-    """(R,): base units in a unit of each resource: milli-cpus in a core."""
-    return np.array([1000 if name == "cpu" else 1 for name in axis.names], dtype=np.int64)
+    """(R,): base units in one of each resource."""
+    return np.array([quantity.base_units(name) for name in axis.names], dtype=np.int64)

@@ -41,9 +41,9 @@ def _nominations(session: Session) -> Iterator[Effect]:
     table, names = session.snapshot.tasks, session.snapshot.nodes.names
     groups = session.snapshot.jobs.keys
     rows = session.ledger.unsettled_tasks
-    status = session.ledger.status[rows]
     if not len(rows):
         return
+    status = session.ledger.status[rows]
     waits = (status == Status.PIPELINED.value) | (status == Status.ALLOCATED.value)
     nominated = np.where(waits, session.ledger.node[rows], NONE)
     changed = (waits | (status == Status.PENDING.value)) & (nominated != table.nominated[rows])
