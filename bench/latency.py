@@ -21,7 +21,8 @@ import uvloop
 
 from bench.live import add_peers, given_peers
 from bench.live.audit import added
-from bench.live.load import NAMESPACE, SECONDS, Load, cluster
+from bench.live.bare_client import NAMESPACE, SECONDS
+from bench.live.load import Load, cluster
 from bench.live.peers import peer
 
 STAGES = ("create batchjobs", "create podgroups", "patch podgroups/status", "create pods", "create pods/binding")

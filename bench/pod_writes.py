@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
-from bench.live.load import NAMESPACE, Client
+from bench.live.bare_client import NAMESPACE, Client
 
 Json = dict[str, Any]
 WIDTH = 24

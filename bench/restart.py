@@ -28,7 +28,8 @@ import uvloop
 import yaml
 
 from bench.live.audit import added
-from bench.live.load import NAMESPACE, Cluster, cluster, cpu, quiet, session
+from bench.live.bare_client import NAMESPACE, session
+from bench.live.load import Cluster, cluster, cpu, quiet
 from bench.live.services import USERS
 from bench.pod_writes import copy_job, run_pods
 from tests.controlplane.processes import free_port

@@ -20,14 +20,15 @@ from pathlib import Path
 
 import uvloop
 
-from bench.live.load import SECONDS, Load, Run, measured
+from bench.live.bare_client import SECONDS
+from bench.live.load import CLIENT_LOADS, OUR_LOADS, Load, Run, measured
 from bench.live.peers import peer
 from bench.live.plot import bars
 from bench.live.table import document, table, typical
 from hack.gobuild import BuildError
 
 SHAPES = ("10x500", "1x2000", "100x20", "500x20", "20x500", "1x10000", "2000x5", "10000x1")
-PEERS = tuple(load for load in Load if load not in {Load.BARE, Load.TWO_PHASES, Load.OURS, Load.WITHOUT_GANGS})
+PEERS = tuple(load for load in Load if load not in CLIENT_LOADS | OUR_LOADS)
 IN_CI = ("10x50",)
 """Small enough for a machine of two cores that does other things as well."""
 
@@ -46,11 +47,13 @@ async def measure(
     seconds: float = SECONDS,
     *,
     without_gangs: bool = False,
+    same_writes: bool = False,
 ) -> AsyncIterator[Run]:
     """Yield the runs of each shape: the bare client's before ours, then those of the peers. One that fails is left out."""
     for jobs, pods in shapes:
         own = [Load.BARE, Load.TWO_PHASES, Load.OURS] if jobs == 1 else [Load.BARE, Load.OURS]
-        for load in [*own, Load.WITHOUT_GANGS] if without_gangs else own:
+        more = [*([Load.WITHOUT_GANGS] if without_gangs else ()), *([Load.SAME_WRITES] if same_writes else ())]
+        for load in [*own, *more]:
             yield _shown(await measured(load, jobs, pods))
         for load in peers:
             try:
@@ -87,6 +90,9 @@ def figures(runs: Sequence[Run]) -> dict[str, float]:
             result[f"{run.shape}_writes_per_pod"] = run.requests.total() / run.pods
             if (alone := bare.get((run.shape, Load.WITHOUT_GANGS))) is not None:
                 result[f"{run.shape}_cpu_per_pods_without_gangs"] = run.cpu_per_pod / alone.cpu_per_pod
+            if (same := bare.get((run.shape, Load.SAME_WRITES))) is not None:
+                result[f"{run.shape}_cpu_per_same_writes"] = run.cpu_per_pod / same.cpu_per_pod
+                result[f"{run.shape}_rate_per_same_writes"] = run.pods_per_second / same.pods_per_second
             if (two := bare.get((run.shape, Load.TWO_PHASES))) is not None:
                 result[f"{run.shape}_rate_per_two_phases"] = run.pods_per_second / two.pods_per_second
     return result
@@ -118,6 +124,9 @@ def run(options: Sequence[str] = ()) -> dict[str, float]:
     parser.add_argument("--tenth", action="store_true", help="a tenth of each shape")
     add_peers(parser)
     parser.add_argument("--without-gangs", action="store_true", help="the same jobs with pods that start alone, too")
+    parser.add_argument(
+        "--same-writes", action="store_true", help="the bare client with volcanopy's writes for jobs, too"
+    )
     parser.add_argument("--rounds", type=int, default=1, metavar="N", help="by default 1")
     limit = "of a run of a peer; by default %(default)s"
     parser.add_argument("--limit", type=float, default=SECONDS, metavar="SECONDS", help=limit)
@@ -130,7 +139,8 @@ def run(options: Sequence[str] = ()) -> dict[str, float]:
     runs: list[Run] = []
 
     async def collect() -> None:
-        async for each in measure(shapes, peers, chosen.limit, without_gangs=chosen.without_gangs):
+        more = {"without_gangs": chosen.without_gangs, "same_writes": chosen.same_writes}
+        async for each in measure(shapes, peers, chosen.limit, **more):
             runs.append(each)
             if chosen.output:
                 chosen.output.write_text(json.dumps(document(runs), indent=1))

@@ -16,8 +16,9 @@ from typing import Any
 import yaml
 
 from bench.live import programs
+from bench.live.bare_client import NAMESPACE, SECONDS, SPEC, Client
 from bench.live.charts import CRD, PATHS, Json, arguments, mounts, object_of, on_this_machine, rendered
-from bench.live.load import NAMESPACE, SECONDS, SPEC, Client, Load, Peer
+from bench.live.load import Load, Peer
 from bench.live.services import Services
 from tests.controlplane.credentials import Authority
 from tests.controlplane.plane import ControlPlane

@@ -9,6 +9,7 @@ import pytest
 from bench import latency
 from bench.live import PEERS, figures, programs, run, shape
 from bench.live.load import Load, Run
+from bench.live.same_writes import writes
 from bench.live.table import document, table, typical
 
 
@@ -95,3 +96,28 @@ def test_a_peer_without_its_source_ends_the_program_before_anything_runs(
     with pytest.raises(SystemExit):
         run(["--peer", "kueue"])
     assert "KUEUE_SOURCE is not set: set it to a folder with Kueue's source" in capsys.readouterr().err
+
+
+def test_the_same_writes_of_a_job_are_those_of_the_job_controller() -> None:
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
+    job = {
+        "apiVersion": "batch.volcanopy.io/v1alpha1",
+        "kind": "BatchJob",
+        "metadata": {"name": "job-1", "namespace": "bench"},
+        "spec": {
+            "minAvailable": 3,
+            "tasks": [{"name": "task", "replicas": 3, "template": {"spec": {"containers": [container]}}}],
+        },
+    }
+    written = writes(job, "0000-1")
+    assert written.group["spec"]["minMember"] == 3
+    assert [pod["metadata"]["name"] for pod in written.pods] == ["job-1-task-0", "job-1-task-1", "job-1-task-2"]
+    assert {pod["metadata"]["ownerReferences"][0]["uid"] for pod in written.pods} == {"0000-1"}
+    assert (written.status["state"]["phase"], written.status["pending"]) == ("Pending", 3)
+    assert written.event["involvedObject"]["name"] == written.group["metadata"]["name"]
+
+
+def test_the_figures_compare_ours_with_a_client_that_sends_the_same_writes() -> None:
+    result = figures([a_run(Load.BARE, 2.0), a_run(Load.SAME_WRITES, 2.5), a_run(Load.OURS, 3.0)])
+    assert result["10x10_cpu_per_same_writes"] == pytest.approx(1.2)
+    assert result["10x10_rate_per_same_writes"] == pytest.approx(1.0)
