@@ -1,7 +1,6 @@
 """The table of queues in a snapshot, from their objects."""
 
 from collections.abc import Sequence
-from copy import copy as shallow
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,9 +64,8 @@ def with_statuses(known: QueueTable, objects: tuple[core.Queue | None, ...], cha
     before = ObservedStatuses(*(getattr(known, name) for name in ObservedStatuses._fields))
     now = [queue for row in changed if (queue := objects[row]) is not None]
     after = before.updated(changed, observed_queue_status.columns(known.capability.axis, now))
-    table = shallow(known)
-    for name, value in (("objects", objects), *after._asdict().items()):
-        object.__setattr__(table, name, value)
+    table = object.__new__(QueueTable)
+    vars(table).update(vars(known), objects=objects, **after._asdict())
     return table
 
 

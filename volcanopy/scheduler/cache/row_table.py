@@ -46,7 +46,7 @@ class Copies:
             ):
                 columns[name] = changes.whole(name, values)
             elif len(rows):
-                newer = values[rows] if flat else values[:, rows]
+                newer = values.take(rows, axis=-1)  # several times as fast as an index
                 column.flags.writeable = True
                 column[..., places] = changes.converted(name, newer)
                 column.flags.writeable = False

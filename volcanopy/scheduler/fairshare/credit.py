@@ -39,7 +39,7 @@ def queue_credit(snapshot: Snapshot) -> Floats:
 def _queue_credit(snapshot: Snapshot) -> Floats:
     queues = snapshot.queues
     if not queues.credit.any() and not queues.reported[-1].any():  # none to keep, and none is gained
-        return np.broadcast_to(np.float64(0.0), queues.credit.shape)
+        return np.zeros(queues.credit.shape, dtype=np.float64)
     remaining, counted = queue_decay(snapshot)
     current: Floats = queues.credit * remaining + _rates(snapshot) * counted
     current.setflags(write=False)
@@ -96,6 +96,8 @@ def _rates(snapshot: Snapshot) -> Floats:
     # Without any fair share of a resource no queue is above or below its share.
     counts = fair_share.any(axis=1)[:, None] & (requesting_more[:, siblings] > 0)
     lack = np.where(counts, np.clip(fair_share - allocated, 0.0, waiting), 0.0)
+    if not lack.any():
+        return np.zeros(queues.credit.shape, dtype=np.float64)
     excess = np.where(counts, np.maximum(allocated - fair_share, 0.0), 0.0)
     sharing = np.where(waiting > 0, fair_share, 0.0)
     for sums, amounts in ((lacking, lack), (exceeding, excess), (whole, sharing)):

@@ -27,6 +27,10 @@ def decay(elapsed: float) -> tuple[float, float]:
 
 def queue_decay(snapshot: Snapshot) -> tuple[Floats, Floats]:
     """(Q,), (Q,): :func:`decay` since the status of each queue; all is left, and nothing counts, without a time."""
+    return snapshot.once(_queue_decay)
+
+
+def _queue_decay(snapshot: Snapshot) -> tuple[Floats, Floats]:
     since = snapshot.queues.credit_time
     elapsed = np.where(since > 0, np.maximum(snapshot.now.timestamp() - since, 0.0), 0.0)
     remaining: Floats = np.exp2(-elapsed / HALF_LIFE)

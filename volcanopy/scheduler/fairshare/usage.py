@@ -6,6 +6,7 @@ its users', and that of a parent the sum of its children's, because their alloca
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 
 import numpy as np
 
@@ -78,6 +79,9 @@ def _text(amount: float) -> str:
     return np.format_float_positional(amount, precision=6, trim="-")
 
 
+@lru_cache(maxsize=64)
 def _units(axis: Axis) -> Ints:
     """(R,): base units in one of each resource."""
-    return np.array([quantity.base_units(name) for name in axis.names], dtype=np.int64)
+    units = np.array([quantity.base_units(name) for name in axis.names], dtype=np.int64)
+    units.setflags(write=False)
+    return units

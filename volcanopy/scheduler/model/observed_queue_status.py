@@ -36,7 +36,9 @@ class ObservedStatuses(NamedTuple):
     """(Q,): the times of credits and usage, in seconds; 0 without one."""
 
     def updated(self, rows: Sequence[int], newer: "ObservedStatuses") -> "ObservedStatuses":
-        """Return the columns with those of ``newer`` at these rows."""
+        """Return the columns with those of ``newer`` at these rows, which are in order."""
+        if len(rows) == len(self.reported_share):
+            return newer
         columns = ObservedStatuses(
             self.reported.copy(),
             self.reported_share.copy(),

@@ -35,7 +35,7 @@ T = TypeVar("T")
 _FEW_QUEUES = 64
 """Up to so many queues are added up with those below them by a product of matrices."""
 
-OF_IMAGES = frozenset({"any images", "image locality", "image sizes"})
+OF_IMAGES = frozenset({"any images", "image locality", "image sizes", "scores of shapes"})
 """The kinds of answers in a memo that follow from nodes' images."""
 
 
@@ -108,6 +108,8 @@ class ShapeTable:
     """(S,): the selectors of pod affinity and spread terms, anywhere in the cluster, that such a task matches."""
     terms: tuple["Terms | None", ...]
     """(S,): the task's own affinity and spread terms."""
+    memo: dict[Any, Any] = field(default_factory=dict)
+    """What was computed of single shapes: kept as long as the table."""
 
     @cached_property
     def with_terms(self) -> tuple[int, ...]:
@@ -365,8 +367,7 @@ class Snapshot:
         """
         if self.previous is None:
             return False
-        length = period.total_seconds()
-        return self.now.timestamp() // length > self.previous.timestamp() // length
+        return self.now.timestamp() // period.total_seconds() > self.previous.timestamp() // period.total_seconds()
 
     def measure(self, name: str) -> Series:
         """A measure of the nodes; values that are missing or too old are NaN."""
@@ -386,25 +387,29 @@ class Snapshot:
         """(R, J): the requests of the pending pods of each job with scheduling gates, which cannot be placed yet."""
         table, jobs = self.tasks, len(self.jobs)
         rows = table.pending[table.gated[table.pending] & (table.job[table.pending] != NONE)]
-        if not len(rows):
-            return np.broadcast_to(np.int64(0), (len(self.axis), jobs))
         amounts = np.zeros((len(self.axis), jobs), dtype=np.int64)
-        np.add.at(amounts.T, table.job[rows], self.shapes.request.values.T[table.shape[rows]])
+        if len(rows):
+            np.add.at(amounts.T, table.job[rows], self.shapes.request.values.T[table.shape[rows]])
         return amounts
 
     @cached_property
     def too_large(self) -> Mask:
-        """(J,): the jobs whose minimum exceeds the cluster, or whose pods are on average larger than every node.
+        """(J,): :meth:`are_too_large` of the jobs that are unsettled or lack minimal resources; of others nothing is decided."""
+        too_large, rows = np.zeros(len(self.jobs), dtype=np.bool_), self.jobs.starting_rows
+        too_large[rows] = self.are_too_large(rows)
+        return too_large
+
+    def are_too_large(self, rows: Rows) -> Mask:
+        """(M,): of which jobs the minimum exceeds the cluster, or the pods are on average larger than every node.
 
         No job is meant where there are no nodes: they may be added when jobs wait.
         """
-        jobs, allocatable = self.jobs, self.nodes.allocatable.values
-        if not allocatable.shape[1]:
-            return np.zeros(len(jobs), dtype=np.bool_)
-        minimum, pods = jobs.min_resources.values, np.maximum(jobs.min_available, 1)
-        each = -(-minimum // pods)
-        largest = self.nodes.allocatable.largest
-        exceeds: Mask = (minimum > self.total[:, None]) | (each > largest[:, None])
+        jobs = self.jobs
+        if not len(self.nodes) or not len(rows):
+            return np.zeros(len(rows), dtype=np.bool_)
+        minimum, pods = jobs.min_resources.values[:, rows], np.maximum(jobs.min_available[rows], 1)
+        exceeds = minimum > self.total[:, None]
+        exceeds |= -(-minimum // pods) > self.nodes.allocatable.largest[:, None]
         too_large: Mask = np.logical_or.reduce(exceeds, axis=0)
         return too_large
 

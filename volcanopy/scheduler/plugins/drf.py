@@ -149,7 +149,7 @@ class HierarchicalDrf(Drf):
         snapshot = self.cluster.snapshot
         jobs = snapshot.jobs
         admitted = self.cluster.ledger.job_allocated + self.cluster.queries.lacking
-        minimum = np.where(snapshot.too_large, 0, jobs.min_resources.values)
+        minimum = np.where(snapshot.are_too_large(np.arange(len(jobs))), 0, jobs.min_resources.values)
         requested = np.maximum(jobs.allocated.values + jobs.pending.values - snapshot.gated, minimum)
         return self._tree_of(np.maximum(requested, admitted), admitted)
 

@@ -35,12 +35,21 @@ class Overcommit(Plugin[OvercommitArguments]):
     arguments: ClassVar[type[Arguments]] = OvercommitArguments
 
     def open(self) -> None:
-        """Compute the limit."""
-        snapshot = self.cluster.snapshot
-        self._limit: Ints = (snapshot.total * self.args.factor).astype(np.int64)
-        self._used: Ints = snapshot.nodes.used.values.sum(axis=1)
+        """Nothing is reserved yet."""
         self._admissions = -1
-        """The number of jobs admitted in the session for which the amounts below hold."""
+        """The number of jobs admitted in the session for which the reserved amounts hold."""
+
+    @cached_property
+    def _limit(self) -> Ints:
+        """(R,): what may be requested."""
+        limit: Ints = (self.cluster.snapshot.total * self.args.factor).astype(np.int64)
+        return limit
+
+    @cached_property
+    def _used(self) -> Ints:
+        """(R,): allocated to pods when the session began."""
+        used: Ints = self.cluster.snapshot.nodes.used.values.sum(axis=1)
+        return used
 
     def job_enqueueable(self, job: JobView) -> Vote:
         """Whether the job's minimum still fits."""

@@ -124,7 +124,8 @@ def _phases(session: Session, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.
     if session.snapshot.moves.pods:
         placed |= np.isin(rows, [pod.job for pod in session.snapshot.moves.pods])
     admitted = (phase == "Inqueue") | (placed & (phase != "Pending"))
-    phases = np.where(admitted, "Inqueue", "Pending").astype(object)
+    phases = np.full(len(rows), "Pending", dtype=object)
+    phases[admitted] = "Inqueue"
     phases[enough] = "Running"
     phases[enough & (scheduled == over)] = "Completed"
     waiting = counts[Status.PENDING] + counts[Status.PIPELINED] + counts[Status.ALLOCATED] + counts[Status.BINDING]

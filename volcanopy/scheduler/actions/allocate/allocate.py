@@ -74,9 +74,11 @@ class Allocate:
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Place what can be placed."""
-        if AllocateArguments.model_validate(arguments).exact:
+        if arguments and AllocateArguments.model_validate(arguments).exact:
             allow_programs(session)
         place_nominated(session)
+        if not len(session.unsettled_jobs()):
+            return
         with session.hooks.within_shares():
             rest = self._place(session, job_queues(session))
         if rest:
@@ -91,7 +93,8 @@ class Allocate:
         if not waiting:
             return by_share
         failed = _Failures(session)
-        queues = [(session.queue_key(queue), queue) for queue in map(session.cluster.queue, waiting)]
+        single = len(waiting) == 1  # the order of a single queue does not matter
+        queues = [(() if single else session.queue_key(queue), queue) for queue in map(session.cluster.queue, waiting)]
         heapq.heapify(queues)
         nested = any(plugin.hierarchy for tier in session.config.tiers for plugin in tier)
         nested |= session.snapshot.queues.nested
@@ -129,7 +132,7 @@ class Allocate:
             if again:
                 jobs.push(session.job_key(pending.job), pending)
             if jobs:
-                key = session.queue_key(queue) if queues else ()  # the order of a single queue does not matter
+                key = session.queue_key(queue) if queues else ()
                 heapq.heappush(queues, (key, queue))
         return by_share
 
