@@ -1,7 +1,7 @@
 """Properties of scheduling in every world, as functions that return the violations of a case."""
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from random import Random
 
 import numpy as np
@@ -16,6 +16,7 @@ from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
+from volcanopy.scheduler.ledger.columns import LedgerColumns
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
@@ -217,7 +218,8 @@ def _cycle_lines(plans: Iterable[Plan]) -> list[str]:
 
 def _columns(ledger: Ledger) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
     pools = ledger.pools.held if ledger.pools is not None else []
-    columns = {name: column.copy() for name, column in vars(ledger).items() if isinstance(column, np.ndarray)}
+    names = [name for name, kind in vars(LedgerColumns).items() if isinstance(kind, cached_property)]
+    columns = {name: np.array(getattr(ledger, name)) for name in names if name != "is_plain"}
     return {**columns, "pools": np.array([units for pool in pools for units in pool], dtype=np.int64)}
 
 

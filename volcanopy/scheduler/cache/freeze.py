@@ -10,6 +10,7 @@ import numpy as np
 from volcanopy.api import core
 from volcanopy.scheduler.cache.bounded_sums import MOST, with_possible_guarantees, within_sum
 from volcanopy.scheduler.cache.queue_columns import queue_table, same_spec, with_statuses
+from volcanopy.scheduler.cache.queue_sums import QueueSums
 from volcanopy.scheduler.cache.row_table import Changes, Copies
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.claim_tables import AssignedPods
@@ -111,6 +112,7 @@ class Layout:
         self._copies = Copies()
         self._assigned: tuple[int, tuple[AssignedPods | None, ...]] | None = None
         self._on_nodes: tuple[NodeTable, TaskTable] | None = None
+        self.queue_sums = QueueSums()
 
     def nodes_changed(self) -> None:
         """Mark the list of nodes or their traits as changed."""
@@ -280,7 +282,7 @@ def _settle(state: "State", changed: Rows | None) -> None:
     counts, reported = (state.jobs.counts[name].take(rows, axis=1) for name in ("counts", "reported"))
     phase, over = columns["phase"][rows], counts[Status.SUCCEEDED] + counts[Status.FAILED]
     scheduled = counts[_SCHEDULED].sum(axis=0) + counts[Status.RELEASING]
-    settled = (phase == np.where(scheduled == over, "Completed", "Running").astype(object)) & (scheduled > 0)
+    settled = np.where(scheduled == over, phase == "Completed", phase == "Running") & (scheduled > 0)
     settled &= (scheduled >= columns["min_available"][rows]) & (counts[Status.PENDING] == 0)
     settled &= (counts[_REPORTED] == reported).all(axis=0) & columns["grouped"][rows]
     columns["unsettled"][rows] = ~settled | columns["unschedulable"][rows]
@@ -354,7 +356,10 @@ def _job_table(state: "State") -> JobTable:
         columns[name] = (
             Columns(state.axis, values) if bound <= MOST else _columns(state.axis, within_sum(values.copy()))
         )
-    return JobTable(**columns, submitters=state.submitters.all)
+    sums = state.layout.queue_sums.updated(
+        columns["queue"], columns["allocated"].values, len(state.queue_rows), changes.rows if bound <= MOST else None
+    )
+    return JobTable(**columns, submitters=state.submitters.all, queue_allocated=sums)
 
 
 def _queues_of_jobs(state: "State", queue: Index) -> Index:

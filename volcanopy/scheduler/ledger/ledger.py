@@ -8,16 +8,15 @@ each write can be undone exactly.
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volcanopy.api import core
+from volcanopy.scheduler.ledger.columns import LedgerColumns, Statuses
 from volcanopy.scheduler.ledger.user_usage import Pools
 from volcanopy.scheduler.model import pod_fields
-from volcanopy.scheduler.model.resources import Columns, Ints, Mask, Resources, Rows, sums_by
+from volcanopy.scheduler.model.resources import Columns, Ints, Mask, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import HOLDING, ON_NODE, Status
 
-Statuses = NDArray[np.int8]
 _ON_NODE: list[bool] = ON_NODE.tolist()
 _CLAIMING = [int(holding or code == Status.PIPELINED) for code, holding in enumerate(HOLDING.tolist())]
 """By status: 1 if what the task requests counts as allocated to its job and queue."""
@@ -64,53 +63,15 @@ class Changes:
         self._rows = longer
 
 
-class Ledger:
+class Ledger(LedgerColumns):
     """The state of a session that placing, evicting and admitting change."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        tasks, nodes, jobs, roles = snapshot.tasks, snapshot.nodes, snapshot.jobs, snapshot.roles
-        axis = snapshot.axis
-        self.status = tasks.status.copy()
-        self.node = tasks.node.copy()
-        self.releasing: Ints = nodes.releasing.values.copy()
-        self.pipelined: Ints = np.zeros_like(self.releasing)
-        # What one placement changes of a node lies in one table: it is one addition.
-        size, requests = len(axis), snapshot.shapes.request.values
-        self._sheet: Ints = np.empty((3 * size + 2, len(nodes)), dtype=np.int64)
-        self.used: Ints = self._sheet[:size]
-        self.idle: Ints = self._sheet[size : 2 * size]
-        self.future: Ints = self._sheet[2 * size : 3 * size]
-        self.nonzero: Ints = self._sheet[3 * size :]
-        self.used[:] = nodes.used.values
-        np.subtract(nodes.allocatable.values, self.used, out=self.idle)
-        np.add(self.idle, self.releasing, out=self.future)
-        self.nonzero[:] = nodes.nonzero
+        super().__init__(snapshot)
         self._taken: Ints = snapshot.shapes.taken
         """(S, 3R + 2): what a task of each shape adds to the sheet of its node."""
-        self.is_plain = not self.releasing.any()
-        """Whether idle and future are equal: no pod terminates, and no task waits for one, or did in this session."""
-        self.job_counts: Ints = jobs.counts.copy()
-        self.job_best_effort: Ints = jobs.best_effort.copy()
-        self.job_allocated: Ints = jobs.allocated.values.copy()
-        self.role_counts: Ints = roles.counts.copy()
-        self.role_best_effort: Ints = roles.best_effort.copy()
-        self.phase = jobs.phase.copy()
-        self.unadmitted: Mask = jobs.in_phase("Pending").copy()
-        """(J,): the jobs that are not admitted yet."""
-        queues = len(snapshot.queues)
-        owners = np.where(jobs.queue == NONE, queues, jobs.queue)
-        self.queue_allocated: Ints = sums_by(owners, jobs.allocated.values, queues + 1)[:, :queues]
-        rows = jobs.unsettled_rows  # others have no pending tasks
-        self.queue_pending: Ints = sums_by(owners[rows], jobs.pending.values[:, rows], queues + 1)[:, :queues]
-        self.tree_allocated: Ints = snapshot.queues.rolled_up(self.queue_allocated)
-        """Allocated to each queue and the queues below it."""
-        self.queue_inqueue: Ints = np.zeros_like(self.queue_allocated)
-        """The minimal resources of the jobs that were enqueued in this session."""
-        self.tree_inqueue: Ints = np.zeros_like(self.queue_allocated)
-        """The same for each queue together with the queues below it."""
         self.admissions = 0
-        """How many jobs were counted in them."""
+        """How many jobs were counted in ``queue_inqueue``."""
         self.touched = Changes()
         """The nodes whose columns changed, in the order of the changes."""
         self.moved = Changes()
@@ -122,7 +83,7 @@ class Ledger:
         self.evictions: dict[int, str] = {}
         """The tasks that this session evicts, each with the reason."""
         self._unsettled: tuple[int, Rows, Rows] | None = None
-        self._request = requests
+        self._request = snapshot.shapes.request.values
         self._requests: Ints = snapshot.shapes.requests
         self._are_best_effort: Mask = snapshot.shapes.best_effort
         self._best_effort: list[bool] = self._are_best_effort.tolist()

@@ -9,7 +9,8 @@ from typing import Self
 
 import numpy as np
 
-from volcanopy.scheduler.ledger.ledger import Ledger, Statuses
+from volcanopy.scheduler.ledger.columns import Statuses
+from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status

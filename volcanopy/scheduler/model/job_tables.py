@@ -78,6 +78,8 @@ class JobTable:
     lacking: Mask
     """(J,): False for jobs with all of their minimal resources allocated."""
     submitters: tuple[Submitter, ...]
+    queue_allocated: Ints
+    """(R, Q): allocated to the jobs of each queue."""
 
     def __len__(self) -> int:
         return len(self.keys)
