@@ -12,6 +12,7 @@ from volcanopy.api import core
 from volcanopy.scheduler.cache import bulk_load
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.cache.compaction import compact
+from volcanopy.scheduler.cache.totals import count_due
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
 from volcanopy.scheduler.model.snapshot import NONE
@@ -31,6 +32,7 @@ _NUMBERS = {"job", "role", "mark", "node", "nominated", "shape"}
 
 def columns(state: State) -> dict[str, Any]:
     """Return all columns of tasks and nodes, by name."""
+    count_due(state)
     tasks, nodes = state.tasks.plain, state.nodes
 
     def name(table: Any, row: int) -> str:

@@ -12,6 +12,7 @@ from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.cache.freeze import Layout
 from volcanopy.scheduler.cache.row_table import Changes, Copies, RowTable
+from volcanopy.scheduler.cache.totals import count_due
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.resources import Columns
@@ -40,6 +41,7 @@ def value(column: Any) -> Any:
 
 def made_anew(state: State) -> Snapshot:
     """Return a snapshot that shares nothing with earlier ones."""
+    count_due(state)
     layout, state.layout = state.layout, Layout()
     tables: tuple[RowTable[Any], ...] = (state.tasks, state.nodes, state.jobs, state.roles)
     copies = [table._copies for table in tables]

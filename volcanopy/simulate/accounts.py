@@ -8,6 +8,7 @@ import numpy as np
 
 from volcanopy.api import core, names, quantity
 from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.cache.totals import count_due
 from volcanopy.scheduler.model.plan import SetQueue
 from volcanopy.scheduler.model.resources import Floats
 
@@ -129,6 +130,7 @@ class Accounts:
         Free amounts of a node count for a pod that fits there; kinds of pods are weighted by their number. Only pods that
         request the resource count.
         """
+        count_due(state)
         rows = state.node_rows()
         if not len(rows):
             return 0.0

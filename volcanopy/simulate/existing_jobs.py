@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from volcanopy.api import names
+from volcanopy.scheduler.cache.totals import count_due
 from volcanopy.scheduler.model import run_times
 from volcanopy.simulate.workload import Job
 from volcanopy.whatif.cluster import Cluster
@@ -17,6 +18,7 @@ def existing_jobs(cluster: Cluster, start: datetime) -> Iterator[tuple[Job, list
     It ends when it is expected to by its walltime and its estimate; without these it does not end. Jobs without pods are
     removed from the cluster: they have not been admitted, and are no part of a workload.
     """
+    count_due(cluster.state)
     for key, group in cluster.of_kind("PodGroup").items():
         pods = cluster.pods_of_group(key)
         if not pods:

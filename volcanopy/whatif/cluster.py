@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from volcanopy.api import core, names
 from volcanopy.api.model import Json
 from volcanopy.scheduler.cache.cluster_cache import Object, State
+from volcanopy.scheduler.cache.totals import count_due
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import READY
@@ -254,6 +255,7 @@ class Cluster:
         row = state.jobs.rows.get(group)
         if row is None or state.jobs.plain["groups"][row] is None:
             return False
+        count_due(state)
         ready = int(state.jobs.counts["counts"][_READY, row].sum())
         if ready < max(int(state.jobs.plain["min_available"][row]), 1):
             return False

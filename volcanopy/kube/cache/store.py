@@ -31,6 +31,7 @@ from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.scheduler.cache.cluster_cache import Object, State
+from volcanopy.scheduler.cache.totals import count_due
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.plan import Nominate, Plan, SetPodGroup, SetQueue
 from volcanopy.scheduler.model.snapshot import Snapshot
@@ -203,6 +204,7 @@ class Store:
 
     def is_incomplete(self, key: str) -> bool:
         """Whether fewer pods of a pod group exist than must start together."""
+        count_due(self.state)
         jobs = self.state.jobs
         row = jobs.rows.get(key)
         return row is not None and bool(jobs.plain["tasks"][row] < jobs.plain["min_available"][row])

@@ -22,7 +22,7 @@ from volcanopy.scheduler.cache.claim_cache import CLAIM_KINDS, ClaimCache, Claim
 from volcanopy.scheduler.cache.compaction import compact_if_due
 from volcanopy.scheduler.cache.row_table import RowSet, RowTable
 from volcanopy.scheduler.cache.shapes import Shapes
-from volcanopy.scheduler.cache.totals import count
+from volcanopy.scheduler.cache.totals import Counted, count, count_due
 from volcanopy.scheduler.model import pod_fields, run_times
 from volcanopy.scheduler.model.measures import Measured
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
@@ -45,8 +45,7 @@ class State:
         self.default_queue = default_queue
         self.axis = Axis()
         self.version = 0
-        self.largest_minimum = 0
-        """The largest minimum resource of a group, in base units."""
+        self.largest_minimum = 0  # the largest minimum resource of a group, in base units
         self.shapes = Shapes()
         self.tasks: RowTable[str] = RowTable(freeze.TASK_COLUMNS, (), self.axis)
         self.nodes: RowTable[str] = RowTable(freeze.NODE_COLUMNS, ("allocatable", "used", "releasing"), self.axis)
@@ -74,18 +73,15 @@ class State:
         self.submitters = Submitters()
         self.job_roles: dict[int, dict[str, int]] = {}
         self.matches: list[RowSet] = []
+        self.due: dict[Counted, int] = {}  # how often to count what, see totals
         self.assignments = 0  # how often the assigned pods of a node changed
         self.moving: set[int] = set()  # the jobs whose status names moved pods
-        self.assumed: dict[str, tuple[str, str]] = {}
-        """Pod key to (uid, node) of assumed binds."""
-        self.bind_annotations: dict[str, Mapping[str, str]] = {}
-        """Pod key to the annotations of an assumed bind."""
-        self.evicted: dict[str, str] = {}
-        """Pod key to uid of assumed evictions."""
+        self.assumed: dict[str, tuple[str, str]] = {}  # pod key to (uid, node) of assumed binds
+        self.bind_annotations: dict[str, Mapping[str, str]] = {}  # pod key to the annotations of an assumed bind
+        self.evicted: dict[str, str] = {}  # pod key to uid of assumed evictions
         self.layout = freeze.Layout()
         self.measured: Measured | None = None
-        self.previous: datetime | None = None
-        """The time of the previous cycle's snapshot."""
+        self.previous: datetime | None = None  # the time of the previous cycle's snapshot
         self._last_session: tuple[str, datetime] | None = None
         self.numbers_needed = 0
         """The numbers of shapes and others that were left by the last compaction."""
@@ -189,6 +185,7 @@ class State:
         if self._last_session is None or not session or session != self._last_session[0]:
             self.previous = None if self._last_session is None else self._last_session[1]
             self._last_session = (session, now)
+        count_due(self)
         compact_if_due(self)
         return freeze.snapshot(self, now, session or f"cycle-{self.version}")
 
@@ -404,7 +401,10 @@ class State:
             self.roles.changed.add(role)
 
     def _drop_job_if_empty(self, row: int) -> None:
-        if self.jobs.plain["groups"][row] is not None or self.jobs.plain["tasks"][row]:
+        if self.jobs.plain["groups"][row] is not None:
+            return
+        count_due(self)
+        if self.jobs.plain["tasks"][row]:
             return
         for name in self.job_roles.pop(row, {}):
             self.roles.remove((row, name))

@@ -15,45 +15,72 @@ if TYPE_CHECKING:
 _HOLDING, _ON_NODE = HOLDING.tolist(), ON_NODE.tolist()
 
 
+Counted = tuple[int, int, int, int, int, bool]
+"""What decides how a task counts: status, job, node, role, shape, and whether it has a scheduling gate."""
+
+
 def count(state: "State", row: int, sign: int) -> None:
-    """Add a task to the sums of its node, job and role (+1), or subtract it (-1)."""
+    """Let a task be added to the sums of its node, job and role (+1), or be subtracted (-1), by :func:`count_due`.
+
+    So the pods of a gang, which mostly change in the same way and at one time, are counted together.
+    """
     columns = state.tasks.plain
     state.tasks.changed.add(row)
-    status, job, node = int(columns["status"][row]), int(columns["job"][row]), int(columns["node"][row])
-    shape = state.shapes.all[columns["shape"][row]]
-    index = state.axis.index
-    if node != NONE and _ON_NODE[status]:
-        used, releasing = state.nodes.amounts["used"], state.nodes.amounts["releasing"]
-        for name, units in shape.request.items():
-            used[index[name], node] += sign * units
-            if status == Status.RELEASING:
-                releasing[index[name], node] += sign * units
-        state.nodes.counts["nonzero"][0, node] += sign * shape.nonzero[0]
-        state.nodes.counts["nonzero"][1, node] += sign * shape.nonzero[1]
-        if shape.claims:
+    status, job, node, role, shape = (
+        columns["status"].item(row),
+        columns["job"].item(row),
+        columns["node"].item(row),
+        columns["role"].item(row),
+        columns["shape"].item(row),
+    )
+    key = status, job, node, role, shape, columns["gated"].item(row)
+    state.due[key] = state.due.get(key, 0) + sign
+    if node != NONE:
+        if _ON_NODE[status] and state.shapes.all[shape].claims:
             state.claims.use(columns["pods"][row], state.nodes.keys[node], sign)
+        _update_assigned_pods(state, row, node, sign)
+
+
+def count_due(state: "State") -> None:
+    """Add to the sums, or subtract, the tasks for which that is due: to be called before sums are read."""
+    if state.due:
+        due, state.due = state.due, {}
+        for key, number in due.items():
+            if number:
+                _count(state, *key, number)
+
+
+def _count(state: "State", status: int, job: int, node: int, role: int, number: int, gated: bool, count: int) -> None:
+    """Add a number of tasks of one shape to the sums of their node, job and role, or subtract them if it is negative."""
+    shape, index = state.shapes.all[number], state.axis.index
     if node != NONE:
         state.nodes.changed.add(node)
-        state.nodes.plain["tasks"][node] += sign
-        _update_assigned_pods(state, row, node, sign)
+        state.nodes.plain["tasks"][node] += count
+        if _ON_NODE[status]:
+            used, releasing = state.nodes.amounts["used"], state.nodes.amounts["releasing"]
+            for name, units in shape.request.items():
+                used[index[name], node] += count * units
+                if status == Status.RELEASING:
+                    releasing[index[name], node] += count * units
+            state.nodes.counts["nonzero"][0, node] += count * shape.nonzero[0]
+            state.nodes.counts["nonzero"][1, node] += count * shape.nonzero[1]
     if job == NONE:
         return
     state.jobs.changed.add(job)
-    state.jobs.counts["counts"][status, job] += sign
-    state.jobs.plain["tasks"][job] += sign
-    role = int(columns["role"][row])
+    state.jobs.counts["counts"][status, job] += count
+    state.jobs.plain["tasks"][job] += count
     if role != NONE:
         state.roles.changed.add(role)
-        state.roles.counts["counts"][status, role] += sign
-    if status == Status.PENDING and shape.best_effort and not columns["gated"][row]:
-        state.jobs.plain["best_effort"][job] += sign
+        state.roles.counts["counts"][status, role] += count
+    if status == Status.PENDING and shape.best_effort and not gated:
+        state.jobs.plain["best_effort"][job] += count
         if role != NONE:
-            state.roles.plain["best_effort"][role] += sign
+            state.roles.plain["best_effort"][role] += count
     column = "allocated" if _HOLDING[status] else "pending" if status == Status.PENDING else ""
     if column:
         table = state.jobs.amounts[column]
         for name, units in shape.request.items():
-            table[index[name], job] += sign * units
+            table[index[name], job] += count * units
 
 
 def _update_assigned_pods(state: "State", row: int, node: int, sign: int) -> None:
@@ -73,7 +100,7 @@ def _update_assigned_pods(state: "State", row: int, node: int, sign: int) -> Non
 
 
 def count_many(state: "State", rows: Rows) -> None:
-    """As :func:`count` with +1 for each of these tasks, which have no claims and no assigned cards or cpus."""
+    """Add these tasks, which have no claims and no assigned cards or cpus, to the sums."""
     columns = state.tasks.plain
     state.tasks.changed.update(rows.tolist())
     status, job, node, role, shape = (columns[name][rows] for name in ("status", "job", "node", "role", "shape"))

@@ -9,6 +9,7 @@ The order is only a proposal: the engine confirms how many of the jobs have to e
 
 import numpy as np
 
+from volcanopy.scheduler.cache.totals import count_due
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import ON_NODE
@@ -37,6 +38,7 @@ def freeing_order(cluster: Cluster, target: Target) -> dict[str, int]:
 
 def _missing(cluster: Cluster, request: Ints) -> tuple[Ints, Ints]:
     """Return for each node the resource of which the greatest part of a request is missing, and how much of it is."""
+    count_due(cluster.state)
     nodes, asked = cluster.state.nodes, np.flatnonzero(request)
     missing = request[:, None] - nodes.amounts["allocatable"] + nodes.amounts["used"]
     scarcest = asked[(missing[asked] / request[asked, None]).argmax(axis=0)]
