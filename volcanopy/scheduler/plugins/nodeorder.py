@@ -20,6 +20,7 @@ from volcanopy.scheduler.filters.scores import image_locality as images
 from volcanopy.scheduler.filters.scores.resource_fit import balanced_allocation, least_allocated, most_allocated
 from volcanopy.scheduler.filters.traits import node_affinity as labels
 from volcanopy.scheduler.filters.traits import taints
+from volcanopy.scheduler.filters.traits.trait_cache import cached_of_shape
 from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Scope, per_shape
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
@@ -111,10 +112,15 @@ class NodeOrder(Plugin[NodeOrderArguments]):
     def _traits_of(self, task: TaskView) -> _Traits:
         traits = self._traits.get(task.shape)
         if traits is None:
-            traits = self._traits[task.shape] = self._read(task)
+            shapes, of_nodes = self.cluster.snapshot.shapes, self.cluster.traits
+            traits = cached_of_shape(
+                of_nodes, "scores of shapes", shapes, self.args, task.shape, lambda: self._read(task)
+            )
+            self._traits[task.shape] = traits
         return traits
 
-    def _read(self, task: TaskView) -> _Traits:
+    def _read(self, task: TaskView) -> tuple[_Traits, bool]:
+        """Return the scores of a shape, and whether none of them depends on pods."""
         args, traits, spec = self.args, self.cluster.traits, task.spec
         constant = 0.0
         alone: list[Part] = []
@@ -140,7 +146,8 @@ class NodeOrder(Plugin[NodeOrderArguments]):
         evenness = self._spreading.score(task) if args.pod_topology_spread else None
         if evenness is not None:
             coupled.append(lambda rows: args.pod_topology_spread * evenness(rows))
-        return _Traits(constant, (*alone, *coupled), Scope.CLUSTER if coupled else Scope.COLUMNS)
+        scope = Scope.CLUSTER if coupled else Scope.COLUMNS
+        return _Traits(constant, (*alone, *coupled), scope), attraction is None and evenness is None
 
 
 def _is_constant(column: Ints) -> bool:

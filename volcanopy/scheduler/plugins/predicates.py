@@ -23,7 +23,7 @@ from volcanopy.scheduler.filters.pods.pod_counts import PodCounts
 from volcanopy.scheduler.filters.pods.topology_spread import PodTopologySpread
 from volcanopy.scheduler.filters.traits import node_affinity as labels
 from volcanopy.scheduler.filters.traits import taints
-from volcanopy.scheduler.filters.traits.trait_cache import cached
+from volcanopy.scheduler.filters.traits.trait_cache import cached, cached_of_shape
 from volcanopy.scheduler.filters.volumes.volume_binding import VolumeChecks
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope, per_shape
 from volcanopy.scheduler.ledger.cluster import NodesView
@@ -193,10 +193,13 @@ class Predicates(Plugin[PredicatesArguments]):
         shape = task.shape
         known = self._filters.get(shape)
         if known is None:
-            known = self._filters[shape] = self._read(task)
+            shapes, traits = self.cluster.snapshot.shapes, self.cluster.traits
+            known = cached_of_shape(traits, "filters of shapes", shapes, self.args, shape, lambda: self._read(task))
+            self._filters[shape] = known
         return known
 
-    def _read(self, task: TaskView) -> _ShapeFilters:
+    def _read(self, task: TaskView) -> tuple[_ShapeFilters, bool]:
+        """Return the filters of a shape, and whether none of them depends on pods."""
         args = self.args
         by_labels: list[_Filter] = []
         by_node: list[_Filter] = []
@@ -224,7 +227,8 @@ class Predicates(Plugin[PredicatesArguments]):
         if args.pod_topology_spread:
             add(by_pods, SKEWED, self._spreading.skew_filter(task))
         scope = Scope.CLUSTER if by_labels or by_pods else Scope.NODE if by_node else Scope.STATIC
-        return _ShapeFilters(self._trait_rejections(task.spec), (*by_labels, *by_node, *by_pods), scope)
+        of_pods = (*by_labels, *by_node, *by_pods)
+        return _ShapeFilters(self._trait_rejections(task.spec), of_pods, scope), not of_pods
 
     def _trait_rejections(self, spec: core.PodSpec) -> _TraitRejections:
         selects = self.args.node_affinity and labels.required_labels(spec)

@@ -34,7 +34,7 @@ def balanced_allocation(tasks: TasksView, nodes: NodesView) -> Floats:
     """
     request, used, room = tasks.request.values[:2], nodes.used.values[:2, None], nodes.allocatable.values[:2, None]
     exists: Mask | None = None
-    with_gpus, all_balanced = tasks.once(balanced_allocation, _balanced_resources)
+    with_gpus, all_balanced = tasks.lasting(balanced_allocation, _balanced_resources)
     gpus = tasks.request[GPU] if with_gpus else np.empty(0, dtype=np.int64)
     if with_gpus:
         request = np.concatenate((request, gpus[None]))

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,8 @@ class Strategies:
         cls, axis: Axis, weights: Mapping[str, int], least: Container[str] = (), best: float = 100.0
     ) -> "Strategies":
         """The strategies by name; resources that are not on the axis or have no weight are left out."""
-        names = [name for name in axis.names if weights.get(name, 0) > 0]
-        return cls(tuple(Strategy(axis.index[name], weights[name], name in least) for name in names), best)
+        named = ((name, weights.get(name, 0), name in least) for name in axis.names)
+        return _strategies(axis, tuple(each for each in named if each[1] > 0), best)
 
     def of_tasks(self, tasks: TasksView) -> "list[_Part]":
         """What follows from the tasks alone."""
@@ -55,6 +56,12 @@ class Strategies:
             for each, request in requests
             if request.any()
         ]
+
+
+@lru_cache(maxsize=64)
+def _strategies(axis: Axis, named: tuple[tuple[str, int, bool], ...], best: float) -> Strategies:
+    """Return the same object in each session: what tasks add to it is kept by it (:meth:`.TasksView.lasting`)."""
+    return Strategies(tuple(Strategy(axis.index[name], weight, least) for name, weight, least in named), best)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +102,7 @@ def weighted_mean(tasks: TasksView, nodes: NodesView, strategies: Strategies) ->
     """
     scores: Floats = np.zeros((len(tasks), len(nodes)), dtype=np.float64)
     misfit: Mask | None = None
-    for part in tasks.once(strategies, strategies.of_tasks):
+    for part in tasks.lasting(strategies, strategies.of_tasks):
         room = amounts(nodes.allocatable.values[part.position])
         fraction = amounts(nodes.used.values[part.position]) + part.request
         if not nodes.all_have(part.position):

@@ -20,6 +20,26 @@ def cached(traits: NodeTraits, kind: str, key: Hashable, compute: Callable[[], V
     return values[key]
 
 
+def cached_of_shape(
+    traits: NodeTraits, kind: str, shapes: ShapeTable, owner: object, shape: int, compute: Callable[[], tuple[V, bool]]
+) -> V:
+    """Return what follows from a shape, the traits and an ``owner``, such as arguments, where no shape has terms about pods.
+
+    ``compute`` returns the value, and whether it follows from nothing else: only then it is kept.
+    """
+    if shapes.with_terms:
+        return compute()[0]
+    known = cached_by_shapes(traits, kind, shapes, dict[tuple[int, int], tuple[object, V]])
+    key = id(owner), shape
+    entry = known.get(key)  # with the owner, so that no other object has its number
+    if entry is None:
+        value, lasts = compute()
+        if not lasts:
+            return value
+        entry = known[key] = owner, value
+    return entry[1]
+
+
 def cached_by_shapes(traits: NodeTraits, kind: str, shapes: ShapeTable, compute: Callable[[], V]) -> V:
     """Return the value computed from the table of shapes, computed again only for another table."""
     entry: tuple[ShapeTable, V] | None = traits.memo.get(kind)
