@@ -137,6 +137,8 @@ class _Precedence:
         self._session = session
         self._lower: dict[tuple[int, int], Resources] = {}
         self._claimed: dict[int, tuple[int, Resources]] = {}
+        self._within_share: dict[tuple[int, bytes], bool] = {}
+        """By queue and what is claimed in it together."""
 
     def of(self, job: JobView, minimum: Resources, vote: Vote) -> bool:
         """Return whether the job has a reservation, is within the share of its queue, or could preempt in it."""
@@ -144,7 +146,11 @@ class _Precedence:
         if session.hooks.reservation(job) is not None:
             return True
         requested = self._claimed_by(queue) + minimum
-        if session.hooks.within_fair_share(queue, queue.allocated + requested):
+        claim = queue.allocated + requested
+        key = queue.row, claim.values.tobytes()
+        if key not in self._within_share:
+            self._within_share[key] = session.hooks.within_fair_share(queue, claim)
+        if self._within_share[key]:
             return True
         if "preempt" not in actions and "gangpreempt" not in actions:
             return False

@@ -34,6 +34,8 @@ class RunnableJobs:
         untried = ~jobs.counts[:, admitted].any(axis=0) | ~jobs.unschedulable[admitted]
         starting = untried & (least <= self._idle[:, None]).all(axis=0)
         self._starting: Ints = least[:, starting].sum(axis=1)
+        self._included: dict[tuple[bytes, bool], bool] = {}
+        """By minimum, and whether the run time is known: until a job is admitted."""
         self._left: Ints = _MOST * snapshot.total - np.minimum(least, snapshot.total[:, None]).sum(axis=1)
 
     @cached_property
@@ -44,8 +46,16 @@ class RunnableJobs:
         """Return whether a job could run."""
         if job.phase != "Pending" or (minimum := job.min_resources) is None:
             return False
-        least = minimum.values
-        reserved = 0 if self._run_times[job.row] else self._reserved
+        least, known = minimum.values, bool(self._run_times[job.row])
+        key = least.tobytes(), known
+        included = self._included.get(key)
+        if included is None:
+            included = self._included[key] = self._fits(least, known)
+        return included
+
+    def _fits(self, least: Ints, known: bool) -> bool:
+        """Return whether an (R,) minimum fits, of a job with a known run time or not."""
+        reserved = 0 if known else self._reserved
         if reserved is None:
             return False
         fits = (self._starting + least <= self._idle - reserved) & (least <= self._left)
@@ -53,6 +63,7 @@ class RunnableJobs:
 
     def admit(self, job: JobView) -> None:
         """Count a job that is admitted now."""
+        self._included.clear()
         if job.min_resources is not None:
             least = job.min_resources.values
             self._left = self._left - least

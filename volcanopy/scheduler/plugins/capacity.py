@@ -10,6 +10,7 @@ from pydantic import Field
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.fairshare import queue_demand
+from volcanopy.scheduler.fairshare.admission_votes import AdmissionVotes
 from volcanopy.scheduler.fairshare.credit import Due
 from volcanopy.scheduler.fairshare.device_quota import DeviceQuota
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
@@ -218,10 +219,15 @@ class Capacity(Plugin[CapacityArguments]):
         rejection = self._queue_rejection(queue)
         if rejection is not None:
             return reject(rejection.gate, rejection.reason)
-        minimum = job.min_resources
-        if minimum is None:
-            return PERMIT
-        request, allocated, inqueue = minimum.values, self._allocated(), self._inqueue()
+        return self._votes.of(queue, job)
+
+    @cached_property
+    def _votes(self) -> AdmissionVotes:
+        return AdmissionVotes(self.cluster, self._vote)
+
+    def _vote(self, queue: QueueView, request: Ints) -> Vote:
+        """Return the vote on the jobs of a queue with this (R,) minimum."""
+        allocated, inqueue = self._allocated(), self._inqueue()
         for row in self._line(queue):
             reserved = self._admitted[:, row] + inqueue[:, row]
             now, limit = allocated[:, row], self._admission_limit[:, row]

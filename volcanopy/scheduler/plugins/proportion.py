@@ -9,6 +9,7 @@ import numpy as np
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.fairshare import queue_demand
+from volcanopy.scheduler.fairshare.admission_votes import AdmissionVotes
 from volcanopy.scheduler.fairshare.credit import Due
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
 from volcanopy.scheduler.fairshare.lending import Lending
@@ -49,16 +50,24 @@ class Proportion(Plugin[NoArguments]):
         self._tree_allocated: Ints = ledger.tree_allocated
         self._active: Mask = np.zeros(len(queues), dtype=np.bool_)
         self._active[jobs.queue[self.cluster.job_rows()]] = True
-        pending: Ints = np.where(queue_demand.held_queues(queues), 0, ledger.queue_pending)
+        pending: Ints = ledger.queue_pending
+        if queues.terms.stops is not None:
+            pending = np.where(queues.terms.stops.held, 0, pending)
         waiting = queue_demand.requested_by_waiting(self.cluster, self._limit)
         self._requested: Ints = ledger.queue_allocated + pending + waiting
         self.fair_share, self._own = self._fill(self._requested)
-        self._due = Due(snapshot, self.fair_share)
-        self._shares: list[list[int]] = self._own.T.tolist()
         self._lines: dict[int, list[int]] = {}
         self._asked: tuple[int, int, list[int]] | None = None
         """What :meth:`reclaimable` was asked last: the reclaimer, the changes until then, and the candidates."""
         self._reclaimable: list[TaskView] = []
+
+    @cached_property
+    def _due(self) -> Due:
+        return Due(self.cluster.snapshot, self.fair_share)
+
+    @cached_property
+    def _shares(self) -> list[list[int]]:
+        return self._own.T.tolist()  # type: ignore[no-any-return]
 
     @cached_property
     def _lacking(self) -> Ints:
@@ -236,10 +245,15 @@ class Proportion(Plugin[NoArguments]):
         queue = job.queue
         if not queue.is_open:
             return reject(Gate.QUEUE, closed(queue.name))
-        minimum = job.min_resources
-        if minimum is None:
-            return PERMIT
-        ledger, request = self.cluster.ledger, minimum.values
+        return self._votes.of(queue, job)
+
+    @cached_property
+    def _votes(self) -> AdmissionVotes:
+        return AdmissionVotes(self.cluster, self._vote)
+
+    def _vote(self, queue: QueueView, request: Ints) -> Vote:
+        """Return the vote on the jobs of a queue with this (R,) minimum."""
+        ledger = self.cluster.ledger
         inqueue = ledger.queue_inqueue if self._levels is None else ledger.tree_inqueue
         for row in self._line(queue):
             allocated = self._of(row, self._levels is None)[0]

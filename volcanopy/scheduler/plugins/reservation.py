@@ -94,6 +94,7 @@ class Reservation(Plugin[ReservationArguments]):
         self._excluded_of: dict[int, tuple[int, ...]] = {}
         """By the row of the task."""
         self._known: list[ReservedJob] | None = None
+        self._by_job: dict[int, ReservedJob] = {}
         self._planned: list[ReservedJob] = []
         self._ends = TaskEnds(self.cluster.snapshot, self.args.basis, seconds(self.args.assumed))
         self._admitted, self._waiting = self._jobs()
@@ -242,8 +243,7 @@ class Reservation(Plugin[ReservationArguments]):
         """The reserved nodes or queue, and the expected start if it is certain."""
         if job.row in self._unadmitted or (self._runnable is not None and self._runnable.includes(job)):
             return {}
-        own = (each for each in self._reservations() if each.job.row == job.row) if len(self._admitted) else iter(())
-        reserved = next(own, None)
+        reserved = self._by_job.get(job.row) if len(self._admitted) and self._reservations() else None
         if reserved is None:
             return None
         if reserved.plan is None:
@@ -297,6 +297,7 @@ class Reservation(Plugin[ReservationArguments]):
         if self._known is None:
             self._known = []  # other plugins are asked while these are computed, which must not depend on them
             self._known = self._compute()
+            self._by_job = {each.job.row: each for each in reversed(self._known)}
         return self._known
 
     def _compute(self) -> list[ReservedJob]:

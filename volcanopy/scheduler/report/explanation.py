@@ -42,6 +42,8 @@ class Explainer:
         self._session = session
         self._messages: dict[int, Message] = {}
         self._limits: dict[QuotaMessage, Message] = {}
+        self._quotas: dict[int, tuple[QuotaMessage, Gate, Message]] = {}
+        """What follows from each quota, by the number of the object: many jobs share it."""
         self._has_reservations = "reservation" not in session.hooks.unanswered
         self._positions = _positions(session)
 
@@ -153,7 +155,11 @@ class Explainer:
         if not isinstance(reason, QuotaMessage):
             return rejection.gate, message_of(reason)
         quota = self._for_next_pod(reason, job, fitted)
-        return quota.gate, self._limited(quota, job) if quota.kind == "limits" else quota.as_message()
+        known = self._quotas.get(id(quota))
+        if known is None:
+            known = self._quotas[id(quota)] = quota, quota.gate, quota.as_message()
+        _, gate, message = known
+        return gate, self._limited(quota, job) if quota.kind == "limits" else message
 
     def _for_next_pod(self, quota: QuotaMessage, job: JobView, fitted: int) -> QuotaMessage:
         if job.is_ready:  # the pods that were placed before have been bound

@@ -1,0 +1,78 @@
+"""Answers that are kept for many jobs, or for many cycles, are computed again when what they follow from changes."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from volcanopy.scheduler.fairshare.admission_votes import AdmissionVotes
+from volcanopy.scheduler.filters.traits.trait_cache import cached_of_shape
+from volcanopy.scheduler.framework.plugin import PERMIT, Vote, reject
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.ledger.views import QueueView
+from volcanopy.scheduler.model.resources import Ints
+from volcanopy.scheduler.model.selectors import Terms
+from volcanopy.scheduler.model.snapshot import NodeTraits
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.testing.notation import snapshot
+
+WAITING = """
+queue q
+queue r
+node n1 cpu=4 memory=4Gi pods=10
+job a queue=q phase=Pending minres.cpu=2: 1 x cpu=2
+job b queue=q phase=Pending minres.cpu=2: 1 x cpu=2
+job c queue=q phase=Pending minres.cpu=3: 1 x cpu=3
+job d queue=r phase=Pending minres.cpu=2: 1 x cpu=2
+job e queue=r: 1 x cpu=1
+"""
+
+
+def test_a_vote_is_asked_once_for_equal_minima_of_a_queue_until_a_job_is_admitted_or_a_task_changes() -> None:
+    ledger = Ledger(snapshot(WAITING))
+    cluster = Cluster(ledger)
+    asked: list[tuple[str, int]] = []
+
+    def vote(queue: QueueView, minimum: Ints) -> Vote:
+        asked.append((queue.name, int(minimum[0])))
+        return reject("capability", f"{len(asked)}")
+
+    votes = AdmissionVotes(cluster, vote)
+    jobs = {job.key.rpartition("/")[2]: job for job in cluster.jobs()}
+    minima = {name: job.min_resources for name, job in jobs.items()}
+    same = [name for name, minimum in minima.items() if minimum is not None]
+    expected = {(jobs[name].queue.name, minima[name]["cpu"]) for name in same}  # type: ignore[index]
+    assert len(expected) < len(same)
+    for name, job in jobs.items():
+        answer = votes.of(job.queue, job)
+        assert (answer is PERMIT) == (minima[name] is None)
+    assert len(asked) == len(expected)
+    assert set(asked) == expected
+    first = same[0]
+    before = votes.of(jobs[first].queue, jobs[first])
+    ledger.reserve(jobs[first].queue.row, np.ones(len(cluster.axis), dtype=np.int64))
+    assert votes.of(jobs[first].queue, jobs[first]) is not before
+    again = votes.of(jobs[first].queue, jobs[first])
+    task = int(np.flatnonzero(ledger.status == Status.PENDING)[0])
+    ledger.move(task, Status.BINDING, 0)
+    assert votes.of(jobs[first].queue, jobs[first]) is not again
+
+
+def test_what_follows_from_a_shape_is_kept_only_where_no_shape_has_terms_about_pods() -> None:
+    seen = snapshot(WAITING)
+    traits, shapes, owner = seen.nodes.traits, seen.shapes, object()
+    asked: list[int] = []
+
+    def compute(lasts: bool) -> tuple[int, bool]:
+        asked.append(len(asked))
+        return len(asked), lasts
+
+    def answer(traits: NodeTraits, shapes: object = shapes, owner: object = owner, lasts: bool = True) -> int:
+        return cached_of_shape(traits, "test", shapes, owner, 0, lambda: compute(lasts))  # type: ignore[arg-type]
+
+    assert [answer(traits, lasts=False), answer(traits, lasts=False)] == [1, 2]  # it follows from the pods, too
+    assert [answer(traits), answer(traits)] == [3, 3]
+    assert answer(traits, owner=object()) == 4
+    assert answer(NodeTraits(traits.objects)) == 5
+    with_terms = replace(shapes, terms=(Terms(), *shapes.terms[1:]))
+    assert [answer(traits, with_terms), answer(traits, with_terms)] == [6, 7]
