@@ -149,9 +149,10 @@ class Hooks:
         rejection = self.within_limits(queue, task, count)
         if rejection is not None:
             return rejection
-        rejection, job = self.within_share(queue, task, count), task.job
+        rejection = self.within_share(queue, task, count)
         if rejection is None:
             return None
+        job = task.job
         if not self._beyond:
             if job is not None:
                 self.rejected_by_share.add(job.row)

@@ -92,7 +92,7 @@ class Allocate:
         by_share: list[PendingJob] = []
         if not waiting:
             return by_share
-        failed = _Failures(session)
+        place = _Failures(session).place if beyond_shares else partial(_place_job, session)
         single = len(waiting) == 1  # the order of a single queue does not matter
         queues = [(() if single else session.queue_key(queue), queue) for queue in map(session.cluster.queue, waiting)]
         heapq.heapify(queues)
@@ -112,7 +112,6 @@ class Allocate:
                 continue
             pending = jobs.pop()
             is_last, tasks = not jobs and not queues, pending.tasks
-            place = failed.place if beyond_shares else partial(_place_job, session)
             placed = place(queue, pending, is_last)
             again = placed and bool(pending.left)
             rejected = not beyond_shares and not again and pending.job.row in session.hooks.rejected_by_share
