@@ -69,29 +69,33 @@ def _noting(kind: type[Any]) -> Any:
 def remembered(there: Any) -> list[str]:
     """Return the attributes of a machine's parts that name a job."""
     seen: set[int] = set()
-    return sorted({text for part in there.parts for text in _named(part, type(part).__name__, seen, DEPTH)})
+    named: set[str] = set()
+    for part in there.parts:
+        _add_named(part, type(part).__name__, seen, DEPTH, named)
+    return sorted(named)
 
 
-def _named(item: Any, path: str, seen: set[int], depth: int) -> Iterator[str]:
+def _add_named(item: Any, path: str, seen: set[int], depth: int, named: set[str]) -> None:
+    """Add what names a job in an item, down to a depth. It visits thousands of items of a seed, mostly plain values."""
     if isinstance(item, str):
-        if NAMES.search(item):
-            yield f"{path}: {item}"
+        if "job-" in item and NAMES.search(item):
+            named.add(f"{path}: {item}")
         return
-    if depth == 0 or id(item) in seen or isinstance(item, (int, float, bytes, type(None))):
+    if depth == 0 or item is None or isinstance(item, (int, float, bytes)) or id(item) in seen:
         return
     seen.add(id(item))
-    if isinstance(item, Mapping):
+    if isinstance(item, (dict, Mapping)):
         for key, value in list(item.items()):
             for part in key if isinstance(key, tuple) else (key,):
-                yield from _named(part, path, seen, depth - 1)
-            yield from _named(value, path, seen, depth - 1)
+                _add_named(part, path, seen, depth - 1, named)
+            _add_named(value, path, seen, depth - 1, named)
     elif isinstance(item, (set, frozenset, list, tuple, deque)):
         for value in list(item):
-            yield from _named(value, path, seen, depth - 1)
+            _add_named(value, path, seen, depth - 1, named)
     elif type(item).__module__.startswith("volcanopy."):
         for name, value in _attributes(item):
             if name not in BOUNDED:
-                yield from _named(value, f"{path}.{name}", seen, depth - 1)
+                _add_named(value, f"{path}.{name}", seen, depth - 1, named)
 
 
 def _attributes(item: Any) -> Iterator[tuple[str, Any]]:
