@@ -229,3 +229,106 @@ def test_the_default_allocates_more_gpus_than_volcanos_default() -> None:
         name: quality_gpu.measure(nodes, pods, seed=1, configuration=name).allocated for name in ("default", "volcano")
     }
     assert allocated["default"] > allocated["volcano"] + 1
+
+
+# Devices of ResourceClaims
+
+GPU_CLASS = "deviceclass gpu.nvidia.com driver=gpu.nvidia.com"
+
+
+def claimed(count: int, *pods: str) -> str:
+    """The lines of a template for so many GPUs, made for these pods."""
+    return "\n".join(f"claim {pod}-gpus class=gpu.nvidia.com count={count} owner={pod}" for pod in pods)
+
+
+def test_a_small_pod_goes_where_the_claimed_gpus_of_a_node_are_broken_up_already() -> None:
+    text = f"""
+        {GPU_CLASS}
+        node n1 cpu=32
+        node n2 cpu=32
+        devices n1 count=4 driver=gpu.nvidia.com
+        devices n2 count=4 driver=gpu.nvidia.com
+        claim old-0-gpus class=gpu.nvidia.com count=1 owner=old-0 users=old-0 has=n2/0
+        {claimed(1, "small-0")}
+        {claimed(4, "large-0")}
+        job old: 1 x cpu=4 on=n2 template=gpus
+        job small: 1 x cpu=4 template=gpus
+        job large: 1 x cpu=16 template=gpus
+    """
+    assert placed(text, ALONE) == {"small-0": "n2", "large-0": "n1"}
+
+
+def test_pods_of_one_cycle_count_the_claimed_gpus_of_those_before() -> None:
+    """Each node has one GPU more than a large pod needs: two small ones on the same node would leave one large pod without."""
+    text = f"""
+        {GPU_CLASS}
+        node n1 cpu=64
+        node n2 cpu=64
+        devices n1 count=4 driver=gpu.nvidia.com
+        devices n2 count=4 driver=gpu.nvidia.com
+        {claimed(1, "small-0", "small-1")}
+        {claimed(3, "large-0", "large-1")}
+        job small: 2 x cpu=4 template=gpus
+        job large: 2 x cpu=12 template=gpus
+    """
+    nodes = placed(text, ALONE)
+    assert {nodes["small-0"], nodes["small-1"]} == {nodes["large-0"], nodes["large-1"]} == {"n1", "n2"}
+
+
+def test_a_pod_without_claims_leaves_the_cpu_of_nodes_with_claimed_gpus_to_pods_with_gpus() -> None:
+    text = f"""
+        {GPU_CLASS}
+        node n1 cpu=8
+        node n2 cpu=8
+        devices n1 count=2 driver=gpu.nvidia.com
+        {claimed(1, "other-0", "other-1")}
+        job plain: 1 x cpu=6
+        job other: 2 x cpu=4 template=gpus
+    """
+    assert placed(text, ALONE) == {"plain-0": "n2", "other-0": "n1", "other-1": "n1"}
+
+
+def test_claimed_mig_devices_are_parts_of_a_gpu() -> None:
+    """The same worlds but for the profile: a plain pod costs more where the free devices are larger."""
+    worlds = (
+        f"""
+        deviceclass gpu.nvidia.com driver=gpu.nvidia.com type=gpu
+        deviceclass mig.nvidia.com driver=gpu.nvidia.com type=mig
+        node n1 cpu=8
+        node n2 cpu=8
+        devices n1 count=1 driver=gpu.nvidia.com type=mig profile={profile}
+        devices n2 count=1 driver=gpu.nvidia.com type=gpu
+        claim slice-0-part class=mig.nvidia.com owner=slice-0
+        claim whole-0-gpus class=gpu.nvidia.com owner=whole-0
+        job plain: 1 x cpu=5
+        job slice: 1 x cpu=4 template=part
+        job whole: 1 x cpu=4 template=gpus
+        """
+        for profile in ("1g.5gb", "7g.40gb")
+    )
+    small, large = (Scene(seen(text), ALONE).scores("plain-0") for text in worlds)
+    assert small["n1"] > large["n1"] == large["n2"]
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "class=other.example.com count=1",
+        "class=gpu.nvidia.com all",
+        "class=gpu.nvidia.com count=1 admin",
+    ],
+)
+def test_claims_that_do_not_request_a_number_of_gpus_are_left_out(claim: str) -> None:
+    """As without the plugin: nothing prefers the node whose devices are broken up already."""
+    text = f"""
+        {GPU_CLASS}
+        deviceclass other.example.com driver=gpu.nvidia.com
+        node n1 cpu=32
+        node n2 cpu=32
+        devices n1 count=4 driver=gpu.nvidia.com
+        devices n2 count=4 driver=gpu.nvidia.com
+        claim small-0-gpus {claim} owner=small-0
+        job small: 1 x cpu=4 template=gpus
+    """
+    scene = Scene(seen(text), ALONE)
+    assert set(scene.scores("small-0").values()) == {0.0}

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from volcanopy.scheduler.filters.devices.gpu_devices import CLASSES, GpuDevices
 from volcanopy.scheduler.filters.gpus.pod_mix import (
     GPUS,
     MIG,
@@ -49,6 +50,8 @@ class FragmentationArguments(Arguments):
     """The extended resources whose unit is a GPU."""
     mig: str = Field(MIG, alias="fragmentation.mig")
     """The beginning of the names of MIG profiles, before `3g.20gb`: their unit is as many sevenths of a GPU."""
+    device_classes: tuple[str, ...] = Field(CLASSES, alias="fragmentation.deviceClasses")
+    """The device classes whose devices are GPUs or, by their attribute `profile`, MIG devices."""
 
 
 class _Cards:
@@ -255,7 +258,7 @@ class Fragmentation(Plugin[FragmentationArguments]):
     @cached_property
     def _provider(self) -> GpuCards | None:
         provider: GpuCards | None = self.cluster.queries.gpu_cards()
-        return provider
+        return provider or GpuDevices.of(self.cluster, self.args.device_classes)
 
     @cached_property
     def _cards(self) -> _Cards | None:
