@@ -288,14 +288,17 @@ def test_what_admitted_jobs_will_use_is_not_idle_for_others() -> None:
     assert explained(decide(f"{text}job a phase=Pending minres.cpu=4", config)) == ["a"]
 
 
-def test_jobs_that_did_not_start_do_not_let_others_be_admitted_without_end() -> None:
-    waiting = "\n".join(f"job w{number} phase=Inqueue minres.cpu=4: 4 x cpu=1" for number in range(7))
-    text = f"node n1 cpu=8\njob run: 5 x cpu=1 on=n1\n{waiting}\njob a phase=Pending minres.cpu=3"
+@pytest.mark.parametrize(("run_time", "most"), [("", 8), (f" note.{names.RUNNING_ESTIMATE}=5m", 32)])
+def test_jobs_that_did_not_start_do_not_let_others_be_admitted_without_end(run_time: str, most: int) -> None:
+    """Jobs with a run time are admitted longer: they end before a reserved job starts."""
+
+    def text(number: int) -> str:
+        waiting = "\n".join(f"job w{each} phase=Inqueue minres.cpu=4: 4 x cpu=1" for each in range(number))
+        return f"node n1 cpu=8\njob run: 5 x cpu=1 on=n1\n{waiting}\njob a phase=Pending minres.cpu=3{run_time}"
+
     arguments = {"after": "2h", "admitRunnable": True}
-    assert explained(decide(text, configured(arguments))) == []
-    assert explained(
-        decide(text.replace("job a", "job w7 phase=Inqueue minres.cpu=4: 4 x cpu=1\njob a"), configured(arguments))
-    ) == ["a"]
+    assert explained(decide(text(most - 1), configured(arguments))) == []
+    assert explained(decide(text(most), configured(arguments))) == ["a"]
 
 
 def explained(plan: Plan) -> list[str]:

@@ -13,8 +13,11 @@ from volcanopy.scheduler.model.resources import Ints
 from volcanopy.scheduler.model.run_times import shortest
 from volcanopy.scheduler.model.snapshot import Snapshot
 
-_MOST = 4
-"""The minima of all admitted jobs that wait, as a multiple of the cluster: pods may not start although they fit in sum."""
+_MOST, _MOST_WITHOUT_RUN_TIME = 16, 4
+"""The minima of all admitted jobs that wait, as a multiple of the cluster: pods may not start although they fit in sum.
+
+Jobs with a run time end before a reserved job starts. Others may delay it, so that fewer are admitted.
+"""
 
 
 class RunnableJobs:
@@ -36,7 +39,8 @@ class RunnableJobs:
         self._starting: Ints = least[:, starting].sum(axis=1)
         self._included: dict[tuple[bytes, bool], bool] = {}
         """By minimum, and whether the run time is known: until a job is admitted."""
-        self._left: Ints = _MOST * snapshot.total - np.minimum(least, snapshot.total[:, None]).sum(axis=1)
+        self._total: Ints = snapshot.total
+        self._waiting: Ints = np.minimum(least, snapshot.total[:, None]).sum(axis=1)
 
     @cached_property
     def _reserved(self) -> Ints | None:
@@ -58,7 +62,8 @@ class RunnableJobs:
         reserved = 0 if known else self._reserved
         if reserved is None:
             return False
-        fits = (self._starting + least <= self._idle - reserved) & (least <= self._left)
+        most = (_MOST if known else _MOST_WITHOUT_RUN_TIME) * self._total
+        fits = (self._starting + least <= self._idle - reserved) & (self._waiting + least <= most)
         return bool(fits[least > 0].all())
 
     def admit(self, job: JobView) -> None:
@@ -66,6 +71,6 @@ class RunnableJobs:
         self._included.clear()
         if job.min_resources is not None:
             least = job.min_resources.values
-            self._left = self._left - least
+            self._waiting = self._waiting + least
             if (least <= self._idle).all():
                 self._starting = self._starting + least
