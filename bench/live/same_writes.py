@@ -1,4 +1,4 @@
-"""The writes of volcanopy for gangs, by a client that decides nothing: what they cost the API server whoever sends them.
+"""The writes of volcanopy for gangs, by a client that decides nothing: what they cost the API server by themselves.
 
 For each job: the job, its PodGroup, that it is admitted, its pods, their nodes, that it runs, the status of the job, an Event. The bodies
 are those of the job controller; they are made before the measure begins. There are no webhooks, and no watch but one of the pods.
