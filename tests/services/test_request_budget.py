@@ -24,13 +24,13 @@ from volcanopy.services.scheduler import scheduler_service
 FOR_A_JOB = {
     RequestKey("POST", "podgroups"): 1,
     RequestKey("PATCH", "podgroups/status"): 2,
-    RequestKey("POST", "events"): 1,
+    RequestKey("POST", "events"): 2,
     RequestKey("PUT", "batchjobs/status"): 1,
 }
-"""Writes for each job besides its pods: its PodGroup, admitted and then running, and an event of that.
+"""The most writes for each job besides its pods: its PodGroup, admitted and then running, and an event of that.
 
-A job whose pods run before the last pod of another is bound has an event of its own, and one whose pods are seen before all of
-them are bound may state the reason once: whether they do depends on the time taken.
+A job whose pods run before the last pod of another is bound has a status and an event of that, too: how many do depends on the
+time taken.
 """
 FOR_ALL = {RequestKey("POST", "queues"): 2, RequestKey("PATCH", "queues"): 1}
 """Writes for all jobs together: the queues that exist in every cluster."""
