@@ -1,6 +1,7 @@
 """Run times learnt from finished jobs: robust, forgetting, bounded; and how they come to the PodGroups of waiting jobs."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -44,6 +45,23 @@ def test_jobs_that_differ_in_their_number_are_learnt_together(name: str, stem: s
 def test_the_estimate_is_robust_and_follows_the_last_runs(runs: tuple[int, ...], expected: int | None) -> None:
     estimate = learnt(*runs).estimate(KEY)
     assert estimate == (None if expected is None else timedelta(minutes=expected))
+
+
+def test_a_job_that_was_never_run_counts_with_the_last_two_jobs_of_its_user_in_the_queue() -> None:
+    table = LearntRunTimes()
+    for name, minutes in (("a", 600), ("b", 10), ("c", 20)):
+        table.learn(key_of("q", "ana", name), timedelta(minutes=minutes))
+    new = key_of("q", "ana", "new")
+    assert (table.estimate(new), table.of_others(new)) == (None, timedelta(minutes=15))
+    assert table.of_others(key_of("other", "ana", "new")) is None
+
+
+def test_the_first_jobs_of_a_user_count_with_the_last_jobs_of_the_queue() -> None:
+    table = LearntRunTimes()
+    for user, minutes in (("ana", 10), ("bo", 20), ("cy", 60)):
+        table.learn(key_of("q", user, "a"), timedelta(minutes=minutes))
+    for user in ("ana", "new", ""):
+        assert table.of_others(key_of("q", user, "new")) == timedelta(minutes=30)
 
 
 @settings(deadline=None)
@@ -119,3 +137,21 @@ def test_a_learnt_estimate_is_written_again_when_it_changed_by_more_than_a_fifth
     new = timedelta(seconds=100)
     patch = annotation_changes(seen, new, group, rejected=False)
     assert patch == ({"metadata": {"annotations": run_times(seen, new)}} if changes else {})
+
+
+@pytest.mark.parametrize(
+    ("spec", "own", "expected"),
+    [({}, None, "10s"), ({}, 30, "30s"), ({"activeDeadlineSeconds": 600}, None, None)],
+)
+def test_a_job_that_was_never_run_gets_the_run_time_of_others_when_its_pod_group_is_created(
+    spec: dict[str, Any], own: int | None, expected: str | None
+) -> None:
+    """A walltime is better than that. Later ends of other jobs do not change it."""
+    world = World(job(**spec))
+    world.learnt_of_others = timedelta(seconds=10)
+    world.learnt = None if own is None else timedelta(seconds=own)
+    world.settle()
+    world.learnt_of_others = timedelta(seconds=100)
+    world.settle()
+    assert world.pod_group is not None
+    assert world.pod_group["metadata"]["annotations"].get(names.LEARNT_ESTIMATE) == expected

@@ -89,6 +89,9 @@ class World:
         """Pods that had succeeded before they were deleted, since the last reconcile."""
         self.trouble = ""
         """The last rejection of a write by the server."""
+        self.learnt: timedelta | None = None
+        """The run time learnt from earlier jobs of its name."""
+        self.learnt_of_others: timedelta | None = None
         self._uid = 100
 
     # What the controller sees and does.
@@ -107,6 +110,8 @@ class World:
             applied=dict(self.applied),
             disruptions=self.disruptions(),
             trouble=self.trouble,
+            learnt=self.learnt,
+            learnt_of_others=self.learnt_of_others,
             removed=tuple(msgspec.convert(pod, Pod) for pod in self.removed.values()),
         )
 

@@ -147,6 +147,11 @@ def test_the_scheduler_is_given_the_estimates_of_the_option() -> None:
     assert Estimates("exact").annotations(job) == {names.RUNNING_ESTIMATE: "90s"}
     assert Estimates("users").annotations(job) == {names.RUNNING_ESTIMATE: "150s", names.WALLTIME: "200s"}
     assert learning.annotations(job) == {names.LEARNT_ESTIMATE: "90s", names.WALLTIME: "200s"}
+    new = replace(job, name="new-1", walltime=0)
+    assert learning.annotations(new) == {names.LEARNT_ESTIMATE: "85s"}, (
+        "the mean of the last two of the user or the queue"
+    )
+    assert learning.annotations(replace(new, walltime=200)) == {names.WALLTIME: "200s"}
     with pytest.raises(WorkloadError, match="estimates must be one of"):
         Estimates("guessed")
 

@@ -1,5 +1,8 @@
 """Run times learnt from finished jobs, by queue, user and the name of the job without its trailing number.
 
+A job of which no earlier run is known counts with the mean of the last two jobs of its user in its queue (Tsafrir, Etsion and
+Feitelson, "Backfilling Using System-Generated Predictions Rather than User Runtime Estimates", TPDS 2007), else of the queue.
+
 The estimate is a weighted quantile: three quarters of the weight of earlier runs lie at or below it, and a run weighs a fifth
 less than the one after it. A single long run does not spoil it, and a change of the program shows after a few runs. The table
 is bounded; the jobs that were not run for the longest time are forgotten first. The text of the table is JSON.
@@ -15,17 +18,22 @@ from volcanopy.api.batch import BatchJob, BatchJobStatus, Phase
 from volcanopy.jobcontroller.deadline import EXCEEDED
 
 RUNS = 16
-"""Runs of a job that are kept."""
+"""Runs of a job, of a user and of a queue that are kept."""
 JOBS = 2000
-"""Jobs that are kept."""
+"""Jobs, users and queues that are kept."""
 SIZE = 512 * 1024
 """The longest text of a table, in bytes."""
 _QUANTILE = 0.75
 _DECAY = 0.8
+_OF_USER = 2
+"""The last jobs of a user whose mean is expected of one that was never run."""
 _NUMBER = re.compile(r"[-.]?[0-9]+$")
 
 Key = tuple[str, str, str]
-"""Queue, user and name without its number; of a job with alternatives ``name@alternative``."""
+"""Queue, user and name without its number; of a job with alternatives ``name@alternative``.
+
+The name is empty in the keys of all jobs of a user, and the user, too, in those of all jobs of a queue.
+"""
 
 
 def key_of(queue: str, user: str, name: str, alternative: str = "") -> Key:
@@ -62,16 +70,26 @@ class LearntRunTimes:
         return len(self._runs)
 
     def learn(self, key: Key, run: timedelta) -> None:
-        """Add a run."""
-        runs = self._runs.pop(key, [])
-        self._runs[key] = [*runs, max(round(run.total_seconds()), 1)][-RUNS:]
-        if len(self._runs) > JOBS:
+        """Add a run of a job, to those of its user and of its queue, too."""
+        queue, user, _ = key
+        for each in dict.fromkeys((key, (queue, user, ""), (queue, "", ""))):
+            runs = self._runs.pop(each, [])
+            self._runs[each] = [*runs, max(round(run.total_seconds()), 1)][-RUNS:]
+        while len(self._runs) > JOBS:
             del self._runs[next(iter(self._runs))]
 
     def estimate(self, key: Key) -> timedelta | None:
-        """Return the estimate for a job; None if it has not been run often enough."""
+        """Return the estimate for a job; None if no run of it is known."""
         runs = self._runs.get(key, ())
         return timedelta(seconds=quantile(runs)) if runs else None
+
+    def of_others(self, key: Key) -> timedelta | None:
+        """Return what is expected of a job that was never run, from the last jobs of its user, or else of its queue."""
+        queue, user, _ = key
+        runs = self._runs.get((queue, user, ""), [])[-_OF_USER:] if user else []
+        if len(runs) < _OF_USER:
+            runs = self._runs.get((queue, "", ""), [])
+        return timedelta(seconds=round(sum(runs) / len(runs))) if runs else None
 
     def dump(self) -> str:
         """Return the table as text, without the oldest jobs if it would be too long."""

@@ -141,6 +141,8 @@ class Observed:
     """The evictions of its pods, also of pods that are gone."""
     learnt: timedelta | None = None
     """The run time learnt from earlier jobs of the same name."""
+    learnt_of_others: timedelta | None = None
+    """The run time learnt from other jobs of its user or queue: for a job that was never run and has no walltime."""
     learnt_by_alternative: Mapping[str, timedelta] = field(default_factory=dict)
     """The same for each alternative of a job that the scheduler has not selected one for."""
     removed: tuple[Pod, ...] = ()

@@ -297,8 +297,11 @@ def _missing_objects(
     existing = observed.pod_group
     if existing is None:
         if not pausing:
-            learnt = observed.learnt, observed.learnt_by_alternative
-            yield CreatePodGroup(pod_group(gang, status, waited_for, observed.priorities, *learnt))
+            # What other jobs ran is given once, since it changes with each of their ends. A walltime is better than that.
+            has_own = job.spec.active_deadline_seconds is not None or job.spec.alternatives
+            learnt = observed.learnt or (None if has_own else observed.learnt_of_others)
+            by_alternative = observed.learnt_by_alternative
+            yield CreatePodGroup(pod_group(gang, status, waited_for, observed.priorities, learnt, by_alternative))
         return
     group = _current(existing, status)
     if group is None:

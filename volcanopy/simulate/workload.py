@@ -127,8 +127,10 @@ class Estimates:
             times[names.WALLTIME] = job.walltime
         if self.kind == "users":
             times[names.RUNNING_ESTIMATE] = job.estimate
-        if self.kind == "learnt" and not job.alternatives and (known := self._learnt.estimate(_key(job))):
-            times[names.LEARNT_ESTIMATE] = known.total_seconds()
+        if self.kind == "learnt" and not job.alternatives:
+            key = _key(job)
+            known = self._learnt.estimate(key) or (None if job.walltime else self._learnt.of_others(key))
+            times[names.LEARNT_ESTIMATE] = known.total_seconds() if known is not None else 0.0
         return {name: _text(time) for name, time in times.items() if time > 0}
 
     def of_alternatives(self, job: Job) -> dict[str, str]:

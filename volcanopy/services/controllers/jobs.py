@@ -162,8 +162,12 @@ class JobController(Worker):
             return None
         self.reconciles += 1
         started = asyncio.get_running_loop().time()
-        learnt, by_alternative = self.run_times.estimate(manifest), self.run_times.of_alternatives(manifest)
-        observed = replace(self.cache.observed(key), learnt=learnt, learnt_by_alternative=by_alternative)
+        observed = replace(
+            self.cache.observed(key),
+            learnt=self.run_times.estimate(manifest),
+            learnt_of_others=self.run_times.of_others(manifest),
+            learnt_by_alternative=self.run_times.of_alternatives(manifest),
+        )
         plan = reconcile(job, observed, self.now(), self._plugins)
         self._last[key] = (started, asyncio.get_running_loop().time() - started)
         await self._effects.carry_out(manifest, self._paced(key, plan), observed.removed)

@@ -63,6 +63,10 @@ class RunTimes:
         """Return the estimate for a job, with the alternative that was selected for it."""
         return self.table.estimate(_key(job))
 
+    def of_others(self, job: Json) -> timedelta | None:
+        """Return what is expected of a job that was never run, from other jobs of its user or queue."""
+        return self.table.of_others(_key(job))
+
     def of_alternatives(self, job: Json) -> dict[str, timedelta]:
         """Return the estimates for a job with each of its alternatives, as far as there are any."""
         estimates = {
