@@ -24,13 +24,12 @@ from volcanopy.services.scheduler import scheduler_service
 FOR_A_JOB = {
     RequestKey("POST", "podgroups"): 1,
     RequestKey("PATCH", "podgroups/status"): 2,
-    RequestKey("POST", "events"): 2,
+    RequestKey("POST", "events"): 1,
     RequestKey("PUT", "batchjobs/status"): 1,
 }
-"""The most writes for each job besides its pods: its PodGroup, admitted and then running, and an event of that.
+"""The most writes for each job besides its pods: its PodGroup, admitted and then running, an event of that, and a status.
 
-A job whose pods run before the last pod of another is bound has a status and an event of that, too: how many do depends on the
-time taken.
+A job whose pods are seen before all of them are bound may state the reason once: whether it does depends on the time taken.
 """
 FOR_ALL = {RequestKey("POST", "queues"): 2, RequestKey("PATCH", "queues"): 1}
 """Writes for all jobs together: the queues that exist in every cluster."""
@@ -54,7 +53,7 @@ def gang(name: str, pods: int) -> Json:
 
 async def writes_until_bound(jobs: int, pods: int) -> Counter[RequestKey]:
     """Return the writes of scheduler and controller until all pods are bound, on nodes that run nothing."""
-    without = Parts(scheduler=None, controller=None, admission=None)
+    without = Parts(scheduler=None, controller=None, admission=None, adopt_all=False)
     async with LocalCluster(0, parts=without) as cluster, Client(connection_to(cluster.server)) as client:
         for number in range(10):
             room = {"cpu": "32", "memory": "64Gi", "pods": "110"}
