@@ -25,9 +25,8 @@ class QueueSums:
             np.subtract.at(self._sums.T, before, self._amounts.take(changed, axis=1).T)
             self._owners[changed], self._amounts[:, changed] = after, amounts.take(changed, axis=1)
             np.add.at(self._sums.T, after, self._amounts.take(changed, axis=1).T)
-            same = bool(
-                (self._owners == owners).all()
-            )  # a queue that is added or removed changes the owner of other jobs
+            # A queue that is added or removed changes the owner of other jobs.
+            same = bool((self._owners == owners).all())
         if not same or changed is None:
             self._owners, self._amounts = owners.copy(), amounts.copy()
             # NONE is the last column.

@@ -11,6 +11,7 @@ from volcanopy.scheduler.model.task_status import HOLDING, ON_NODE, Status
 
 if TYPE_CHECKING:
     from volcanopy.scheduler.cache.cluster_cache import State
+    from volcanopy.scheduler.cache.shapes import Shape
 
 _HOLDING, _ON_NODE = HOLDING.tolist(), ON_NODE.tolist()
 
@@ -45,42 +46,44 @@ def count_due(state: "State") -> None:
     """Add to the sums, or subtract, the tasks for which that is due: to be called before sums are read."""
     if state.due:
         due, state.due = state.due, {}
-        for key, number in due.items():
-            if number:
-                _count(state, *key, number)
+        for (status, job, node, role, shape, gated), tasks in due.items():
+            if tasks:
+                _count(state, status, job, node, role, state.shapes.all[shape], gated, tasks)
 
 
-def _count(state: "State", status: int, job: int, node: int, role: int, number: int, gated: bool, count: int) -> None:
+def _count(
+    state: "State", status: int, job: int, node: int, role: int, shape: "Shape", gated: bool, tasks: int
+) -> None:
     """Add a number of tasks of one shape to the sums of their node, job and role, or subtract them if it is negative."""
-    shape, index = state.shapes.all[number], state.axis.index
+    index = state.axis.index
     if node != NONE:
         state.nodes.changed.add(node)
-        state.nodes.plain["tasks"][node] += count
+        state.nodes.plain["tasks"][node] += tasks
         if _ON_NODE[status]:
             used, releasing = state.nodes.amounts["used"], state.nodes.amounts["releasing"]
             for name, units in shape.request.items():
-                used[index[name], node] += count * units
+                used[index[name], node] += tasks * units
                 if status == Status.RELEASING:
-                    releasing[index[name], node] += count * units
-            state.nodes.counts["nonzero"][0, node] += count * shape.nonzero[0]
-            state.nodes.counts["nonzero"][1, node] += count * shape.nonzero[1]
+                    releasing[index[name], node] += tasks * units
+            state.nodes.counts["nonzero"][0, node] += tasks * shape.nonzero[0]
+            state.nodes.counts["nonzero"][1, node] += tasks * shape.nonzero[1]
     if job == NONE:
         return
     state.jobs.changed.add(job)
-    state.jobs.counts["counts"][status, job] += count
-    state.jobs.plain["tasks"][job] += count
+    state.jobs.counts["counts"][status, job] += tasks
+    state.jobs.plain["tasks"][job] += tasks
     if role != NONE:
         state.roles.changed.add(role)
-        state.roles.counts["counts"][status, role] += count
+        state.roles.counts["counts"][status, role] += tasks
     if status == Status.PENDING and shape.best_effort and not gated:
-        state.jobs.plain["best_effort"][job] += count
+        state.jobs.plain["best_effort"][job] += tasks
         if role != NONE:
-            state.roles.plain["best_effort"][role] += count
+            state.roles.plain["best_effort"][role] += tasks
     column = "allocated" if _HOLDING[status] else "pending" if status == Status.PENDING else ""
     if column:
         table = state.jobs.amounts[column]
         for name, units in shape.request.items():
-            table[index[name], job] += count * units
+            table[index[name], job] += tasks * units
 
 
 def _update_assigned_pods(state: "State", row: int, node: int, sign: int) -> None:
