@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from volcanopy.api import core
 from volcanopy.scheduler.fairshare.admission_votes import AdmissionVotes
 from volcanopy.scheduler.filters.traits.trait_cache import cached_of_shape
-from volcanopy.scheduler.framework.plugin import PERMIT, Vote, reject
+from volcanopy.scheduler.framework.plugin import Vote, reject
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import QueueView
@@ -31,31 +32,34 @@ job e queue=r: 1 x cpu=1
 def test_a_vote_is_asked_once_for_equal_minima_of_a_queue_until_a_job_is_admitted_or_a_task_changes() -> None:
     ledger = Ledger(snapshot(WAITING))
     cluster = Cluster(ledger)
-    asked: list[tuple[str, int]] = []
+    asked: list[tuple[str, int | None]] = []
 
-    def vote(queue: QueueView, minimum: Ints) -> Vote:
-        asked.append((queue.name, int(minimum[0])))
+    def vote(queue: QueueView, minimum: Ints | None) -> Vote:
+        asked.append((queue.name, None if minimum is None else int(minimum[0])))
         return reject("capability", f"{len(asked)}")
 
     votes = AdmissionVotes(cluster, vote)
     jobs = {job.key.rpartition("/")[2]: job for job in cluster.jobs()}
-    minima = {name: job.min_resources for name, job in jobs.items()}
-    same = [name for name, minimum in minima.items() if minimum is not None]
-    expected = {(jobs[name].queue.name, minima[name]["cpu"]) for name in same}  # type: ignore[index]
-    assert len(expected) < len(same)
-    for name, job in jobs.items():
-        answer = votes.of(job.queue, job)
-        assert (answer is PERMIT) == (minima[name] is None)
-    assert len(asked) == len(expected)
-    assert set(asked) == expected
-    first = same[0]
-    before = votes.of(jobs[first].queue, jobs[first])
-    ledger.reserve(jobs[first].queue.row, np.ones(len(cluster.axis), dtype=np.int64))
-    assert votes.of(jobs[first].queue, jobs[first]) is not before
-    again = votes.of(jobs[first].queue, jobs[first])
-    task = int(np.flatnonzero(ledger.status == Status.PENDING)[0])
-    ledger.move(task, Status.BINDING, 0)
-    assert votes.of(jobs[first].queue, jobs[first]) is not again
+    minima = {name: None if (least := job.min_resources) is None else least["cpu"] for name, job in jobs.items()}
+    answers = {name: votes.of(job) for name, job in jobs.items()}
+    assert sorted(asked, key=str) == sorted({(jobs[name].queue.name, minima[name]) for name in jobs}, key=str)
+    assert answers["a"] is answers["b"]
+    assert len({id(answer) for answer in answers.values()}) == 4
+    ledger.reserve(jobs["a"].queue.row, np.ones(len(cluster.axis), dtype=np.int64))
+    again = votes.of(jobs["a"])
+    assert again is not answers["a"]
+    ledger.move(int(np.flatnonzero(ledger.status == Status.PENDING)[0]), Status.BINDING, 0)
+    assert votes.of(jobs["a"]) is not again
+
+
+def test_a_job_that_is_considered_with_an_alternative_has_the_key_of_its_minimum() -> None:
+    ledger = Ledger(snapshot(WAITING))
+    jobs = {job.key.rpartition("/")[2]: job for job in Cluster(ledger).jobs()}
+    assert jobs["a"].minimum_key == jobs["b"].minimum_key == jobs["d"].minimum_key is not None
+    assert jobs["a"].minimum_key != jobs["c"].minimum_key
+    assert jobs["e"].minimum_key is None
+    ledger.consider(jobs["a"].row, core.Alternative(name="small", min_resources={"cpu": "3"}))
+    assert jobs["a"].minimum_key == jobs["c"].minimum_key != jobs["b"].minimum_key
 
 
 def test_what_follows_from_a_shape_is_kept_only_where_no_shape_has_terms_about_pods() -> None:

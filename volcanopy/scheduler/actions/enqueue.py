@@ -35,41 +35,54 @@ class Enqueue:
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Admit one job of the first queue at a time; after a rejection a FIFO queue admits no further job."""
-        waiting: dict[int, list[tuple[Any, JobView]]] = {}
         rows = session.unadmitted()
         if not len(rows):
             return
+        waiting: dict[int, _Waiting] = {}
         queues_of = session.snapshot.jobs.queue[rows].tolist()
         job_keys = session.keys_of(rows) if len(rows) > 1 else [()] * len(rows)  # a single one needs no order
+        moldable = False
         for row, queue_row, job_key in zip(rows.tolist(), queues_of, job_keys, strict=True):
-            waiting.setdefault(queue_row, []).append((job_key, session.cluster.job(row)))
+            if queue_row not in waiting:
+                waiting[queue_row] = _Waiting(session.cluster.queue(queue_row))
+            job = session.cluster.job(row)
+            waiting[queue_row].jobs.append((job_key, job))
+            moldable = moldable or bool(session.alternatives.of(job))
         keys = _Keys(session)
-        for jobs in waiting.values():
-            heapq.heapify(jobs)
+        for of_queue in waiting.values():
+            heapq.heapify(of_queue.jobs)
         single = len(waiting) == 1
-        queues = [(() if single else keys.of(queue), queue) for queue in map(session.cluster.queue, waiting)]
+        queues = [(() if single else keys.of(of_queue.queue), row) for row, of_queue in waiting.items()]
         heapq.heapify(queues)
         precedence = _Precedence(session)
-        moldable = any(session.alternatives.of(job) for jobs in waiting.values() for _, job in jobs)
         while queues:
-            _, queue = heapq.heappop(queues)
-            if queues and (key := keys.of(queue)) > queues[0][0]:
-                heapq.heappush(queues, (key, queue))  # jobs admitted to other queues of the tree changed its key
+            _, row = heapq.heappop(queues)
+            of_queue = waiting[row]
+            if queues and (key := keys.of(of_queue.queue)) > queues[0][0]:
+                heapq.heappush(queues, (key, row))  # jobs admitted to other queues of the tree changed its key
                 continue
-            jobs = waiting[queue.row]
-            _, job = heapq.heappop(jobs)
-            is_admitted = _admit(session, job, precedence)
+            _, job = heapq.heappop(of_queue.jobs)
+            is_admitted = _admit(session, job, of_queue, precedence, moldable=moldable)
             if moldable and (is_admitted or session.alternatives.starts_before(session.rejections.by_job[job.row])):
                 session.alternatives.add_before(job)
             keys.admitted += is_admitted
-            blocks = not is_admitted and not session.has_submitter_limit(job)
-            if blocks and queue.in_turn and queue.is_open:
-                reason = blocked_by_head(queue.name, job.key)
-                for _, other in sorted(jobs, key=operator.itemgetter(0)):
+            if of_queue.in_turn and not is_admitted and not session.has_submitter_limit(job):
+                reason = blocked_by_head(of_queue.queue.name, job.key)
+                for _, other in sorted(of_queue.jobs, key=operator.itemgetter(0)):
                     session.reject(other, Rejection(Gate.QUEUE, reason))
                 continue
-            if jobs:
-                heapq.heappush(queues, (() if single else keys.of(queue), queue))
+            if of_queue.jobs:
+                heapq.heappush(queues, (() if single else keys.of(of_queue.queue), row))
+
+
+class _Waiting:
+    """The jobs of a queue that are not admitted, in a heap."""
+
+    def __init__(self, queue: QueueView) -> None:
+        self.queue, self.is_open = queue, queue.is_open
+        self.in_turn = self.is_open and queue.in_turn
+        """Whether no job is admitted after one that is not."""
+        self.jobs: list[tuple[Any, JobView]] = []
 
 
 class _Keys:
@@ -89,15 +102,16 @@ class _Keys:
         return key
 
 
-def _admit(session: Session, job: JobView, precedence: "_Precedence") -> bool:
-    if not job.queue.is_open:
-        session.reject(job, Rejection(Gate.QUEUE, closed(job.queue.name)))
+def _admit(session: Session, job: JobView, waiting: _Waiting, precedence: "_Precedence", *, moldable: bool) -> bool:
+    """Admit a job, or record why not; without ``moldable`` no job has alternatives."""
+    if not waiting.is_open:
+        session.reject(job, Rejection(Gate.QUEUE, closed(waiting.queue.name)))
         return False
-    alternatives = session.alternatives.of(job)
+    alternatives = session.alternatives.of(job) if moldable else ()
     if alternatives:
         rejection = _consider(session, job, alternatives, precedence)
     else:
-        vote = PERMIT if job.min_resources is None else session.hooks.job_enqueueable(job)
+        vote = PERMIT if job.minimum_key is None else session.hooks.job_enqueueable(job)
         rejection = _rejection(session, job, vote, precedence)
     if rejection is not None:
         session.reject(job, rejection)
@@ -124,48 +138,60 @@ def _consider(
 
 
 def _rejection(session: Session, job: JobView, vote: Vote, precedence: "_Precedence") -> Rejection | None:
-    minimum = job.min_resources
-    if minimum is not None and vote.value < 0 and not (vote.yields and precedence.of(job, minimum, vote)):
+    if vote.value < 0 and job.minimum_key is not None and not (vote.yields and precedence.of(job, vote)):
         return Rejection(vote.gate, vote.reason)
     return None if session.limits is None else session.limits.rejects_admission(job)
 
 
 class _Precedence:
-    """Which jobs are admitted although resources are insufficient; amounts common to several jobs are computed once."""
+    """Which jobs are admitted although resources are insufficient; what is common to several jobs is computed once."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._preempts = bool({"preempt", "gangpreempt"} & set(session.config.actions))
+        self._queue = session.snapshot.jobs.queue
         self._lower: dict[tuple[int, int], Resources] = {}
-        self._claimed: dict[int, tuple[int, Resources]] = {}
-        self._within_share: dict[tuple[int, bytes], bool] = {}
-        """By queue and what is claimed in it together."""
+        self._claimed: dict[int, Resources] = {}
+        self._known: dict[tuple[int, bytes | None, int, str], bool] = {}
+        """By queue, minimum, priority and gate."""
+        self._admissions = 0
+        """The number of admissions for which ``_claimed`` and ``_known`` hold."""
 
-    def of(self, job: JobView, minimum: Resources, vote: Vote) -> bool:
+    def of(self, job: JobView, vote: Vote) -> bool:
         """Return whether the job has a reservation, is within the share of its queue, or could preempt in it."""
-        session, actions, queue = self._session, self._session.config.actions, job.queue
-        if session.hooks.reservation(job) is not None:
+        if self._session.hooks.reservation(job) is not None:
             return True
+        admissions = self._session.ledger.admissions
+        if admissions != self._admissions:
+            self._admissions = admissions
+            self._claimed.clear()
+            self._known.clear()
+        key = int(self._queue[job.row]), job.minimum_key, job.priority if self._preempts else 0, vote.gate
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._is_covered(job, vote)
+        return known
+
+    def _is_covered(self, job: JobView, vote: Vote) -> bool:
+        """Return whether the share of the queue, or what could be preempted, covers the job and those admitted before."""
+        queue, minimum = job.queue, job.min_resources
+        if minimum is None:
+            return False
         requested = self._claimed_by(queue) + minimum
-        claim = queue.allocated + requested
-        key = queue.row, claim.values.tobytes()
-        if key not in self._within_share:
-            self._within_share[key] = session.hooks.within_fair_share(queue, claim)
-        if self._within_share[key]:
+        if self._session.hooks.within_fair_share(queue, queue.allocated + requested):
             return True
-        if "preempt" not in actions and "gangpreempt" not in actions:
+        if not self._preempts:
             return False
         lower = self._lower_priority_allocated(job)
         return requested.fits_in(lower + self._idle if vote.gate == Gate.OVERCOMMIT else lower)
 
     def _claimed_by(self, queue: QueueView) -> Resources:
         """Return what the jobs claim that were admitted to a queue, in this session or before."""
-        admissions = self._session.ledger.admissions
-        known = self._claimed.get(queue.row)
-        if known is None or known[0] != admissions:
+        claimed = self._claimed.get(queue.row)
+        if claimed is None:
             inqueue = queue.inqueue
-            claimed = inqueue + Resources(inqueue.axis, self._lacking[:, queue.row])
-            known = self._claimed[queue.row] = (admissions, claimed)
-        return known[1]
+            claimed = self._claimed[queue.row] = inqueue + Resources(inqueue.axis, self._lacking[:, queue.row])
+        return claimed
 
     @cached_property
     def _lacking(self) -> Ints:

@@ -13,6 +13,7 @@ from volcanopy.api import core
 from volcanopy.scheduler.ledger.columns import LedgerColumns, Statuses
 from volcanopy.scheduler.ledger.user_usage import Pools
 from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.job_tables import JobTable
 from volcanopy.scheduler.model.resources import Columns, Ints, Mask, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import HOLDING, ON_NODE, Status
@@ -63,6 +64,19 @@ class Changes:
         self._rows = longer
 
 
+class MinimumKeys(dict[int, bytes | None]):
+    """By job, computed at first use: equal for equal minimal resources, None for a job that specifies none."""
+
+    def __init__(self, jobs: JobTable) -> None:
+        super().__init__()
+        self._jobs = jobs
+
+    def __missing__(self, job: int) -> bytes | None:
+        has_minimum = self._jobs.has_min_resources[job]
+        key = self[job] = self._jobs.min_resources.values[:, job].tobytes() if has_minimum else None
+        return key
+
+
 class Ledger(LedgerColumns):
     """The state of a session that placing, evicting and admitting change."""
 
@@ -80,6 +94,7 @@ class Ledger(LedgerColumns):
         """The usage of users and groups that limits in queues apply to; None without such limits."""
         self.alternatives: dict[int, tuple[core.Alternative, Resources]] = {}
         """The jobs that are considered with an alternative, which has this minimum."""
+        self.minimum_keys = MinimumKeys(snapshot.jobs)
         self.evictions: dict[int, str] = {}
         """The tasks that this session evicts, each with the reason."""
         self._unsettled: tuple[int, Rows, Rows] | None = None
@@ -96,6 +111,7 @@ class Ledger(LedgerColumns):
         axis = self.snapshot.axis
         minimum = Resources(axis, axis.vector(pod_fields.countable(alternative.min_resources)))
         self.alternatives[job] = alternative, minimum
+        self.minimum_keys[job] = minimum.values.tobytes()
         if self.pools is not None:
             gated, allocated = self.snapshot.gated[:, job], self.snapshot.jobs.allocated.values[:, job]
             self.pools.requested[:, job] = np.maximum(minimum.values - allocated - gated, 0)

@@ -195,6 +195,11 @@ class JobView(RowView):
         return jobs.min_resources.row(self.row) if jobs.has_min_resources[self.row] else None
 
     @property
+    def minimum_key(self) -> bytes | None:
+        """Equal for jobs with equal :attr:`min_resources`; None if the pod group does not specify any."""
+        return self._ledger.minimum_keys[self.row]
+
+    @property
     def quota_resources(self) -> core.Quantities:
         """What the gang needs to start, with the names that ResourceQuotas count."""
         considered = self._ledger.alternatives.get(self.row)

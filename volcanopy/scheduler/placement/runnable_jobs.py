@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from volcanopy.scheduler.ledger.views import JobView
-from volcanopy.scheduler.model.resources import Ints
+from volcanopy.scheduler.model.resources import Ints, Resources
 from volcanopy.scheduler.model.run_times import shortest
 from volcanopy.scheduler.model.snapshot import Snapshot
 
@@ -37,7 +37,7 @@ class RunnableJobs:
         untried = ~jobs.counts[:, admitted].any(axis=0) | ~jobs.unschedulable[admitted]
         starting = untried & (least <= self._idle[:, None]).all(axis=0)
         self._starting: Ints = least[:, starting].sum(axis=1)
-        self._included: dict[tuple[bytes, bool], bool] = {}
+        self._included: dict[tuple[bytes | None, bool], bool] = {}
         """By minimum, and whether the run time is known: until a job is admitted."""
         self._total: Ints = snapshot.total
         self._waiting: Ints = np.minimum(least, snapshot.total[:, None]).sum(axis=1)
@@ -48,20 +48,20 @@ class RunnableJobs:
 
     def includes(self, job: JobView) -> bool:
         """Return whether a job could run."""
-        if job.phase != "Pending" or (minimum := job.min_resources) is None:
-            return False
-        least, known = minimum.values, bool(self._run_times[job.row])
-        key = least.tobytes(), known
+        key = job.minimum_key, bool(self._run_times[job.row])
         included = self._included.get(key)
         if included is None:
-            included = self._included[key] = self._fits(least, known)
-        return included
+            if job.phase != "Pending":
+                return False
+            included = self._included[key] = self._fits(job.min_resources, key[1])
+        return included and job.phase == "Pending"
 
-    def _fits(self, least: Ints, known: bool) -> bool:
-        """Return whether an (R,) minimum fits, of a job with a known run time or not."""
+    def _fits(self, minimum: Resources | None, known: bool) -> bool:
+        """Return whether a minimum fits, of a job with a known run time or not."""
         reserved = 0 if known else self._reserved
-        if reserved is None:
+        if reserved is None or minimum is None:
             return False
+        least = minimum.values
         most = (_MOST if known else _MOST_WITHOUT_RUN_TIME) * self._total
         fits = (self._starting + least <= self._idle - reserved) & (self._waiting + least <= most)
         return bool(fits[least > 0].all())

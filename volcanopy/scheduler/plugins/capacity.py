@@ -215,18 +215,19 @@ class Capacity(Plugin[CapacityArguments]):
 
     def job_enqueueable(self, job: JobView) -> Vote:
         """Whether the limits of the queue and its ancestors cover the job's minimum beside allocated and reserved amounts."""
-        queue = job.queue
-        rejection = self._queue_rejection(queue)
-        if rejection is not None:
-            return reject(rejection.gate, rejection.reason)
-        return self._votes.of(queue, job)
+        return self._votes.of(job)
 
     @cached_property
     def _votes(self) -> AdmissionVotes:
         return AdmissionVotes(self.cluster, self._vote)
 
-    def _vote(self, queue: QueueView, request: Ints) -> Vote:
+    def _vote(self, queue: QueueView, request: Ints | None) -> Vote:
         """Return the vote on the jobs of a queue with this (R,) minimum."""
+        rejection = self._queue_rejection(queue)
+        if rejection is not None:
+            return reject(rejection.gate, rejection.reason)
+        if request is None:
+            return PERMIT
         allocated, inqueue = self._allocated(), self._inqueue()
         for row in self._line(queue):
             reserved = self._admitted[:, row] + inqueue[:, row]

@@ -10,7 +10,7 @@ from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.plugin import PERMIT, Arguments, Plugin, Vote, reject
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.messages import QuotaMessage
-from volcanopy.scheduler.model.resources import Ints
+from volcanopy.scheduler.model.resources import Ints, Resources
 from volcanopy.scheduler.model.task_status import HOLDING
 
 
@@ -37,7 +37,9 @@ class Overcommit(Plugin[OvercommitArguments]):
     def open(self) -> None:
         """Nothing is reserved yet."""
         self._admissions = -1
-        """The number of jobs admitted in the session for which the reserved amounts hold."""
+        """The number of jobs admitted in the session for which the reserved amounts and the votes hold."""
+        self._votes: dict[bytes, Vote] = {}
+        """By minimum."""
 
     @cached_property
     def _limit(self) -> Ints:
@@ -53,18 +55,26 @@ class Overcommit(Plugin[OvercommitArguments]):
 
     def job_enqueueable(self, job: JobView) -> Vote:
         """Whether the job's minimum still fits."""
-        least = job.min_resources
-        if least is None:
+        key = job.minimum_key
+        if key is None:
             return PERMIT
         ledger = self.cluster.ledger
         if self._admissions != ledger.admissions:
             self._admissions = ledger.admissions
             self._reserved: Ints = self._requested + ledger.queue_inqueue.sum(axis=1)
             self._left: list[int] = (self._limit - self._used - self._reserved).tolist()
-        if not any(0 < more > left for more, left in zip(least.values.tolist(), self._left, strict=True)):
+            self._votes.clear()
+        vote = self._votes.get(key)
+        if vote is None:
+            vote = self._votes[key] = self._vote(job.min_resources)
+        return vote
+
+    def _vote(self, least: Resources | None) -> Vote:
+        if least is None or not any(
+            0 < more > left for more, left in zip(least.values.tolist(), self._left, strict=True)
+        ):
             return PERMIT
-        names = self.cluster.axis.names
-        quota = QuotaMessage.overcommit(names, least.values, self._used, self._reserved, self._limit)
+        quota = QuotaMessage.overcommit(self.cluster.axis.names, least.values, self._used, self._reserved, self._limit)
         return reject(Gate.OVERCOMMIT, quota, yields=True)
 
     @cached_property

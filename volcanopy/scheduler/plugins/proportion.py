@@ -242,17 +242,18 @@ class Proportion(Plugin[NoArguments]):
 
     def job_enqueueable(self, job: JobView) -> Vote:
         """Whether the limits of the queue and its ancestors cover the job's minimum beside allocated and reserved amounts."""
-        queue = job.queue
-        if not queue.is_open:
-            return reject(Gate.QUEUE, closed(queue.name))
-        return self._votes.of(queue, job)
+        return self._votes.of(job)
 
     @cached_property
     def _votes(self) -> AdmissionVotes:
         return AdmissionVotes(self.cluster, self._vote)
 
-    def _vote(self, queue: QueueView, request: Ints) -> Vote:
+    def _vote(self, queue: QueueView, request: Ints | None) -> Vote:
         """Return the vote on the jobs of a queue with this (R,) minimum."""
+        if not queue.is_open:
+            return reject(Gate.QUEUE, closed(queue.name))
+        if request is None:
+            return PERMIT
         ledger = self.cluster.ledger
         inqueue = ledger.queue_inqueue if self._levels is None else ledger.tree_inqueue
         for row in self._line(queue):

@@ -122,14 +122,16 @@ class Explainer:
         considered = self._session.ledger.alternatives.get(job.row)
         if considered is not None:
             text = f'alternative "{considered[0].name}": {text}'
+            numbers |= self._session.alternatives.numbers(job)
         text = with_job_names(text)
-        own = f"queue {job.queue.name}"  # whose jobs are what it waits for, not the queue itself
-        blocked_by, position = tuple(name for name in message.blocked_by if name != own), self._positions.get(job.row)
+        blocked_by, position = message.blocked_by, self._positions.get(job.row)
+        if blocked_by:
+            own = f"queue {job.queue.name}"  # whose jobs are what it waits for, not the queue itself
+            blocked_by = tuple([name for name in blocked_by if name != own])
         if position is not None:
             numbers["position"] = str(position.number)
             if not blocked_by and position.before and gate in _CONTESTED:
                 blocked_by = (f"job {position.before}",)
-        numbers |= self._session.alternatives.numbers(job)
         if self._has_reservations:
             numbers |= self._session.hooks.reservation(job) or {}
         return Explain(
@@ -162,7 +164,7 @@ class Explainer:
         return gate, self._limited(quota, job) if quota.kind == "limits" else message
 
     def _for_next_pod(self, quota: QuotaMessage, job: JobView, fitted: int) -> QuotaMessage:
-        if job.is_ready:  # the pods that were placed before have been bound
+        if quota.tentative_pods and job.is_ready:  # the pods that were placed before have been bound
             quota = quota.placed_tentatively(0, ())
         if quota.requested and not fitted:
             return quota
