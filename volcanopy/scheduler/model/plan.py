@@ -1,11 +1,12 @@
 """Plan of a scheduling cycle, as data.
 
-A plan is a tuple of effects in their order of application. Its text is canonical, one line per effect, in logs, golden
+A plan is a tuple of effects in their order of application. A cycle may make ten thousand of them: structs of msgspec are made
+several times as fast as dataclasses. Its text is canonical, one line per effect, in logs, golden
 files, the output of ``volcanopy plan`` and bug reports.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,8 +16,7 @@ from volcanopy.api import core
 from volcanopy.scheduler.model.messages import short
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeChoice:
+class VolumeChoice(msgspec.Struct, frozen=True):
     """How a claim gets its volume: this one, or (empty) one that is made for the pod's node. ``uid`` is the claim's."""
 
     claim: str
@@ -24,8 +24,7 @@ class VolumeChoice:
     volume: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceChoice:
+class DeviceChoice(msgspec.Struct, frozen=True):
     """What a claim on devices is given, as its ``status.allocation``; None for one that has what it needs.
 
     ``names`` are the devices in short.
@@ -37,8 +36,7 @@ class DeviceChoice:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
+class Claims(msgspec.Struct, frozen=True):
     """Volumes and devices of a pod that are assigned before it is bound. ``timeout`` is the wait for volumes, in seconds."""
 
     volumes: tuple[VolumeChoice, ...] = ()
@@ -53,8 +51,7 @@ class Claims:
         return ", ".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(msgspec.Struct, frozen=True):
     """Run this pod on this node. The annotations go to the pod with the binding (such as the device that it was allocated).
 
     ``locks`` are annotations that the node gets before, once no other pod has them; its device plugin removes them.
@@ -63,7 +60,7 @@ class Bind:
     pod: str
     node: str
     group: str = ""
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     claims: Claims | None = None
     locks: tuple[str, ...] = ()
 
@@ -72,8 +69,7 @@ class Bind:
         return f"bind {short(self.pod)} -> {self.node}{settled}"
 
 
-@dataclass(frozen=True, slots=True)
-class Evict:
+class Evict(msgspec.Struct, frozen=True):
     """Stop this pod for the benefit of another. ``group`` is the pod's own, ``preemptor`` the one it leaves for.
 
     ``moved_to`` is the node where resources are reserved for its replacement, empty without such.
@@ -90,8 +86,7 @@ class Evict:
         return f"evict {short(self.pod)}: {self.reason}" + (f" to {self.moved_to}" if self.moved_to else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Nominate:
+class Nominate(msgspec.Struct, frozen=True):
     """Reserve resources of this node, once they are free, for this pod; without a node, keep none for it any longer."""
 
     pod: str
@@ -102,8 +97,7 @@ class Nominate:
         return f"nominate {short(self.pod)} -> {self.node or 'nowhere'}"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupCondition:
+class GroupCondition(msgspec.Struct, frozen=True):
     """A condition of a pod group: ``Scheduled`` or ``Unschedulable``, with its reason and its sentence."""
 
     type: str
@@ -111,8 +105,7 @@ class GroupCondition:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SetPodGroup:
+class SetPodGroup(msgspec.Struct, frozen=True):
     """Write the status of a pod group: its phase, its condition, and the counts of its pods.
 
     ``moves`` are the pods that are moved to other nodes from now on, None where nothing changes. ``evicted`` is a condition
@@ -140,8 +133,7 @@ class SetPodGroup:
         return f"{line} {self.condition.type}{message}"
 
 
-@dataclass(frozen=True, slots=True)
-class SetQueue:
+class SetQueue(msgspec.Struct, frozen=True):
     """Write what a queue and the queues below it hold, are due, keep, borrow and wait for, as Kubernetes resource lists.
 
     ``share`` is the allocated part of the fair share, of the resource where that is most; empty, as are ``fair_share`` and
@@ -153,13 +145,13 @@ class SetQueue:
 
     queue: str
     allocated: Mapping[str, str]
-    fair_share: Mapping[str, str] = field(default_factory=dict)
-    guaranteed: Mapping[str, str] = field(default_factory=dict)
-    borrowed: Mapping[str, str] = field(default_factory=dict)
-    waiting: Mapping[str, str] = field(default_factory=dict)
+    fair_share: Mapping[str, str] = msgspec.field(default_factory=dict)
+    guaranteed: Mapping[str, str] = msgspec.field(default_factory=dict)
+    borrowed: Mapping[str, str] = msgspec.field(default_factory=dict)
+    waiting: Mapping[str, str] = msgspec.field(default_factory=dict)
     share: str = ""
-    credit: Mapping[str, str] = field(default_factory=dict)
-    usage: Mapping[str, str] = field(default_factory=dict)
+    credit: Mapping[str, str] = msgspec.field(default_factory=dict)
+    usage: Mapping[str, str] = msgspec.field(default_factory=dict)
     credit_time: datetime | None = None
     users: tuple[core.QueueUser, ...] = ()
 
@@ -168,8 +160,7 @@ class SetQueue:
         return f"queue {self.queue} allocated {allocated}"
 
 
-@dataclass(frozen=True, slots=True)
-class Explain:
+class Explain(msgspec.Struct, frozen=True):
     """Why a job waits.
 
     ``gate`` is the first gate that it does not pass (:mod:`volcanopy.api.gates`); ``message`` the sentence, ``numbers`` its
@@ -182,11 +173,11 @@ class Explain:
     job: str
     gate: str
     message: str
-    numbers: Mapping[str, str] = field(default_factory=dict)
-    nodes: Mapping[str, int] = field(default_factory=dict)
+    numbers: Mapping[str, str] = msgspec.field(default_factory=dict)
+    nodes: Mapping[str, int] = msgspec.field(default_factory=dict)
     unblocked_by: str = ""
-    pods: Mapping[str, str] = field(default_factory=dict)
-    amounts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    pods: Mapping[str, str] = msgspec.field(default_factory=dict)
+    amounts: Mapping[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
     blocked_by: tuple[str, ...] = ()
 
     def __str__(self) -> str:
