@@ -50,7 +50,7 @@ class Enqueue:
             moldable = moldable or bool(session.alternatives.of(job))
         keys = _Keys(session)
         for of_queue in waiting.values():
-            heapq.heapify(of_queue.jobs)
+            of_queue.jobs.sort(key=operator.itemgetter(0), reverse=True)
         single = len(waiting) == 1
         queues = [(() if single else keys.of(of_queue.queue), row) for row, of_queue in waiting.items()]
         heapq.heapify(queues)
@@ -61,22 +61,14 @@ class Enqueue:
             if queues and (key := keys.of(of_queue.queue)) > queues[0][0]:
                 heapq.heappush(queues, (key, row))  # jobs admitted to other queues of the tree changed its key
                 continue
-            _, job = heapq.heappop(of_queue.jobs)
-            is_admitted = _admit(session, job, of_queue, precedence, moldable=moldable)
-            if moldable and (is_admitted or session.alternatives.starts_before(session.rejections.by_job[job.row])):
-                session.alternatives.add_before(job)
-            keys.admitted += is_admitted
-            if of_queue.in_turn and not is_admitted and not session.has_submitter_limit(job):
-                reason = blocked_by_head(of_queue.queue.name, job.key)
-                for _, other in sorted(of_queue.jobs, key=operator.itemgetter(0)):
-                    session.reject(other, Rejection(Gate.QUEUE, reason))
-                continue
-            if of_queue.jobs:
-                heapq.heappush(queues, (() if single else keys.of(of_queue.queue), row))
+            if _admit_first(session, of_queue, precedence, moldable=moldable):
+                keys.admitted += 1
+                if of_queue.jobs:
+                    heapq.heappush(queues, (() if single else keys.of(of_queue.queue), row))
 
 
 class _Waiting:
-    """The jobs of a queue that are not admitted, in a heap."""
+    """The jobs of a queue that are not admitted, each with its key, the first at the end."""
 
     def __init__(self, queue: QueueView) -> None:
         self.queue, self.is_open = queue, queue.is_open
@@ -100,6 +92,22 @@ class _Keys:
             key = self._session.admission_key(queue)
             self._known[queue.row] = (self.admitted, key)
         return key
+
+
+def _admit_first(session: Session, waiting: _Waiting, precedence: "_Precedence", *, moldable: bool) -> bool:
+    """Admit the first job of a queue that can be, and return whether there is one: rejections do not change queue keys."""
+    while waiting.jobs:
+        _, job = waiting.jobs.pop()
+        is_admitted = _admit(session, job, waiting, precedence, moldable=moldable)
+        if moldable and (is_admitted or session.alternatives.starts_before(session.rejections.by_job[job.row])):
+            session.alternatives.add_before(job)
+        if is_admitted:
+            return True
+        if waiting.in_turn and not session.has_submitter_limit(job):
+            reason = blocked_by_head(waiting.queue.name, job.key)
+            while waiting.jobs:
+                session.reject(waiting.jobs.pop()[1], Rejection(Gate.QUEUE, reason))
+    return False
 
 
 def _admit(session: Session, job: JobView, waiting: _Waiting, precedence: "_Precedence", *, moldable: bool) -> bool:

@@ -260,4 +260,7 @@ def same_group(old: core.PodGroup, new: core.PodGroup) -> bool:
 
 def condition(group: core.PodGroup, kind: str) -> core.Condition | None:
     """The condition of this type that is true in the status of a pod group."""
-    return next((item for item in group.status.conditions if item.type == kind and item.status == "True"), None)
+    for item in group.status.conditions:
+        if item.type == kind and item.status == "True":
+            return item
+    return None
