@@ -20,7 +20,7 @@ from volcanopy.kube.client.kinds import Kind
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import DEFAULT, SchedulerConfig, default, parse
-from volcanopy.scheduler.model.plan import Bind, Evict, Plan
+from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
 
 MOMENT = datetime(2030, 1, 1, tzinfo=UTC)
@@ -167,6 +167,25 @@ def gangs_that_cannot_fit() -> float:
     return seconds
 
 
+def jobs_that_wait_for_admission(jobs: int = 5000) -> float:
+    """1,000 full nodes, and jobs of 1 to 25 pods in four weighted queues, most of them not admitted: one cycle."""
+    state = world(1000)
+    queues = [f"queue-{weight}" for weight in (1, 2, 3, 4)]
+    for weight, name in enumerate(queues, 1):
+        state.upsert(core.Queue(metadata=core.Meta(name=name, uid=name), spec=core.QueueSpec(weight=weight)))
+    fill(state, 1000, 100, cpu="6400m", queues=queues)
+    for number in range(jobs):
+        size = 1 + number % 25
+        minimum: core.Quantities = {"cpu": str(2 * size), "memory": f"{4 * size}Gi", "pods": str(size)}
+        spec = core.PodGroupSpec(min_member=size, queue=queues[number % 4], min_resources=minimum)
+        name = f"waiting-{number}"
+        meta = core.Meta(name=name, namespace="bench", uid=name, creation_timestamp=MOMENT)
+        state.upsert(core.PodGroup(metadata=meta, spec=spec, status=core.PodGroupStatus(phase="Pending")))
+    seconds, plan = timed(state.snapshot(MOMENT))
+    assert len(plan.of(Explain)) > jobs * 3 // 4
+    return seconds
+
+
 def add_priorities(state: State) -> None:
     """The priority classes of the cases with evictions."""
     for name, value in (("low", 1), ("high", 1000)):
@@ -257,6 +276,7 @@ def run() -> dict[str, float]:
         "gangs_that_reclaim": reclaiming,
         "gangs_that_may_evict_nothing": protected,
         "gangs_that_cannot_fit": infeasible,
+        "jobs_that_wait_for_admission": jobs_that_wait_for_admission(),
         "first_plan_after_a_restart": first,
         "one_change_among_150000": single_change(state),
         "singles_of_200_shapes": singles_of_many_shapes(state),
