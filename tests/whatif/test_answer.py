@@ -115,6 +115,10 @@ def test_expected_ends_give_the_expected_start() -> None:
             "node n1 cpu=4\njob a: 1 x cpu=1 pvc=data",
             'create PersistentVolumeClaim "data" and StorageClass "standard"',
         ),
+        (
+            "node n1 cpu=4\nstorageclass local provisioner=disks.example.com\njob a: 1 x cpu=1 pvc=data",
+            'create PersistentVolumeClaim "data"',
+        ),
     ],
 )
 def test_a_remedy_of_each_kind(world: str, expected: str) -> None:

@@ -1,10 +1,11 @@
 """Objects that do not exist, and actions that the configuration lacks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from volcanopy.api import names
+from volcanopy.api.builtin import storage
 from volcanopy.api.model import Json
 from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.model import pod_fields
@@ -55,25 +56,54 @@ def _claims(question: Question) -> list[Creation]:
     """Return the creation of claims that pods name, and of the StorageClasses that claims name."""
     cluster, namespace = question.cluster, question.target.namespace
     creations: list[Creation] = []
-    classes = set(cluster.keys.get("StorageClass", {}))
+    classes = cluster.of_kind("StorageClass")
     claims = {
         (volume.get("persistentVolumeClaim") or {}).get("claimName")
         for spec in pod_specs(cluster, question.target)
         for volume in spec.get("volumes") or ()
     }
-    usable = min(classes, default="")
+    usable = _usable(classes.values())
     for name in sorted(filter(None, claims)):
         claim = cluster.objects.get(("PersistentVolumeClaim", f"{namespace}/{name}"))
         if claim is None:
-            body = _claim(namespace, name, usable or _CLASS)
-            steps: tuple[Step, ...] = (Create(body),)
             text = f'create PersistentVolumeClaim "{name}"'
-            if not usable:
-                steps, text = (Create(_storage_class(_CLASS)), *steps), f'{text} and StorageClass "{_CLASS}"'
+            if usable is None:
+                text = f'{text} and StorageClass "{_CLASS}"'
+                steps: tuple[Step, ...] = (Create(_storage_class(_CLASS)), Create(_claim(namespace, name, _CLASS)))
+            elif usable.waits:
+                steps = (Create(_claim(namespace, name, usable.metadata.name)),)
+            else:
+                steps = _bound_claim(namespace, name, usable.metadata.name)
             creations.append((steps, text))
         elif (requested := claim.spec.storage_class_name) and requested not in classes and not claim.spec.volume_name:
             creations.append(((Create(_storage_class(requested)),), f'create StorageClass "{requested}"'))
     return creations
+
+
+def _usable(classes: Iterable[storage.StorageClass]) -> storage.StorageClass | None:
+    """Return a class whose volumes are provisioned: the default one if it is among them, else the first by name."""
+    provisioned = [item for item in classes if item.provisions]
+    return min(provisioned, key=lambda item: (not item.is_default, item.metadata.name), default=None)
+
+
+def _bound_claim(namespace: str, name: str, storage_class: str) -> tuple[Step, ...]:
+    """Return a claim with its volume, as the provisioner of a class with immediate binding creates it."""
+    claim = _claim(namespace, name, storage_class)
+    volume = f"pvc-{claim['metadata']['uid']}"
+    body = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": volume},
+        "spec": {
+            "accessModes": claim["spec"]["accessModes"],
+            "capacity": claim["spec"]["resources"]["requests"],
+            "claimRef": {"namespace": namespace, "name": name, "uid": claim["metadata"]["uid"]},
+            "storageClassName": storage_class,
+        },
+        "status": {"phase": "Bound"},
+    }
+    bound = claim | {"spec": claim["spec"] | {"volumeName": volume}, "status": {"phase": "Bound"}}
+    return (Create(body), Create(bound))
 
 
 def _claim(namespace: str, name: str, storage_class: str) -> Json:
