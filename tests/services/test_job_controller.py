@@ -106,6 +106,21 @@ async def test_a_job_is_deleted_when_its_time_to_live_is_over(cluster: Cluster) 
         await cluster.until(lambda: "brief" not in cluster.jobs)
 
 
+async def test_a_job_that_a_policy_completes_is_dismantled_and_deleted_after_its_time_to_live(cluster: Cluster) -> None:
+    """The PodGroup is gone before the job is Completed, so that no event but the job's own status follows."""
+    cluster.ends = ""
+    policy = {"event": "PodFailed", "action": "CompleteJob"}
+    async with controller(cluster):
+        await cluster.submit("kept", task("a", 2), policies=[policy], plugins={"svc": []})
+        await cluster.submit("brief", task("a", 2), policies=[policy], ttlSecondsAfterFinished=1)
+        await cluster.until(lambda: cluster.phase("kept") == cluster.phase("brief") == "Running")
+        await cluster.set_pod("kept-a-0", "Failed", 3)
+        await cluster.set_pod("brief-a-0", "Failed", 3)
+        await cluster.until(lambda: "brief" not in cluster.jobs)
+        await cluster.until(lambda: cluster.phase("kept") == "Completed")
+        await cluster.until(lambda: not cluster.jobs["kept"]["status"].get("controlledResources"))
+
+
 async def test_a_name_conflict_is_reported_in_the_job_status(cluster: Cluster) -> None:
     cluster.ends = ""
     spec = {"containers": [{"name": "c", "image": "busybox"}]}

@@ -15,6 +15,7 @@ from volcanopy.api.model import InvalidObjectError
 from volcanopy.api.volcano import bound as model_of
 from volcanopy.jobcontroller.accounting import accounted
 from volcanopy.jobcontroller.history import has_ended
+from volcanopy.jobcontroller.phases import STOPPED
 from volcanopy.jobcontroller.plan import CreatePod, JobPlan, RecordEvent, UpdateStatus
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.jobcontroller.reconcile import reconcile
@@ -170,9 +171,16 @@ class JobController(Worker):
         )
         plan = reconcile(job, observed, self.now(), self._plugins)
         self._last[key] = (started, asyncio.get_running_loop().time() - started)
-        await self._effects.carry_out(manifest, self._paced(key, plan), observed.removed)
+        paced = self._paced(key, plan)
+        await self._effects.carry_out(manifest, paced, observed.removed)
         if any(isinstance(effect, CreatePod) for effect in plan.effects):
             self.wake(key, True)  # the status counts them; the watch shows nothing new of them
+        if any(
+            isinstance(effect, UpdateStatus) and effect.status["state"]["phase"] in STOPPED for effect in paced.effects
+        ):
+            self.wake(
+                key, True
+            )  # its objects go and its time to live begins once this is stored; the watch shows nothing new
         return plan.again
 
     def _paced(self, key: str, plan: JobPlan) -> JobPlan:
