@@ -149,6 +149,18 @@ async def test_no_page_scrolls_sideways(gangs: Run, kubeconfig: Path, width: int
             assert not await tab.evaluate("document.documentElement.scrollWidth > innerWidth"), name
 
 
+async def test_the_longest_queue_name_does_not_widen_a_narrow_page(gangs: Run, kubeconfig: Path) -> None:
+    name = "-".join(["department"] * 9)
+    await command(gangs, "queue", "create", name)
+    await command(gangs, "job", "run", "--name", "far", "--image", "none", "--queue", name)
+    async with page(kubeconfig) as (url, _), browser(390) as tab:
+        await tab.goto(f"{url}#/jobs")
+        await tab.locator("option", has_text=name).wait_for(state="attached")
+        assert await tab.evaluate("document.documentElement.scrollWidth") == 390
+    await command(gangs, "job", "delete", "far")
+    await command(gangs, "queue", "delete", name)
+
+
 async def test_the_page_says_that_its_server_is_gone(kubeconfig: Path) -> None:
     async with browser() as tab:
         async with page(kubeconfig) as (url, _):
