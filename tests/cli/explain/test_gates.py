@@ -8,7 +8,9 @@ import pytest
 
 from tests.cli.explain.scheduled_jobs import scheduled_world
 from tests.scheduler.test_waiting import RULES, cases
+from volcanopy.api import core
 from volcanopy.cli.explain.cluster_reads import job_facts
+from volcanopy.cli.explain.gates import Members, gate_rows
 from volcanopy.cli.explain.job import job_report
 from volcanopy.cli.explain.report import GateState, JobReport
 from volcanopy.cli.explain.text import job_lines, plain
@@ -45,6 +47,14 @@ async def test_the_report_of_a_pending_job_has_its_gate_and_reason(case: tuple[s
         for name, (gate, lines) in jobs.items():
             report = job_report(await job_facts(place.client, "default", name, "volcanopy-system"))
             check(report, gate, lines)
+
+
+def test_a_blocked_gate_without_numbers_shows_the_fact_and_not_its_remedy() -> None:
+    reason = core.Explanation(
+        gate="queue", message='queue "q" is held: stopPolicy Hold', unblocked_by='resuming queue "q"'
+    )
+    (row,) = (row for row in gate_rows(Members("q", 1, 0), None, None, reason) if row.state is GateState.BLOCKED)
+    assert row.message == 'queue "q" is held: stopPolicy Hold'
 
 
 def check(report: JobReport, gate: str, lines: list[str]) -> None:

@@ -119,14 +119,15 @@ def _message(
 
 
 def _missing(reason: core.Explanation) -> str:
-    """Return the numbers that are missing, or else what unblocks the job."""
+    """Return the numbers that are missing, else what the nearest nodes reject, else the message."""
     parts = []
     if reason.numbers.get("fit", "0") != "0":
         parts.append(f"{reason.numbers['fit']}/{reason.numbers.get('needed')} pods can be placed")
     of_node = reason.gate == Gate.NODES and bool(reason.nodes)
     if shortages := _shortages(reason.amounts, "allocatable" if of_node else "limit"):
         parts.append(("nearest node: " if of_node else "") + "; ".join(shortages))
-    return "; ".join(parts) or reason.unblocked_by or reason.message
+    missing = reason.unblocked_by if of_node else ""
+    return "; ".join(parts) or missing or reason.message
 
 
 def _shortages(amounts: Mapping[str, Mapping[str, Any]], limit_word: str) -> Sequence[str]:
