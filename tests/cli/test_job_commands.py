@@ -57,6 +57,13 @@ def test_run_with_follow_fails_when_the_job_fails(volcanopy: Run) -> None:
         volcanopy("job", "delete", name)
 
 
+def test_a_pod_on_a_simulated_node_accepts_no_terminal(volcanopy: Run) -> None:
+    forever = ("--annotation", "sim.volcanopy.io/duration=forever")
+    refused = volcanopy("job", "run", "--name", "talks", "--image", "x", *forever, "--interactive")
+    assert refused.sentence() == 'pod "talks-main-0" accepts no connection: simulated nodes run no programs'
+    volcanopy("job", "delete", "talks")
+
+
 def test_a_client_dry_run_needs_no_cluster_and_prints_a_manifest(volcanopy: Run) -> None:
     words = ["job", "run", "--name", "dry", "--image", "i", "--min", "2", "-r", "3", "--dry-run=client"]
     offline = run_in_process(*words, "-o", "yaml")

@@ -9,6 +9,7 @@ import sys
 import termios
 import tty
 from collections.abc import Iterator
+from http import HTTPStatus
 from urllib.parse import urlencode
 
 import aiohttp
@@ -21,6 +22,7 @@ from volcanopy.cli.framework.watch import watch_objects
 from volcanopy.cli.jobs.pods import Pod, pods_in_order, selector_of
 from volcanopy.cli.jobs.status import FINISHED, phase, summary
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import ApiError
 from volcanopy.kube.client.raw_kinds import JOBS, PODS
 
 _PROTOCOL = "v5.channel.k8s.io"
@@ -35,9 +37,16 @@ async def interact(cluster: Cluster, namespace: str, name: str) -> None:
         container = pod.spec.containers[0].name
         query = urlencode({"container": container, "stdin": "true", "stdout": "true", "tty": "true"})
         path = f"{PODS.path(namespace, pod.metadata.name, 'attach')}?{query}"
+        try:
+            socket = await client.websocket(path, _PROTOCOL)
+        except ApiError as fault:
+            if fault.code != HTTPStatus.BAD_REQUEST:
+                raise
+            message = f'pod "{pod.metadata.name}" accepts no connection: simulated nodes run no programs'
+            raise CommandError(message) from fault
         print(f'Connected with pod "{pod.metadata.name}". Without a prompt, press Enter.', file=sys.stderr)
         with _raw_terminal():
-            await _connect(await client.websocket(path, _PROTOCOL))
+            await _connect(socket)
 
 
 async def _running_pod(client: Client, namespace: str, name: str) -> Pod:
