@@ -259,6 +259,7 @@ def test_up_reports_unusable_options_in_one_sentence(tmp_path: Path, monkeypatch
                 f"--persist: {foreign} was not written by `local up`: specify another file",
             ),
             ({"cluster": tmp_path / "absent"}, 1, "no such file"),
+            ({"cluster": file}, 2, f"--cluster {file}: no object of kind Node"),
         ]
         for given, status, said in cases:
             usual: dict[str, Any] = {

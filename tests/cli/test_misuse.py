@@ -197,6 +197,11 @@ def test_a_cluster_without_volcanopy_is_an_error(words: tuple[str, ...], folder:
         (["job", "logs", "a", "--index", "x"], "--index: 'x' is invalid: must be an integer"),
         (["job", "logs", "a", "--index", "-1"], "--index: '-1' is invalid: must be at least 0"),
         (["job", "scale", "a", "-r", "many"], "--replicas: 'many' is invalid: must be an integer"),
+        (
+            ["job", "run", "--image", "i", "--ttl", str(2**31)],
+            "--ttl: '2147483648' is invalid: must be at most 2147483647",
+        ),
+        (["queue", "create", "q", "--priority-offset", "9999999999"], "must be at most 1000000000"),
         (["job", "list", "-o", "html"], "--output: 'html' is not one of 'table', 'wide'"),
         (["-n", "x", "crd"], "options of `crd` follow the command: see `volcanopy crd --help`"),
         (["pod", "list", "--phase", "Runing"], "--phase: 'Runing' is not a phase of a pod"),
@@ -267,6 +272,36 @@ def test_a_rejection_has_the_message_of_the_server(
     server.answers["POST", DEFAULT] = answer
     refused = run_in_process("job", "run", "--name", "x", "--image", "i", kubeconfig=server.kubeconfig(tmp_path))
     assert said in refused.sentence()
+    assert refused.status == 1
+
+
+def test_an_invalid_selector_is_named(server: FakeApiServer, tmp_path: Path) -> None:
+    server.answers["GET", DEFAULT] = error_status(400, "BadRequest", "found '=', expected: !, identifier")
+    refused = run_in_process("job", "list", "-l", "=b", kubeconfig=server.kubeconfig(tmp_path))
+    assert refused.sentence() == "--selector: '=b' is invalid: found '=', expected: !, identifier"
+    assert refused.status == 2
+
+
+@pytest.mark.parametrize("verb", ["describe", "suspend", "restart", "delete"])
+@pytest.mark.parametrize("choice", [["--all"], ["-l", "a=b"]], ids=" ".join)
+def test_a_selection_of_nothing_is_reported(
+    verb: str, choice: list[str], server: FakeApiServer, tmp_path: Path
+) -> None:
+    server.has(DEFAULT)
+    done = run_in_process("job", verb, *choice, kubeconfig=server.kubeconfig(tmp_path))
+    assert (done.out, done.err, done.status) == ("", 'No jobs found in namespace "default".\n', 0)
+
+
+def test_a_rule_about_a_whole_object_is_reported_without_its_empty_path(server: FakeApiServer, tmp_path: Path) -> None:
+    message = 'BatchJob.batch.volcanopy.io "x" is invalid: <nil>: Invalid value: pod names must be shorter'
+    server.answers["POST", DEFAULT] = error_status(422, "Invalid", message)
+    refused = run_in_process("job", "run", "--name", "x", "--image", "i", kubeconfig=server.kubeconfig(tmp_path))
+    assert refused.sentence().endswith('"x" is invalid: Invalid value: pod names must be shorter')
+
+
+def test_the_address_of_the_web_page_is_named_if_it_cannot_be_used(server: FakeApiServer, tmp_path: Path) -> None:
+    refused = run_in_process("ui", "--address", "192.0.2.1", "--port", "0", kubeconfig=server.kubeconfig(tmp_path))
+    assert "volcanopy: --address 192.0.2.1: must be an address of this machine, such as 127.0.0.1: " in refused.err
     assert refused.status == 1
 
 

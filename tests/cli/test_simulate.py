@@ -178,7 +178,9 @@ def test_a_workload_that_does_not_exist_is_one_sentence(files: Path) -> None:
     assert outcome.sentence() == (
         "workload: cannot read none.swf: No such file or directory; generators are lublin, poisson, ml"
     )
-    assert run_in_process("simulate", "none.swf").sentence().startswith("--cluster: give the description of a cluster")
+    assert run_in_process("simulate", "none.swf").sentence() == outcome.sentence()
+    alone = run_in_process("simulate", str(files / "jobs.jsonl")).sentence()
+    assert alone.startswith("--cluster: give the description of a cluster")
 
 
 @pytest.mark.parametrize(

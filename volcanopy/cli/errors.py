@@ -67,5 +67,6 @@ def _forbidden(fault: "ApiError") -> str:
 def _short(fault: "ApiError") -> str:
     """Return the server's message in one line, without the prefix of an admission webhook."""
     text = " ".join(fault.message.split()) or str(fault)
+    text = text.replace("<nil>: ", "")  # what API servers print for a rule about the whole object
     _, prefix, message = text.partition("denied the request: ")
     return message if prefix else text

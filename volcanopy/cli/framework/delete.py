@@ -41,8 +41,6 @@ async def delete(
         await for_each(names, lambda name: deleter.delete_named(kind, namespace, name))
     else:
         bodies = await select_objects(client, kind, namespace, selection)
-        if not bodies:
-            print(f"No {kind.plural} found" + (f' in namespace "{namespace}".' if namespace else "."))
         await for_each(bodies, lambda body: deleter.delete(kind, body))
     await deleter.wait()
 

@@ -8,7 +8,14 @@ from typing import Any
 from volcanopy.cli.framework import documents, tables
 from volcanopy.cli.framework.durations import current_time
 from volcanopy.cli.framework.kinds import key_of, read, readable
-from volcanopy.cli.framework.objects import PartialError, find_object, for_each, list_objects, select_objects
+from volcanopy.cli.framework.objects import (
+    PartialError,
+    empty_message,
+    find_object,
+    for_each,
+    list_objects,
+    select_objects,
+)
 from volcanopy.cli.framework.options import Format, Selection, ShowOptions
 from volcanopy.cli.framework.tables import TableForm, View
 from volcanopy.kube.client.api_client import Client
@@ -41,8 +48,7 @@ async def show_list(client: Client, view: View, query: Query, show: ShowOptions)
         view, query, await list_objects(client, view.kind, query.namespace, query.selector, query.fields)
     )
     if not bodies and show.output in {Format.table, Format.wide}:
-        where = f' in namespace "{query.namespace}"' if query.namespace else ""
-        print(f"No {query.title or view.kind.plural} found{where}.", file=sys.stderr)
+        print(empty_message(query.title or view.kind.plural, query.namespace), file=sys.stderr)
         return
     others = await _others(client, view, query.namespace, show)
     show_objects(view, bodies, show, form=table_form(view, show, namespaces=query.namespace is None, others=others))

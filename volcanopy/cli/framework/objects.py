@@ -40,6 +40,15 @@ async def list_objects(
         return (await client.list(kind, namespace, label_selector=selector, field_selector=fields)).items
     except NotFound:
         raise CommandError(not_served(f"{kind.kind} of {kind.api_version}")) from None
+    except ApiError as fault:
+        if fault.code != 400 or not selector:
+            raise
+        raise CommandError(f"--selector: {selector!r} is invalid: {fault}", 2) from None
+
+
+def empty_message(objects: str, namespace: str | None) -> str:
+    """Return the message that a list is empty."""
+    return f"No {objects} found" + (f' in namespace "{namespace}".' if namespace else ".")
 
 
 async def find_object(client: Client, kind: Kind[Json], namespace: str | None, given: str) -> Json:
@@ -89,7 +98,10 @@ async def select_objects(client: Client, kind: Kind[Json], namespace: str | None
     if not selection.names and selection.by_name:
         raise CommandError(f"no {word(kind)} selected: give NAME, -l LABELS or --all", 2)
     if not selection.names:
-        return await list_objects(client, kind, namespace, selection.selector)
+        bodies = await list_objects(client, kind, namespace, selection.selector)
+        if not bodies:
+            print(empty_message(f"{word(kind)}s", namespace), file=sys.stderr)
+        return bodies
     return await for_each(selection.names, lambda name: find_object(client, kind, namespace, name))
 
 

@@ -10,6 +10,9 @@ import typer
 from volcanopy.cli.framework.name_completion import names_of
 from volcanopy.cli.framework.options import QUEUE
 
+INT32 = 2**31 - 1
+"""Largest number of a field with the format int32."""
+
 
 class Restart(StrEnum):
     """Restart policies of containers."""
@@ -107,14 +110,18 @@ class JobOptions:
         ),
     ] = None
     max_retry: Annotated[
-        int | None, typer.Option("--max-retry", min=0, metavar="N", help="Number of restarts that fail the job.")
+        int | None,
+        typer.Option("--max-retry", min=0, max=INT32, metavar="N", help="Number of restarts that fail the job."),
     ] = None
     ttl: Annotated[
-        int | None, typer.Option("--ttl", min=0, metavar="SECONDS", help="Time until a finished job is deleted.")
+        int | None,
+        typer.Option("--ttl", min=0, max=INT32, metavar="SECONDS", help="Time until a finished job is deleted."),
     ] = None
     deadline: Annotated[
         int | None,
-        typer.Option("--deadline", min=1, metavar="SECONDS", help="Maximum running time; the job fails after it."),
+        typer.Option(
+            "--deadline", min=1, max=INT32, metavar="SECONDS", help="Maximum running time; the job fails after it."
+        ),
     ] = None
     estimate: Annotated[
         str, typer.Option("--estimate", metavar="DURATION", help="Expected running time, such as 30m; not enforced.")

@@ -82,7 +82,7 @@ def up(
     api: str = VOLCANOPY.name,
 ) -> None:
     """Run a cluster until Ctrl-C; write its kubeconfig to a file."""
-    objects = read([str(cluster)]) if cluster is not None else []
+    objects = _objects_of(cluster)
     kubeconfig = kubeconfig.expanduser().absolute()
     _check_kubeconfig(kubeconfig)
     if persist.file is not None:
@@ -97,7 +97,7 @@ def run(
 
     Volcano's API is served too if an object of the files is of it. Raises CommandError unless all complete.
     """
-    objects = read([str(cluster)]) if cluster is not None else []
+    objects = _objects_of(cluster)
     manifests = read(files)
     if not any(map(_is_runnable, manifests)):
         kinds = ", ".join(kind.kind for kind in _RUNNABLE)
@@ -179,6 +179,16 @@ async def _run(
             raise CommandError(f"interrupted: {progress.unfinished()}", 130)
         if failed := progress.failed():
             raise CommandError(f"not all jobs completed: {failed}")
+
+
+def _objects_of(cluster: Path | None) -> list[Manifest]:
+    """Return the objects of the file of a cluster. Raises CommandError if no node is among them."""
+    if cluster is None:
+        return []
+    objects = read([str(cluster)])
+    if not any(item.kind == "Node" for item in objects):
+        raise CommandError(f"--cluster {cluster}: no object of kind Node", 2)
+    return objects
 
 
 @asynccontextmanager

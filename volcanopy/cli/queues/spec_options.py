@@ -51,7 +51,11 @@ class SpecOptions:
     priority_offset: Annotated[
         int | None,
         typer.Option(
-            "--priority-offset", metavar="N", help="Added to its jobs' priority against jobs of other queues."
+            "--priority-offset",
+            min=-1_000_000_000,
+            max=1_000_000_000,
+            metavar="N",
+            help="Added to its jobs' priority against jobs of other queues.",
         ),
     ] = None
     priority_fence: Annotated[

@@ -75,6 +75,7 @@ class Source:
         if self.cluster:
             return read_cluster(self.cluster)
         if not self.generator:
+            _text("workload", self.workload)
             raise CommandError("--cluster: give the description of a cluster, or a snapshot; see docs/simulate.md", 2)
         arguments = self._arguments()
         if self.generator == "ml":

@@ -6,6 +6,7 @@ with the token of the page. Nothing that identifies the user is in a URL or in a
 """
 
 import asyncio
+import errno
 import hmac
 import ipaddress
 import json
@@ -339,13 +340,16 @@ async def page_served(client: Client, settings: UiSettings) -> AsyncIterator[str
 
 
 async def serve(client: Client, settings: UiSettings, stop: asyncio.Event) -> None:
-    """Serve the page until ``stop`` is set. Raises CommandError if the port is in use."""
+    """Serve the page until ``stop`` is set. Raises CommandError if the address cannot be used, or the port is in use."""
     try:
         async with page_served(client, settings) as url:
             mode = "changes of jobs are allowed" if settings.allow_changes else "read only"
             print(f"The web page is at {url} ({mode}). Stop it with Ctrl-C.", flush=True)
             await stop.wait()
     except OSError as error:
+        if error.errno not in {errno.EADDRINUSE, errno.EACCES}:
+            text = "must be an address of this machine, such as 127.0.0.1"
+            raise CommandError(f"--address {settings.address}: {text}: {error.strerror or error}") from None
         raise CommandError(
             f"--port {settings.port}: {error.strerror or error}: use another, or 0 for a free one"
         ) from None
