@@ -175,12 +175,9 @@ class JobController(Worker):
         await self._effects.carry_out(manifest, paced, observed.removed)
         if any(isinstance(effect, CreatePod) for effect in plan.effects):
             self.wake(key, True)  # the status counts them; the watch shows nothing new of them
-        if any(
-            isinstance(effect, UpdateStatus) and effect.status["state"]["phase"] in STOPPED for effect in paced.effects
-        ):
-            self.wake(
-                key, True
-            )  # its objects go and its time to live begins once this is stored; the watch shows nothing new
+        # The objects of a stopped job go, and its time to live begins, once this is stored: the watch shows nothing new.
+        if any(isinstance(each, UpdateStatus) and each.status["state"]["phase"] in STOPPED for each in paced.effects):
+            self.wake(key, True)
         return plan.again
 
     def _paced(self, key: str, plan: JobPlan) -> JobPlan:
