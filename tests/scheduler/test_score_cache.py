@@ -1,6 +1,7 @@
 """Cached scores equal those of the reference implementation, and blocks score like single pairs."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,8 +12,12 @@ from msgspec.structs import replace
 from tests.scheduler.reference import placement
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.framework.plugin import NoArguments, Plugin, Scope, per_shape
+from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.placement import score_table
 from volcanopy.scheduler.session.session import Session
@@ -98,6 +103,56 @@ def test_alternating_shapes_share_a_score_table(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(score_table.ScoreTable, "refresh", counted)
     placement.actions()["allocate"](session, {})
     assert sum(shared) >= 4
+
+
+class Mixed(Plugin[NoArguments]):
+    """Scores by cpu, and on nodes with little of it by the number of pods too."""
+
+    name: ClassVar[str] = "mixed"
+    cache_key = staticmethod(per_shape)
+
+    def scope(self, task: TaskView) -> Scope:
+        return Scope.COLUMNS
+
+    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+        idle = nodes.idle["cpu"] - tasks.request["cpu"]
+        pods = nodes.used.values[2] * 10.0 if (idle < 3000).any() else 0.0
+        return idle / 1000.0 + np.where(idle < 3000, pods, 0.0)
+
+
+MIXED = Registry({**builtin().plugins, "mixed": Mixed}, builtin().actions)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(crowds(), st.sampled_from(("gang, predicates, mixed", "gang, predicates, mixed, binpack")))
+def test_a_plugin_may_read_other_resources_of_other_nodes(text: str, plugins: str) -> None:
+    seen = snapshot(text)
+    fast, slow = (Session(seen, config(plugins, registry=MIXED)) for _ in range(2))
+    slow.placement = placement.OneByOne(slow.ledger, slow.hooks)
+    placement.actions()["allocate"](fast, {})
+    placement.actions()["allocate"](slow, {})
+    assert list(map(str, fast.effects)) == list(map(str, slow.effects))
+
+
+@pytest.mark.parametrize(
+    ("plugins", "equal"), [("gang, predicates, binpack", True), ("gang, predicates, mixed", False)]
+)
+def test_nodes_share_scores_where_they_differ_only_in_what_no_plugin_reads(plugins: str, equal: bool) -> None:
+    """Two pods of one cpu take as much as one of two, and count as one more."""
+    lines = ["node n1 cpu=4 memory=8Gi pods=20", "node n2 cpu=4 memory=8Gi pods=20"]
+    lines += [f"job {name}: {count} x cpu={cpu} memory={cpu}Gi" for name, count, cpu in (("a", 2, 1), ("b", 1, 2))]
+    session = Session(snapshot("\n".join(lines)), config(plugins, registry=MIXED))
+    rows = np.flatnonzero(session.ledger.status == Status.PENDING).tolist()
+    sizes = {row: int(TaskView(session.ledger, row).request["cpu"]) for row in rows}
+    with session.statement() as statement:
+        for row, cpu in sizes.items():
+            statement.allocate(row, 0 if cpu == 1000 else 1)
+        view = NodesView(session.ledger, np.array([0]))
+        session.hooks.node_order(TasksView([TaskView(session.ledger, rows[0])]), view)
+        read = session.ledger.positions_of(view.read)
+        keys = [session.ledger.columns_of(node, read) for node in (0, 1)]
+    assert (keys[0] == keys[1]) is equal
+    assert not view.rows_read
 
 
 def test_images_on_nodes_count_in_a_block() -> None:

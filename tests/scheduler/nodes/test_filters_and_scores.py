@@ -12,7 +12,7 @@ from volcanopy.scheduler.cache.shapes import NONZERO, request_of
 from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.statement import Statement
-from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.model.resources import Columns, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE, Status
 from volcanopy.scheduler.plugins.nodeorder import NodeOrder, NodeOrderArguments
 from volcanopy.scheduler.plugins.predicates import Predicates, PredicatesArguments
@@ -77,7 +77,7 @@ def resources_of(cluster_state: RandomCluster, task: int) -> Any:
 
     def of(node: Any) -> tuple[twin.Amounts, ...]:
         row = snapshot.nodes.index[node.metadata.name]
-        room, used = snapshot.nodes.allocatable.row(row), ledger.columns(ledger.used).row(row)
+        room, used = snapshot.nodes.allocatable.row(row), Columns(snapshot.axis, ledger.used).row(row)
         nonzero = ledger.nonzero[:, row]
         return (
             twin.Amounts(room["cpu"], room["memory"], room["nvidia.com/gpu"]),

@@ -70,6 +70,36 @@ class TasksView:
         return np.stack([score(task) for task in self._tasks])
 
 
+class NodeColumns(Columns):
+    """Amounts of nodes that note in ``read`` the positions of the resources that were read."""
+
+    __slots__ = ("_read", "_table")
+
+    def __init__(self, axis: Axis, table: Ints, read: set[int]) -> None:
+        self.axis, self._table, self._read = axis, table, read
+
+    @property
+    def values(self) -> Ints:  # type: ignore[override]
+        """(R, M): all of them."""
+        self._read.update(range(len(self._table)))
+        return self._table
+
+    def __len__(self) -> int:
+        return int(self._table.shape[1])
+
+    def at(self, position: int) -> Ints:
+        """The (M,) column of the resource at this position of the axis."""
+        self._read.add(position)
+        column: Ints = self._table[position]
+        return column
+
+    @property
+    def cpu_and_memory(self) -> Ints:
+        """(2, M): the first two resources of every axis."""
+        self._read.update((0, 1))
+        return self._table[:2]
+
+
 class NodesView:
     """Some nodes, as columns.
 
@@ -86,6 +116,7 @@ class NodesView:
         "_task_nonzero",
         "_task_request",
         "_used",
+        "read",
         "rows_read",
     )
 
@@ -94,6 +125,8 @@ class NodesView:
         self._rows = rows
         self.rows_read = False
         """Whether a hook read the row numbers: else its result follows from the columns alone."""
+        self.read: set[int] = set()
+        """The positions of the resources that a hook read: its result follows from these and ``nonzero``."""
         self._extra = extra
         self._task_request = None if task is None or extra is None else task.request.values
         self._task_nonzero = None if task is None or extra is None else task.nonzero
@@ -114,7 +147,7 @@ class NodesView:
     def allocatable(self) -> Columns:
         """Allocatable resources of each node."""
         if self._allocatable is None:
-            self._allocatable = self._ledger.columns(self._of(self._ledger.snapshot.nodes.allocatable.values))
+            self._allocatable = self._columns(self._of(self._ledger.snapshot.nodes.allocatable.values))
         return self._allocatable
 
     def all_have(self, position: int) -> bool:
@@ -125,18 +158,18 @@ class NodesView:
     def used(self) -> Columns:
         """Allocated to the tasks on each node."""
         if self._used is None:
-            self._used = self._ledger.columns(self._with_extra(self._of(self._ledger.used), +1))
+            self._used = self._columns(self._with_extra(self._of(self._ledger.used), +1))
         return self._used
 
     @property
     def idle(self) -> Columns:
         """Allocatable and not used."""
-        return self._ledger.columns(self._with_extra(self._of(self._ledger.idle), -1))
+        return self._columns(self._with_extra(self._of(self._ledger.idle), -1))
 
     @property
     def future_idle(self) -> Columns:
         """Idle once evicted pods have terminated and the tasks that wait for them are placed."""
-        return self._ledger.columns(self._with_extra(self._of(self._ledger.future), -1))
+        return self._columns(self._with_extra(self._of(self._ledger.future), -1))
 
     @property
     def nonzero(self) -> Ints:
@@ -147,6 +180,9 @@ class NodesView:
                 taken = taken + self._task_nonzero[:, None] * self._extra[None, :]
             self._nonzero = taken
         return self._nonzero
+
+    def _columns(self, values: Ints) -> Columns:
+        return NodeColumns(self._ledger.snapshot.axis, values, self.read)
 
     def _of(self, table: Ints) -> Ints:
         """Return the columns of these nodes. All rows are valid: the mode spares numpy a copy of them."""

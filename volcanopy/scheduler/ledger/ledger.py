@@ -5,6 +5,7 @@ queue. Only :mod:`volcanopy.scheduler.ledger.statement` writes it, through :meth
 each write can be undone exactly.
 """
 
+from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +15,7 @@ from volcanopy.scheduler.ledger.columns import LedgerColumns, Statuses
 from volcanopy.scheduler.ledger.user_usage import Pools
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.job_tables import JobTable
-from volcanopy.scheduler.model.resources import Columns, Ints, Mask, Resources, Rows
+from volcanopy.scheduler.model.resources import Ints, Mask, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import HOLDING, ON_NODE, Status
 
@@ -358,9 +359,16 @@ class Ledger(LedgerColumns):
         self.queue_inqueue[:, queue] += amount
         self.tree_inqueue[:, self.snapshot.queues.lines[queue]] += amount[:, None]
 
-    def state_of(self, node: int) -> bytes:
-        """Return a key that is equal for nodes whose columns are equal."""
-        return self._sheet[:, node].tobytes()
+    def positions_of(self, resources: Iterable[int]) -> Rows:
+        """Return where the columns of nodes have what :meth:`columns_of` reads: amounts of these resources, and ``nonzero``."""
+        size, end = len(self.snapshot.axis), len(self._sheet)
+        amounts = sorted(part * size + resource for part in range(3) for resource in resources)
+        return np.array([*amounts, *range(3 * size, end)], dtype=np.intp)
+
+    def columns_of(self, node: int, positions: Rows) -> bytes:
+        """Return a key that is equal for nodes with the same allocatable, used and future amounts there."""
+        key: bytes = self._sheet[:, node].take(positions).tobytes()
+        return key
 
     def free(self, dims: Rows, nodes: Rows) -> Ints:
         """(dims, nodes): the resources that can be allocated now: idle, and not needed by pipelined tasks."""
@@ -371,7 +379,3 @@ class Ledger(LedgerColumns):
         """(R, M): as :meth:`free`, of every resource."""
         idle = self.idle.take(nodes, axis=1, mode="clip")
         return idle if self.is_plain else np.minimum(idle, self.future.take(nodes, axis=1, mode="clip"))
-
-    def columns(self, values: Ints) -> Columns:
-        """Return one of the ledger's tables with names."""
-        return Columns(self.snapshot.axis, values)

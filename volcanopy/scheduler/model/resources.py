@@ -129,10 +129,20 @@ class Columns:
     def __getitem__(self, name: str) -> Ints:
         """The (M,) column of one resource; zeros if nothing on the axis has that name."""
         position = self.axis.index.get(name)
-        return np.zeros(self.values.shape[1:], dtype=np.int64) if position is None else self.values[position]
+        return np.zeros_like(self.at(0)) if position is None else self.at(position)
 
     def __len__(self) -> int:
         return int(self.values.shape[1])
+
+    def at(self, position: int) -> Ints:
+        """The (M,) column of the resource at this position of the axis."""
+        column: Ints = self.values[position]
+        return column
+
+    @property
+    def cpu_and_memory(self) -> Ints:
+        """(2, M): the first two resources of every axis."""
+        return self.values[:2]
 
     def __add__(self, other: "Columns | Resources") -> "Columns":
         return Columns(self.axis, self.values + _broadcast(other))

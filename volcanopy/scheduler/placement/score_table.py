@@ -28,7 +28,7 @@ _REPEATS = 4
 _NODES = 4
 """If more nodes than this changed since the last use, the table is dropped."""
 _STATES = 8192
-"""The number of node states whose scores are kept."""
+"""The number of states of nodes whose scores are kept."""
 _BLOCK = 8
 """The number of nodes that share a maximum."""
 
@@ -70,7 +70,11 @@ class ScoreTable:
         self._repeats = 0
         self._columns: _Columns | None = None
         self._changes = 0
-        self._states: dict[bytes, tuple[Floats, Floats]] = {}
+        self._known: dict[bytes, Floats] = {}
+        """(S,): the scores by what the plugins read of a node: the columns at ``_read``."""
+        self._resources: set[int] = set()
+        """The resources that plugins have read so far; all scores were computed from no others."""
+        self._read = ledger.positions_of(())
 
     def refresh(self, entry: NodeScores) -> bool:
         """Update an entry that is in the table; return whether it is."""
@@ -114,7 +118,8 @@ class ScoreTable:
         self._columns = _Columns(self._members)
         self._tasks = TasksView([entry.task for entry in self._members])
         self._requests = np.concatenate([entry.request for entry in self._members], axis=1)
-        self._states.clear()
+        self._largest: Ints = self._requests.max(axis=1, keepdims=True)
+        self._known.clear()
 
     def _update(self) -> bool:
         """Refresh the nodes that changed since; if there are too many, drop the table and return False."""
@@ -136,21 +141,29 @@ class ScoreTable:
 
     def _scores(self, node: int) -> tuple[Floats, Floats]:
         """(S,): the score of a node for each member, and the same with INFEASIBLE where its free resources do not suffice."""
-        state = self._ledger.state_of(node)
-        known = self._states.get(state)
-        if known is None:
-            rows = self._ledger.single(node)
-            view = NodesView(self._ledger, rows)
-            scores: Floats = self._hooks.node_order(self._tasks, view)[:, 0]
-            fits: Mask = np.logical_and.reduce(self._requests <= self._ledger.free_of(rows), axis=0)
-            known = scores, np.where(fits, scores, INFEASIBLE)
-            if (
-                not view.rows_read
-            ):  # the scores follow from the columns: they are those of every node with equal columns
-                if len(self._states) == _STATES:
-                    del self._states[next(iter(self._states))]
-                self._states[state] = known
-        return known
+        scores = self._known.get(self._ledger.columns_of(node, self._read))
+        if scores is None:
+            scores = self._ask(node)
+        free = self._ledger.free_of(self._ledger.single(node))
+        if np.logical_and.reduce(self._largest <= free, axis=None):
+            return scores, scores
+        fits: Mask = np.logical_and.reduce(self._requests <= free, axis=0)
+        return scores, np.where(fits, scores, INFEASIBLE)
+
+    def _ask(self, node: int) -> Floats:
+        """(S,): the score of a node for each member, kept for all nodes with equal columns of what the plugins read."""
+        view = NodesView(self._ledger, self._ledger.single(node))
+        scores: Floats = self._hooks.node_order(self._tasks, view)[:, 0]
+        if view.rows_read:  # the scores may differ between nodes with equal columns
+            return scores
+        if not view.read <= self._resources:
+            self._resources |= view.read
+            self._read = self._ledger.positions_of(self._resources)
+            self._known.clear()
+        if len(self._known) == _STATES:
+            del self._known[next(iter(self._known))]
+        self._known[self._ledger.columns_of(node, self._read)] = scores
+        return scores
 
 
 class _Columns:

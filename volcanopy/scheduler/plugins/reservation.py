@@ -184,6 +184,8 @@ class Reservation(Plugin[ReservationArguments]):
 
     def _exclusions(self, task: TaskView) -> tuple[int, ...]:
         """Return for each reservation what of it the task may not use: 0 if it may use all."""
+        if self._known is not None and not self._known:
+            return ()
         row = task.row
         known = self._excluded_of.get(row)
         if known is not None:
@@ -228,7 +230,7 @@ class Reservation(Plugin[ReservationArguments]):
 
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """The reserved rest of the limit of a queue."""
-        if not len(self._admitted) or task.nominated != NONE:
+        if not len(self._admitted) or (self._known is not None and not self._known) or task.nominated != NONE:
             return None
         for each, _ in self._excluding(task):
             if each.rejection is not None and queue.row in each.members:

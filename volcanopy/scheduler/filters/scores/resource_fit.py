@@ -15,14 +15,14 @@ GPU = "nvidia.com/gpu"
 
 def least_allocated(tasks: TasksView, nodes: NodesView) -> Ints:
     """(S, N): 0 to 100, the more cpu and memory are idle with the task on the node."""
-    room = nodes.allocatable.values[:2, None]
+    room = nodes.allocatable.cpu_and_memory[:, None]
     idle = (room - nodes.nonzero[:, None]) - tasks.nonzero
     return _mean_percentage(np.maximum(idle, 0, out=idle), room, _all_have_both(nodes))
 
 
 def most_allocated(tasks: TasksView, nodes: NodesView) -> Ints:
     """(S, N): 0 to 100, the more cpu and memory are allocated with the task on the node."""
-    room = nodes.allocatable.values[:2, None]
+    room = nodes.allocatable.cpu_and_memory[:, None]
     requested = nodes.nonzero[:, None] + tasks.nonzero
     return _mean_percentage(np.minimum(requested, room, out=requested), room, _all_have_both(nodes))
 
@@ -32,7 +32,11 @@ def balanced_allocation(tasks: TasksView, nodes: NodesView) -> Floats:
 
     0 for tasks that request none of cpu, memory and GPUs.
     """
-    request, used, room = tasks.request.values[:2], nodes.used.values[:2, None], nodes.allocatable.values[:2, None]
+    request, used, room = (
+        tasks.request.cpu_and_memory,
+        nodes.used.cpu_and_memory[:, None],
+        nodes.allocatable.cpu_and_memory[:, None],
+    )
     exists: Mask | None = None
     with_gpus, all_balanced = tasks.lasting(balanced_allocation, _balanced_resources)
     gpus = tasks.request[GPU] if with_gpus else np.empty(0, dtype=np.int64)

@@ -103,8 +103,8 @@ def weighted_mean(tasks: TasksView, nodes: NodesView, strategies: Strategies) ->
     scores: Floats = np.zeros((len(tasks), len(nodes)), dtype=np.float64)
     misfit: Mask | None = None
     for part in tasks.lasting(strategies, strategies.of_tasks):
-        room = amounts(nodes.allocatable.values[part.position])
-        fraction = amounts(nodes.used.values[part.position]) + part.request
+        room = amounts(nodes.allocatable.at(part.position))
+        fraction = amounts(nodes.used.at(part.position)) + part.request
         if not nodes.all_have(part.position):
             room = np.where(room > 0, room, np.inf)
         fraction /= room
