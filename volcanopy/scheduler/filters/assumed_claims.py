@@ -4,7 +4,8 @@ The choice for a pod is made at the first query after its placement and valid as
 node. A rollback therefore needs no call: the choice is dropped at the next query.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +42,10 @@ class AssumedClaims:
         self._pending: Rows = np.flatnonzero(self.claiming & (snapshot.tasks.status == Status.PENDING))
         self._nodes = np.full(len(self._pending), NONE, dtype=np.int32)
         self._pods: dict[int, AssumedPod] = {}
+        self._device_choices: dict[str, tuple[tuple[DeviceId, ...], Mask | None]] = {}
+        self._devices: set[DeviceId] = set()
+        self.changed_devices: list[DeviceId] = []
+        """The devices that were assumed or given up, in order, as of the last query."""
         self._seen = NONE
         self._syncing = False
 
@@ -60,16 +65,32 @@ class AssumedClaims:
         if not len(changed):
             return
         for index in changed.tolist():
-            self._pods.pop(int(self._pending[index]), None)
+            self._give_up(int(self._pending[index]))
         self._nodes[changed] = nodes[changed]
         self._syncing = True
         try:
             for index in changed.tolist():
                 row, node = int(self._pending[index]), int(nodes[index])
                 if node != NONE:
-                    self._pods[row] = self._decide(row, node)
+                    self._assume(row, self._decide(row, node))
         finally:
             self._syncing = False
+
+    def _assume(self, row: int, pod: AssumedPod) -> None:
+        self._pods[row] = pod
+        for choice, ids, available in pod.devices:
+            if choice.allocation is not None:
+                self._device_choices[choice.claim] = (ids, available)
+                self._devices.update(ids)
+                self.changed_devices += ids
+
+    def _give_up(self, row: int) -> None:
+        pod = self._pods.pop(row, None)
+        for choice, ids, _ in () if pod is None else pod.devices:
+            if choice.allocation is not None:
+                self._device_choices.pop(choice.claim, None)
+                self._devices.difference_update(ids)
+                self.changed_devices += ids
 
     def pods(self) -> Iterator[AssumedPod]:
         """Return the choices of all pods."""
@@ -80,11 +101,12 @@ class AssumedClaims:
         """Return by claim how it gets its volume, and the node of the pod."""
         return {choice.claim: (choice, pod.node) for pod in self.pods() for choice in pod.volumes}
 
-    def device_choices(self) -> dict[str, tuple[tuple[DeviceId, ...], Mask | None]]:
+    def device_choices(self) -> Mapping[str, tuple[tuple[DeviceId, ...], Mask | None]]:
         """Return by claim the devices of its new allocation, and the nodes they are available on; None for all."""
-        return {
-            choice.claim: (ids, available)
-            for pod in self.pods()
-            for choice, ids, available in pod.devices
-            if choice.allocation is not None
-        }
+        self.sync()
+        return self._device_choices
+
+    def devices(self) -> AbstractSet[DeviceId]:
+        """Return the devices of all new allocations."""
+        self.sync()
+        return self._devices

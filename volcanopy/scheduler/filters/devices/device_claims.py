@@ -183,7 +183,7 @@ class DynamicResources:
                 return None, ""
             own |= released
         taken = self._tables.taken_devices
-        assumed_devices = {device for ids, _ in self._assumed.device_choices().values() for device in ids}
+        assumed_devices = self._assumed.devices()
         name = self._cluster.snapshot.nodes.names[node]
 
         def is_free(device: DeviceId) -> bool:

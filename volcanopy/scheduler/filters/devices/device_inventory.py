@@ -5,6 +5,7 @@ It is built from resource slices, device classes and node labels, and kept until
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -76,6 +77,11 @@ class Inventory:
     shared: list[tuple[Item, Mask | None]] = field(default_factory=list)
     """Devices available on several nodes, with the (N,) mask of these; None for all."""
     _suitable: dict[bytes, dict[str, Suitable]] = field(default_factory=dict)
+
+    @cached_property
+    def rows(self) -> Mapping[str, int]:
+        """The rows of nodes by name."""
+        return {node.metadata.name: row for row, node in enumerate(self.traits.objects)}
 
     def on(self, node: str, row: int) -> Iterator[Item]:
         """Yield the devices available on a node, in the order of pools and slices."""
@@ -184,7 +190,9 @@ def available_nodes(items: Iterable[Item], inventory: Inventory) -> Mask | None:
     mask: Mask | None = None
     for item in items:
         if item.node:
-            where = np.array([node.metadata.name == item.node for node in inventory.traits.objects], dtype=np.bool_)
+            where = np.zeros(len(inventory.traits.objects), dtype=np.bool_)
+            if item.node in inventory.rows:
+                where[inventory.rows[item.node]] = True
         elif item.selector is not None:
             where = node_affinity.any_term(item.selector.node_selector_terms, inventory.traits)
         else:

@@ -7,8 +7,9 @@ of these classes, all with the same selectors.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from volcanopy.api.builtin import devices
@@ -28,6 +29,7 @@ CLASSES = ("gpu.nvidia.com", "mig.nvidia.com", "gpu.amd.com", "gpu.intel.com")
 _SLICES = 7
 """The compute slices of a GPU in MIG mode: the memory of a card is counted in them."""
 _PROFILE = re.compile(r"([1-9])g\..*")
+_ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 _COUNTED = frozenset({"", "ExactCount"})
 
 
@@ -43,6 +45,8 @@ class _Published:
     """(N + 1,): the number of the first device of each node."""
     own: Ints
     """(D,): what each device is, in sevenths of a GPU."""
+    suitable: dict[bytes, Mask] = field(default_factory=dict)
+    """(D,): the devices that match a request, by what of the request matters."""
 
 
 def published(cluster: Cluster, classes: Sequence[str]) -> _Published | None:
@@ -92,12 +96,13 @@ class GpuDevices:
         self._claims = DynamicResources(cluster, self._assumed)
         self._needs: dict[int, CardNeed | None] = {}
         self._changed: list[int] = []
-        self._seen = -1
+        self._seen = 0
+        """How many changes of assumed devices are counted."""
         self.node, self.start = devices_of_nodes.node, devices_of_nodes.start
         self.memory: Ints = np.full(len(self.node), _SLICES, dtype=np.int64)
         taken = cluster.snapshot.claim_tables.taken_devices
         self._unallocated: Mask = np.array([device not in taken for device in devices_of_nodes.ids], dtype=np.bool_)
-        self._free = self._unallocated
+        self._free = self._unallocated.copy()
         specs = cluster.snapshot.shapes.specs
         self.shapes = frozenset(shape for shape in cluster.snapshot.shapes.claiming if specs[shape].resource_claims)
 
@@ -165,7 +170,14 @@ class GpuDevices:
         return CardNeed(number, np.where(masks[0], self._published.own, UNLIMITED), 0)
 
     def _suitable(self, request: devices.ExactRequest) -> Mask:
-        """(D,): the devices that match a request; none if a selector cannot be evaluated."""
+        """(D,): the devices that match a request; none if a selector cannot be evaluated. Kept as long as the devices."""
+        table = self._published
+        key = _ENCODE((request.device_class_name, request.selectors, request.tolerations, request.capacity))
+        if key not in table.suitable:
+            table.suitable[key] = self._evaluate(request)
+        return table.suitable[key]
+
+    def _evaluate(self, request: devices.ExactRequest) -> Mask:
         table = self._published
         mask = np.zeros(len(self.node), dtype=np.bool_)
         names = self._cluster.snapshot.nodes.names
@@ -181,16 +193,16 @@ class GpuDevices:
 
     def _sync(self) -> None:
         """Follow the placements of the session."""
-        changes = self._cluster.ledger.changes
-        if self._seen == changes:
+        assumed, ids = self._assumed.devices(), self._published.ids
+        changed = self._assumed.changed_devices[self._seen :]
+        if not changed:
             return
-        self._seen = changes
-        ids, free = self._published.ids, self._unallocated
-        assumed = [
-            ids[device] for taken, _ in self._assumed.device_choices().values() for device in taken if device in ids
-        ]
-        if assumed:
-            free = free.copy()
-            free[assumed] = False
-        self._changed += np.unique(self.node[free != self._free]).tolist()
-        self._free = free
+        self._seen += len(changed)
+        for device in dict.fromkeys(changed):
+            number = ids.get(device)
+            if number is not None and self._free[number] != (is_free := self._is_free(number, device in assumed)):
+                self._free[number] = is_free
+                self._changed.append(int(self.node[number]))
+
+    def _is_free(self, number: int, is_assumed: bool) -> bool:
+        return bool(self._unallocated[number]) and not is_assumed
