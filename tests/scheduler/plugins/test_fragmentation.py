@@ -248,7 +248,7 @@ def test_a_small_pod_goes_where_the_claimed_gpus_of_a_node_are_broken_up_already
         node n2 cpu=32
         devices n1 count=4 driver=gpu.nvidia.com
         devices n2 count=4 driver=gpu.nvidia.com
-        claim old-0-gpus class=gpu.nvidia.com count=1 owner=old-0 users=old-0 has=n2/0
+        claim old-0-gpus class=gpu.nvidia.com driver=gpu.nvidia.com count=1 owner=old-0 users=old-0 has=n2/0
         {claimed(1, "small-0")}
         {claimed(4, "large-0")}
         job old: 1 x cpu=4 on=n2 template=gpus

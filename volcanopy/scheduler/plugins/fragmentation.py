@@ -109,9 +109,6 @@ class Fragmentation(Plugin[FragmentationArguments]):
 
     def open(self) -> None:
         """Find the resources that are GPUs."""
-        self._present: Floats = np.zeros(0)
-        self._present_at: tuple[int, int] | None = None
-        """The numbers of changes of nodes and of cards up to which the present worth is valid."""
         self._parts: Mapping[int, float] = {
             position: part
             for position, part in gpu_resources(self.cluster.axis, self.args.gpus, self.args.mig).items()
@@ -133,10 +130,11 @@ class Fragmentation(Plugin[FragmentationArguments]):
         if self._cards is None:
             return self._score(self._loss(self._mix, tasks, nodes))
         self._cards.sync()
-        losses = self._loss(self._mix, tasks, nodes)
-        for number, task in enumerate(tasks):
-            if task.shape in self._sharing:
-                losses[number] = self._loss_with_cards(self._mix, self._cards, task, nodes)
+        sharing = [(number, task) for number, task in enumerate(tasks) if task.shape in self._sharing]
+        every = len(sharing) == len(tasks)
+        losses = np.empty((len(tasks), len(nodes))) if every else self._loss(self._mix, tasks, nodes)
+        for number, task in sharing:
+            losses[number] = self._loss_with_cards(self._mix, self._cards, task, nodes)
         return self._score(losses)
 
     def card_order(self, task: TaskView, candidates: Candidates) -> Floats:
@@ -204,36 +202,26 @@ class Fragmentation(Plugin[FragmentationArguments]):
         taken = None if provider is None else provider.taken(task, nodes)
         if provider is None or taken is None:
             return np.zeros(len(nodes))
-        units, gpus, free = self._resources(mix, nodes)
-        before = self._present_worth(mix, provider)[nodes.rows]
         memory, cores = provider.free(taken.cards)
         fits, parts = state.worth(taken.cards, memory, cores)
         fits_after, parts_after = state.worth(taken.cards, memory - taken.memory, cores - taken.cores)
-        first, size = len(mix.card_memory), len(nodes)
-        units, gpus = units[:, 0].copy(), gpus[:, 0].copy()
-        units[:first] += summed(fits_after.astype(np.int64) - fits, taken.position, size).astype(np.int64)
-        gpus[:first] += summed(fits_after * parts_after - fits * parts, taken.position, size)
-        left = free[0] + np.bincount(taken.position, parts_after - parts, minlength=size)
-        loss: Floats = before - self._value(mix, task, nodes.rows, (units[:first], gpus[:first], left))
-        return loss
-
-    def _present_worth(self, mix: Mix, provider: GpuCards) -> Floats:
-        """(N of the cluster,): the worth of the nodes as they are; only those that changed are computed anew."""
-        ledger, changed = self.cluster.ledger, provider.changed()
-        since, self._present_at = self._present_at, (ledger.changes, len(changed))
-        if since is None:
-            rows = np.arange(len(self.cluster.snapshot.nodes))
-            self._present = np.zeros(len(rows))
-        elif since == self._present_at:
-            return self._present
-        else:
-            cards = np.array(changed[since[1] :], dtype=np.intp)
-            rows = np.unique(np.concatenate((ledger.touched_since(since[0]), cards)))
-        nodes = self.cluster.nodes(rows)
+        first, size, rows = len(mix.card_memory), len(nodes), nodes.rows
         idle = nodes.idle.values
-        worth = self._worth(mix, *self._resources(mix, nodes), (idle[0][None], idle[1][None]), rows)
-        self._present[rows] = worth[0]
-        return self._present
+        # The node without the task, and with it: for few nodes one call costs hardly more than for half of them.
+        amounts = np.stack((idle, idle - task.request.values[:, None]), axis=1)
+        own = amounts[mix.resources]
+        units: Ints = np.empty((first + len(own), 2, size), dtype=np.int64)
+        gpus: Floats = np.empty(units.shape)
+        units[first:], gpus[first:] = own, own * self._unit_parts(mix)[:, None]
+        units[:first], gpus[:first] = state.units[:, None, rows], state.gpus[:, None, rows]
+        units[:first, 1] += summed(fits_after.astype(np.int64) - fits, taken.position, size).astype(np.int64)
+        gpus[:first, 1] += summed(fits_after * parts_after - fits * parts, taken.position, size)
+        free = np.empty((2, size))
+        free[:] = sum((idle[position] * part for position, part in self._parts.items()), start=state.free[rows])
+        free[1] += np.bincount(taken.position, parts_after - parts, minlength=size)
+        before, after = self._worth(mix, units, gpus, free, (amounts[0], amounts[1]), rows)
+        loss: Floats = before - after
+        return loss
 
     def _value(
         self, mix: Mix, task: TaskView, rows: Rows, cards: tuple[Ints, Floats, Floats], placed: bool = False

@@ -159,9 +159,8 @@ def stranded(gpus: Floats, amounts: Sequence[Ints], per_gpu: Floats) -> Floats:
 
     It is not known which pods will come: the mean over pods that request half of ``per_gpu`` (2,), as much, and twice as much.
     """
-    sums: Floats = np.zeros(np.shape(gpus))
-    for amount, mean in zip(amounts, per_gpu.tolist(), strict=True):
-        if mean > 0:
-            for factor in (0.5, 1.0, 2.0):
-                sums += np.maximum(gpus - amount / (factor * mean), 0.0)
+    counted = np.flatnonzero(per_gpu > 0)
+    requests = np.outer(per_gpu[counted], (0.5, 1.0, 2.0))[:, :, None, None]
+    lacking = np.maximum(gpus - np.stack(amounts)[counted, None] / requests, 0.0)
+    sums: Floats = lacking.sum(axis=(0, 1))
     return sums / 3
