@@ -66,10 +66,12 @@ class Gang(Plugin[NoArguments]):
 
     def job_ready(self, job: JobView) -> bool:
         """Every role and the whole have their minimum."""
-        return (
-            job.is_ready
-            and all(role.ready >= role.minimum for role in self._bound(job))
-            and not self._lacking(job, lambda part: part.is_ready)
+        if not job.is_ready:
+            return False
+        if not self._has_minima[job.row] and not self.cluster.snapshot.jobs.structured[job.row]:
+            return True
+        return all(role.ready >= role.minimum for role in self._bound(job)) and not self._lacking(
+            job, lambda part: part.is_ready
         )
 
     def shortfall(self, job: JobView) -> int:

@@ -83,22 +83,27 @@ class NodeOrder(Plugin[NodeOrderArguments]):
     def _spreading(self) -> PodTopologySpread:
         return PodTopologySpread(self.cluster, self._counts)
 
+    @cached_property
+    def _by_amounts(self) -> tuple[tuple[int, Callable[[TasksView, NodesView], Floats | Ints]], ...]:
+        """The scores by resources that have a weight."""
+        weights = (
+            (self.args.balanced_resource, balanced_allocation),
+            (self.args.least_requested, least_allocated),
+            (self.args.most_requested, most_allocated),
+        )
+        return tuple(each for each in weights if each[0])
+
     def scope(self, task: TaskView) -> Scope:
         """CLUSTER where a relative score differs between nodes, else COLUMNS."""
         return self._traits_of(task).scope
 
     def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The weighted sum of the scores."""
-        args = self.args
         constants, parts = tasks.once(self, self._traits_of_block)
         total: Floats = constants + np.zeros(len(nodes))
-        packed = bool(self.cluster.packs_resources())
-        if args.balanced_resource and not packed:
-            total += args.balanced_resource * balanced_allocation(tasks, nodes)
-        if args.least_requested and not packed:
-            total += args.least_requested * least_allocated(tasks, nodes)
-        if args.most_requested and not packed:
-            total += args.most_requested * most_allocated(tasks, nodes)
+        for weight, score in () if self.cluster.packs_resources() else self._by_amounts:
+            scores = score(tasks, nodes)
+            total += scores if weight == 1 else weight * scores
         for row, part in parts:
             total[row] += part(nodes.rows)
         return total

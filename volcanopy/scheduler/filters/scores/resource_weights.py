@@ -100,7 +100,7 @@ def weighted_mean(tasks: TasksView, nodes: NodesView, strategies: Strategies) ->
 
     Resources that a task does not request or a node does not have do not count; 0 where the task does not fit.
     """
-    scores: Floats = np.zeros((len(tasks), len(nodes)), dtype=np.float64)
+    scores: Floats | None = None
     misfit: Mask | None = None
     for part in tasks.lasting(strategies, strategies.of_tasks):
         room = amounts(nodes.allocatable.at(part.position))
@@ -115,9 +115,10 @@ def weighted_mean(tasks: TasksView, nodes: NodesView, strategies: Strategies) ->
         if part.least:
             fraction = np.where(room < np.inf, 1.0 - fraction, 0.0)
         fraction *= part.weight
-        scores += fraction
-    if misfit is not None:
-        scores[misfit] = 0.0
+        scores = fraction if scores is None else np.add(scores, fraction, out=scores)
+    if scores is None or misfit is None:
+        return np.zeros((len(tasks), len(nodes)), dtype=np.float64)
+    scores[misfit] = 0.0
     return scores
 
 
