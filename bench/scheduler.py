@@ -22,6 +22,7 @@ from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import DEFAULT, SchedulerConfig, default, parse
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.testing import notation
 
 MOMENT = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -263,6 +264,25 @@ def singles_of_many_shapes(state: State, jobs: int = 10_000, shapes: int = 200) 
     return seconds
 
 
+def pods_with_claimed_gpus(nodes: int = 500, waiting: int = 250) -> float:
+    """Nodes of eight GPUs, of which pods have half by claims made from a template; pods with claims of their own arrive."""
+    lines = ["deviceclass gpu.nvidia.com driver=gpu.nvidia.com"]
+    for node in range(nodes):
+        lines += [f"node n{node} cpu=64 memory=512Gi", f"devices n{node} count=8 driver=gpu.nvidia.com"]
+        for card in range(4):
+            name = f"r{node}x{card}"
+            lines.append(f"job {name}: 1 x cpu={2 + card} memory=16Gi on=n{node} template=one")
+            kept = f"has=n{node}/{card} users={name}-0 owner={name}-0"
+            lines.append(f"claim {name}-0-one class=gpu.nvidia.com driver=gpu.nvidia.com {kept}")
+    for number in range(waiting):
+        name, count = f"w{number}", (1, 1, 2, 4)[number % 4]
+        lines.append(f"job {name}: 1 x cpu={2 + number % 3} memory={8 + number % 5}Gi template=g{count}")
+        lines.append(f"claim {name}-0-g{count} class=gpu.nvidia.com count={count} owner={name}-0")
+    seconds, plan = timed(notation.snapshot("\n".join(lines)))
+    assert len(plan.of(Bind)) == waiting
+    return seconds
+
+
 def run() -> dict[str, float]:
     """All cases, in processor seconds; one is a ratio."""
     small, large = gangs_on_empty_nodes(1000), gangs_on_empty_nodes(2000)
@@ -277,6 +297,7 @@ def run() -> dict[str, float]:
         "gangs_that_may_evict_nothing": protected,
         "gangs_that_cannot_fit": infeasible,
         "jobs_that_wait_for_admission": jobs_that_wait_for_admission(),
+        "pods_with_claimed_gpus": pods_with_claimed_gpus(),
         "first_plan_after_a_restart": first,
         "one_change_among_150000": single_change(state),
         "singles_of_200_shapes": singles_of_many_shapes(state),
