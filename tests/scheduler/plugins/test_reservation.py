@@ -230,6 +230,30 @@ def test_the_arguments_limit_the_reservations_of_a_queue() -> None:
     assert bound(decide(world, configured({"heads": 2, "after": "1m"}))) == {}
 
 
+@pytest.mark.parametrize("starting", [0, 1, 3])
+def test_jobs_that_start_do_not_use_up_the_reservation_of_the_job_behind_them(starting: int) -> None:
+    world = f"""
+    node n1 cpu=4
+    node n2 cpu=4
+    node n3 cpu=3
+    job run: 1 x cpu=4 on=n1 {LIMITED}=30m
+    {"".join(f"job first{number}: 1 x cpu=1{chr(10)}    " for number in range(starting))}job wide: 2 x cpu=4
+    job late: 1 x cpu=4
+    job short: 1 x cpu=4 {LIMITED}=29m
+    """
+    expected = {f"first{number}-0": "n3" for number in range(starting)}
+    assert bound(decide(world, configured())) == {**expected, "short-0": "n2"}
+
+
+def test_a_new_job_that_starts_does_not_use_up_the_reservation_of_one_that_has_waited() -> None:
+    time = ClusterOverTime(f"{FULL}\nnode n3 cpu=1\njob run: 1 x cpu=4 on=n1\njob big: 2 x cpu=4", configured())
+    for _ in range(6):
+        time.cycle()
+    time.come("job urgent priority=high: 1 x cpu=1\njob late: 1 x cpu=4")
+    time.cycle()
+    assert (time.runs_on("urgent-0"), time.runs_on("late-0")) == ("n3", "")
+
+
 def test_a_job_that_never_fits_has_no_reservation() -> None:
     world = "node n1 cpu=4\njob huge: 1 x cpu=5\njob run: 1 x cpu=1 on=n1\njob small: 1 x cpu=1"
     assert bound(decide(world, configured())) == {"small-0": "n1"}

@@ -94,7 +94,7 @@ def hold_now(free: Ints, parts: Sequence[Part], now: float) -> Hold | None:
     None if it does not, or if a node has less than nothing of a resource.
     """
     parts = sorted(parts, key=lambda part: (-part.request).tolist())
-    needed = _place(parts, free, free) if _fits(parts, free, free) else None
+    needed = _place(parts, free, free, free) if _fits(parts, free, free) else None
     if needed is None:
         return None
     nodes = np.flatnonzero(needed.any(axis=0))
@@ -116,7 +116,9 @@ def hold(free: Ints, parts: Sequence[Part], leaving: Leaving, now: float) -> Hol
     if earliest is None:
         return None
     start = now if not earliest else max(float(leaving.end[earliest - 1]), now)
-    placed = [_place(parts, free + _sums(free, leaving.pick(np.arange(earliest))), free)]
+    # What fits now takes as little as it can of the nodes where most is free: others need these.
+    released = free + _sums(free, leaving.pick(np.arange(earliest)))
+    placed = [_place(parts, released, free, None if earliest else free)]
     by_then = leaving.pick(leaving.end <= start)
     if earliest and by_then.known.any():  # all that end at that time count, not only as many as it takes
         certain = free + _sums(free, by_then.pick(by_then.known))
@@ -220,9 +222,8 @@ def _place(parts: Sequence[Part], then: Ints, now: Ints, certain: Ints | None = 
         room = _capacity(part, then - needed)
         request = part.request[dims, None]
         ready = (np.maximum(now - needed, 0)[dims] / request).min(axis=0) if len(dims) else room.astype(np.float64)
-        ready = np.minimum(ready, room)
         sure = np.zeros(len(room), dtype=np.bool_) if certain is None else _capacity(part, certain - needed) >= room
-        order = np.lexsort((np.arange(len(room)), np.where(sure, ready, -ready), ~sure))
+        order = np.lexsort((np.arange(len(room)), np.where(sure, ready, -np.minimum(ready, room)), ~sure))
         order = order[room[order] > 0]
         taken = np.minimum(np.cumsum(room[order]), part.count)
         if not len(order) or taken[-1] < part.count:

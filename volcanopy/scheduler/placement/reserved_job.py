@@ -1,16 +1,22 @@
 """A job with a reservation: what is reserved, until when others may use it, and what is left of it as its tasks are placed."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import numpy as np
 
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model.messages import message_of
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.task_status import HOLDING, Status
 from volcanopy.scheduler.placement.reservation_planner import Hold
 from volcanopy.scheduler.placement.task_ends import TaskEnds
+
+_NAMED = 5
+"""The most nodes that are named."""
 
 
 @dataclass(eq=False)
@@ -33,6 +39,8 @@ class ReservedJob:
     """The queues to which that limit applies."""
     fits: bool = False
     """Whether the job fits now: then no other pod may use the reservation."""
+    behind: frozenset[int] = frozenset()
+    """The rows of the jobs of its queue that precede it and start now."""
     _amounts: dict[bool, tuple[int, Ints]] = field(default_factory=dict)
     """The result of :meth:`amounts` after so many changes of tasks."""
     preemptable: dict[tuple[int, bool], bool] = field(default_factory=dict)
@@ -56,3 +64,20 @@ class ReservedJob:
             amounts = np.maximum(amounts, 0)
         self._amounts[least] = ledger.moves, amounts
         return amounts
+
+    def fits_in(self, free: Ints) -> bool:
+        """Whether the job starts now on (R, N) free resources, without the end of another."""
+        return self.fits and self.plan is not None and bool((self.plan.needed <= np.maximum(free, 0)).all())
+
+    def numbers(self, cluster: Cluster) -> Mapping[str, str]:
+        """Return the reserved nodes or queue, and the expected start if it is certain."""
+        if self.plan is None:
+            if self.rejection is None:
+                return {}
+            return {"reserved": f'the rest of queue "{message_of(self.rejection.reason).numbers.get("queue", "")}"'}
+        names, rows = cluster.snapshot.nodes.names, self.plan.nodes.tolist()
+        more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
+        numbers = {"reserved": ", ".join(names[row] for row in rows[:_NAMED]) + more}
+        if self.plan.certain and not self.fits:
+            numbers["expected"] = datetime.fromtimestamp(self.plan.start, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return numbers

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
@@ -25,10 +24,10 @@ from volcanopy.scheduler.placement.reserved_job import ReservedJob
 from volcanopy.scheduler.placement.runnable_jobs import RunnableJobs
 from volcanopy.scheduler.placement.task_ends import Basis, TaskEnds
 
-_NAMED = 5
-"""The most nodes that are named."""
 _TRIES = 8
 """The most jobs without a possible reservation that are skipped."""
+_STARTING = 32
+"""The most jobs of a queue that start now and precede one that has to wait for nodes."""
 _QUEUES = 32
 """The most queues with reservations at a time, the first in their order."""
 _ALL, _LEAST = 1, 2
@@ -246,20 +245,7 @@ class Reservation(Plugin[ReservationArguments]):
         if job.row in self._unadmitted or (self._runnable is not None and self._runnable.includes(job)):
             return {}
         reserved = self._by_job.get(job.row) if len(self._admitted) and self._reservations() else None
-        if reserved is None:
-            return None
-        if reserved.plan is None:
-            if reserved.rejection is None:
-                return {}
-            return {"reserved": f'the rest of queue "{message_of(reserved.rejection.reason).numbers.get("queue", "")}"'}
-        names = self.cluster.snapshot.nodes.names
-        rows = reserved.plan.nodes.tolist()
-        more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
-        numbers = {"reserved": ", ".join(names[row] for row in rows[:_NAMED]) + more}
-        if reserved.plan.certain and not reserved.fits:
-            start = datetime.fromtimestamp(reserved.plan.start, UTC)
-            numbers["expected"] = start.strftime("%Y-%m-%dT%H:%M:%SZ")
-        return numbers
+        return None if reserved is None else reserved.numbers(self.cluster)
 
     def jobs_with_reserved_nodes(self) -> frozenset[int] | None:
         """The first jobs of queues that nodes are reserved for."""
@@ -279,6 +265,8 @@ class Reservation(Plugin[ReservationArguments]):
             return 0
         if reserved.fits:
             return _ALL
+        if reserved.plan is None and job.row in reserved.behind:
+            return 0
         known, likely = self._ends.known_run_times[task.row], self._ends.likely_run_times[task.row]
         if self._now + known <= reserved.until or self._now + likely <= reserved.likely:
             return 0
@@ -303,28 +291,43 @@ class Reservation(Plugin[ReservationArguments]):
         return self._known
 
     def _compute(self) -> list[ReservedJob]:
-        queries = self.cluster.queries
-        heads = self._first(self._admitted, self.args.heads + _TRIES)
+        """Return the reservations of the first jobs of each queue that do not fit now, and of the first one if it fits.
+
+        Jobs that fit start in this cycle. If they used up the reservations, jobs behind them could take what the first of the
+        others needs. With ``reclaim`` they do: queues would evict for what is reserved in others behind them. So do jobs that
+        start by evictions, which are not planned one after the other.
+        """
+        queries, passes = self.cluster.queries, not self.cluster.queries.reclaims
+        heads = self._first(self._admitted, self.args.heads + _TRIES + _STARTING * passes)
         waiting = np.unique(self.cluster.snapshot.jobs.queue[np.concatenate([self._admitted, self._waiting])]).tolist()
         keys = sorted((queries.queue_key(self.cluster.queue(queue)), queue) for queue in waiting)
         order = [queue for _, queue in keys if queue in heads]
-        free, result = self._ends.free.copy(), self._planned
+        free, result = self._ends.free.copy(), list[ReservedJob]()
         for queue in order[:_QUEUES]:
-            is_first = queue == keys[0][1]
-            slots = self.args.heads
+            is_first, starting = queue == keys[0][1], list[int]()
+            slots, tries = self.args.heads, _TRIES
             rows = np.array(heads[queue], dtype=np.intp)
             for row, has_waited in zip(rows.tolist(), self._have_waited(rows).tolist(), strict=True):
-                if not slots:
+                if not slots or not tries:
                     break
-                if not has_waited:
+                reserved = self._reserve(self.cluster.job(row), free, is_first) if has_waited or passes else None
+                starts = passes and reserved is not None and reserved.fits_in(free)
+                if not has_waited and not starts:
                     slots -= 1
                     continue
-                reserved = self._reserve(self.cluster.job(row), free, is_first)
                 if reserved is None:
+                    tries -= 1
                     continue
-                is_first, slots = False, slots - 1
                 if reserved.plan is not None:
                     free -= reserved.plan.needed
+                    self._planned.append(reserved)
+                if starts:
+                    starting.append(row)
+                    if not has_waited or len(starting) > 1:
+                        continue  # the order protects it from others of its queue, the first reservation the queue
+                else:
+                    is_first, slots = False, slots - 1
+                    reserved.behind = frozenset(starting)
                 result.append(reserved)
         return result
 
