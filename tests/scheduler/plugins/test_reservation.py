@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from tests.scheduler.plugins.cluster_over_time import ClusterOverTime
 from tests.scheduler.plugins.scene import argument_error
-from volcanopy.api import names
-from volcanopy.scheduler.core import builtin
+from volcanopy.api import core, names
+from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
 from volcanopy.scheduler.model.plan import Bind, Explain, Plan, SetPodGroup
 from volcanopy.scheduler.session.session import Session
+from volcanopy.testing import notation
 from volcanopy.testing.notation import decide, snapshot
 
 KEPT: Mapping[str, Any] = {"after": "5m"}
@@ -252,6 +254,38 @@ def test_a_new_job_that_starts_does_not_use_up_the_reservation_of_one_that_has_w
     time.come("job urgent priority=high: 1 x cpu=1\njob late: 1 x cpu=4")
     time.cycle()
     assert (time.runs_on("urgent-0"), time.runs_on("late-0")) == ("n3", "")
+
+
+def with_anti_affinity(text: str) -> Plan:
+    """Return the plan for a world in which no two pods of the job ``apart`` may run on one node."""
+    own = core.LabelSelector(match_labels={"app": "apart"})
+    term = core.PodAffinityTerm(topology_key="kubernetes.io/hostname", label_selector=own)
+    affinity = core.Affinity(pod_anti_affinity=core.PodAffinity(required=(term,)))
+    state = State()
+    for made in notation.world(text):
+        if isinstance(made, core.Pod) and made.metadata.name.startswith("apart-"):
+            labelled = msgspec.structs.replace(made.metadata, labels={"app": "apart"})
+            spec = msgspec.structs.replace(made.spec, affinity=affinity)
+            state.upsert(msgspec.structs.replace(made, spec=spec, metadata=labelled))
+        else:
+            state.upsert(made)
+    return schedule(state.snapshot(notation.NOW), configured())
+
+
+PORTS = "1 x cpu=1 port=80\njob serve: 1 x cpu=1 port=80 on=n1\njob serves: 1 x cpu=1 port=80 on=n2"
+
+
+@pytest.mark.parametrize("gang", ["3 x cpu=1 port=80", "3 x cpu=1", PORTS], ids=["ports", "anti-affinity", "others"])
+def test_a_gang_that_pods_keep_out_reserves_nothing_while_enough_is_free(gang: str) -> None:
+    """Three pods of which a node takes one never run on two nodes, nor does one whose port is in use on both."""
+    plan = with_anti_affinity(f"node n1 cpu=5\nnode n2 cpu=5\njob apart: {gang}\njob wide: 2 x cpu=4")
+    assert bound(plan) == {"wide-0": "n1", "wide-1": "n2"}
+
+
+@pytest.mark.parametrize("gang", ["2 x cpu=4 port=80", "2 x cpu=4"], ids=["ports", "anti-affinity"])
+def test_a_gang_whose_pods_exclude_each_other_has_a_reservation_while_too_little_is_free(gang: str) -> None:
+    plan = with_anti_affinity(f"{FULL}\njob run: 1 x cpu=4 on=n1\njob apart: {gang}\njob late: 1 x cpu=4")
+    assert bound(plan) == {}
 
 
 def test_a_job_that_never_fits_has_no_reservation() -> None:

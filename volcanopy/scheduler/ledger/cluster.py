@@ -214,6 +214,10 @@ class PluginQueries(Protocol):
         """(N,): the nodes on which the task cannot run, whatever is evicted there."""
         ...
 
+    def rejections(self, task: TaskView, nodes: "NodesView") -> Sequence[Any]:
+        """Return the NodeRejections of the task by all plugins, as the session stands."""
+        ...
+
     def within_limits(self, queue: QueueView, task: TaskView, count: int) -> Any:
         """A Rejection if ``count`` more tasks equal to this one exceed the limits of the queue, else None."""
         ...

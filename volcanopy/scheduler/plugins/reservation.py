@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.fairshare.queue_demand import held_queues
+from volcanopy.scheduler.filters.pods.kept_out import is_kept_out
 from volcanopy.scheduler.framework.durations import Duration, duration_or, seconds
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Rejection, Scope, per_shape
 from volcanopy.scheduler.ledger.cluster import NodesView
@@ -376,6 +377,8 @@ class Reservation(Plugin[ReservationArguments]):
             if not is_first and queries.reserved_as_first(job.queue, tasks):
                 return None
         reserved.until, reserved.fits = reserved.plan.until, reserved.plan.start <= self._now
+        if reserved.fits and is_kept_out(self.cluster, shapes.values(), free + own):
+            return None  # it is not free resources that it lacks
         reserved.likely = reserved.plan.likely if self.args.basis != "walltime" else 0.0
         return reserved
 

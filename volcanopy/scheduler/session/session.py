@@ -17,8 +17,8 @@ from volcanopy.scheduler.fairshare.queue_demand import lacking_of_jobs, unplacea
 from volcanopy.scheduler.framework.config import PluginConfig, SchedulerConfig
 from volcanopy.scheduler.framework.dispatch import Hooks, Installed
 from volcanopy.scheduler.framework.observer import NO_OBSERVER, Observer
-from volcanopy.scheduler.framework.plugin import Plugin, Rejection, Scope
-from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.framework.plugin import NodeRejection, Plugin, Rejection, Scope
+from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
@@ -370,6 +370,11 @@ class _Queries:
         self._unanswered = hooks.unanswered
 
     # Hooks are combined when a plugin uses them first: a session uses few.
+
+    @cached_property
+    def rejections(self) -> Callable[[TaskView, NodesView], Sequence[NodeRejection]]:
+        """The combined hook ``predicate``."""
+        return self._hooks.predicate
 
     @cached_property
     def within_limits(self) -> Callable[[QueueView, TaskView, int], Rejection | None]:
