@@ -151,7 +151,7 @@ class ScoreTable:
         return scores, np.where(fits, scores, INFEASIBLE)
 
     def _ask(self, node: int) -> Floats:
-        """(S,): the score of a node for each member, kept for all nodes with equal columns of what the plugins read."""
+        """(S,): the score of a node for each member, common to all nodes with equal columns of what the plugins read."""
         view = NodesView(self._ledger, self._ledger.single(node))
         scores: Floats = self._hooks.node_order(self._tasks, view)[:, 0]
         if view.rows_read:  # the scores may differ between nodes with equal columns
