@@ -85,6 +85,22 @@ def test_a_job_that_never_fits_has_no_estimate() -> None:
     assert starts(text) == {"big": "it does not start when other jobs have ended"}
 
 
+def test_the_reason_is_no_job_without_a_run_time_if_its_end_would_not_help() -> None:
+    """Those jobs end first, and those that start meanwhile: only then it is known what does not start."""
+    text = """
+    node n1 cpu=4
+    node n2 cpu=4
+    job run: 1 x cpu=4 on=n1
+    job wide: 2 x cpu=4
+    job wider: 2 x cpu=3
+    job widest: 3 x cpu=4
+    job apart: 3 x cpu=1 port=80
+    """
+    never = "it does not start when other jobs have ended"
+    unknown = "job run declares no run time"
+    assert starts(text) == {"wide": unknown, "wider": unknown, "widest": never, "apart": never}
+
+
 def test_new_jobs_are_submitted_with_their_run_times() -> None:
     first, second = batch_job("first", 1, "4", activeDeadlineSeconds=600), batch_job("second", 1, "4")
     assert starts("node n1 cpu=4\nqueue default", first, second) == {"first": "0 now", "second": "10 walltime"}

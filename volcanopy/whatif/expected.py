@@ -4,8 +4,11 @@ The run is one for all jobs, so that each is estimated with the others before it
 run times. An estimate is only as good as the ends before it: its basis is the least certain of them.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec.structs import replace
 
 from volcanopy.api import core
 from volcanopy.api.model import Json
@@ -20,6 +23,8 @@ HORIZON = timedelta(days=30)
 """The longest time until an estimated start."""
 NOW = "now"
 """The basis of a start that waits for no end."""
+NEVER = "it does not start when other jobs have ended"
+"""Why the start of a job is unknown that waits for something else."""
 _CERTAINTY = (Basis.WALLTIME, Basis.ESTIMATE, Basis.LEARNT)
 
 
@@ -58,7 +63,27 @@ def estimated_starts(engine: Engine, budget: Budget, horizon: timedelta = HORIZO
         if unknown:
             reason = why_unknown(engine.cluster, engine.now)
             result |= {group: _unknown(run, group, reason, engine.cluster) for group in unknown}
+            result |= dict.fromkeys(_never_starting(engine, budget, unknown), EstimatedStart(message=NEVER))
     return result
+
+
+def _never_starting(engine: Engine, budget: Budget, groups: Iterable[str]) -> list[str]:
+    """Return those of the waiting jobs that do not start either when all running pods have ended, however long that takes.
+
+    Jobs that start meanwhile end as well. The cluster is left in that state.
+    """
+    cluster, waiting = engine.cluster, set(groups)
+    try:
+        while waiting:
+            for pod in filter(is_running, cluster.of_kind("Pod").values()):
+                cluster.put(replace(pod, status=replace(pod.status, phase="Succeeded")))
+            started = engine.run(budget, frozenset(waiting)).started.keys() & waiting
+            if not started:
+                break
+            waiting -= started
+    except BudgetEndedError:
+        return []
+    return sorted(waiting)
 
 
 def estimate(run: Run, engine: Engine, group: str) -> EstimatedStart:
@@ -78,7 +103,7 @@ def why_unknown(cluster: Cluster, begin: datetime) -> str:
         return f"job {short(endless[0])} and {others} declare no run time"
     if endless:
         return f"job {short(endless[0])} declares no run time"
-    return "it does not start when other jobs have ended"
+    return NEVER
 
 
 def _unknown(run: Run, group: str, reason: str, cluster: Cluster) -> EstimatedStart:
