@@ -48,4 +48,4 @@ def test_the_plugin_is_called_kubectl_volcanopy_in_its_help(kubectl) -> None:  #
     assert kubectl("volcanopy", "job", "--help").stdout.startswith("Usage: kubectl volcanopy job ")
     wrong = kubectl("volcanopy", "job", "list", "--nope")
     assert wrong.returncode == 2
-    assert "see `kubectl volcanopy job list --help`" in wrong.stderr
+    assert "See `kubectl volcanopy job list --help`" in wrong.stderr

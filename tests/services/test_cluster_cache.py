@@ -81,7 +81,7 @@ def test_the_file_is_reloaded_and_an_invalid_one_is_ignored(tmp_path: Path) -> N
         ("maxQueueDepth: 0", "maxQueueDepth: Invalid value: 0: must be greater than or equal to 1"),
         ("gangAboveCapability: never", 'gangAboveCapability: Unsupported value: "never"'),
         ("- a", "must be a mapping such as maxQueueDepth: 5, is a list"),
-        ("a: [", "invalid YAML"),
+        ("a: [", "line 1: invalid YAML"),
     ],
 )
 def test_a_wrong_file_names_the_key(tmp_path: Path, text: str, says: str) -> None:

@@ -20,7 +20,9 @@ def mapping_of(text: str, example: str) -> dict[Any, Any]:
     try:
         content = yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, RecursionError) as error:
-        raise ConfigError(f"invalid YAML: {' '.join(str(error).split())}") from None
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+        where = "" if mark is None else f"line {min(mark.line + 1, max(len(text.splitlines()), 1))}: "
+        raise ConfigError(f"{where}invalid YAML: {problem or ' '.join(str(error).split())}") from None
     if content is None:
         return {}
     if not isinstance(content, dict):

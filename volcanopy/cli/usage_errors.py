@@ -19,7 +19,9 @@ def print_usage_error(fault: typer.TyperException) -> None:
         return
     context = getattr(fault, "ctx", None)
     help_command = f"{context.command_path} --help" if context is not None else "volcanopy --help"
-    print(f"volcanopy: {_sentence(fault)}; see `{help_command}`", file=sys.stderr)
+    sentence = _sentence(fault)
+    pointer = " See" if sentence.endswith("?") else "; see"
+    print(f"volcanopy: {sentence}{pointer} `{help_command}`", file=sys.stderr)
 
 
 def _sentence(fault: typer.TyperException) -> str:
