@@ -266,12 +266,18 @@ async def test_a_readiness_probe_makes_a_container_ready(process_cluster: Proces
 
 
 async def test_a_failed_liveness_probe_restarts_a_container(process_cluster: ProcessCluster) -> None:
-    command = [*SHELL, "echo stuck >&2; exit 1"]
+    """The probe succeeds until the program runs: before, no signal reaches it."""
+    command = [*SHELL, "test -e /w/runs || exit 0; echo stuck >&2; exit 1"]
     probe = {"exec": {"command": command}, "periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 10}
-    container = {"name": "main", "image": "none", "command": ["sleep", "1000"], "livenessProbe": probe}
-    await process_cluster.create(
-        "p", {"restartPolicy": "Always", "containers": [container], "terminationGracePeriodSeconds": 60}
-    )
+    container = {
+        "name": "main",
+        "image": "none",
+        "command": [*SHELL, "touch /w/runs; exec sleep 1000"],
+        "livenessProbe": probe,
+        "volumeMounts": [{"name": "w", "mountPath": "/w"}],
+    }
+    spec = {"containers": [container], "volumes": [{"name": "w", "emptyDir": {}}]}
+    await process_cluster.create("p", {"restartPolicy": "Always", "terminationGracePeriodSeconds": 60} | spec)
     pod = await process_cluster.until(
         "p", lambda pod: pod["status"].get("containerStatuses", [{}])[0].get("restartCount", 0) > 0
     )
