@@ -288,6 +288,13 @@ def test_a_gang_whose_pods_exclude_each_other_has_a_reservation_while_too_little
     assert bound(plan) == {}
 
 
+def test_a_gang_with_host_ports_that_can_preempt_has_a_reservation() -> None:
+    world = f"{FULL}\njob run min=1 priority=low: 2 x cpu=4 on=n1,n2\njob apart priority=high: 2 x cpu=4 port=80"
+    session = Session(snapshot(world), configured(actions="enqueue, allocate, preempt"))
+    (gang,) = (job for job in session.cluster.jobs() if job.key == "default/apart")
+    assert session.hooks.reservation(gang) == {"reserved": "n1, n2"}
+
+
 def test_a_job_that_never_fits_has_no_reservation() -> None:
     world = "node n1 cpu=4\njob huge: 1 x cpu=5\njob run: 1 x cpu=1 on=n1\njob small: 1 x cpu=1"
     assert bound(decide(world, configured())) == {"small-0": "n1"}

@@ -377,7 +377,7 @@ class Reservation(Plugin[ReservationArguments]):
             if not is_first and queries.reserved_as_first(job.queue, tasks):
                 return None
         reserved.until, reserved.fits = reserved.plan.until, reserved.plan.start <= self._now
-        if reserved.fits and is_kept_out(self.cluster, shapes.values(), free + own):
+        if reserved.fits_in(free + own) and is_kept_out(self.cluster, shapes.values(), free + own):
             return None  # it is not free resources that it lacks
         reserved.likely = reserved.plan.likely if self.args.basis != "walltime" else 0.0
         return reserved
