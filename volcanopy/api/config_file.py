@@ -15,14 +15,20 @@ class ConfigError(ValueError):
     """An invalid configuration file; the text names the keys and what they must be."""
 
 
+def yaml_problem(error: Exception, text: str) -> tuple[int, str]:
+    """Return the line, 0 if it is not known, and the sentence of an error in YAML."""
+    mark = getattr(error, "problem_mark", None)
+    line = 0 if mark is None else min(mark.line + 1, max(len(text.splitlines()), 1))
+    return line, getattr(error, "problem", None) or " ".join(str(error).split())
+
+
 def mapping_of(text: str, example: str) -> dict[Any, Any]:
     """Return the content of a file as a mapping, empty for an empty file. Raises ConfigError; ``example`` is such a mapping."""
     try:
         content = yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, RecursionError) as error:
-        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-        where = "" if mark is None else f"line {min(mark.line + 1, max(len(text.splitlines()), 1))}: "
-        raise ConfigError(f"{where}invalid YAML: {problem or ' '.join(str(error).split())}") from None
+        line, problem = yaml_problem(error, text)
+        raise ConfigError(f"{f'line {line}: ' if line else ''}invalid YAML: {problem}") from None
     if content is None:
         return {}
     if not isinstance(content, dict):

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from volcanopy.api.config_file import yaml_problem
 from volcanopy.cli.errors import CommandError
 from volcanopy.local.apiserver.wire.yaml_budget import check_budget
 
@@ -96,10 +97,8 @@ def _documents(source: str, text: str) -> list[Any]:
     except RecursionError:
         raise CommandError(f"{source}: invalid JSON: too many levels of nesting") from None
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = "" if mark is None else f", line {min(mark.line + 1, max(len(text.splitlines()), 1))}"
-        problem = getattr(error, "problem", None) or " ".join(str(error).split())
-        raise CommandError(f"{source}{where}: invalid YAML: {problem}") from None
+        line, problem = yaml_problem(error, text)
+        raise CommandError(f"{source}{f', line {line}' if line else ''}: invalid YAML: {problem}") from None
 
 
 def _objects(source: str, number: int, document: Any) -> Iterator[Manifest]:

@@ -163,7 +163,7 @@ def _group(
     after = (condition.reason, condition.message) if waits and condition is not None else None
     reported = (status.phase or "Pending", (status.running, status.succeeded, status.failed), before)
     effects: list[Effect] = []
-    preemptor = session.evicted_for.get(job.row) if session.evicted_for else None
+    preemptor = session.evicted_for.get(job.row)
     evicted = None if preemptor is None else GroupCondition(EVICTED, "PodsEvicted", evicted_for_queue(preemptor))
     if (phase, counts, after) != reported or moves is not None or evicted is not None:
         running, succeeded, failed = counts
