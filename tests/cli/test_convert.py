@@ -10,7 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanopy.cli.conversion import converted
+from volcanopy.cli.conversion import convert, converted
+from volcanopy.cli.errors import CommandError
 
 TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
 
@@ -223,3 +224,10 @@ def test_the_command_writes_manifests_and_notes(tmp_path: Path) -> None:
     strict = subprocess.run([*command, "--strict"], capture_output=True, text=True, check=False)
     assert strict.returncode == 1
     assert strict.stderr.splitlines()[-1] == "volcanopy: 2 notes on the conversion"
+
+
+def test_a_file_without_manifests_is_an_error(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.yaml"
+    empty.write_text("---\n")
+    with pytest.raises(CommandError, match=f"no manifest in {empty}"):
+        convert([str(empty)], None, strict=False)

@@ -60,7 +60,9 @@ def test_run_with_follow_fails_when_the_job_fails(volcanopy: Run) -> None:
 def test_a_pod_on_a_simulated_node_accepts_no_terminal(volcanopy: Run) -> None:
     forever = ("--annotation", "sim.volcanopy.io/duration=forever")
     refused = volcanopy("job", "run", "--name", "talks", "--image", "x", *forever, "--interactive")
-    assert refused.sentence() == 'pod "talks-main-0" accepts no connection: simulated nodes run no programs'
+    assert refused.sentence() == (
+        'pod "talks-main-0" accepts no connection: its container has no terminal, or its node is simulated and runs no program'
+    )
     volcanopy("job", "delete", "talks")
 
 

@@ -174,6 +174,14 @@ def test_a_world_of_nodes_alone_has_the_default_queue(tmp_path: Path, capsys: py
     )
 
 
+def test_pod_groups_without_a_queue_have_the_default_queue(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    without = "\n".join(line for line in WORLD.splitlines() if "kind: Queue" not in line)
+    plan_with(files(tmp_path, world=without), PlanOptions())
+    output = capsys.readouterr()
+    assert output.out.startswith("bind lab/small-0 -> n1\n")
+    assert 'queue "default" is in no manifest' in output.err
+
+
 def test_manifests_without_nodes_get_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan_with(files(tmp_path, job=NEW_JOB), PlanOptions())
     assert "volcanopy: no manifest is a Node, so no pod can be placed: add -f FILE" in capsys.readouterr().err

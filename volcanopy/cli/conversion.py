@@ -208,6 +208,8 @@ def _remove(body: Any, path: str) -> bool:
 def convert(files: list[str], output: Path | None, strict: bool) -> None:
     """Write Volcano's manifests as ours; what changed, is lost or needs attention is listed on standard error."""
     manifests = read(files)
+    if not manifests:
+        raise CommandError(f"no manifest in {', '.join(files)}")
     documents, notes = [], 0
     for manifest in manifests:
         conversion = converted(manifest.body)

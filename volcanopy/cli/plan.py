@@ -27,7 +27,7 @@ from volcanopy.whatif import answer as answers
 from volcanopy.whatif import kinds
 from volcanopy.whatif.answer import Answer, JobAnswer
 from volcanopy.whatif.engine import Engine
-from volcanopy.whatif.load import Loaded
+from volcanopy.whatif.load import Loaded, add_default_queue
 from volcanopy.whatif.search import Remedy
 
 
@@ -108,6 +108,8 @@ def _world(manifests: Sequence[Manifest], options: PlanOptions, known: Registry)
     state = loaded.cluster.state
     if cycle is not None:
         replay.apply_cycle(state, cycle)
+    elif any((group.spec.queue or queue) == queue for group in loaded.cluster.of_kind("PodGroup").values()):
+        add_default_queue(loaded)
     moment = cycle.now if cycle is not None and options.now is None else _moment(options.now)
     answers_known = RecordedExtender(cycle.answers) if cycle is not None and cycle.answers else None
     if "extender" in chosen.plugins and answers_known is None:

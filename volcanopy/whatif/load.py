@@ -81,7 +81,7 @@ def load(
 def submit(loaded: Loaded, now: datetime, user: User = SUPERUSER, registry: Registry = JOB_PLUGINS) -> None:
     """Submit the new workloads: review them, and create the jobs of cron jobs and flows. Raises ManifestError."""
     if loaded.new:
-        _add_default_queue(loaded)
+        add_default_queue(loaded)
         if not loaded.cluster.of_kind("Node"):
             loaded.notes.append(
                 "no manifest is a Node, so no pod can be placed: add -f FILE with a snapshot (volcanopy snapshot > FILE) or nodes"
@@ -90,7 +90,7 @@ def submit(loaded: Loaded, now: datetime, user: User = SUPERUSER, registry: Regi
         _submit(loaded, key, body, (now, user, registry))
 
 
-def _add_default_queue(loaded: Loaded) -> None:
+def add_default_queue(loaded: Loaded) -> None:
     """Add the default queue if the manifests lack it: the scheduler creates it when it starts."""
     cluster = loaded.cluster
     name = cluster.state.default_queue

@@ -42,8 +42,14 @@ async def interact(cluster: Cluster, namespace: str, name: str) -> None:
         except ApiError as fault:
             if fault.code != HTTPStatus.BAD_REQUEST:
                 raise
-            message = f'pod "{pod.metadata.name}" accepts no connection: simulated nodes run no programs'
-            raise CommandError(message) from fault
+            now = read(Pod, await client.get(PODS, namespace, pod.metadata.name))
+            ended = now.status.phase in {"Succeeded", "Failed"}
+            cause = (
+                "it has ended"
+                if ended
+                else "its container has no terminal, or its node is simulated and runs no program"
+            )
+            raise CommandError(f'pod "{pod.metadata.name}" accepts no connection: {cause}') from fault
         print(f'Connected with pod "{pod.metadata.name}". Without a prompt, press Enter.', file=sys.stderr)
         with _raw_terminal():
             await _connect(socket)
