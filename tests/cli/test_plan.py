@@ -182,6 +182,14 @@ def test_pod_groups_without_a_queue_have_the_default_queue(tmp_path: Path, capsy
     assert 'queue "default" is in no manifest' in output.err
 
 
+def test_keys_of_a_manifest_are_text_as_kubectl_reads_them(tmp_path: Path) -> None:
+    (path,) = files(
+        tmp_path, node="apiVersion: v1\nkind: Node\nmetadata: {name: n, labels: {true: a, 2: b, 2030-01-01: c}}\n"
+    )
+    (manifest,) = read([path])
+    assert manifest.body["metadata"]["labels"] == {"true": "a", "2": "b", "2030-01-01": "c"}
+
+
 def test_manifests_without_nodes_get_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan_with(files(tmp_path, job=NEW_JOB), PlanOptions())
     assert "volcanopy: no manifest is a Node, so no pod can be placed: add -f FILE" in capsys.readouterr().err

@@ -17,7 +17,13 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML as Kubernetes reads it: dates stay text."""
+    """YAML as Kubernetes reads it: dates stay text, and keys are text, as in JSON."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        if all(isinstance(key, str) for key in mapping):
+            return mapping
+        return {key if isinstance(key, str) else json.dumps(key): value for key, value in mapping.items()}
 
 
 _Loader.yaml_implicit_resolvers = {
