@@ -3,10 +3,12 @@
 A pod's name follows from its job, task and index alone, so making it twice makes it once.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import deepcopy
 from itertools import islice
 from typing import Any
+
+import msgspec
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobStatus, TaskSpec, VolumeSpec
@@ -56,48 +58,70 @@ def missing_pods(
         room = task.replicas
         if task.parallelism is not None:
             room = task.parallelism - sum(member.task == task.name and not member.ended for member in members)
+        make = maker(job, status, task, plugins)
         for index in islice(indexes, max(room, 0)):
-            yield pod(job, status, task, index, plugins)
+            yield make(index)
 
 
-def pod(job: BatchJob, status: BatchJobStatus, task: TaskSpec, index: int, plugins: Sequence[JobPlugin[Any]]) -> Json:
-    """The manifest of one pod, after all plugins."""
+def maker(
+    job: BatchJob, status: BatchJobStatus, task: TaskSpec, plugins: Sequence[JobPlugin[Any]]
+) -> Callable[[int], Json]:
+    """Return a function that makes the manifest of the pod with an index, after all plugins.
+
+    What the pods of a task have in common is made once. Each pod gets a copy, since plugins may change it.
+    """
     template = deepcopy(task.template)
     metadata = template.get("metadata") or {}
-    made: Json = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": pod_name(job, task, index),
-            "namespace": job.metadata.namespace,
-            "labels": dict(metadata.get("labels") or {}) | _labels(job, task, index),
-            "annotations": dict(metadata.get("annotations") or {}) | _annotations(job, status, task, index),
-            "ownerReferences": [owner_reference(job)],
-        },
-        "spec": _spec(job, template.get("spec") or {}),
-    }
-    for plugin in plugins:
-        made = plugin.pod(made, task, index)
-    return made
+    alike = msgspec.json.encode(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": "",
+                "namespace": job.metadata.namespace,
+                "labels": dict(metadata.get("labels") or {}) | _labels(job, task),
+                "annotations": dict(metadata.get("annotations") or {}) | _annotations(job, status, task),
+                "ownerReferences": [owner_reference(job)],
+            },
+            "spec": _spec(job, template.get("spec") or {}),
+        }
+    )
+
+    def make(index: int) -> Json:
+        made: Json = msgspec.json.decode(alike)
+        metadata = made["metadata"]
+        metadata["name"] = pod_name(job, task, index)
+        metadata["labels"] |= _labels_of_index(job, task, index)
+        if job.binding is VOLCANO:
+            metadata["annotations"][job.binding.key(names.TASK_INDEX)] = str(index)
+        for plugin in plugins:
+            made = plugin.pod(made, task, index)
+        return made
+
+    return make
 
 
-def _labels(job: BatchJob, task: TaskSpec, index: int) -> dict[str, str]:
+def _labels_of_index(job: BatchJob, task: TaskSpec, index: int) -> dict[str, str]:
+    labels = {job.binding.key(names.TASK_INDEX): str(index)}
+    if task.partition_policy:
+        labels[job.binding.key(names.PARTITION_ID)] = str(index // task.partition_policy.partition_size)
+    return labels
+
+
+def _labels(job: BatchJob, task: TaskSpec) -> dict[str, str]:
     key_of = job.binding.key
     labels = {
         key_of(names.TASK_SPEC): task.name,
-        key_of(names.TASK_INDEX): str(index),
         key_of(names.JOB_NAME): job.metadata.name,
         key_of(names.JOB_NAMESPACE): job.metadata.namespace,
     }
     if len(job.spec.queue) <= _LABEL_VALUE_LENGTH:
         labels[key_of(names.QUEUE_NAME)] = job.spec.queue
-    if task.partition_policy:
-        labels[key_of(names.PARTITION_ID)] = str(index // task.partition_policy.partition_size)
     given = job.metadata.labels or {}
     return labels | {key: given[key] for key in map(key_of, _FROM_JOB_LABELS) if key in given}
 
 
-def _annotations(job: BatchJob, status: BatchJobStatus, task: TaskSpec, index: int) -> dict[str, str]:
+def _annotations(job: BatchJob, status: BatchJobStatus, task: TaskSpec) -> dict[str, str]:
     key_of = job.binding.key
     notes = {names.GROUP_NAME: pod_group_name(job)}
     if len(job.spec.queue) > _LABEL_VALUE_LENGTH:
@@ -107,7 +131,6 @@ def _annotations(job: BatchJob, status: BatchJobStatus, task: TaskSpec, index: i
             notes[key_of(key)] = str(number)
     if job.binding is VOLCANO:  # programs for Volcano read these; each annotation costs the API server 5 KiB a pod
         notes[key_of(names.TASK_SPEC)] = task.name
-        notes[key_of(names.TASK_INDEX)] = str(index)
         notes[key_of(names.QUEUE_NAME)] = job.spec.queue
         notes[key_of(names.JOB_NAME)] = job.metadata.name
         notes[key_of(names.TEMPLATE_UID)] = f"{job.metadata.name}-{task.name}"

@@ -7,7 +7,7 @@ from tests.jobcontroller.world import Json, job, task
 from volcanopy.api.batch import BatchJob, BatchJobStatus
 from volcanopy.jobcontroller.plugins.plugin import JobPlugin
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry, plugins_of
-from volcanopy.jobcontroller.pods import pod
+from volcanopy.jobcontroller.pods import maker
 
 
 def named(name: str, replicas: int, container: str = "main", **spec: Any) -> Json:
@@ -94,9 +94,8 @@ def pods(manifest: Json, registry: Registry = JOB_PLUGINS) -> dict[str, Json]:
     """All pods of a job, by name."""
     read = BatchJob.read(manifest)
     plugins = plugins_of(read, registry)
-    made = [
-        pod(read, BatchJobStatus(), task, index, plugins) for task in read.spec.tasks for index in range(task.replicas)
-    ]
+    makers = [(task, maker(read, BatchJobStatus(), task, plugins)) for task in read.spec.tasks]
+    made = [make(index) for task, make in makers for index in range(task.replicas)]
     return {entry["metadata"]["name"]: entry for entry in made}
 
 

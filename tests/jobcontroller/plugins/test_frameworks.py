@@ -19,7 +19,7 @@ from tests.jobcontroller.plugins.frameworks import (
 from tests.jobcontroller.world import Json, World, job, task
 from volcanopy.api.batch import BatchJob, BatchJobStatus
 from volcanopy.jobcontroller.plugins.registry import plugins_of
-from volcanopy.jobcontroller.pods import pod as make_pod
+from volcanopy.jobcontroller.pods import maker
 
 
 def hosts(manifest: Json) -> set[str]:
@@ -122,7 +122,7 @@ def test_a_too_long_host_list_is_only_in_the_hostfile() -> None:
     arguments = {"mpi": [], "svc": ["--inject-hosts-env=false"]}
     manifest = job(task("master"), task("worker", workers), plugins=arguments)
     read = BatchJob.read(manifest)
-    assert "MPI_HOST" not in environment(make_pod(read, BatchJobStatus(), read.spec.tasks[0], 0, plugins_of(read)))
+    assert "MPI_HOST" not in environment(maker(read, BatchJobStatus(), read.spec.tasks[0], plugins_of(read))(0))
     assert len(openmpi_hostfile(objects(manifest)["ConfigMap/job-mpi"]["data"]["hostfile"])) == workers
 
 

@@ -39,13 +39,11 @@ class RequestCounts:
     def __init__(self) -> None:
         self.counts: Counter[RequestKey] = Counter()
 
-    def count(self, verb: str, path: str) -> None:
-        """Count a request to this path, which may end with a query."""
-        self.counts[RequestKey(verb, resource(path))] += 1
-
     @contextmanager
-    def answer(self, verb: str, path: str) -> Iterator[Answer]:
-        """Measure a request for the duration of the block, which sets the status."""
+    def request(self, verb: str, path: str) -> Iterator[Answer]:
+        """Count a request to this path, which may end with a query, and measure it for the block, which sets the status."""
+        key = RequestKey(verb, resource(path))
+        self.counts[key] += 1
         answer, begun = Answer(), time.perf_counter()
         code = 0
         try:
@@ -55,7 +53,7 @@ class RequestCounts:
             raise
         finally:
             for observe in observers:
-                observe(verb, resource(path), str(answer.code or code or "none"), time.perf_counter() - begun)
+                observe(*key, str(answer.code or code or "none"), time.perf_counter() - begun)
 
 
 def resource(path: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Any
 
 import aiohttp
@@ -129,8 +130,7 @@ class Streams:
         One attempt (two at a 401). Reading raises aiohttp's errors: translate them with :func:`no_answer`.
         """
         url = URL(self.connection.url + path, encoded=True)
-        self.connection.request_counts.count(WATCH, path)
-        with self.connection.request_counts.answer(WATCH, path) as answer:
+        with self.connection.request_counts.request(WATCH, path) as answer:
             response = await self._open_stream(url, stall)
             answer.code = response.status
         try:
@@ -142,20 +142,22 @@ class Streams:
         """Open a WebSocket with a subprotocol. One attempt. Raises ApiError, NoAnswer."""
         url = URL(self.connection.url + path, encoded=True)
         credentials = await self.connection.credentials.headers()
-        self.connection.request_counts.count("GET", path)
-        try:
-            return await self._session(streams=True).ws_connect(
-                url,
-                headers=self._headers_for(credentials, ""),
-                protocols=(protocol,),
-                proxy=self.connection.proxy,
-                server_hostname=self.connection.server_name,
-                max_msg_size=0,
-            )
-        except aiohttp.WSServerHandshakeError as fault:
-            raise from_response(fault.status, b"", None) from fault
-        except (aiohttp.ClientError, OSError, TimeoutError) as fault:
-            raise no_answer(url, fault) from fault
+        with self.connection.request_counts.request("GET", path) as answer:
+            try:
+                socket = await self._session(streams=True).ws_connect(
+                    url,
+                    headers=self._headers_for(credentials, ""),
+                    protocols=(protocol,),
+                    proxy=self.connection.proxy,
+                    server_hostname=self.connection.server_name,
+                    max_msg_size=0,
+                )
+            except aiohttp.WSServerHandshakeError as fault:
+                raise from_response(fault.status, b"", None) from fault
+            except (aiohttp.ClientError, OSError, TimeoutError) as fault:
+                raise no_answer(url, fault) from fault
+            answer.code = HTTPStatus.SWITCHING_PROTOCOLS
+            return socket
 
     async def _open_stream(self, url: URL, stall: float) -> aiohttp.ClientResponse:
         refreshed = False

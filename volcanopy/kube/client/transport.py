@@ -13,6 +13,7 @@ import enum
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
+from functools import lru_cache
 from random import Random
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
@@ -132,9 +133,8 @@ class Transport:
             fault: ApiError | NoAnswer
             try:
                 left = max(0.001, give_up - self.clock())
-                self.connection.request_counts.count(method, path)
                 headers = self._headers_for(credentials, content_type)
-                with self.connection.request_counts.answer(method, path) as answer:
+                with self.connection.request_counts.request(method, path) as answer:
                     return await self._once(method, path, body, headers, left, warnings, answer)
             except Unauthorized as error:
                 if refreshed or not await self.connection.credentials.refresh(credentials):
@@ -263,7 +263,12 @@ def _may_repeat(fault: ApiError | NoAnswer, retry: Retry, attempts: int) -> bool
 
 def query(**parameters: str | int) -> str:
     """Return the non-empty parameters as the query part of a URL, with the question mark; empty if there are none."""
-    given = {name: value for name, value in parameters.items() if value != ""}
+    return _query(tuple((name, value) for name, value in parameters.items() if value != ""))
+
+
+@lru_cache(maxsize=256)
+def _query(given: tuple[tuple[str, str | int], ...]) -> str:
+    """Return the query part of a URL; nearly all requests have one of a few."""
     return f"?{urlencode(given)}" if given else ""
 
 

@@ -12,9 +12,11 @@ def lacking_tasks(cluster: Cluster, job: JobView) -> list[TaskView]:
     rows = job.tasks(Status.PENDING)
     table = cluster.snapshot.tasks
     rows = rows[~table.gated[rows] & ~cluster.snapshot.shapes.best_effort[table.shape[rows]]]
+    lacking = job.min_available - job.ready_count - job.best_effort_pending
+    if len(rows) < lacking:
+        return []
     order = np.lexsort((table.keys[rows].astype(np.str_), table.ordinal[rows])) if len(rows) else rows
     left = [cluster.task(row) for row in rows[order].tolist()]
-    lacking = job.min_available - job.ready_count - job.best_effort_pending
     chosen: list[TaskView] = []
     for role in sorted(job.roles, key=lambda role: role.name):
         missing = max(role.minimum - role.ready - role.best_effort_pending, 0)

@@ -18,7 +18,7 @@ from volcanopy.api.batch import BatchJob, BatchJobStatus, TaskSpec
 from volcanopy.api.model import Json, Problem
 from volcanopy.jobcontroller.plugins.plugin import PluginError
 from volcanopy.jobcontroller.plugins.registry import Registry, plugins_of
-from volcanopy.jobcontroller.pods import pod
+from volcanopy.jobcontroller.pods import maker
 from volcanopy.kube import machine
 from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.client.api_client import Client
@@ -127,7 +127,7 @@ def pod_maker(registry: Registry) -> MakePod:
 
         def made(task: TaskSpec) -> Json | str:
             try:
-                return pod(job, BatchJobStatus(), task, 0, plugins)
+                return maker(job, BatchJobStatus(), task, plugins)(0)
             except Exception as error:
                 return _failed(job, error)
 
