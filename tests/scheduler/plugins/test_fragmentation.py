@@ -258,6 +258,24 @@ def test_a_small_pod_goes_where_the_claimed_gpus_of_a_node_are_broken_up_already
     assert placed(text, ALONE) == {"small-0": "n2", "large-0": "n1"}
 
 
+def test_pods_of_one_template_name_with_claims_of_other_contents_are_different_pods() -> None:
+    """The template was changed between the two pods."""
+    text = f"""
+        {GPU_CLASS}
+        node n1 cpu=32
+        node n2 cpu=32
+        devices n1 count=4 driver=gpu.nvidia.com
+        devices n2 count=4 driver=gpu.nvidia.com
+        claim old-0-one class=gpu.nvidia.com driver=gpu.nvidia.com count=1 owner=old-0 users=old-0 has=n2/0
+        {claimed(1, "small-0")}
+        {claimed(4, "large-0")}
+        job old: 1 x cpu=4 on=n2 template=one
+        job small: 1 x cpu=4 template=gpus
+        job large: 1 x cpu=4 template=gpus
+    """
+    assert placed(text, ALONE) == {"small-0": "n2", "large-0": "n1"}
+
+
 def test_pods_of_one_cycle_count_the_claimed_gpus_of_those_before() -> None:
     """Each node has one GPU more than a large pod needs: two small ones on the same node would leave one large pod without."""
     text = f"""

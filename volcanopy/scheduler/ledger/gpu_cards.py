@@ -1,10 +1,9 @@
 """Read-only views of the GPU cards of nodes, for plugins: the plugin that shares cards provides them to the others."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Ints, Rows
 
@@ -43,7 +42,7 @@ class TakenCards:
     """The cards that a task gets on some nodes: K entries."""
 
     position: Rows
-    """The position of the node in the view."""
+    """The position of the node among these."""
     cards: Rows
     memory: Ints
     cores: Ints
@@ -80,14 +79,19 @@ class GpuCards(Protocol):
         """The rows of the nodes whose cards were assigned or became free during the session, in order."""
         ...
 
-    def types(self, task: TaskView) -> tuple[str, ...]:
-        """The types of cards that the task accepts or not, as its annotations name them."""
+    @property
+    def is_whole(self) -> bool:
+        """Whether pods use whole cards, so that those which a task gets follow from its need and the free cards alone."""
+        ...
+
+    def kind(self, task: TaskView) -> Hashable:
+        """Return what distinguishes the cards that a task requests from those of other tasks of its shape."""
         ...
 
     def need(self, task: TaskView) -> CardNeed | None:
         """What the task requests of cards; None if nothing."""
         ...
 
-    def taken(self, task: TaskView, nodes: NodesView) -> TakenCards | None:
-        """The cards that the task would get on each node where it fits; None if it requests none."""
+    def taken(self, task: TaskView, rows: Rows) -> TakenCards | None:
+        """The cards that the task would get on each of these nodes where it fits; None if it requests none."""
         ...

@@ -5,7 +5,8 @@ of a node that a pod drawn from the recent mix could use, in expectation. A node
 the task. Added is a look beyond the next pod: GPUs are stranded if the cpu or memory of the node end before them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -26,7 +27,7 @@ from volcanopy.scheduler.filters.gpus.pod_mix import (
 from volcanopy.scheduler.filters.traits import node_affinity, taints
 from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Scope, per_shape
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
-from volcanopy.scheduler.ledger.gpu_cards import ALL_CORES, Candidates, GpuCards
+from volcanopy.scheduler.ledger.gpu_cards import ALL_CORES, Candidates, CardNeed, GpuCards
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import Status
@@ -68,6 +69,7 @@ class _Cards:
         """(N,): the free parts of all cards in sum."""
         self._synced = len(cards.changed())
         self._update(np.arange(nodes))
+        self._changes: dict[CardNeed, _Changes] = {}
 
     def sync(self) -> None:
         """Follow the assignments of cards."""
@@ -81,6 +83,39 @@ class _Cards:
         """(P, K) which kinds can use each of these cards with so much free, and (K,) the free parts."""
         return self._mix.fits(cards, memory, cores), free_part(memory, cores, self._cards.memory[cards])
 
+    def changes(self, task: TaskView, rows: Rows) -> "_Changes | None":
+        """By how much a task changes these on each of some nodes; None if it requests no cards."""
+        need = self._cards.need(task) if self._cards.is_whole else None
+        if need is None:
+            return self._changes_on(task, rows)
+        known = self._changes.get(need)
+        now = len(self._cards.changed())
+        if known is None:
+            every = self._changes_on(task, np.arange(len(self.free)))
+            if every is None:
+                return None
+            known = self._changes[need] = every
+        elif now > known.synced:
+            changed = np.unique(np.array(self._cards.changed()[known.synced :], dtype=np.intp))
+            some = self._changes_on(task, changed)
+            assert some is not None
+            known.units[:, changed], known.gpus[:, changed], known.free[changed] = some.units, some.gpus, some.free
+        known.synced = now
+        return _Changes(known.units[:, rows], known.gpus[:, rows], known.free[rows])
+
+    def _changes_on(self, task: TaskView, rows: Rows) -> "_Changes | None":
+        taken = self._cards.taken(task, rows)
+        if taken is None:
+            return None
+        memory, cores = self._cards.free(taken.cards)
+        fits, parts = self.worth(taken.cards, memory, cores)
+        fits_after, parts_after = self.worth(taken.cards, memory - taken.memory, cores - taken.cores)
+        return _Changes(
+            summed(fits_after.astype(np.int64) - fits, taken.position, len(rows)).astype(np.int64),
+            summed(fits_after * parts_after - fits * parts, taken.position, len(rows)),
+            np.bincount(taken.position, parts_after - parts, minlength=len(rows)).astype(np.float64),
+        )
+
     def _update(self, rows: Rows) -> None:
         start = self._cards.start
         counts = start[rows + 1] - start[rows]
@@ -90,6 +125,20 @@ class _Cards:
         self.units[:, rows] = summed(fits, owner, len(rows)).astype(np.int64)
         self.gpus[:, rows] = summed(fits * parts, owner, len(rows))
         self.free[rows] = np.bincount(owner, parts, minlength=len(rows))
+
+
+@dataclass(slots=True)
+class _Changes:
+    """By how much a task changes :class:`_Cards` on K nodes."""
+
+    units: Ints
+    """(P, K)."""
+    gpus: Floats
+    """(P, K)."""
+    free: Floats
+    """(K,)."""
+    synced: int = 0
+    """How many changes of nodes are included."""
 
 
 def summed(values: Floats | Ints | Mask, owner: Rows, size: int) -> Floats:
@@ -198,14 +247,11 @@ class Fragmentation(Plugin[FragmentationArguments]):
 
     def _loss_with_cards(self, mix: Mix, state: _Cards, task: TaskView, nodes: NodesView) -> Floats:
         """(N,): the usable GPUs that a task costs the nodes on the cards that it would get there."""
-        provider = self._provider
-        taken = None if provider is None else provider.taken(task, nodes)
-        if provider is None or taken is None:
+        rows = nodes.rows
+        changes = state.changes(task, rows)
+        if changes is None:
             return np.zeros(len(nodes))
-        memory, cores = provider.free(taken.cards)
-        fits, parts = state.worth(taken.cards, memory, cores)
-        fits_after, parts_after = state.worth(taken.cards, memory - taken.memory, cores - taken.cores)
-        first, size, rows = len(mix.card_memory), len(nodes), nodes.rows
+        first, size = len(mix.card_memory), len(nodes)
         idle = nodes.idle.values
         # The node without the task, and with it: for few nodes one call costs hardly more than for half of them.
         amounts = np.stack((idle, idle - task.request.values[:, None]), axis=1)
@@ -214,11 +260,11 @@ class Fragmentation(Plugin[FragmentationArguments]):
         gpus: Floats = np.empty(units.shape)
         units[first:], gpus[first:] = own, own * self._unit_parts(mix)[:, None]
         units[:first], gpus[:first] = state.units[:, None, rows], state.gpus[:, None, rows]
-        units[:first, 1] += summed(fits_after.astype(np.int64) - fits, taken.position, size).astype(np.int64)
-        gpus[:first, 1] += summed(fits_after * parts_after - fits * parts, taken.position, size)
+        units[:first, 1] += changes.units
+        gpus[:first, 1] += changes.gpus
         free = np.empty((2, size))
         free[:] = sum((idle[position] * part for position, part in self._parts.items()), start=state.free[rows])
-        free[1] += np.bincount(taken.position, parts_after - parts, minlength=size)
+        free[1] += changes.free
         before, after = self._worth(mix, units, gpus, free, (amounts[0], amounts[1]), rows)
         loss: Floats = before - after
         return loss
@@ -270,7 +316,7 @@ class Fragmentation(Plugin[FragmentationArguments]):
             (each for each in classes if each is not None), nodes, 0 if provider is None else len(provider.node)
         )
 
-    def _counts(self) -> dict[tuple[int, tuple[str, ...]], tuple[int, int]]:
+    def _counts(self) -> dict[tuple[int, Hashable], tuple[int, int]]:
         """A task of each class of recent tasks with GPUs, and how many there are."""
         snapshot, sharing = self.cluster.snapshot, self._sharing
         table, request = snapshot.tasks, snapshot.shapes.request.values
@@ -283,10 +329,9 @@ class Fragmentation(Plugin[FragmentationArguments]):
             created = table.created[rows]
             since = np.partition(created, len(rows) - self.args.recent)[len(rows) - self.args.recent]
             rows = rows[created >= since]
-        counts: dict[tuple[int, tuple[str, ...]], tuple[int, int]] = {}
+        counts: dict[tuple[int, Hashable], tuple[int, int]] = {}
         for row, shape in zip(rows.tolist(), table.shape[rows].tolist(), strict=True):
-            types = self._provider.types(self.cluster.task(row)) if self._provider and shape in sharing else ()
-            key = shape, types
+            key = shape, self._provider.kind(self.cluster.task(row)) if self._provider and shape in sharing else None
             known = counts.get(key)
             counts[key] = (row, 1) if known is None else (known[0], known[1] + 1)
         return counts

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from volcanopy.api.builtin import devices
-from volcanopy.scheduler.filters.devices.device_inventory import Item, Suitable
+from volcanopy.scheduler.filters.devices.device_inventory import Item, Suitable, matching_key
 from volcanopy.scheduler.model.claim_tables import DeviceId
 
 MAX_STEPS = 20_000
 """The maximum number of devices tried for the claims of one pod on one node."""
+COUNTED = frozenset({"", "ExactCount"})
+"""The allocation modes of requests for a number of devices."""
 Find = Callable[[devices.ExactRequest], Suitable]
 """Returns the devices of the node that match a request."""
 
@@ -50,6 +52,21 @@ def device_requests(claims: Sequence[devices.ResourceClaim]) -> list[DeviceReque
                 options = ((request.name, request.exactly or request),)
             result.append(DeviceRequest(number, options))
     return result
+
+
+def equal_requests(claims: Sequence[devices.ResourceClaim]) -> tuple[devices.ExactRequest, int] | None:
+    """Return the request and the number of devices of claims for which as many free devices suffice, whichever these are.
+
+    None for others: with constraints, alternatives, admin access, or requests that other devices match.
+    """
+    if any(claim.spec.devices.constraints for claim in claims):
+        return None
+    options = [each.options for each in device_requests(claims)]
+    requests = [first for (_, first), *others in options if not others]
+    simple = (each.allocation_mode in COUNTED and not each.admin_access for each in requests)
+    if not requests or len(requests) < len(options) or not all(simple) or len(set(map(matching_key, requests))) > 1:
+        return None
+    return requests[0], sum(max(request.count, 1) for request in requests)
 
 
 def allocate(

@@ -5,6 +5,7 @@ An allocated claim without a user does not restrict its pod: it is allocated ane
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -13,7 +14,8 @@ import numpy as np
 from volcanopy.api.builtin import devices
 from volcanopy.scheduler.filters.assumed_claims import AssumedClaims
 from volcanopy.scheduler.filters.devices import device_inventory
-from volcanopy.scheduler.filters.devices.device_allocation import AllocatedDevice, allocate
+from volcanopy.scheduler.filters.devices.device_allocation import AllocatedDevice, allocate, equal_requests
+from volcanopy.scheduler.filters.devices.local_devices import FreeDevices
 from volcanopy.scheduler.filters.traits import node_affinity
 from volcanopy.scheduler.framework.plugin import NodeRejection, Scope
 from volcanopy.scheduler.ledger.cluster import Cluster
@@ -45,6 +47,13 @@ class PodDevices:
     unallocated: list[Claim] = field(default_factory=list)
     shared: set[str] = field(default_factory=set)
     """The keys of the claims that other pods may use."""
+
+    @cached_property
+    def equal_requests(self) -> tuple[devices.ExactRequest, int] | None:
+        """The request and the number of devices of ``unallocated``, where counting the free devices of a node is enough."""
+        if any(claim.status.allocation is not None for claim in self.unallocated):
+            return None  # what they hold is free for them alone
+        return equal_requests(self.unallocated)
 
 
 class DynamicResources:
@@ -98,7 +107,8 @@ class DynamicResources:
             else:
                 remaining.append(claim)
         if remaining:
-            yield from self._unavailable(remaining, rows)
+            is_counted = len(remaining) == len(pod_devices.unallocated) and self._inventory.is_local
+            yield from self._unavailable(remaining, rows, pod_devices.equal_requests if is_counted else None)
 
     def choose(self, task: TaskView, node: int) -> tuple[Choice, ...]:
         """Return the choice for each claim on a feasible node."""
@@ -162,17 +172,35 @@ class DynamicResources:
 
     # Allocation
 
-    def _unavailable(self, claims: list[Claim], rows: Rows) -> Iterator[NodeRejection]:
+    def _unavailable(
+        self, claims: list[Claim], rows: Rows, equal: tuple[devices.ExactRequest, int] | None
+    ) -> Iterator[NodeRejection]:
+        """Yield the rejections of nodes without devices for the claims; if these request ``equal`` devices they are counted."""
         rejected: dict[tuple[str, bool], list[int]] = {}
-        for index, node in enumerate(rows.tolist()):
-            result, fault = self._allocate(claims, node, terminating=False)
+        indices = np.arange(len(rows))
+        if equal is not None:
+            free, failed = self.free_devices.count(equal[0])
+            lacking, failed = free[rows] < equal[1], failed[rows]
+            if lacking.any() and not self._released_claims():
+                rejected[CANNOT_ALLOCATE, False] = np.flatnonzero(lacking & ~failed).tolist()
+                lacking = failed
+            indices = np.flatnonzero(lacking | failed)
+        for index in indices.tolist():
+            result, fault = self._allocate(claims, int(rows[index]), terminating=False)
             if result is None:
-                temporary = not fault and self._allocate(claims, node, terminating=True)[0] is not None
+                temporary = not fault and self._allocate(claims, int(rows[index]), terminating=True)[0] is not None
                 rejected.setdefault((fault or CANNOT_ALLOCATE, temporary), []).append(index)
-        for (reason, temporary), indices in rejected.items():
+        for (reason, temporary), rejected_indices in rejected.items():
             mask = np.zeros(len(rows), dtype=np.bool_)
-            mask[indices] = True
+            mask[rejected_indices] = True
+            if not mask.any():
+                continue
             yield NodeRejection(reason, mask, temporary=temporary, final=reason != CANNOT_ALLOCATE)
+
+    @cached_property
+    def free_devices(self) -> FreeDevices:
+        """The devices of single nodes that are free."""
+        return FreeDevices(self._cluster, self._assumed, self._inventory)
 
     def _allocate(self, claims: list[Claim], node: int, terminating: bool) -> tuple[list[AllocatedDevice] | None, str]:
         """Return devices for claims on a node; with ``terminating`` those of terminating pods count as free."""

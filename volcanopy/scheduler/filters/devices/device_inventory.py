@@ -66,6 +66,11 @@ class Suitable:
     fault: str = ""
 
 
+def matching_key(request: devices.ExactRequest) -> bytes:
+    """Return a key that is equal for requests that the same devices match."""
+    return _ENCODE((request.device_class_name, request.selectors, request.tolerations, request.capacity))
+
+
 @dataclass(eq=False)
 class Inventory:
     """All allocatable devices."""
@@ -92,8 +97,7 @@ class Inventory:
 
     def suitable(self, node: str, row: int, request: devices.ExactRequest) -> Suitable:
         """Return the devices of a node that match a request."""
-        key = _ENCODE((request.device_class_name, request.selectors, request.tolerations, request.capacity))
-        by_node = self._suitable.setdefault(key, {})
+        by_node = self._suitable.setdefault(matching_key(request), {})
         known = by_node.get(node)
         if known is None:
             known = by_node[node] = self._evaluate(self.on(node, row), request)

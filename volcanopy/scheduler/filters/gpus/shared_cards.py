@@ -6,7 +6,6 @@ import numpy as np
 
 from volcanopy.scheduler.filters.gpus.card_selection import ALL_CORES, CORES, MEMORY, PODS, CardRequest
 from volcanopy.scheduler.filters.gpus.card_usage import CardCriteria, SessionCards
-from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.gpu_cards import CardNeed, TakenCards
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Rows
@@ -14,6 +13,8 @@ from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Rows
 
 class SharedCards:
     """The cards of a session, as :class:`~volcanopy.scheduler.ledger.gpu_cards.GpuCards`."""
+
+    is_whole = False
 
     def __init__(
         self,
@@ -28,7 +29,7 @@ class SharedCards:
         """
         self._cards, self._table, self._criteria, self._sync = cards, cards.cards, criteria, sync
         self.shapes = frozenset(shapes)
-        self.types = types
+        self.kind = types
         self.node, self.start, self.memory = self._table.node, self._table.start, self._table.memory
 
     def free(self, cards: Rows) -> tuple[Ints, Ints]:
@@ -56,13 +57,12 @@ class SharedCards:
             max(request.cores for request in requests),
         )
 
-    def taken(self, task: TaskView, nodes: NodesView) -> TakenCards | None:
+    def taken(self, task: TaskView, rows: Rows) -> TakenCards | None:
         """The cards that the task would get on each node: of those free now, else of those free later; None without a request."""
         criteria = self._criteria(task)
         if criteria is None:
             return None
         self._sync()
-        rows = nodes.rows
         now = self._cards.evaluate(rows, criteria, pipelined=False)
         cards, memory, cores, positions = [*now.cards], [*now.memory], self._cores(criteria), [*now.positions]
         if self._cards.has_terminating and not now.fits.all():
