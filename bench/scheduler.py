@@ -85,6 +85,13 @@ def pod(job: str, number: int, cpu: str, memory: str, node: str, affinity: core.
 
 
 EVICTING = parse(DEFAULT.replace("allocate, backfill", "allocate, reclaim, preempt, backfill"), builtin())
+SHARING = parse(
+    DEFAULT.replace("allocate, backfill", "allocate, preempt, reclaim, backfill").replace(
+        "  - name: drf\n    enablePreemptable: false\n", "  - name: drf\n"
+    ),
+    builtin(),
+)
+"""With drf among the plugins that select victims."""
 
 
 def timed(snapshot: Snapshot, rounds: int = 3, config: SchedulerConfig | None = None) -> tuple[float, Plan]:
@@ -165,6 +172,28 @@ def gangs_that_cannot_fit() -> float:
         add_job(state, name, 41 + number % 5, "6", "8Gi", priority="high", affinity=apart)
     seconds, plan = timed(state.snapshot(MOMENT), config=EVICTING)
     assert not plan.of(Evict)
+    return seconds
+
+
+def gangs_that_drf_protects(cycles: int = 10) -> float:
+    """8 full nodes; 40 gangs of 36 different shapes wait, and each cycle one more arrives: no job has more than they request."""
+    state = world(8)
+    for number in range(32):
+        on = [f"node-{(number + each) % 8:05}" for each in range(8)]
+        add_job(state, f"running-{number}", 8, "2", "4Gi", on)
+    seconds = 0.0
+    for number in range(40 + cycles):
+        add_job(
+            state,
+            f"waiting-{number}",
+            2 + number % 7,
+            f"{1 + (number * 5 + 4) % 6}",
+            f"{1 + (number * 7 + 35) % 36 // 6}Gi",
+        )
+        if number >= 40:
+            spent, plan = timed(state.snapshot(MOMENT), 1, SHARING)
+            seconds += spent
+            assert not plan.of(Evict)
     return seconds
 
 
@@ -288,6 +317,7 @@ def run() -> dict[str, float]:
     small, large = gangs_on_empty_nodes(1000), gangs_on_empty_nodes(2000)
     preempting, reclaiming = gangs_that_preempt(), gangs_that_reclaim()
     protected, infeasible = gangs_that_may_evict_nothing(), gangs_that_cannot_fit()
+    fruitless = gangs_that_drf_protects()
     state, first = first_plan()
     return {
         "gangs_on_empty_nodes": small,
@@ -296,6 +326,7 @@ def run() -> dict[str, float]:
         "gangs_that_reclaim": reclaiming,
         "gangs_that_may_evict_nothing": protected,
         "gangs_that_cannot_fit": infeasible,
+        "gangs_that_drf_protects": fruitless,
         "jobs_that_wait_for_admission": jobs_that_wait_for_admission(),
         "pods_with_claimed_gpus": pods_with_claimed_gpus(),
         "first_plan_after_a_restart": first,

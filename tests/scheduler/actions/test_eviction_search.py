@@ -13,6 +13,7 @@ from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Evict
+from volcanopy.scheduler.plugins.drf import Drf
 from volcanopy.testing.notation import config, decide, snapshot
 
 CASES = 60
@@ -46,16 +47,22 @@ def full(nodes: int, gangs: str) -> str:
     return CLASSES + running + gangs
 
 
+def questions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tasks for which the plugins are asked about candidates, once for each time."""
+    asked, allowed = list[str](), VictimSearch._allowed
+
+    def recorded(self: VictimSearch, task: TaskView, rows: Any) -> Any:
+        asked.append(task.key)
+        return allowed(self, task, rows)
+
+    monkeypatch.setattr(VictimSearch, "_allowed", recorded)
+    return asked
+
+
 def test_gangs_of_different_sizes_are_searched_for_once_where_no_candidate_may_be_evicted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked, search = list[str](), VictimSearch._evictable
-
-    def recorded(self: VictimSearch, task: TaskView, *others: Any) -> Any:
-        asked.append(task.key)
-        return search(self, task, *others)
-
-    monkeypatch.setattr(VictimSearch, "_evictable", recorded)
+    asked = questions(monkeypatch)
     text = full(5, "".join(f"job w{size} priority=low: {size} x cpu=1\n" for size in range(2, 12)))
     assert evicted(decide(text, config("priority, gang | predicates", "preempt"))) == []
     assert asked == ["default/w2-0"] * 5
@@ -66,3 +73,35 @@ def test_a_gang_that_fits_without_evictions_is_placed_where_no_candidate_may_be_
     text = full(2, "node free cpu=2\njob a priority=low: 3 x cpu=1\njob b priority=low: 2 x cpu=1\n")
     plan = decide(text, config("priority, gang | predicates", "preempt, allocate"))
     assert [str(effect) for effect in plan.effects if "bind" in str(effect)] == ["bind b-0 -> free", "bind b-1 -> free"]
+
+
+SHARES = "priority, gang | drf, predicates"
+
+
+def test_gangs_of_larger_requests_are_not_searched_for_where_no_candidate_may_be_evicted_for_a_smaller_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The running gangs are protected whole by drf; a part of each waiting gang fits on the free node."""
+    asked = questions(monkeypatch)
+    running = "".join(f"node n{number} cpu=4\njob r{number}: 4 x cpu=1 on=n{number}\n" for number in range(5))
+    waiting = "".join(f"job w{number}: 4 x cpu={number // 3 + 1} memory={number % 3 + 1}Gi\n" for number in range(9))
+    text = f"{running}node free cpu=3\n{waiting}"
+    assert evicted(decide(text, config(SHARES, "preempt"))) == []
+    assert {key.partition("-")[0] for key in asked} == {"default/w0"}
+    assert len(asked) == 10  # in the search of the first gang, and then about its first task alone
+
+
+def test_a_gang_of_a_smaller_request_is_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may evict a pod of the large job, which would still have more than it then."""
+    asked = questions(monkeypatch)
+    text = "node n1 cpu=8\njob r min=1: 8 x cpu=1 on=n1\njob large: 1 x cpu=6\njob small: 1 x cpu=2\n"
+    assert evicted(decide(text, config(SHARES, "preempt"))) == ["r-6", "r-7"]
+    assert {"default/large-0", "default/small-0"} <= set(asked)
+
+
+def test_plugins_that_do_not_declare_it_are_asked_for_each_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Drf, "evicts_less_for_more", False)
+    asked = questions(monkeypatch)
+    text = "node n1 cpu=4\njob r: 4 x cpu=1 on=n1\njob a: 1 x cpu=2\njob b: 1 x cpu=3\n"
+    assert evicted(decide(text, config(SHARES, "preempt"))) == []
+    assert {"default/a-0", "default/b-0"} == set(asked)

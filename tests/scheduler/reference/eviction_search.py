@@ -24,7 +24,7 @@ def use(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(victim_search, "suffices_with", _always)
     patch.setattr(ShapeState, "is_still_full", lambda *_: False)
     patch.setattr(CounterEvictions, "returning_job", _returning_job)
-    patch.setattr(DomainSearch, "_rejection_key", lambda *_: None)
+    patch.setattr(DomainSearch, "_is_rejected", lambda *_: False)
     patch.setattr(VictimOrder, "first", lambda self, rows: _sorted(rows, self.ranks))
     patch.setattr(VictimOrder, "node_by_node", lambda self, rows, nodes: _sorted(rows, nodes, self.ranks))
     patch.setattr(VictimOrder, "job_by_job", lambda self, rows, nodes, jobs: _sorted(rows, jobs, nodes, self.ranks))

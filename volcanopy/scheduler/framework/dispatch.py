@@ -171,6 +171,13 @@ class Hooks:
         enough = self.shortfall(job) <= job.waiting_count
         return enough and all(method(job).value >= 0 for method in self._pipelined)
 
+    @cached_property
+    def evicts_less_for_more(self) -> bool:
+        """Whether all plugins that answer hooks of victims declare it, each in its own class: a subclass may answer otherwise."""
+        names = [name for hook in _PROTECTED for name in (hook, f"{hook}_at_all")]
+        numbers = {number for name in names for tier in self._layout.answering.get(name, ()) for number in tier}
+        return all(vars(type(self._plugins[number])).get("evicts_less_for_more", False) for number in numbers)
+
     @property
     def by_shape(self) -> bool:
         """Whether the node hooks return the same for all tasks of one shape."""

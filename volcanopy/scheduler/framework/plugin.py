@@ -130,7 +130,6 @@ class Invalid:
     numbers: Mapping[str, str] = field(default_factory=dict)
 
 
-Rule = str
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -138,11 +137,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Hook:
     """The specification of one hook: its combination rule, and its switch in the configuration file if it has one."""
 
-    rule: Rule
+    rule: str
     switch: str | None
 
 
-def hook(rule: Rule, switch: str | None = None) -> Callable[[F], F]:
+def hook(rule: str, switch: str | None = None) -> Callable[[F], F]:
     """Declare a method of :class:`Plugin` to be a hook."""
 
     def declare(method: F) -> F:
@@ -164,6 +163,8 @@ class Plugin(Generic[A]):
 
     name: ClassVar[str]
     arguments: ClassVar[type[Arguments]] = NoArguments
+    evicts_less_for_more: ClassVar[bool] = False
+    """Whether hooks of victims read of a pod only its request, and allow no more if that, its job or the candidates are more."""
 
     def __init__(self, args: A, cluster: Cluster, hierarchy: bool = False) -> None:
         """``hierarchy`` is the switch ``enableHierarchy``, which some plugins read."""

@@ -110,8 +110,13 @@ class Resources:
 
 def dominant_share(part: Ints | Floats, total: Ints) -> float:
     """The largest ratio of (R,) part to (R,) total over the resources with a total; what has no total counts 1 when requested."""
+    return largest_ratio(part.tolist(), total.tolist())  # R is small: lists are quicker than arrays
+
+
+def largest_ratio(part: Iterable[float], total: Iterable[int]) -> float:
+    """The same of lists."""
     share = 0.0
-    for amount, whole in zip(part.tolist(), total.tolist(), strict=True):  # R is small: lists are quicker than arrays
+    for amount, whole in zip(part, total, strict=True):
         if whole > 0:
             share = max(share, float(amount) / whole)
         elif amount > 0:

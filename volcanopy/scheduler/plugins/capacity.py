@@ -45,6 +45,7 @@ class Capacity(Plugin[CapacityArguments]):
     """
 
     name: ClassVar[str] = "capacity"
+    evicts_less_for_more: ClassVar[bool] = True
     arguments: ClassVar[type[Arguments]] = CapacityArguments
 
     def open(self) -> None:

@@ -18,6 +18,7 @@ class Cdp(Protection[NoArguments]):
     """Protect a running pod until its cooldown time (a label or an annotation) has passed since it was scheduled."""
 
     name: ClassVar[str] = "cdp"
+    evicts_less_for_more: ClassVar[bool] = True
 
     def unprotected(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """Return the tasks whose cooldown time has passed."""

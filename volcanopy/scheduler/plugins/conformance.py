@@ -14,6 +14,7 @@ class Conformance(Protection[NoArguments]):
     """Protect pods of the system-critical priority classes and all pods in kube-system."""
 
     name: ClassVar[str] = "conformance"
+    evicts_less_for_more: ClassVar[bool] = True
 
     def unprotected(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """Return all but the critical tasks."""

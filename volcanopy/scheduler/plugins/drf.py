@@ -1,5 +1,6 @@
 """drf: dominant resource fairness between jobs, and with ``enableHierarchy`` between queues in a tree."""
 
+import operator
 from collections.abc import Sequence
 from functools import cached_property
 from typing import ClassVar, Self, cast
@@ -17,7 +18,7 @@ from volcanopy.scheduler.framework.plugin import GangPreemptor, NoArguments, Plu
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView, with_jobs
 from volcanopy.scheduler.model.queue_shares import Levels, QueueShares, bounds
-from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Resources, Rows
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Resources, Rows, largest_ratio
 from volcanopy.scheduler.model.snapshot import NONE
 
 _PAYBACK = PAYBACK * 4 / 3
@@ -30,6 +31,7 @@ class Drf(Plugin[NoArguments]):
     """The job with the smallest dominant share of the cluster comes first."""
 
     name: ClassVar[str] = "drf"
+    evicts_less_for_more: ClassVar[bool] = True
 
     def __new__(cls, args: NoArguments, cluster: Cluster, hierarchy: bool = False) -> Self:  # noqa: ARG004
         """Create a :class:`HierarchicalDrf`, which answers more hooks, with the switch ``enableHierarchy``."""
@@ -38,6 +40,8 @@ class Drf(Plugin[NoArguments]):
     def open(self) -> None:
         """Get the total of the cluster."""
         self._total = self.cluster.total
+        self._requests: dict[int, list[int]] = {}
+        """(R,): the requests of shapes."""
 
     def job_order(self, jobs: Rows) -> Floats:
         """Smaller share first."""
@@ -53,11 +57,20 @@ class Drf(Plugin[NoArguments]):
         if own is None:
             return []
         share = (own.allocated + preemptor.request).share_of(self._total)
-        left: dict[int, Resources] = {}
+        table, requests, total = self.cluster.snapshot.tasks, self._requests, self._total.values.tolist()
+        # There are few resources: lists are faster than arrays.
+        left: dict[int, list[int]] = {}
         victims = []
-        for candidate, job in with_jobs(candidates):
-            rest = left[job.row] = left.get(job.row, job.allocated) - candidate.request
-            other = rest.share_of(self._total)
+        rows = [candidate.row for candidate in candidates]
+        for candidate, job, shape in zip(candidates, table.job[rows].tolist(), table.shape[rows].tolist(), strict=True):
+            if job == NONE:
+                continue
+            if job not in left:
+                left[job] = self.cluster.ledger.job_allocated[:, job].tolist()
+            if shape not in requests:
+                requests[shape] = candidate.request.values.tolist()
+            rest = left[job] = list(map(operator.sub, left[job], requests[shape]))
+            other = largest_ratio(rest, total)
             if share < other or abs(share - other) <= _EQUAL:
                 victims.append(candidate)
         return victims

@@ -17,6 +17,7 @@ class Gang(Plugin[NoArguments]):
     """A job starts with its minimum of members, and evictions do not bring it below that."""
 
     name: ClassVar[str] = "gang"
+    evicts_less_for_more: ClassVar[bool] = True
 
     def open(self) -> None:
         """Find the jobs that have roles with a minimum."""

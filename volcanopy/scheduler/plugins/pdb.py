@@ -18,6 +18,7 @@ class Pdb(Protection[NoArguments]):
     """
 
     name: ClassVar[str] = "pdb"
+    evicts_less_for_more: ClassVar[bool] = True
 
     def open(self) -> None:
         """Group the budgets by namespace."""

@@ -30,6 +30,7 @@ class Proportion(Plugin[NoArguments]):
     """
 
     name: ClassVar[str] = "proportion"
+    evicts_less_for_more: ClassVar[bool] = True
 
     def open(self) -> None:
         """Compute the fair shares."""

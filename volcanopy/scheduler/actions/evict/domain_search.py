@@ -1,7 +1,8 @@
 """One search for the cheapest exchange: in which hypernode a job is placed, and which victims are evicted there."""
 
+import copy
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +15,7 @@ from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
 from volcanopy.scheduler.actions.evict.equivalence import equivalence
 from volcanopy.scheduler.actions.evict.eviction_bundles import Cost
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
+from volcanopy.scheduler.actions.evict.rejected_requests import RejectedRequest, RejectedRequests
 from volcanopy.scheduler.actions.evict.rules import Rule, of_own_queue
 from volcanopy.scheduler.actions.evict.victim_search import Trace, VictimSearch
 from volcanopy.scheduler.actions.gang_need import gang_need
@@ -23,8 +25,10 @@ from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model import topology
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
-from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.model.task_status import HOLDING, Status
 from volcanopy.scheduler.session.session import Session
+
+_HOLDING = tuple(Status(code) for code in np.flatnonzero(HOLDING).tolist())
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,18 @@ class Searches:
     """How many hypernodes are tried."""
     breaks_gangs: bool
     """Whether gangs may be broken."""
+    _candidates: dict[Hashable, tuple[int, Candidates]] = field(default_factory=dict)
+
+    def candidates(self, rules: Sequence[Rule], task: TaskView, jobs: Hashable) -> Candidates:
+        """Return the candidates for a task; ``jobs`` is a key of jobs without tasks on nodes that have the same, or None."""
+        if jobs is None:
+            return Candidates(self.session, self.costs, rules, task, self.breaks_gangs)
+        key, moves = (jobs, task.best_effort), len(self.session.ledger.moved)
+        known = self._candidates.get(key)
+        if known is None or known[0] != moves:
+            known = moves, Candidates(self.session, self.costs, rules, task, self.breaks_gangs)
+            self._candidates[key] = known
+        return known[1]
 
 
 class DomainSearch:
@@ -76,20 +92,39 @@ class DomainSearch:
         self._needed_count = 1 if self._starts else max(1, lacking, len(need.idle) + len(need.members))
         self._trace = Trace()
         self._eligible = True
+        self._is_unrestricted = False
+        """Whether the whole cluster was searched at once."""
         self.is_feasible = True
         """Whether the tasks could be placed if all candidates were gone."""
+
+    def with_rules(self, rules: Sequence[Rule]) -> "DomainSearch":
+        """Return a search for the same tasks by other rules, before it begins."""
+        other = copy.copy(self)
+        other._rules, other._trace, other._eligible, other.is_feasible = rules, Trace(), True, True
+        for name in ("_candidates", "_jobs"):
+            other.__dict__.pop(name, None)
+        return other
 
     @cached_property
     def _candidates(self) -> Candidates:
         """Who may be evicted: of jobs that may not evict at all this is not asked."""
-        shared = self._shared
-        return Candidates(self._session, shared.costs, self._rules, self._first, shared.breaks_gangs)
+        return self._shared.candidates(self._rules, self._first, self._jobs)
 
-    def apply_cheapest(self, rejected: set[object]) -> bool:
+    @cached_property
+    def _jobs(self) -> Hashable:
+        """What jobs have in common whose tasks may evict the same candidates; None for a job that has tasks on nodes."""
+        return self._key_of(self._rules)
+
+    def _key_of(self, rules: Sequence[Rule]) -> Hashable:
+        job = self._job
+        if job.count(*_HOLDING) or job.allocated.values.any():
+            return None
+        return (tuple((rule.reason, rule.victims_of) for rule in rules), *equivalence(self._session, job, ()))
+
+    def apply_cheapest(self, rejected: RejectedRequests) -> bool:
         """Apply the cheapest exchange to the statement; return whether there is one.
 
-        ``rejected`` are the keys of tasks for which no candidate may be evicted: such tasks are only compared with free
-        resources. The search adds to them.
+        Tasks with ``rejected`` requests are only compared with free resources. The search adds to them.
         """
         needed = [TaskView(self._session.ledger, row) for row in self._rows[: self._needed_count]]
         self._eligible = any(rule.is_eligible(self._job.queue, needed) for rule in self._rules)
@@ -99,29 +134,56 @@ class DomainSearch:
         self.is_feasible = len(needed) == self._needed_count and self._could_fit(room)
         if not self.is_feasible:
             return False
-        key = self._rejection_key(self._rules)
-        if key in rejected and not self._could_fit(self._free()):
+        # Before a search the plugins are asked only once such a request is known: where victims are found it would cost more.
+        is_first = self._jobs is None or not rejected.has_any(self._jobs)
+        if not is_first and not self._could_fit(self._free()) and self._is_rejected(rejected):
             self._trace.is_tried = True
             return False
         applied = self._apply_cheapest()
-        if key is not None and self._trace.is_rejected_at_once:
-            # what all rules together do not allow some of them do not allow either
-            rejected.update((key, self._rejection_key(of_own_queue(self._rules))))
+        if self._trace.is_rejected_at_once and self._is_unrestricted and len(self._of_shape) == 1:
+            self._reject(rejected, self._first)
+        elif not applied and self._trace.is_tried and not self._trace.has_evictable:
+            self._is_rejected(rejected)
         return applied
 
-    def _rejection_key(self, rules: Sequence[Rule]) -> object:
-        """Return a key equal for jobs whose tasks may evict the same candidates; None for jobs with unequal or running tasks."""
-        session, job = self._session, self._job
-        if len(self._of_shape) != 1 or job.allocated.values.any():
-            return None
-        names = tuple((rule.reason, rule.victims_of) for rule in rules)
-        return (names, *equivalence(session, job, self._of_shape))
+    def _is_rejected(self, rejected: RejectedRequests) -> bool:
+        """Return whether the plugins allow to evict no candidate for any of the tasks, which do not fit without evictions.
+
+        They are asked if they declare that they allow no more when some of the tasks have been placed. Else it is only
+        known of requests whose search met no free resources.
+        """
+        if self._jobs is None:
+            return False
+        falls = self._session.hooks.evicts_less_for_more
+        for shape, tasks in self._of_shape.items():
+            if rejected.has_shape(self._jobs, shape):
+                continue
+            if not falls:
+                return False
+            if not rejected.has_smaller(self._jobs, shape, self._request(tasks[0], self._rules)):
+                if self._search_in(self._table.top, Trace()).may_evict(tasks[0]):
+                    return False
+                self._reject(rejected, tasks[0])
+        return True
+
+    def _reject(self, rejected: RejectedRequests, task: TaskView) -> None:
+        """Note that the plugins allow to evict no candidate for a task; what all rules do not allow some do not allow either."""
+        if self._jobs is not None:
+            for rules in (self._rules, of_own_queue(self._rules)):
+                shape = self._session.hooks.cache_key(task)
+                rejected.add(self._key_of(rules), shape, self._request(task, rules))
+
+    def _request(self, task: TaskView, rules: Sequence[Rule]) -> RejectedRequest:
+        eligible = [rule.is_eligible(self._job.queue, [task]) for rule in rules]
+        return RejectedRequest(task.request.values, self._shared.domains.infeasible_nodes(task), eligible)
 
     def _apply_cheapest(self) -> bool:
         mark = self._statement.checkpoint()
         best: Exchange | None = None
         is_applied = False
-        for bound, position, domain in self._domains():
+        domains = self._domains()
+        self._is_unrestricted = [domain for _, _, domain in domains] == [self._table.top]
+        for bound, position, domain in domains:
             if best is not None and bound > best.cost[:3]:
                 break
             self._statement.rollback(mark)
@@ -258,7 +320,7 @@ class DomainSearch:
 
     # One domain
 
-    def _search_in(self, domain: int) -> VictimSearch:
+    def _search_in(self, domain: int, trace: Trace | None = None) -> VictimSearch:
         shared = self._shared
         return VictimSearch(
             self._session,
@@ -269,7 +331,7 @@ class DomainSearch:
             shared.domains,
             domain,
             shared.counter,
-            self._trace,
+            self._trace if trace is None else trace,
         )
 
     def _is_enough(self, search: VictimSearch) -> Callable[[], bool]:

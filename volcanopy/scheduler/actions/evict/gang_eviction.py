@@ -17,6 +17,7 @@ from volcanopy.scheduler.actions.evict.domain_search import DomainSearch, Search
 from volcanopy.scheduler.actions.evict.equivalence import equivalence
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.actions.evict.needless_evictions import CommittedEvictions
+from volcanopy.scheduler.actions.evict.rejected_requests import RejectedRequests
 from volcanopy.scheduler.actions.evict.rules import Rule, all_rules, of_own_queue
 from volcanopy.scheduler.actions.gang_need import idle_tasks
 from volcanopy.scheduler.framework.plugin import Arguments
@@ -40,8 +41,8 @@ class _Failures:
 
     evictions: int = 0
     reasons: dict[object, str] = field(default_factory=dict)
-    rejected: set[object] = field(default_factory=set)
-    """What distinguishes tasks for which the plugins allow to evict no candidate at all."""
+    rejected: RejectedRequests = field(default_factory=RejectedRequests)
+    """The requests for which the plugins allow to evict no candidate at all."""
 
 
 class GangEviction:
@@ -92,7 +93,7 @@ class GangEviction:
             applied = search.apply_cheapest(self._failures.rejected)
             if not applied and search.is_feasible and 0 < len(own_queue) < len(rules):
                 # perhaps its queue may not reclaim all that it needs
-                search = DomainSearch(self._searches, statement, job, rows, own_queue)
+                search = search.with_rules(own_queue)
                 applied = search.apply_cheapest(self._failures.rejected)
             if not applied:
                 return search.reason()

@@ -148,6 +148,31 @@ class VictimSearch:
             self._trace.is_rejected_at_once = not self._trace.has_evictable
         return not state.is_infeasible
 
+    def may_evict(self, task: TaskView) -> bool:
+        """Return whether the plugins may allow to evict a bundle for a task.
+
+        They are asked about each gang alone and about the others node by node: what is not allowed then is not allowed
+        beside more candidates either, which use up what may be evicted.
+        """
+        self._eligible = [rule.is_eligible(self._job.queue, [task]) for rule in self._candidates.rules]
+        candidates = self._sort_nodes(task)
+        gangs = set[int]()
+        for _, node in candidates.heap:
+            bundles = self._bundles.split(self._may_be_evicted(candidates.on(node)))
+            alone = [bundle for bundle in bundles if bundle.breaks and bundle.job not in gangs]
+            together = [bundle for bundle in bundles if not bundle.breaks]
+            if any(self._allows_any(task, each) for each in (together, *([gang] for gang in alone))):
+                return True
+            gangs.update(gang.job for gang in alone)
+        return False
+
+    def _allows_any(self, task: TaskView, bundles: Sequence[Bundle]) -> bool:
+        """Return whether the plugins allow to evict one of these bundles as a whole, asked about all together."""
+        if not bundles:
+            return False
+        allowed = self._allowed(task, [row for bundle in bundles for row in bundle.rows])
+        return any(allowed.issuperset(bundle.rows) for bundle in bundles)
+
     def finish(self) -> bool:
         """Restore the bundles that are not needed; return False if a victim could preempt back.
 
