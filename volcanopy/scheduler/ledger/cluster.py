@@ -348,10 +348,15 @@ class Cluster:
     @cached_property
     def unsettled_job_rows(self) -> Rows:
         """Those of :meth:`job_rows` that were unsettled when the session began: of others nothing is to be decided."""
-        rows = self.snapshot.jobs.unsettled_rows
-        taking_part: Rows = rows[self.takes_part[rows]]
-        taking_part.setflags(write=False)
-        return taking_part
+        rows = self.taking_part(self.snapshot.jobs.unsettled_rows)
+        rows.setflags(write=False)
+        return rows
+
+    def taking_part(self, jobs: Rows) -> Rows:
+        """Return those of some jobs that are among :meth:`job_rows`."""
+        table = self.snapshot.jobs
+        rows: Rows = jobs[table.grouped[jobs] & self.snapshot.queues.exists[table.queue[jobs]]]
+        return rows
 
     @cached_property
     def takes_part(self) -> Mask:

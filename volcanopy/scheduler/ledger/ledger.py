@@ -15,7 +15,7 @@ from volcanopy.scheduler.ledger.columns import LedgerColumns, Statuses
 from volcanopy.scheduler.ledger.user_usage import Pools
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.job_tables import JobTable
-from volcanopy.scheduler.model.resources import Ints, Mask, Resources, Rows
+from volcanopy.scheduler.model.resources import Index, Ints, Mask, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import HOLDING, ON_NODE, Status
 
@@ -23,6 +23,8 @@ _ON_NODE: list[bool] = ON_NODE.tolist()
 _CLAIMING = [int(holding or code == Status.PIPELINED) for code, holding in enumerate(HOLDING.tolist())]
 """By status: 1 if what the task requests counts as allocated to its job and queue."""
 _CLAIMS = np.array(_CLAIMING)
+_FEW = 256
+"""Up to so many rows are united as a set: that is quicker than to sort arrays."""
 
 
 class Changes:
@@ -136,9 +138,9 @@ class Ledger(LedgerColumns):
         if known is None or known[0] != moves:
             tasks, jobs = self.snapshot.tasks.pending, self.snapshot.jobs.unsettled_rows
             if moves:
-                moved = np.unique(self.moved[:])
-                of_moved = np.unique(self.snapshot.tasks.job[moved])
-                tasks, jobs = np.union1d(tasks, moved), np.union1d(jobs, of_moved[of_moved != NONE])
+                moved = self.moved[:]
+                of_moved = self.snapshot.tasks.job[moved]
+                tasks, jobs = _union(tasks, moved), _union(jobs, of_moved[of_moved != NONE])
             known = self._unsettled = (moves, tasks, jobs)
         return known
 
@@ -361,9 +363,9 @@ class Ledger(LedgerColumns):
 
     def positions_of(self, resources: Iterable[int]) -> Rows:
         """Return where the columns of nodes have what :meth:`columns_of` reads: amounts of these resources, and ``nonzero``."""
-        size, end = len(self.snapshot.axis), len(self._sheet)
+        size = len(self.snapshot.axis)
         amounts = sorted(part * size + resource for part in range(3) for resource in resources)
-        return np.array([*amounts, *range(3 * size, end)], dtype=np.intp)
+        return np.array([*amounts, 3 * size, 3 * size + 1], dtype=np.intp)
 
     def columns_of(self, node: int, positions: Rows) -> bytes:
         """Return a key that is equal for nodes with the same allocatable, used and future amounts there."""
@@ -379,3 +381,10 @@ class Ledger(LedgerColumns):
         """(R, M): as :meth:`free`, of every resource."""
         idle = self.idle.take(nodes, axis=1, mode="clip")
         return idle if self.is_plain else np.minimum(idle, self.future.take(nodes, axis=1, mode="clip"))
+
+
+def _union(rows: Rows, others: Rows | Index) -> Rows:
+    """Return the rows that are in one of two arrays, in order."""
+    if len(rows) + len(others) > _FEW:
+        return np.union1d(rows, others)
+    return np.array(sorted({*rows.tolist(), *others.tolist()}), dtype=np.intp)

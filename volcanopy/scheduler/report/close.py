@@ -60,7 +60,7 @@ def _groups(session: Session, explainer: Explainer) -> Iterator[Effect]:
     others = {*moves, *session.evicted_for, *(pod.job for pod in session.snapshot.moves.pods)}
     if others:
         also = np.array(sorted(others), dtype=np.intp)
-        rows = np.union1d(rows, also[session.cluster.takes_part[also]])
+        rows = np.union1d(rows, session.cluster.taking_part(also))
     if not len(rows):
         return
     phases = _phases(session, rows)

@@ -68,12 +68,9 @@ class Session:
                     self.limits = plugin
         self._plugins = [plugin for tier in tiers for plugin, _ in tier]
         self.hooks = Hooks(tiers)
-        self.placement = Placement(self.ledger, self.hooks)
         self.cluster.queries = _Queries(self)
         self.cluster.packs_resources = self.hooks.packs_resources
         self.effects: list[Effect] = []
-        self.job_rows: Rows = self.cluster.job_rows()
-        """The jobs that take part: those with a pod group, in a queue that exists."""
         orders = snapshot.queues.terms.orders
         self._orders = None if orders is None else JobOrders(self.ledger, orders, self._waiting, self._configured_keys)
         self.alternatives = Alternatives(self.ledger, self.cluster)
@@ -85,6 +82,7 @@ class Session:
         """The jobs with pods that are evicted for a job, each with the queue of the last of these jobs."""
         self._reserved: dict[int, list[tuple[Rows, Rows]]] = {}
         self._states: dict[type[Any], Any] = {}
+        self._unsettled: tuple[Rows | None, Rows] = None, np.empty(0, dtype=np.intp)  # all, and those that take part
         self.moves: dict[int, int] = {}
         """The evicted tasks for which resources of another node are reserved, each with that node."""
 
@@ -94,8 +92,18 @@ class Session:
         Its tables, and those of the snapshot, would else stay until the garbage collector runs: with 50,000 pods these are
         several MiB in each cycle.
         """
-        for part in (*self._plugins, self.hooks, self.placement, self.cluster, self.ledger, self):
+        for part in (*self._plugins, self.hooks, self.cluster, self.ledger, self):
             vars(part).clear()
+
+    @property
+    def job_rows(self) -> Rows:
+        """The jobs that take part: those with a pod group, in a queue that exists."""
+        return self.cluster.job_rows()
+
+    @cached_property
+    def placement(self) -> Placement:
+        """Selects nodes: made when the first task is to be placed."""
+        return Placement(self.ledger, self.hooks)
 
     def state(self, kind: type[T]) -> T:
         """Return the state of this type that an action keeps during the session; made without arguments at first use."""
@@ -116,8 +124,9 @@ class Session:
     def unsettled_jobs(self) -> Rows:
         """Return the rows of the jobs that take part and are unsettled or were changed by the session."""
         rows = self.ledger.unsettled_jobs
-        taking_part: Rows = rows[self.cluster.takes_part[rows]]
-        return taking_part
+        if rows is not self._unsettled[0]:
+            self._unsettled = rows, self.cluster.taking_part(rows)
+        return self._unsettled[1]
 
     def unadmitted(self) -> Rows:
         """Return the rows of the waiting jobs that are not admitted yet."""
@@ -192,6 +201,8 @@ class Session:
             return {}
         ordered = self.ordered(tasks)
         jobs = self.snapshot.tasks.job[ordered]
+        if (jobs == jobs[0]).all():
+            return {int(jobs[0]): ordered}
         grouped = np.argsort(jobs, kind="stable")
         ordered, jobs = ordered[grouped], jobs[grouped]
         own, starts = np.unique(jobs, return_index=True)
@@ -305,10 +316,8 @@ class Session:
         if {"bind_annotations", "bind_locks"} <= self.hooks.unanswered:
             pairs = zip(table.keys[tasks].tolist(), nodes.tolist(), strict=True)
             return [Bind(key, names[node], group) for key, node in pairs]
-        return [
-            self._bind(row, node, group, claiming=False)
-            for row, node in zip(tasks.tolist(), nodes.tolist(), strict=True)
-        ]
+        rows = zip(tasks.tolist(), nodes.tolist(), strict=True)
+        return [self._bind(row, node, group, claiming=False) for row, node in rows]
 
     def _bind(self, row: int, node: int, group: str, claiming: bool = True) -> Bind:
         task, hooks = TaskView(self.ledger, row), self.hooks
@@ -361,13 +370,16 @@ class _Queries:
 
     def __init__(self, session: Session) -> None:
         hooks = self._hooks = session.hooks
-        self._cluster = session.cluster
+        self._session, self._cluster = session, session.cluster
         self._preempts = "preempt" in session.config.actions
         self.reclaims = not {"reclaim", "gangreclaim"}.isdisjoint(session.config.actions)
-        self.infeasible_nodes: Callable[[TaskView], Mask] = session.placement.infeasible_nodes
         self.queue_key: Callable[[QueueView], tuple[Any, ...]] = session.queue_key
         self.job_keys: Callable[[Rows], list[tuple[Any, ...]]] = session.keys_of
         self._unanswered = hooks.unanswered
+
+    def infeasible_nodes(self, task: TaskView) -> Mask:
+        """(N,): the nodes on which the task cannot run, whatever is evicted there."""
+        return self._session.placement.infeasible_nodes(task)
 
     # Hooks are combined when a plugin uses them first: a session uses few.
 
