@@ -36,16 +36,14 @@ def reserved_for_admitted(cluster: Cluster) -> Ints:
 
     Requests of gated pods are not included.
     """
-    jobs = cluster.snapshot.jobs
-    minimum, allocated = jobs.min_resources.values, jobs.allocated.values
-    elastic = np.where(jobs.has_min_resources, np.maximum(allocated - minimum, 0), allocated)
-    return lacking(cluster) - by_queue(cluster, elastic, cluster.job_rows())
+    snapshot = cluster.snapshot
+    return lacking(cluster) - np.where(snapshot.queues.exists[:-1], snapshot.jobs.queue_elastic, 0)
 
 
 def lacking(cluster: Cluster) -> Ints:
     """(R, Q): what admitted jobs lack of their minimum, without gated pods and jobs that are too large."""
-    rows = cluster.snapshot.jobs.starting_rows
-    return by_queue(cluster, cluster.queries.lacking, rows[cluster.takes_part[rows]])
+    rows = cluster.taking_part(cluster.snapshot.jobs.starting_rows)
+    return by_queue(cluster, cluster.queries.lacking, rows)
 
 
 def lacking_of_jobs(cluster: Cluster) -> Ints:
@@ -53,7 +51,10 @@ def lacking_of_jobs(cluster: Cluster) -> Ints:
     snapshot = cluster.snapshot
     jobs = snapshot.jobs
     lacking = np.zeros_like(jobs.min_resources.values)
-    rows = np.flatnonzero(jobs.lacking & jobs.has_min_resources & ~cluster.queries.unplaceable)
+    rows = (jobs.lacking & jobs.has_min_resources).nonzero()[0]
+    rows = rows[~jobs.in_phase("Pending")[rows]]
+    if len(rows):
+        rows = rows[~cluster.queries.unplaceable[rows]]
     if not len(rows):
         return lacking
     running = jobs.counts[_HOLDING, rows[:, None]].sum(axis=1)

@@ -80,6 +80,10 @@ class JobTable:
     submitters: tuple[Submitter, ...]
     queue_allocated: Ints
     """(R, Q): allocated to the jobs of each queue."""
+    queue_elastic: Ints
+    """(R, Q): what the jobs with a pod group have above their minimal resources; all of it without any."""
+    queue_jobs: Ints
+    """(Q,): the number of jobs with a pod group in each queue."""
 
     def __len__(self) -> int:
         return len(self.keys)

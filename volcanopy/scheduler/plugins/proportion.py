@@ -49,8 +49,7 @@ class Proportion(Plugin[NoArguments]):
         self._pods = self.cluster.axis.index["pods"]
         self._allocated: Ints = ledger.queue_allocated  # a view: it changes with the session
         self._tree_allocated: Ints = ledger.tree_allocated
-        self._active: Mask = np.zeros(len(queues), dtype=np.bool_)
-        self._active[jobs.queue[self.cluster.job_rows()]] = True
+        self._active: Mask = (jobs.queue_jobs > 0) & queues.exists[:-1]
         pending: Ints = ledger.queue_pending
         if queues.terms.stops is not None:
             pending = np.where(queues.terms.stops.held, 0, pending)
