@@ -3,7 +3,7 @@
 Jobs that wait for many nodes can use up the limits of admission. No job would be admitted that could be backfilled.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -27,7 +27,10 @@ class RunnableJobs:
     reservations are lent to them: it returns the (R,) amounts that are not, or None if none is.
     """
 
-    def __init__(self, snapshot: Snapshot, unlent: Callable[[], Ints | None] | None = None) -> None:
+    def __init__(
+        self, snapshot: Snapshot, enqueued: Sequence[JobView], unlent: Callable[[], Ints | None] | None = None
+    ) -> None:
+        """``enqueued`` are the jobs that the session has admitted: it may grow."""
         jobs, nodes = snapshot.jobs, snapshot.nodes
         self._run_times = shortest(jobs.walltime, jobs.estimate)
         self._unlent = unlent
@@ -41,6 +44,7 @@ class RunnableJobs:
         """By minimum, and whether the run time is known: until a job is admitted."""
         self._total: Ints = snapshot.total
         self._waiting: Ints = np.minimum(least, snapshot.total[:, None]).sum(axis=1)
+        self._enqueued, self._counted = enqueued, 0
 
     @cached_property
     def _reserved(self) -> Ints | None:
@@ -48,6 +52,9 @@ class RunnableJobs:
 
     def includes(self, job: JobView) -> bool:
         """Return whether a job could run."""
+        for admitted in self._enqueued[self._counted :]:
+            self._admit(admitted)
+        self._counted = len(self._enqueued)
         key = job.minimum_key, bool(self._run_times[job.row])
         included = self._included.get(key)
         if included is None:
@@ -66,8 +73,8 @@ class RunnableJobs:
         fits = (self._starting + least <= self._idle - reserved) & (self._waiting + least <= most)
         return bool(fits[least > 0].all())
 
-    def admit(self, job: JobView) -> None:
-        """Count a job that is admitted now."""
+    def _admit(self, job: JobView) -> None:
+        """Count a job that was admitted."""
         self._included.clear()
         if job.min_resources is not None:
             least = job.min_resources.values

@@ -90,6 +90,11 @@ class Overcommit(Plugin[OvercommitArguments]):
         """
         jobs = self.cluster.snapshot.jobs
         rows = jobs.starting_rows
+        phase = jobs.phase[rows]
+        inqueue, running = phase == "Inqueue", (phase == "Running") & jobs.lacking[rows]
+        rows = rows[inqueue | running]
+        if not len(rows):
+            return jobs.min_resources.values[:, rows]
         least = jobs.min_resources.values[:, rows]
         inqueue = (jobs.phase[rows] == "Inqueue") & ~self.cluster.queries.unplaceable[rows]
         started = (jobs.phase[rows] == "Running") & (

@@ -91,13 +91,13 @@ class Reservation(Plugin[ReservationArguments]):
         """Find the jobs that have waited long enough; reservations are computed at first use."""
         self._now = self.cluster.now.timestamp()
         self._excluded: dict[tuple[int, float, bool], tuple[int, ...]] = {}
-        self._excluded_of: dict[int, tuple[int, ...]] = {}
-        """By the row of the task."""
+        self._excluded_of: dict[int, tuple[int, ...]] = {}  # by the row of the task
         self._known: list[ReservedJob] | None = None
         self._by_job: dict[int, ReservedJob] = {}
         self._planned: list[ReservedJob] = []
+        self._enqueued: list[JobView] = []  # in this session
         self._ends = TaskEnds(self.cluster.snapshot, self.args.basis, seconds(self.args.assumed))
-        self._admitted, self._waiting = self._jobs()
+        self._admitted = self._jobs_that_lack_pods()
         self._only = int(self._admitted[0]) if len(self._admitted) == 1 else None
         """The only admitted job that lacks pods: for its own tasks nothing is reserved."""
         if not len(self._admitted):
@@ -107,26 +107,33 @@ class Reservation(Plugin[ReservationArguments]):
     def _runnable(self) -> RunnableJobs | None:
         """The jobs to admit because they could run; what is backfilled would be reclaimed, where pods can be."""
         admits = not self.cluster.queries.reclaims if self.args.admit is None else self.args.admit
-        return (
-            RunnableJobs(self.cluster.snapshot, self._unlent if self.args.admit is None else None) if admits else None
-        )
+        unlent = self._unlent if self.args.admit is None else None
+        return RunnableJobs(self.cluster.snapshot, self._enqueued, unlent) if admits else None
 
-    def _jobs(self) -> tuple[Rows, Rows]:
-        """Return the jobs that wait in open queues: the admitted ones that lack pods on nodes, and the others."""
-        jobs, queues = self.cluster.snapshot.jobs, self.cluster.snapshot.queues
+    def _jobs_that_lack_pods(self) -> Rows:
+        """Return the admitted jobs in open queues that lack pods on nodes and wait for them."""
+        jobs, rows = self.cluster.snapshot.jobs, self.cluster.unsettled_job_rows
+        if len(rows):
+            rows = self._eligible(rows[~jobs.in_phase("Pending")[rows] & (jobs.counts[Status.PENDING.value, rows] > 0)])
+        if len(rows):
+            rows = rows[jobs.counts[:, rows][READY].sum(axis=0) + jobs.best_effort[rows] < jobs.min_available[rows]]
+        return rows
+
+    @cached_property
+    def _waiting(self) -> Rows:
+        """The jobs in open queues that are not admitted."""
         rows = self.cluster.unsettled_job_rows
-        if self.args.after == "never":
-            return rows[:0], rows[:0]
-        if not len(rows):
-            return rows, rows
-        rows = rows[jobs.in_phase("Pending")[rows] | (jobs.counts[Status.PENDING.value, rows] > 0)]
+        return self._eligible(rows[self.cluster.snapshot.jobs.in_phase("Pending")[rows]])
+
+    def _eligible(self, rows: Rows) -> Rows:
+        """Return those of some jobs that may get a reservation."""
+        if self.args.after == "never" or not len(rows):
+            return rows[:0]
+        jobs, queues = self.cluster.snapshot.jobs, self.cluster.snapshot.queues
         usable = queues.is_open & ~held_queues(queues)
         if self.args.queues:
             usable &= np.isin(queues.names, self.args.queues)
-        rows = rows[usable[jobs.queue[rows]] & (jobs.created[rows] > 0) & ~self.cluster.snapshot.too_large[rows]]
-        unadmitted = jobs.in_phase("Pending")[rows]
-        lacks = jobs.counts[READY][:, rows].sum(axis=0) + jobs.best_effort[rows] < jobs.min_available[rows]
-        return rows[~unadmitted & lacks], rows[unadmitted]
+        return rows[usable[jobs.queue[rows]] & (jobs.created[rows] > 0) & ~self.cluster.snapshot.too_large[rows]]
 
     def _have_waited(self, rows: Rows) -> Mask:
         """(M,): the jobs that have waited as long as it takes to get a reservation, or that are overdue."""
@@ -140,9 +147,8 @@ class Reservation(Plugin[ReservationArguments]):
             parts = np.divide(request, total[:, None], out=np.zeros(request.shape), where=total[:, None] > 0)
             parts[self.cluster.axis.index["pods"]] = 0.0
             delay = np.minimum(parts.max(axis=0), 1.0) * _LONGEST
-        waited: Mask = self._now - jobs.created[rows] >= delay
         overdue = [bool(self.cluster.queries.overdue(self.cluster.job(row))) for row in rows.tolist()]
-        return waited | np.array(overdue, dtype=np.bool_)
+        return np.array(overdue, dtype=np.bool_) | (self._now - jobs.created[rows] >= delay)
 
     def _first(self, rows: Rows, count: int) -> dict[int, list[int]]:
         """Return the first ``count`` of these jobs of each queue, in their order."""
@@ -171,8 +177,7 @@ class Reservation(Plugin[ReservationArguments]):
 
     def job_enqueued(self, job: JobView) -> None:
         """What an admitted job will use is not idle for those after it."""
-        if self._runnable is not None:
-            self._runnable.admit(job)
+        self._enqueued.append(job)
 
     def scope(self, task: TaskView) -> Scope:
         """COLUMNS where reservations exclude the task: these are compared with the free resources of a node."""
@@ -183,7 +188,7 @@ class Reservation(Plugin[ReservationArguments]):
         return self._exclusions(task)
 
     def _exclusions(self, task: TaskView) -> tuple[int, ...]:
-        """Return for each reservation what of it the task may not use: 0 if it may use all."""
+        """Return for each reservation what of it the task may not use: 0 if it may use all. None is for its own job alone."""
         if self._known is not None and not self._known:
             return ()
         row = task.row
@@ -192,7 +197,6 @@ class Reservation(Plugin[ReservationArguments]):
             return known
         table = self.cluster.snapshot.tasks
         job = int(table.job[row])
-        # Nothing is reserved, or only for its own job.
         if not len(self._admitted) or job == self._only or not self._reservations():
             return ()
         key = (job, float(table.runtime[row]), bool(table.preemptable[row]))
@@ -223,9 +227,8 @@ class Reservation(Plugin[ReservationArguments]):
             rejected = ((left < 0) & (own > 0)).any(axis=0) & ~seen
             if rejected.any():
                 seen |= rejected
-                key = each.job.key
-                reason = f'node(s) had resources reserved for job "{short(key)}"'
-                rejections.append(NodeRejection(reason, rejected, reserved_for=key))
+                reason = f'node(s) had resources reserved for job "{short(each.job.key)}"'
+                rejections.append(NodeRejection(reason, rejected, reserved_for=each.job.key))
         return rejections
 
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
@@ -348,9 +351,8 @@ class Reservation(Plugin[ReservationArguments]):
         queries = self.cluster.queries
         for equal in shapes.values():
             rejection = queries.within_limits(job.queue, equal[0], len(equal))
-            is_cluster = rejection is not None and (
-                isinstance(rejection.reason, QuotaMessage) and rejection.reason.gate == Gate.NODES
-            )
+            quota = None if rejection is None else rejection.reason
+            is_cluster = isinstance(quota, QuotaMessage) and quota.gate == Gate.NODES
             if rejection is not None and not is_cluster:
                 return self._reserve_limit(reserved, rejection)
         parts = [
@@ -405,9 +407,8 @@ class Reservation(Plugin[ReservationArguments]):
     def _released(self, reserved: ReservedJob, quota: QuotaMessage, otherwise: float) -> float:
         """Return when the tasks of the member queues have released what a limit lacks (:func:`released_at`)."""
         missing = np.array(quota.requested) + np.array(quota.allocated) - np.array(quota.limit)
-        return released_at(
-            self._leaving(reserved, reserved.members), missing, np.array(quota.short), self._now, otherwise
-        )
+        leaving = self._leaving(reserved, reserved.members)
+        return released_at(leaving, missing, np.array(quota.short), self._now, otherwise)
 
     @cached_property
     def _has_equal_priorities(self) -> bool:
