@@ -54,10 +54,10 @@ class QueueStatuses:
         """Return the changed queue statuses, ordered by name."""
         zero = np.zeros_like(self.allocated)
         tables = [self.allocated, self.fair_share, self.guaranteed, self.borrowed, self.waiting]
-        amounts = _reportable(np.stack([zero if table is None else table for table in tables]))
+        amounts = _reportable(np.array([zero if table is None else table for table in tables]))
         shares = self._hundredths()
         queues = self.queues
-        changed = (amounts != queues.reported).any(axis=(0, 1)) | (shares != queues.reported_share)
+        changed = np.logical_or.reduce(amounts != queues.reported, axis=(0, 1)) | (shares != queues.reported_share)
         for row, users in self.users.items():
             changed[row] |= users_differ(queues.objects[row], users)
         rows = [row for row in changed.nonzero()[0].tolist() if queues.objects[row] is not None]
@@ -93,7 +93,10 @@ def queue_statuses(session: Session) -> QueueStatuses:
     """Return the statuses of all queues at the end of a session."""
     queues, ledger, axis = session.snapshot.queues, session.ledger, session.snapshot.axis
     of_job, past = session.snapshot.jobs.queue, (queue_credit(session.snapshot), queue_usage(session.snapshot))
-    allocated = queues.rolled_up(ledger.queue_allocated - _pipelined(session, of_job, len(queues)))
+    pipelined = _pipelined(session, of_job, len(queues))
+    allocated = (
+        ledger.tree_allocated.copy() if pipelined is None else queues.rolled_up(ledger.queue_allocated - pipelined)
+    )
     now, users = session.snapshot.now, _users(session)
     shares = session.hooks.queue_shares()
     reserved = queues.guarantee.values if shares is None else shares.reserved
@@ -105,10 +108,9 @@ def queue_statuses(session: Session) -> QueueStatuses:
         for name, units in held.items():
             allocated[axis.index[name], row] = units
     fair_share = shares.fair_share
-    counts = fair_share > 0
-    # A fair share without a number of pods does not limit the pods: they are not borrowed.
-    counts[[dim for dim in range(len(axis)) if dim != axis.index["pods"]]] = True
-    borrowed = np.where(counts, np.maximum(allocated - fair_share, 0), 0)
+    borrowed = np.maximum(allocated - fair_share, 0)
+    pods = axis.index["pods"]
+    borrowed[pods] *= fair_share[pods] > 0  # a fair share without a number of pods does not limit the pods
     share = allocated_share(allocated, fair_share)
     limit = shares.limit
     return QueueStatuses(
@@ -123,7 +125,8 @@ def _users(session: Session) -> Mapping[int, tuple[core.QueueUser, ...]]:
         return {}
     accounts = Accounts(session.snapshot, mask)
     count = len(accounts.users)
-    allocated = accounts.sums(session.ledger.job_allocated) - _pipelined(session, accounts.of, count)
+    allocated, pipelined = accounts.sums(session.ledger.job_allocated), _pipelined(session, accounts.of, count)
+    allocated = allocated if pipelined is None else allocated - pipelined
     waiting = _waiting(session, accounts.of, count)
     return {
         row: user_statuses(session.snapshot, row, accounts, allocated, waiting) for row in np.flatnonzero(mask).tolist()
@@ -150,9 +153,9 @@ def summable(values: Ints) -> Ints:
 
 
 def _reportable(amounts: Ints) -> Ints:
-    """Return the amounts, with 0 for unlimited and negative ones, which are not reported."""
-    reported: Ints = np.where((amounts >= UNLIMITED) | (amounts < 0), 0, amounts)
-    return reported
+    """Return the amounts, in which 0 replaces unlimited and negative ones, which are not reported."""
+    amounts[(amounts >= UNLIMITED) | (amounts < 0)] = 0
+    return amounts
 
 
 def _waiting(session: Session, owner: Index | Rows, count: int) -> Ints:
@@ -187,12 +190,15 @@ def _waiting(session: Session, owner: Index | Rows, count: int) -> Ints:
     return sums
 
 
-def _pipelined(session: Session, owner: Index | Rows, count: int) -> Ints:
-    """(R, count): the requests of tasks placed on resources that are being freed, by the (J,) owner of jobs."""
-    table = session.snapshot.tasks
+def _pipelined(session: Session, owner: Index | Rows, count: int) -> Ints | None:
+    """(R, count): the requests of tasks placed on resources that are being freed, by the (J,) owner of jobs; None if none is."""
+    table, ledger = session.snapshot.tasks, session.ledger
+    moved = ledger.moved[:]
+    rows = np.unique(moved[ledger.status[moved] == Status.PIPELINED.value]) if len(moved) else moved
+    if not len(rows):
+        return None
     sums = np.zeros((len(session.snapshot.axis), count), dtype=np.int64)
-    rows = session.ledger.unsettled_tasks
-    for row in rows[session.ledger.status[rows] == Status.PIPELINED.value].tolist() if len(rows) else ():
+    for row in rows.tolist():
         if owner[table.job[row]] != NONE:
-            sums[:, owner[table.job[row]]] += session.ledger.request(row)
+            sums[:, owner[table.job[row]]] += ledger.request(row)
     return sums
