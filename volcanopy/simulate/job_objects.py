@@ -4,7 +4,7 @@ Both run once for each kind of job (equal but for names, times and annotations) 
 each job of the kind are copies with its name: thousands of events a second leave no time to review each job anew.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -49,7 +49,7 @@ class JobObjects:
         alternatives = tuple(
             replace(each, running_estimate=estimates.get(each.name, "")) for each in self.group.spec.alternatives
         )
-        metadata = self._named(self.group.metadata, job, job.name, now)
+        metadata = self._named(self.group.metadata, job, job.name, now, {})
         submitter = {names.SUBMITTED_BY: job.user, names.SUBMITTER_GROUPS: "[]"} if job.user else {}
         return replace(
             self.group,
@@ -59,12 +59,19 @@ class JobObjects:
 
     def pods_of(self, job: Job, now: datetime, alternative: str = "") -> list[core.Pod]:
         """Return the pods of a job with an alternative."""
+        annotations: dict[int, core.Labels] = {}
         return [
-            replace(pod, metadata=self._named(pod.metadata, job, f"{job.name}-{TASK}-{number}", now))
+            replace(pod, metadata=self._named(pod.metadata, job, f"{job.name}-{TASK}-{number}", now, annotations))
             for number, pod in enumerate(self.pods[alternative])
         ]
 
-    def _named(self, metadata: core.Meta, job: Job, name: str, now: datetime) -> core.Meta:
+    def _named(
+        self, metadata: core.Meta, job: Job, name: str, now: datetime, annotations: dict[int, core.Labels]
+    ) -> core.Meta:
+        """Return metadata with other names; ``annotations`` are those of other objects of the job, by those of the sample."""
+        known = annotations.get(id(metadata.annotations))
+        if known is None:
+            known = annotations[id(metadata.annotations)] = _texts(metadata.annotations, job.name)
         return replace(
             metadata,
             name=name,
@@ -72,7 +79,7 @@ class JobObjects:
             uid=name,
             creation_timestamp=now,
             labels=_texts(metadata.labels, job.name),
-            annotations=_texts(metadata.annotations, job.name),
+            annotations=known,
             owner_references=(),
         )
 
@@ -80,6 +87,17 @@ class JobObjects:
 def _texts(texts: core.Labels, name: str) -> dict[str, str]:
     """Return labels or annotations with the name of a job instead of that of the sample."""
     return {key: name if text.startswith(_SAMPLE) else text for key, text in texts.items()}
+
+
+def _alike(pods: Sequence[core.Pod]) -> tuple[core.Pod, ...]:
+    """Return the pods of a job, of which those with equal annotations or specifications share them."""
+    alike = []
+    for pod in pods:
+        metadata, first = pod.metadata, pods[0]
+        if metadata.annotations == first.metadata.annotations:
+            metadata = replace(metadata, annotations=first.metadata.annotations)
+        alike.append(replace(pod, metadata=metadata, spec=first.spec if pod.spec == first.spec else pod.spec))
+    return tuple(alike)
 
 
 class JobObjectCache:
@@ -139,7 +157,7 @@ def objects_of(cluster: Cluster, job: Job, now: datetime) -> JobObjects | Reject
                 if controllers.troubles:
                     return Rejected("; ".join(controllers.troubles.values()))
                 made = cluster.pods_of_group(key)
-            pods[alternative] = tuple(sorted(made, key=lambda pod: int(pod.metadata.labels[names.TASK_INDEX])))
+            pods[alternative] = _alike(sorted(made, key=lambda pod: int(pod.metadata.labels[names.TASK_INDEX])))
         return JobObjects(group, pods)
 
 

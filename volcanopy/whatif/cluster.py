@@ -24,6 +24,7 @@ from volcanopy.whatif.kinds import KINDS, WORKLOADS, ManifestError
 
 Key = tuple[str, str]
 """Kind and ``namespace/name`` of an object."""
+_OF_JOBS = (core.Pod, core.PodGroup)
 _READY: list[int] = np.flatnonzero(READY).tolist()
 
 
@@ -112,7 +113,7 @@ class Cluster:
 
     def _set(self, key: Key, item: Any) -> None:
         before = self.objects.get(key)
-        if isinstance(item, core.Pod | core.PodGroup) and before is not None and before.metadata is item.metadata:
+        if isinstance(item, _OF_JOBS) and before is not None and before.metadata is item.metadata:
             self.objects[key] = item
             self._note_changed_job(item)  # the indices follow from the metadata
             return
@@ -201,7 +202,7 @@ class Cluster:
             self.changed_jobs.add(name)
         elif kind == "Command":
             self.changed_jobs.add(f"{name.partition('/')[0]}/{(item.get('target') or {}).get('name')}")
-        elif isinstance(item, core.Pod | core.PodGroup):
+        elif isinstance(item, _OF_JOBS):
             controller = self._note_changed_job(item)
             if isinstance(item, core.Pod):
                 _toggle(self.owned, controller.uid if controller else "", name, present=present)

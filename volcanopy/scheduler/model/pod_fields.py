@@ -1,10 +1,11 @@
 """Fields of Kubernetes objects as scheduling reads them: status, priority, role, flags, and comparisons."""
 
-import operator
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import IntEnum
+
+from msgspec.structs import replace
 
 from volcanopy.api import core, names, quantity
 from volcanopy.api.model import parse_duration
@@ -163,20 +164,15 @@ def queue_resources(queue: core.Queue) -> set[str]:
     return limits.union(status.allocated, status.fair_share, status.guaranteed, status.borrowed, status.waiting)
 
 
-_BESIDE_NODE = operator.attrgetter(*(name for name in core.PodSpec.__struct_fields__ if name != "node_name"))
-
-
 def differs_in_place_only(old: core.Pod, new: core.Pod) -> bool:
     """Whether at most the node and the status of a pod of a group changed."""
     return (_is_copy(old, new) or _is_same_task(old, new)) and bool(job_key(new))
 
 
 def _is_copy(old: core.Pod, new: core.Pod) -> bool:
-    """Whether a pod was replaced by a copy of it with another node or status: quickly decided."""
+    """Whether a pod was replaced by a copy of it with another node or status: quickly decided, as the fields are the same."""
     before, after = old.spec, new.spec
-    return old.metadata is new.metadata and (
-        before is after or all(map(operator.is_, _BESIDE_NODE(before), _BESIDE_NODE(after)))
-    )
+    return old.metadata is new.metadata and (before is after or replace(before, node_name=after.node_name) == after)
 
 
 def _is_same_task(old: core.Pod, new: core.Pod) -> bool:
