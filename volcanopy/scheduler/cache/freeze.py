@@ -293,7 +293,8 @@ def _settle(state: "State", changed: Rows | None) -> None:
             and columns["phase"][row] == ("Completed" if scheduled == succeeded + failed else "Running")
             and [running, succeeded, failed] == reported[:, row].tolist()
         )
-        columns["unsettled"][row] = not settled or columns["unschedulable"][row]
+        is_used = jobs.keys[row] is not None
+        columns["unsettled"][row] = is_used and (not settled or columns["unschedulable"][row])
         columns["lacking"][row] = any(map(operator.gt, minimum[:, row].tolist(), allocated[:, row].tolist()))
 
 

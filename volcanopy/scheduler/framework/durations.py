@@ -1,5 +1,6 @@
 """Durations as arguments of plugins and actions."""
 
+from functools import lru_cache
 from typing import Annotated
 
 from pydantic import AfterValidator
@@ -22,6 +23,7 @@ Duration = Annotated[str, duration_or()]
 """An argument such as 10m, 1h30m or 0s."""
 
 
+@lru_cache(maxsize=256)
 def seconds(text: str) -> float:
     """Return a duration in seconds; 0 for one that is not above zero."""
     duration = pod_fields.duration(text)

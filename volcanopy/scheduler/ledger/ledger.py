@@ -30,19 +30,18 @@ _FEW = 256
 class Changes:
     """Row numbers in the order of the changes to them, once for each change."""
 
-    __slots__ = ("_count", "_rows")
+    __slots__ = ("_count", "_read", "_rows")
 
     def __init__(self) -> None:
         self._rows: Rows = np.empty(256, dtype=np.intp)
+        self._read: Rows = _read_only(self._rows)
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
     def __getitem__(self, part: slice) -> Rows:
-        rows: Rows = self._rows[: self._count][part]
-        rows.setflags(write=False)
-        return rows
+        return self._read[: self._count][part]
 
     def add(self, row: int) -> None:
         """Add a change of one row."""
@@ -64,7 +63,7 @@ class Changes:
     def _grow(self, more: int) -> None:
         longer: Rows = np.empty(2 * (self._count + more), dtype=np.intp)
         longer[: self._count] = self._rows[: self._count]
-        self._rows = longer
+        self._rows, self._read = longer, _read_only(longer)
 
 
 class MinimumKeys(dict[int, bytes | None]):
@@ -381,6 +380,12 @@ class Ledger(LedgerColumns):
         """(R, M): as :meth:`free`, of every resource."""
         idle = self.idle.take(nodes, axis=1, mode="clip")
         return idle if self.is_plain else np.minimum(idle, self.future.take(nodes, axis=1, mode="clip"))
+
+
+def _read_only(rows: Rows) -> Rows:
+    view = rows.view()
+    view.setflags(write=False)
+    return view
 
 
 def _union(rows: Rows, others: Rows | Index) -> Rows:

@@ -20,6 +20,9 @@ _READY: list[int] = np.flatnonzero(READY).tolist()
 _VALID: list[int] = np.flatnonzero(VALID).tolist()
 _HOLDING = np.flatnonzero(HOLDING)
 _SCHEDULED = np.flatnonzero(SCHEDULED)
+_PENDING = (Status.PENDING,)
+_FEW = 256
+"""Up to so many unsettled tasks are searched for those of a job."""
 
 
 class RowView:
@@ -270,6 +273,12 @@ class JobView(RowView):
 
     def tasks(self, *statuses: Status) -> Rows:
         """The rows of the job's tasks that have one of these statuses (of all of them if none is named)."""
+        if statuses == _PENDING:
+            rows = self._ledger.unsettled_tasks
+            if len(rows) <= _FEW:  # so few that the tasks of the cluster need not be sorted by job
+                rows = rows[self._ledger.snapshot.tasks.job[rows] == self.row]
+                pending: Rows = rows[self._ledger.status[rows] == Status.PENDING]
+                return pending
         rows = self._ledger.snapshot.members(self.row)
         if not statuses:
             return rows

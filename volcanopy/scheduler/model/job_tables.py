@@ -71,7 +71,7 @@ class JobTable:
     has_minima: Mask
     """(J,): whether the pod group requires a number of tasks of a role."""
     unsettled: Mask
-    """(J,): False for jobs that run, or have ended, with all their pods, as the status of their pod group states.
+    """(J,): False for jobs that run, or have ended, with all their pods, as the status of their pod group states, and no job.
 
     In a session nothing has to be decided or reported of those, unless it changes their tasks.
     """
