@@ -276,12 +276,12 @@ def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
     )
 
 
-def _settle(state: "State", changed: Rows | None) -> None:
-    """Set the columns ``unsettled`` and ``lacking`` of these jobs, None for all: mostly few, for which lists are quicker."""
+def _settle(state: "State") -> None:
+    """Set the columns ``unsettled`` and ``lacking`` of the jobs that changed: mostly few, for which lists are quicker."""
     columns, jobs = state.jobs.plain, state.jobs
     counted, reported = jobs.counts["counts"], jobs.counts["reported"]
     minimum, allocated = jobs.amounts["min_resources"], jobs.amounts["allocated"]
-    for row in range(jobs.size) if changed is None else changed.tolist():
+    for row in jobs.changed:
         counts = counted[:, row].tolist()
         running, succeeded, failed = (counts[status] for status in _REPORTED)
         scheduled = counts[Status.BOUND] + running + counts[Status.RELEASING] + succeeded + failed
@@ -349,9 +349,8 @@ def _gate_held_queues(tasks: TaskTable, state: "State", queues: QueueTable) -> T
 
 
 def _job_table(state: "State") -> JobTable:
+    _settle(state)
     changes = state.jobs.take_changes()
-    if changes.rows is None or len(changes.rows):
-        _settle(state, changes.rows)
     copies = state.jobs.copies(changes)
     columns: dict[str, Any] = {name: copies[name] for name in _JOB_FIELDS}
     columns["queue"] = _queues_of_jobs(state, copies["queue"])
