@@ -187,8 +187,13 @@ def _capacity(part: Part, free: Ints) -> Ints:
     return np.where(part.nodes, np.minimum(each, part.count), 0)
 
 
+def has_capacity(part: Part, free: Ints) -> bool:
+    """Return whether the part fits on (R, N) free resources."""
+    return int(_capacity(part, free).sum()) >= part.count
+
+
 def _fits(parts: Sequence[Part], then: Ints, now: Ints) -> bool:
-    if any(int(_capacity(part, then).sum()) < part.count for part in parts):
+    if not all(has_capacity(part, then) for part in parts):
         return False
     return len(parts) == 1 or _place(parts, then, now) is not None
 

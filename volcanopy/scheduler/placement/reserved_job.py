@@ -66,8 +66,8 @@ class ReservedJob:
         return amounts
 
     def fits_in(self, free: Ints) -> bool:
-        """Whether the job starts now on (R, N) free resources, without the end of another."""
-        return self.fits and self.plan is not None and bool((self.plan.needed <= np.maximum(free, 0)).all())
+        """Whether the job starts now on (R, N) free resources, without the end of another. Without a plan there is enough."""
+        return self.fits and (self.plan is None or bool((self.plan.needed <= np.maximum(free, 0)).all()))
 
     def numbers(self, cluster: Cluster) -> Mapping[str, str]:
         """Return the reserved nodes or queue, and the expected start if it is certain."""

@@ -19,6 +19,7 @@ from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import READY, Status
+from volcanopy.scheduler.placement.ample_resources import is_ample
 from volcanopy.scheduler.placement.gang_minimum import lacking_tasks
 from volcanopy.scheduler.placement.reservation_planner import Leaving, Part, hold, hold_now, released_at
 from volcanopy.scheduler.placement.reserved_job import ReservedJob
@@ -101,6 +102,7 @@ class Reservation(Plugin[ReservationArguments]):
         self._only = int(self._admitted[0]) if len(self._admitted) == 1 else None
         """The only admitted job that lacks pods: for its own tasks nothing is reserved."""
         if not len(self._admitted):
+            self._known = []
             self.cache_key = per_shape  # type: ignore[method-assign]  # nothing is reserved on nodes
 
     @cached_property
@@ -170,7 +172,7 @@ class Reservation(Plugin[ReservationArguments]):
 
     def _unlent(self) -> Ints | None:
         """(R,): what is reserved and not lent to jobs without a run time; None if nothing is lent to them."""
-        reserved = [each for each in self._reservations() if each.plan and not each.fits] if len(self._admitted) else []
+        reserved = [each for each in self._reservations() if each.plan and not each.fits]
         end = self._now + seconds(self.args.assumed)
         kept = [each.plan.kept.sum(axis=1) for each in reserved if each.plan and each.likely < end]
         return sum(kept, start=np.zeros(len(self.cluster.axis), np.int64)) if len(kept) < len(reserved) else None
@@ -187,9 +189,14 @@ class Reservation(Plugin[ReservationArguments]):
         """The reservations that the task may not use."""
         return self._exclusions(task)
 
+    @property
+    def _is_empty(self) -> bool:
+        """Whether it is known that nothing is reserved."""
+        return self._known is not None and not self._known
+
     def _exclusions(self, task: TaskView) -> tuple[int, ...]:
         """Return for each reservation what of it the task may not use: 0 if it may use all. None is for its own job alone."""
-        if self._known is not None and not self._known:
+        if self._is_empty:
             return ()
         row = task.row
         known = self._excluded_of.get(row)
@@ -197,7 +204,7 @@ class Reservation(Plugin[ReservationArguments]):
             return known
         table = self.cluster.snapshot.tasks
         job = int(table.job[row])
-        if not len(self._admitted) or job == self._only or not self._reservations():
+        if job == self._only or not self._reservations():
             return ()
         key = (job, float(table.runtime[row]), bool(table.preemptable[row]))
         if key not in self._excluded:
@@ -233,7 +240,7 @@ class Reservation(Plugin[ReservationArguments]):
 
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """The reserved rest of the limit of a queue."""
-        if not len(self._admitted) or (self._known is not None and not self._known) or task.nominated != NONE:
+        if self._is_empty or task.nominated != NONE:
             return None
         for each, _ in self._excluding(task):
             if each.rejection is not None and queue.row in each.members:
@@ -248,13 +255,11 @@ class Reservation(Plugin[ReservationArguments]):
         """The reserved nodes or queue, and the expected start if it is certain."""
         if job.row in self._unadmitted or (self._runnable is not None and self._runnable.includes(job)):
             return {}
-        reserved = self._by_job.get(job.row) if len(self._admitted) and self._reservations() else None
+        reserved = self._by_job.get(job.row) if self._reservations() else None
         return None if reserved is None else reserved.numbers(self.cluster)
 
     def jobs_with_reserved_nodes(self) -> frozenset[int] | None:
         """The first jobs of queues that nodes are reserved for."""
-        if not len(self._admitted):
-            return None
         return frozenset(each.job.row for each in self._reservations() if each.plan is not None)
 
     # The use of reservations
@@ -297,9 +302,9 @@ class Reservation(Plugin[ReservationArguments]):
     def _compute(self) -> list[ReservedJob]:
         """Return the reservations of the first jobs of each queue that do not fit now, and of the first one if it fits.
 
-        Jobs that fit start in this cycle. If they used up the reservations, jobs behind them could take what the first of the
-        others needs. With ``reclaim`` they do: queues would evict for what is reserved in others behind them. So do jobs that
-        start by evictions, which are not planned one after the other.
+        Jobs that fit start in this cycle, and need no reservation where enough is free for all. If they used up the
+        reservations, jobs behind them could take what the first of the others needs. With ``reclaim`` they do: queues would
+        evict for what is reserved in others behind them. So do jobs that start by evictions, not planned one by one.
         """
         queries, passes = self.cluster.queries, not self.cluster.queries.reclaims
         heads = self._first(self._admitted, self.args.heads + _TRIES + _STARTING * passes)
@@ -307,6 +312,7 @@ class Reservation(Plugin[ReservationArguments]):
         keys = sorted((queries.queue_key(self.cluster.queue(queue)), queue) for queue in waiting)
         order = [queue for _, queue in keys if queue in heads]
         free, result = self._ends.free.copy(), list[ReservedJob]()
+        enough = passes and is_ample(self.cluster, free, [row for queue in order[:_QUEUES] for row in heads[queue]])
         for queue in order[:_QUEUES]:
             is_first, starting = queue == keys[0][1], list[int]()
             slots, tries = self.args.heads, _TRIES
@@ -314,7 +320,8 @@ class Reservation(Plugin[ReservationArguments]):
             for row, has_waited in zip(rows.tolist(), self._have_waited(rows).tolist(), strict=True):
                 if not slots or not tries:
                     break
-                reserved = self._reserve(self.cluster.job(row), free, is_first) if has_waited or passes else None
+                job = self.cluster.job(row)
+                reserved = self._reserve(job, free, is_first, enough) if has_waited or passes else None
                 starts = passes and reserved is not None and reserved.fits_in(free)
                 if not has_waited and not starts:
                     slots -= 1
@@ -327,7 +334,7 @@ class Reservation(Plugin[ReservationArguments]):
                     self._planned.append(reserved)
                 if starts:
                     starting.append(row)
-                    if not has_waited or len(starting) > 1:
+                    if reserved.plan is None or not has_waited or len(starting) > 1:
                         continue  # the order protects it from others of its queue, the first reservation the queue
                 else:
                     is_first, slots = False, slots - 1
@@ -335,8 +342,8 @@ class Reservation(Plugin[ReservationArguments]):
                 result.append(reserved)
         return result
 
-    def _reserve(self, job: JobView, free: Ints, is_first: bool) -> ReservedJob | None:
-        """Return the reservation of a job; None if none helps, or none is needed.
+    def _reserve(self, job: JobView, free: Ints, is_first: bool, enough: bool) -> ReservedJob | None:
+        """Return the reservation of a job; None if none helps, or none is needed. Without a plan where there is ``enough``.
 
         One that is overdue may exceed the fair share of its queue, and so may that of the first queue. With ``reclaim`` the
         latter only does if it is larger than the whole share: others could reclaim what it gets soon after its start.
@@ -355,33 +362,34 @@ class Reservation(Plugin[ReservationArguments]):
             is_cluster = isinstance(quota, QuotaMessage) and quota.gate == Gate.NODES
             if rejection is not None and not is_cluster:
                 return self._reserve_limit(reserved, rejection)
-        parts = [
-            Part(equal[0].request.values, len(equal), ~queries.infeasible_nodes(equal[0])) for equal in shapes.values()
-        ]
+        infeasible = queries.infeasible_nodes
+        parts = [Part(equal[0].request.values, len(equal), ~infeasible(equal[0])) for equal in shapes.values()]
         own = np.zeros_like(free)
         rows = [task.row for task in tasks if task.nominated != NONE]
         if len(rows) == len(tasks):
             return None  # the nominations of its pods are its reservation
-        np.add.at(
-            own.T, self.cluster.snapshot.tasks.nominated[rows], self._ends.requests(np.array(rows, dtype=np.intp)).T
-        )
-        if self._has_equal_priorities:
-            reserved.plan = hold_now(free + own, parts, self._now)
-        if reserved.plan is None:
-            reserved.plan = hold(free + own, parts, self._leaving(reserved), self._now)
-        if reserved.plan is None:
-            return None
-        if not queries.overdue(job):
-            shares = (queries.within_share(job.queue, equal[0], len(equal)) for equal in shapes.values())
-            above = next((each for each in shares if each is not None), None)
-            if above is not None and not (is_first and (not queries.reclaims or above.never_passes)):
-                return self._reserve_share(reserved, above, reserved.plan.until)
-            if not is_first and queries.reserved_as_first(job.queue, tasks):
+        nominated = self.cluster.snapshot.tasks.nominated[rows]
+        np.add.at(own.T, nominated, self._ends.requests(np.array(rows, dtype=np.intp)).T)
+        overdue = bool(queries.overdue(job))
+        shares = (queries.within_share(job.queue, equal[0], len(equal)) for equal in shapes.values())
+        above = None if overdue else next((each for each in shares if each is not None), None)
+        if not enough or overdue or above is not None:
+            if self._has_equal_priorities:
+                reserved.plan = hold_now(free + own, parts, self._now)
+            if reserved.plan is None:
+                reserved.plan = hold(free + own, parts, self._leaving(reserved), self._now)
+            if reserved.plan is None:
                 return None
-        reserved.until, reserved.fits = reserved.plan.until, reserved.plan.start <= self._now
+        may_exceed = above is None or (is_first and (not queries.reclaims or above.never_passes))
+        if above is not None and reserved.plan is not None and not may_exceed:
+            return self._reserve_share(reserved, above, reserved.plan.until)
+        if not overdue and not is_first and queries.reserved_as_first(job.queue, tasks):
+            return None
+        reserved.until = self._now if reserved.plan is None else reserved.plan.until
+        reserved.fits = reserved.plan is None or reserved.plan.start <= self._now
         if reserved.fits_in(free + own) and is_kept_out(self.cluster, shapes.values(), free + own):
             return None  # it is not free resources that it lacks
-        reserved.likely = reserved.plan.likely if self.args.basis != "walltime" else 0.0
+        reserved.likely = reserved.plan.likely if reserved.plan and self.args.basis != "walltime" else 0.0
         return reserved
 
     def _reserve_limit(self, reserved: ReservedJob, rejection: Rejection) -> ReservedJob | None:
