@@ -457,12 +457,12 @@ def test_a_reservation_covers_different_roles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ending", "declared", "lent"), [(3, "90m", 2), (2, "90m", 1), (1, "90m", 0), (3, "91m", 0), (3, "", 0)]
+    ("ending", "declared", "lent"), [(3, "31m", 2), (2, "31m", 1), (1, "31m", 0), (3, "24h", 2), (3, "", 0)]
 )
-def test_what_is_free_now_is_lent_to_pods_likely_to_end_in_time_if_others_release_enough(
+def test_what_is_free_now_is_lent_to_pods_with_a_declared_time_if_others_release_enough(
     ending: int, declared: str, lent: int
 ) -> None:
-    """Users declare thrice the run time. All pods that end at the time of the start count, though it needs fewer with the free nodes."""
+    """All pods that end at the time of the start count, though it needs fewer with the free nodes."""
     running = ",".join(f"n{number}" for number in range(1, ending + 1))
     rest = ",".join(f"n{number}" for number in range(ending + 1, 4))
     limit = f" {LIMITED}={declared}" if declared else ""

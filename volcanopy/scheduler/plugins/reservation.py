@@ -34,8 +34,6 @@ _QUEUES = 32
 """The most queues with reservations at a time, the first in their order."""
 _ALL, _LEAST = 1, 2
 """Exclusions of tasks from a reservation: what the job uses must stay free, or only what its start at the planned time takes."""
-_EXCESS = 3.0
-"""How many times the run time users are taken to declare: as in the plugin slowdown."""
 _LONGEST = 600.0
 """Seconds after which a job as large as the cluster gets a reservation by default."""
 
@@ -279,9 +277,7 @@ class Reservation(Plugin[ReservationArguments]):
         known, likely = self._ends.known_run_times[task.row], self._ends.likely_run_times[task.row]
         if self._now + known <= reserved.until or self._now + likely <= reserved.likely:
             return 0
-        # Learnt run times are not declared.
-        excess = 1.0 if self.cluster.snapshot.jobs.learnt[job.row] else _EXCESS
-        excluded = _LEAST if self._now + known / excess <= reserved.until else _ALL
+        excluded = _LEAST if math.isfinite(known) else _ALL
         if not own or job.priority >= reserved.job.priority or not task.preemptable:
             return excluded
         key = (job.row, task.preemptable)
