@@ -1,6 +1,6 @@
-"""slowdown: the order of jobs by their expected slowdown."""
+"""slowdown: the order of jobs by the times at which they are due."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -31,9 +31,13 @@ def configured(arguments: Mapping[str, Any]) -> SchedulerConfig:
     return parse(msgspec.json.encode({"actions": "allocate", "tiers": [{"plugins": plugins}]}).decode(), builtin())
 
 
-def order(jobs: Mapping[str, Waiting], config: SchedulerConfig | None = None, **arguments: str) -> list[str]:
-    """Return the names of jobs that wait in a full cluster, by position."""
-    text = "node n1 cpu=1\njob run: 1 x cpu=1 on=n1\n" + "\n".join(f"job {name}: 1 x cpu=1" for name in jobs)
+def order(
+    jobs: Mapping[str, Waiting], config: SchedulerConfig | None = None, large: Collection[str] = (), **arguments: str
+) -> list[str]:
+    """Return the names of jobs that wait in a full cluster of 1,000 cpus, by position; they request 1 cpu, large ones all."""
+    sizes = {name: 1000 if name in large else 1 for name in jobs}
+    waiting = "\n".join(f"job {name}: 1 x cpu={size}" for name, size in sizes.items())
+    text = f"node n1 cpu=1000\njob run: 1 x cpu=1000 on=n1\n{waiting}"
     state = State()
     for item in world(text):
         name = item.metadata.name
@@ -54,18 +58,18 @@ def order(jobs: Mapping[str, Waiting], config: SchedulerConfig | None = None, **
 
 
 def test_a_short_job_precedes_a_long_one_that_waits_as_long() -> None:
-    assert order({"long": (30, 0, 600, False), "short": (30, 0, 5, False)}) == ["short", "long"]
+    assert order({"long": (30, 0, 600, False), "short": (30, 0, 5, False)}, longestWait="168h") == ["short", "long"]
 
 
 def test_a_long_job_that_has_waited_long_enough_precedes_a_short_one() -> None:
-    jobs = {"short": (4, 0, 5, False), "long": (479, 0, 600, False)}
-    assert order(jobs, longestWait="0s") == ["short", "long"]
-    assert order(jobs | {"long": (481, 0, 600, False)}, longestWait="0s") == ["long", "short"]
+    jobs = {"short": (4, 0, 5, False), "long": (4763, 0, 600, False)}
+    assert order(jobs, longestWait="0s") == ["short", "long"], "due in 36 and 37 minutes"
+    assert order(jobs | {"long": (4765, 0, 600, False)}, longestWait="0s") == ["long", "short"]
 
 
 @pytest.mark.parametrize("known", [(5, 0, False), (0, 5, False), (0, 5, True), (5, 90, False), (90, 5, False)])
 def test_limits_and_declared_and_learnt_estimates_count(known: tuple[int, int, bool]) -> None:
-    assert order({"unknown": (30, 0, 0, False), "short": (30, *known)}) == ["short", "unknown"]
+    assert order({"unknown": (30, 0, 0, False), "short": (30, *known)}, longestWait="168h") == ["short", "unknown"]
 
 
 def test_jobs_without_estimates_are_ordered_by_age() -> None:
@@ -75,26 +79,45 @@ def test_jobs_without_estimates_are_ordered_by_age() -> None:
 def test_the_default_configuration_uses_run_times_where_there_are_any() -> None:
     jobs = {"a": (1, 0, 0, False), "b": (50, 0, 0, False), "c": (7, 0, 0, False)}
     assert order(jobs, default(builtin())) == ["b", "c", "a"]
-    assert order({**jobs, "short": (7, 0, 5, True)}, default(builtin())) == ["short", "b", "c", "a"]
+    jobs["short"] = (7, 0, 5, True)
+    assert order(jobs, default(builtin()), large=jobs) == ["short", "b", "c", "a"]
 
 
-def test_jobs_that_have_waited_too_long_come_first_by_age() -> None:
-    jobs = {"short": (60, 0, 5, False), "long": (61, 0, 6000, False), "longer": (62, 0, 9000, False)}
-    assert order(jobs) == ["short", "long", "longer"]
-    assert order(jobs, longestWait="1h") == ["longer", "long", "short"]
+def test_jobs_are_due_after_the_longest_wait_whatever_their_run_times() -> None:
+    jobs = {"short": (30, 0, 5, False), "long": (60, 0, 6000, False), "longer": (61, 0, 9000, False)}
+    assert order(jobs, longestWait="0s") == ["short", "long", "longer"]
+    assert order(jobs, longestWait="50m") == ["longer", "long", "short"]
 
 
-def test_by_default_jobs_come_first_that_have_waited_longer_than_the_backlog_takes() -> None:
-    jobs = {"short": (60, 0, 5, True), "long": (151, 0, 60, True), "longest": (150, 0, 95, True)}
-    assert order(jobs) == ["short", "long", "longest"], "160 minutes of work: the limit is 240"
-    jobs |= {"long": (241, 0, 60, True)}
-    assert order(jobs) == ["long", "short", "longest"]
+def test_a_job_as_large_as_the_cluster_is_due_after_half_of_the_longest_wait() -> None:
+    jobs = {"small": (60, 0, 600, False), "large": (29, 0, 600, False)}
+    assert order(jobs, large=["large"], longestWait="1h") == ["small", "large"], "due now and in a minute"
+    assert order(jobs | {"large": (31, 0, 600, False)}, large=["large"], longestWait="1h") == ["large", "small"]
 
 
-def test_declared_run_times_count_a_third_for_the_backlog() -> None:
-    jobs = {"short": (60, 0, 15, False), "long": (239, 0, 465, False)}
-    assert order(jobs) == ["short", "long"], "a third of 480 minutes of work: the limit is 240"
-    assert order(jobs | {"long": (241, 0, 465, False)}) == ["long", "short"]
+def test_a_job_that_takes_a_thousandth_of_the_longest_wait_precedes_those_that_have_waited_as_long() -> None:
+    jobs = {"short": (0, 0, 9, False), "long": (170 * 60, 0, 6000, False)}
+    assert order(jobs, longestWait="168h") == ["short", "long"]
+    assert order(jobs | {"short": (0, 0, 11, False)}, longestWait="168h") == ["long", "short"]
+
+
+def test_short_jobs_precede_no_job_that_has_waited_twice_the_longest_wait() -> None:
+    jobs = {"short": (0, 0, 1, False), "long": (2 * 168 * 60, 0, 6000, False)}
+    assert order(jobs, longestWait="168h") == ["long", "short"]
+
+
+def test_by_default_the_longest_wait_is_one_and_a_half_times_the_time_that_the_waiting_work_takes() -> None:
+    jobs = {"short": (0, 0, 10, True), "long": (39, 0, 150, True)}
+    assert order(jobs, large=jobs) == ["short", "long"], (
+        "160 minutes of work: these are due in 80 minutes, and after 120"
+    )
+    assert order(jobs | {"long": (41, 0, 150, True)}, large=jobs) == ["long", "short"]
+
+
+def test_declared_run_times_count_a_third_for_that() -> None:
+    jobs = {"short": (0, 0, 10, False), "long": (39, 0, 470, False)}
+    assert order(jobs, large=jobs) == ["short", "long"], "a third of 480 minutes of work"
+    assert order(jobs | {"long": (41, 0, 470, False)}, large=jobs) == ["long", "short"]
 
 
 def test_the_assumed_run_time_is_that_of_jobs_without_an_estimate() -> None:
@@ -117,8 +140,8 @@ def test_the_order_is_that_of_the_formula(jobs: list[Waiting]) -> None:
     def key(name: str) -> tuple[float, int, str]:
         waited, walltime, estimate, _ = named[name]
         run_time = min([each for each in (walltime, estimate) if each], default=60)
-        slowdown = float("inf") if waited > 600 else (waited * 60 + run_time * 60) / (run_time * 60)
-        return -slowdown, -waited, f"default/{name}"
+        due = min(-waited + min(8 * run_time, 600 * (1 - 0.5 / 1000)), -600 + 1000 * run_time)
+        return due, -waited, f"default/{name}"
 
     assert order(named, longestWait="10h") == sorted(named, key=key)
 

@@ -1,8 +1,7 @@
-"""slowdown: the job with the largest expected slowdown comes first.
+"""slowdown: each waiting job is due when its slowdown has reached a value, and no later than a bound; the first due comes first.
 
-The slowdown of a job is the time from its submission to its end divided by its run time. Expected is that of a start now:
-``(waited + run time) / run time``, with the run time that the user declares, else one that was learnt. So short jobs come
-early, and the longer a job waits, the longer the jobs that it precedes. Batch systems call this order XFactor.
+The slowdown of a job is the time from its submission to its end divided by its run time, with the run time that the user
+declares, else one that was learnt. So short jobs come early, and the longer a job waits, the longer the jobs that it precedes.
 """
 
 from functools import cached_property
@@ -19,8 +18,14 @@ from volcanopy.scheduler.model.task_status import Status
 
 BOUND = 10.0
 """Seconds: run times are at least counted as so long, as usual for a bounded slowdown."""
+_WAITS = 8.0
+"""How many times its run time a job waits until it is due."""
 _BACKLOGS = 1.5
-"""How many times the backlog a job waits by default before it precedes others."""
+"""How many times the backlog a job waits at most until it is due, by default."""
+_LARGE = 0.5
+"""The part of that by which a job as large as the cluster is due earlier: nodes become idle before each start of a large job."""
+_SHORT = 0.001
+"""The part of that which a job takes that precedes all others: it hardly delays them."""
 _EXCESS = 3.0
 """How many times the run time users are taken to declare: the mean of the workloads of the simulator, 1 to 5 times."""
 _WEEK = 604_800.0
@@ -32,8 +37,9 @@ class SlowdownArguments(Arguments):
     longest: Annotated[str, duration_or("auto")] = Field(
         "auto",
         alias="longestWait",
-        description="Jobs that have waited longer precede others, the oldest first; 0s for never. auto is one and a half times "
-        "the time in which the cluster does the work of all waiting jobs, at most 168h; declared run times count a third there.",
+        description="The longest time until a waiting job is due, half of it for a job as large as the cluster; 0s for no bound. "
+        "Jobs that run for a thousandth of it precede others. auto is one and a half times the time in which the cluster does "
+        "the work of all waiting jobs, at most 168h; declared run times count a third there.",
     )
     assumed: Duration = Field(
         "1h", alias="assumedRuntime", description="The run time of jobs without a walltime or an estimate."
@@ -41,9 +47,9 @@ class SlowdownArguments(Arguments):
 
 
 class Slowdown(Plugin[SlowdownArguments]):
-    """Order the waiting jobs of a queue by their expected bounded slowdown, the largest first.
+    """Order the waiting jobs of a queue by the times at which they are due.
 
-    Without any estimates this is the order of their ages.
+    Without any run times this is the order of their ages: only jobs with a run time are due earlier for their size.
     """
 
     name: ClassVar[str] = "slowdown"
@@ -56,7 +62,7 @@ class Slowdown(Plugin[SlowdownArguments]):
 
     @cached_property
     def _longest(self) -> float:
-        """Seconds after which a waiting job precedes others; infinite for never."""
+        """The longest time in seconds until a waiting job is due; infinite without a bound."""
         if self.args.longest == "auto":
             return min(_BACKLOGS * self._backlog(), _WEEK)
         return seconds(self.args.longest) or np.inf
@@ -64,23 +70,34 @@ class Slowdown(Plugin[SlowdownArguments]):
     def _backlog(self) -> float:
         """Return the seconds that the cluster needs for the work of all waiting jobs: the longest of its resources."""
         snapshot, rows = self.cluster.snapshot, self.cluster.job_rows()
-        jobs, total = snapshot.jobs, snapshot.total
+        jobs = snapshot.jobs
         rows = rows[(jobs.in_phase("Pending") | (jobs.counts[Status.PENDING] > 0))[rows] & ~snapshot.too_large[rows]]
-        requested = np.maximum(jobs.min_resources.values[:, rows], jobs.pending.values[:, rows])
-        declared = ~jobs.learnt[rows] & (shortest(jobs.walltime[rows], jobs.estimate[rows]) > 0)
-        work = requested @ (self._run_times(rows) / np.where(declared, _EXCESS, 1.0))
-        return float(np.divide(work, total, out=np.zeros(len(total)), where=total > 0).max(initial=0.0))
+        declared = ~jobs.learnt[rows] & (self._known(rows) > 0)
+        work = self._parts(rows) @ (self._run_times(rows) / np.where(declared, _EXCESS, 1.0))
+        return float(work.max(initial=0.0))
+
+    def _parts(self, jobs: Rows) -> Floats:
+        """(R, M): the part of each resource of the cluster that each job requests."""
+        table, total = self.cluster.snapshot.jobs, self.cluster.snapshot.total[:, None]
+        requested = np.maximum(table.min_resources.values[:, jobs], table.pending.values[:, jobs])
+        return np.divide(requested, total, out=np.zeros(requested.shape), where=total > 0)
+
+    def _known(self, jobs: Rows) -> Floats:
+        """(M,): the run time of each job in seconds, 0 if it is not known."""
+        table = self.cluster.snapshot.jobs
+        return shortest(table.walltime[jobs], table.estimate[jobs])
 
     def _run_times(self, jobs: Rows) -> Floats:
         """(M,): the run time of each job in seconds."""
-        table = self.cluster.snapshot.jobs
-        known = shortest(table.walltime[jobs], table.estimate[jobs])
+        known = self._known(jobs)
         return np.maximum(np.where(known > 0, known, self._assumed), BOUND)
 
     def job_order(self, jobs: Rows) -> Floats:
-        """The largest expected slowdown first; before them the jobs that have waited too long, by age."""
-        table = self.cluster.snapshot.jobs
-        waited = np.where(table.created[jobs] > 0, np.maximum(self._now - table.created[jobs], 0.0), 0.0)
-        run_time = self._run_times(jobs)
-        keys: Floats = -np.where(waited > self._longest, np.inf, (waited + run_time) / run_time)
-        return keys
+        """The first due first; what takes little of the longest wait is due as if it had waited as long."""
+        created, run_time = self.cluster.snapshot.jobs.created[jobs], self._run_times(jobs)
+        since = np.where(created > 0, np.minimum(created, self._now), self._now)
+        size = np.minimum(self._parts(jobs).max(axis=0, initial=0.0), 1.0) * (self._known(jobs) > 0)
+        due: Floats = since + np.minimum(_WAITS * run_time, self._longest * (1 - _LARGE * size))
+        if self._longest < np.inf:
+            due = np.minimum(due, self._now - self._longest + run_time / _SHORT)
+        return due
