@@ -72,7 +72,7 @@ def maker(
     """
     template = deepcopy(task.template)
     metadata = template.get("metadata") or {}
-    alike = msgspec.json.encode(
+    shared = msgspec.json.encode(
         {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -88,7 +88,7 @@ def maker(
     )
 
     def make(index: int) -> Json:
-        made: Json = msgspec.json.decode(alike)
+        made: Json = msgspec.json.decode(shared)
         metadata = made["metadata"]
         metadata["name"] = pod_name(job, task, index)
         metadata["labels"] |= _labels_of_index(job, task, index)

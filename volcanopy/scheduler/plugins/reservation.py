@@ -97,8 +97,7 @@ class Reservation(Plugin[ReservationArguments]):
         self._enqueued: list[JobView] = []  # in this session
         self._ends = TaskEnds(self.cluster.snapshot, self.args.basis, seconds(self.args.assumed))
         self._admitted = self._jobs_that_lack_pods()
-        self._only = int(self._admitted[0]) if len(self._admitted) == 1 else None
-        """The only admitted job that lacks pods: for its own tasks nothing is reserved."""
+        self._only = int(self._admitted[0]) if len(self._admitted) == 1 else None  # for its tasks nothing is reserved
         if not len(self._admitted):
             self._known = []
             self.cache_key = per_shape  # type: ignore[method-assign]  # nothing is reserved on nodes
@@ -115,9 +114,8 @@ class Reservation(Plugin[ReservationArguments]):
         jobs, rows = self.cluster.snapshot.jobs, self.cluster.unsettled_job_rows
         if len(rows):
             rows = self._eligible(rows[~jobs.in_phase("Pending")[rows] & (jobs.counts[Status.PENDING.value, rows] > 0)])
-        if len(rows):
-            rows = rows[jobs.counts[:, rows][READY].sum(axis=0) + jobs.best_effort[rows] < jobs.min_available[rows]]
-        return rows
+        lacks: Mask = jobs.counts[:, rows][READY].sum(axis=0) + jobs.best_effort[rows] < jobs.min_available[rows]
+        return rows[lacks]
 
     @cached_property
     def _waiting(self) -> Rows:
@@ -187,14 +185,9 @@ class Reservation(Plugin[ReservationArguments]):
         """The reservations that the task may not use."""
         return self._exclusions(task)
 
-    @property
-    def _is_empty(self) -> bool:
-        """Whether it is known that nothing is reserved."""
-        return self._known is not None and not self._known
-
     def _exclusions(self, task: TaskView) -> tuple[int, ...]:
         """Return for each reservation what of it the task may not use: 0 if it may use all. None is for its own job alone."""
-        if self._is_empty:
+        if self._known == []:  # nothing is reserved
             return ()
         row = task.row
         known = self._excluded_of.get(row)
@@ -238,7 +231,7 @@ class Reservation(Plugin[ReservationArguments]):
 
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """The reserved rest of the limit of a queue."""
-        if self._is_empty or task.nominated != NONE:
+        if self._known == [] or task.nominated != NONE:
             return None
         for each, _ in self._excluding(task):
             if each.rejection is not None and queue.row in each.members:
@@ -298,9 +291,9 @@ class Reservation(Plugin[ReservationArguments]):
     def _compute(self) -> list[ReservedJob]:
         """Return the reservations of the first jobs of each queue that do not fit now, and of the first one if it fits.
 
-        Jobs that fit start in this cycle, and need no reservation where enough is free for all. If they used up the
-        reservations, jobs behind them could take what the first of the others needs. With ``reclaim`` they do: queues would
-        evict for what is reserved in others behind them. So do jobs that start by evictions, not planned one by one.
+        Jobs that fit start in this cycle, without a reservation where enough is free for all. They use up none, or jobs behind
+        them could take what the first of the others needs. With ``reclaim``, and if they start by evictions, they do: queues
+        would evict for what is reserved in others behind them.
         """
         queries, passes = self.cluster.queries, not self.cluster.queries.reclaims
         heads = self._first(self._admitted, self.args.heads + _TRIES + _STARTING * passes)
@@ -310,14 +303,14 @@ class Reservation(Plugin[ReservationArguments]):
         free, result = self._ends.free.copy(), list[ReservedJob]()
         enough = passes and is_ample(self.cluster, free, [row for queue in order[:_QUEUES] for row in heads[queue]])
         for queue in order[:_QUEUES]:
-            is_first, starting = queue == keys[0][1], list[int]()
-            slots, tries = self.args.heads, _TRIES
+            is_first, starting, slots, tries = queue == keys[0][1], list[int](), self.args.heads, _TRIES
             rows = np.array(heads[queue], dtype=np.intp)
             for row, has_waited in zip(rows.tolist(), self._have_waited(rows).tolist(), strict=True):
                 if not slots or not tries:
                     break
-                job = self.cluster.job(row)
-                reserved = self._reserve(job, free, is_first, enough) if has_waited or passes else None
+                reserved = (
+                    self._reserve(self.cluster.job(row), free, is_first, enough) if has_waited or passes else None
+                )
                 starts = passes and reserved is not None and reserved.fits_in(free)
                 if not has_waited and not starts:
                     slots -= 1
