@@ -141,15 +141,15 @@ class ProgramRun(ContainerRun):
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to every process of the container."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if self.first_pid == self._process.pid:
+        if self.first_pid == self._process.pid:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)
-            elif number is signal.SIGKILL:
-                # The first process of a process name space takes all others with it.
-                os.kill(self.first_pid, number)
-            else:
-                for pid in list(descendants(self.first_pid)):
-                    os.kill(pid, number)
+            return
+        # SIGKILL of the first process of a process name space takes all others with it.
+        pids = [self.first_pid] if number is signal.SIGKILL else list(descendants(self.first_pid))
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # others get it although this one has ended
+                os.kill(pid, number)
 
 
 def _close(reading: int, writing: int, terminal: Terminal | None) -> None:
