@@ -47,9 +47,8 @@ class LocalDevices:
         return known
 
     def _evaluate(self, request: devices.ExactRequest) -> Matching:
-        is_unknown = (
-            request.device_class_name not in self.inventory.offers.classes
-        )  # an error on nodes without devices too
+        # An unknown class is an error on nodes without devices too.
+        is_unknown = request.device_class_name not in self.inventory.offers.classes
         result = Matching(np.zeros(len(self.node), dtype=np.bool_), np.full(len(self.names), is_unknown))
         for row in np.unique(self.node).tolist():
             suitable = self.inventory.suitable(self.names[row], row, request)
