@@ -241,39 +241,30 @@ def claimed(count: int, *pods: str) -> str:
     return "\n".join(f"claim {pod}-gpus class=gpu.nvidia.com count={count} owner={pod}" for pod in pods)
 
 
-def test_a_small_pod_goes_where_the_claimed_gpus_of_a_node_are_broken_up_already() -> None:
-    text = f"""
+def small_beside_large(old: str, cpu: int) -> str:
+    """Two nodes, one of which has lost a GPU to a pod with the template ``old``, a small pod, and a large one with so much cpu."""
+    return f"""
         {GPU_CLASS}
         node n1 cpu=32
         node n2 cpu=32
         devices n1 count=4 driver=gpu.nvidia.com
         devices n2 count=4 driver=gpu.nvidia.com
-        claim old-0-gpus class=gpu.nvidia.com driver=gpu.nvidia.com count=1 owner=old-0 users=old-0 has=n2/0
+        claim old-0-{old} class=gpu.nvidia.com driver=gpu.nvidia.com count=1 owner=old-0 users=old-0 has=n2/0
         {claimed(1, "small-0")}
         {claimed(4, "large-0")}
-        job old: 1 x cpu=4 on=n2 template=gpus
+        job old: 1 x cpu=4 on=n2 template={old}
         job small: 1 x cpu=4 template=gpus
-        job large: 1 x cpu=16 template=gpus
+        job large: 1 x cpu={cpu} template=gpus
     """
-    assert placed(text, ALONE) == {"small-0": "n2", "large-0": "n1"}
+
+
+def test_a_small_pod_goes_where_the_claimed_gpus_of_a_node_are_broken_up_already() -> None:
+    assert placed(small_beside_large("gpus", cpu=16), ALONE) == {"small-0": "n2", "large-0": "n1"}
 
 
 def test_pods_of_one_template_name_with_claims_of_other_contents_are_different_pods() -> None:
     """The template was changed between the two pods."""
-    text = f"""
-        {GPU_CLASS}
-        node n1 cpu=32
-        node n2 cpu=32
-        devices n1 count=4 driver=gpu.nvidia.com
-        devices n2 count=4 driver=gpu.nvidia.com
-        claim old-0-one class=gpu.nvidia.com driver=gpu.nvidia.com count=1 owner=old-0 users=old-0 has=n2/0
-        {claimed(1, "small-0")}
-        {claimed(4, "large-0")}
-        job old: 1 x cpu=4 on=n2 template=one
-        job small: 1 x cpu=4 template=gpus
-        job large: 1 x cpu=4 template=gpus
-    """
-    assert placed(text, ALONE) == {"small-0": "n2", "large-0": "n1"}
+    assert placed(small_beside_large("one", cpu=4), ALONE) == {"small-0": "n2", "large-0": "n1"}
 
 
 def test_pods_of_one_cycle_count_the_claimed_gpus_of_those_before() -> None:
