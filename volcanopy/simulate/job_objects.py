@@ -89,15 +89,15 @@ def _texts(texts: core.Labels, name: str) -> dict[str, str]:
     return {key: name if text.startswith(_SAMPLE) else text for key, text in texts.items()}
 
 
-def _sharing(pods: Sequence[core.Pod]) -> tuple[core.Pod, ...]:
+def _with_shared_parts(pods: Sequence[core.Pod]) -> tuple[core.Pod, ...]:
     """Return the pods of a job, of which those with equal annotations or specifications share them."""
-    sharing = []
+    result = []
     for pod in pods:
         metadata, first = pod.metadata, pods[0]
         if metadata.annotations == first.metadata.annotations:
             metadata = replace(metadata, annotations=first.metadata.annotations)
-        sharing.append(replace(pod, metadata=metadata, spec=first.spec if pod.spec == first.spec else pod.spec))
-    return tuple(sharing)
+        result.append(replace(pod, metadata=metadata, spec=first.spec if pod.spec == first.spec else pod.spec))
+    return tuple(result)
 
 
 class JobObjectCache:
@@ -157,7 +157,9 @@ def objects_of(cluster: Cluster, job: Job, now: datetime) -> JobObjects | Reject
                 if controllers.troubles:
                     return Rejected("; ".join(controllers.troubles.values()))
                 made = cluster.pods_of_group(key)
-            pods[alternative] = _sharing(sorted(made, key=lambda pod: int(pod.metadata.labels[names.TASK_INDEX])))
+            pods[alternative] = _with_shared_parts(
+                sorted(made, key=lambda pod: int(pod.metadata.labels[names.TASK_INDEX]))
+            )
         return JobObjects(group, pods)
 
 
