@@ -29,7 +29,7 @@ from volcanopy.scheduler.model.snapshot import (
     Snapshot,
     TaskTable,
 )
-from volcanopy.scheduler.model.task_status import HOLDING, Status
+from volcanopy.scheduler.model.task_status import HOLDING, SCHEDULED, Status
 from volcanopy.scheduler.model.topology import HyperNodeTable, forest, looks_at_labels, without
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ JOB_COLUMNS: dict[str, tuple[Any, Any]] = {
 }
 _TASK_FIELDS = (*TASK_COLUMNS, "keys")
 _JOB_FIELDS = (*(name for name in JOB_COLUMNS if name != "tasks"), "keys", "counts", "reported")
+_SCHEDULED: list[int] = np.flatnonzero(SCHEDULED).tolist()
 _REPORTED = int(Status.RUNNING), int(Status.SUCCEEDED), int(Status.FAILED)
 GROUP_COLUMNS = tuple(
     name for name in JOB_COLUMNS if name not in {"tasks", "best_effort", "unsettled", "lacking", "roles"}
@@ -284,7 +285,7 @@ def _settle(state: "State") -> None:
     for row in jobs.changed:
         counts = counted[:, row].tolist()
         running, succeeded, failed = (counts[status] for status in _REPORTED)
-        scheduled = counts[Status.BOUND] + running + counts[Status.RELEASING] + succeeded + failed
+        scheduled = sum(counts[status] for status in _SCHEDULED) + counts[Status.RELEASING]
         settled = (
             columns["grouped"][row]
             and scheduled > 0

@@ -91,15 +91,13 @@ class Overcommit(Plugin[OvercommitArguments]):
         jobs = self.cluster.snapshot.jobs
         rows = jobs.starting_rows
         phase = jobs.phase[rows]
-        inqueue, running = phase == "Inqueue", (phase == "Running") & jobs.lacking[rows]
-        rows = rows[inqueue | running]
-        if not len(rows):
-            return jobs.min_resources.values[:, rows]
+        rows = rows[(phase == "Inqueue") | ((phase == "Running") & jobs.lacking[rows])]
         least = jobs.min_resources.values[:, rows]
-        inqueue = (jobs.phase[rows] == "Inqueue") & ~self.cluster.queries.unplaceable[rows]
-        started = (jobs.phase[rows] == "Running") & (
-            jobs.counts[:, rows][HOLDING].sum(axis=0) >= jobs.min_available[rows]
-        )
+        if not len(rows):
+            return least
+        runs = jobs.phase[rows] == "Running"
+        inqueue = ~runs & ~self.cluster.queries.unplaceable[rows]
+        started = runs & (jobs.counts[:, rows][HOLDING].sum(axis=0) >= jobs.min_available[rows])
         rest = np.maximum(least - jobs.allocated.values[:, rows], 0)
         requested = np.where(inqueue[None, :], least, np.where(started[None, :], rest, 0))
         ungated: Ints = np.maximum(requested - self.cluster.snapshot.gated[:, rows], 0)
