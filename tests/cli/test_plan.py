@@ -44,6 +44,9 @@ metadata: {name: unrelated}
 """
 
 
+NODE_TEXT = "apiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {allocatable: {cpu: 4}}"
+
+
 def plan(*arguments: str, stdin: str = "") -> Outcome:
     return run_in_process("plan", *arguments, stdin=stdin)
 
@@ -94,7 +97,19 @@ def test_json_of_kubectl_is_read() -> None:
         (
             ["-f", "-"],
             "apiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {allocatable: {cpu: 4x}}",
-            "volcanopy: standard input, document 1 (Node n): '4x' is not a quantity",
+            "volcanopy: standard input, document 1 (Node n): status.allocatable.cpu: '4x' is not a quantity",
+        ),
+        (
+            ["-f", "-"],
+            "apiVersion: scheduling.volcanopy.io/v1beta1\nkind: Queue\nmetadata: {name: q}\nspec: {capability: {cpu: x}}\n---\n"
+            + NODE_TEXT,
+            "volcanopy: standard input, document 1 (Queue q): spec.capability.cpu: 'x' is not a quantity",
+        ),
+        (
+            ["-f", "-"],
+            "apiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: s}\n"
+            "spec: {driver: d, devices: [{name: a, capacity: {memory: {value: 4x}}}]}",
+            "volcanopy: standard input, document 1 (ResourceSlice s): spec.devices[0].capacity.memory: '4x' is not a quantity",
         ),
         (
             ["-f", "-"],
@@ -188,6 +203,34 @@ def test_keys_of_a_manifest_are_text_as_kubectl_reads_them(tmp_path: Path) -> No
     )
     (manifest,) = read([path])
     assert manifest.body["metadata"]["labels"] == {"true": "a", "2": "b", "2030-01-01": "c"}
+
+
+def test_new_queues_and_hypernodes_are_reviewed_by_admission(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A rejected queue is not there for those below it; queues that an API server has stored are not reviewed."""
+    queues = {
+        "below": {"parent": "above"},
+        "above": {"weight": 2},
+        "heavy": {"weight": -1},
+        "orphan": {"parent": "heavy"},
+        "stored": {"weight": -1},
+    }
+    objects = [
+        {"kind": "Queue", "metadata": {"name": name, "uid": "u" if name == "stored" else ""}, "spec": spec}
+        for name, spec in queues.items()
+    ]
+    member = {"type": "Node", "selector": {"regexMatch": {"pattern": "("}}}
+    rack = {"kind": "HyperNode", "metadata": {"name": "rack"}, "spec": {"tier": 1, "members": [member]}}
+    versions = {"Queue": names.SCHEDULING_V1BETA1, "HyperNode": names.TOPOLOGY_V1ALPHA1}
+    new = "\n---\n".join(json.dumps({"apiVersion": versions[str(item["kind"])], **item}) for item in [*objects, rack])
+    plan_with(files(tmp_path, world=WORLD, new=new), PlanOptions())
+    rejected = [line for line in capsys.readouterr().out.splitlines() if "rejected by admission" in line]
+    assert [line.partition(": Invalid value: ")[0] for line in rejected] == [
+        "HyperNode rack rejected by admission: spec.members[0].selector.regexMatch.pattern",
+        "Queue heavy rejected by admission: spec.weight",
+        'Queue orphan rejected by admission: spec.parent: Not found: queue "heavy": create it first',
+    ]
 
 
 def test_manifests_without_nodes_get_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

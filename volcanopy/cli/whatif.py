@@ -122,7 +122,7 @@ def rejected_jobs(result: load.Loaded, engine: Engine) -> list[Json]:
         {
             "kind": kind,
             "name": key.rpartition("/")[2],
-            "namespace": key.partition("/")[0],
+            "namespace": key.rpartition("/")[0],
             "result": Start.NEVER.value,
             "gate": "admission",
             "message": "; ".join(problems),
@@ -135,7 +135,7 @@ def rejected_jobs(result: load.Loaded, engine: Engine) -> list[Json]:
 def lines(answer: Answer, result: load.Loaded, engine: Engine) -> Iterator[str]:
     """Yield the lines about the jobs that wait: when each starts, and what lets it start."""
     for entry in rejected_jobs(result, engine):
-        name = f"{entry['namespace']}/{entry['name']}".removeprefix("default/")
+        name = short(f"{entry['namespace']}/{entry['name']}".lstrip("/"))
         yield f"{entry['kind']} {name} rejected by admission: {entry['message']}"
         yield from (f"  starts with: {remedy['text']}" for remedy in entry["remedies"])
     for job in answer.jobs:

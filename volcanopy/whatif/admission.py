@@ -4,10 +4,12 @@ import base64
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import jsonpatch
 
+from volcanopy.admission.access import lineage
 from volcanopy.admission.context import Context
 from volcanopy.admission.feasibility import maximal
 from volcanopy.admission.queue_tree import amounts_of
@@ -44,6 +46,27 @@ def admit(cluster: Cluster, body: Json, user: User = SUPERUSER, registry: Regist
     if patch := response.get("patch"):
         patched = jsonpatch.apply_patch(body, json.loads(base64.b64decode(patch)))
     return Admitted(patched, _problems(response), tuple(response.get("warnings", ())))
+
+
+def problems_of_new(cluster: Cluster, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Return the problems for which admission rejects the creation of objects that a cluster has, by kind and key.
+
+    Queues are created one after the other, each after those above it; a rejected one is unknown to the next.
+    """
+    keys = list(keys)
+    if not keys:
+        return {}
+    context, known = context_of(cluster), cluster.state.queues
+    new = sorted((name for kind, name in keys if kind == "Queue"), key=lambda name: (len(lineage(name, known)), name))
+    created = {name: queue for name, queue in known.items() if name not in set(new)}
+    result: dict[tuple[str, str], tuple[str, ...]] = {}
+    for kind, key in [*(("Queue", name) for name in new), *(key for key in keys if key[0] != "Queue")]:
+        response = _review(cluster.body(kind, key), None, replace(context, queues=created), SUPERUSER)
+        if problems := _problems(response):
+            result[kind, key] = problems
+        elif kind == "Queue":
+            created[key] = known[key]
+    return result
 
 
 def new_problems(cluster: Cluster, mark: int) -> list[str]:

@@ -4,11 +4,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from volcanopy.api import core, names, topology_read
+from volcanopy.api import core, names, quantity, topology_read
 from volcanopy.api.builtin import devices, policy, storage
 from volcanopy.api.model import Json
 
 _STORAGE = "storage.k8s.io"
+_RESOURCE_LISTS = frozenset(
+    {"allocatable", "capability", "capacity", "deserved", "hard", "limits", "minResources", "overhead", "requests"}
+    | {"resource", "used"}
+)
+"""Fields whose mappings have a quantity for each resource, in all kinds."""
 _TYPES = {"int": "a whole number", "str": "text", "object": "a mapping", "array": "a list", "bool": "true or false"}
 
 
@@ -91,10 +96,34 @@ def with_namespace(body: Json, namespaced: bool) -> Json:
 
 def read(body: Json, kind: KnownKind) -> Any:
     """Return the read model of a manifest. Raises ManifestError."""
+    _check_quantities({name: body[name] for name in ("spec", "status", *_RESOURCE_LISTS) if name in body}, "")
     try:
         return msgspec.convert(without_nulls(with_namespace(body, kind.namespaced)), kind.model)
     except msgspec.ValidationError as error:
         raise ManifestError(field_error(str(error))) from None
+
+
+def _check_quantities(value: Any, path: str) -> None:
+    """Check the quantities of resource lists, which the read models have as texts. Raises ManifestError."""
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            _check_quantities(item, f"{path}[{number}]")
+    if not isinstance(value, dict):
+        return
+    for name, field in value.items():
+        where = f"{path}.{name}" if path else str(name)
+        if name not in _RESOURCE_LISTS or not isinstance(field, dict):
+            _check_quantities(field, where)
+            continue
+        for resource, amount in field.items():
+            text = amount.get("value") if isinstance(amount, dict) else amount  # capacities of devices are mappings
+            if not isinstance(text, str):
+                _check_quantities(amount, f"{where}.{resource}")
+                continue
+            try:
+                quantity.parse(text)
+            except quantity.QuantityError as error:
+                raise ManifestError(f"{where}.{resource}: {error}") from None
 
 
 def body_of(item: Any) -> Json:

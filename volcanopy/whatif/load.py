@@ -19,10 +19,12 @@ from volcanopy.jobcontroller.job_podgroup import pod_usage
 from volcanopy.jobcontroller.plan import CreateJob
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.whatif import kinds
-from volcanopy.whatif.admission import SUPERUSER, admit
+from volcanopy.whatif.admission import SUPERUSER, admit, problems_of_new
 from volcanopy.whatif.cluster import Cluster, ManifestError
 from volcanopy.whatif.kinds import KINDS, WORKLOADS
 
+_REVIEWED = ("Queue", "HyperNode")
+"""Kinds of which new objects are reviewed where they are."""
 _MOST_WAIT = timedelta(days=366 * 5)
 
 
@@ -79,7 +81,18 @@ def load(
 
 
 def submit(loaded: Loaded, now: datetime, user: User = SUPERUSER, registry: Registry = JOB_PLUGINS) -> None:
-    """Submit the new workloads: review them, and create the jobs of cron jobs and flows. Raises ManifestError."""
+    """Submit what no API server has stored: review it, and create the jobs of cron jobs and flows. Raises ManifestError.
+
+    Rejected queues and HyperNodes are not part of the cluster.
+    """
+    cluster = loaded.cluster
+    items = [(kind, key, item) for kind in _REVIEWED for key, item in cluster.of_kind(kind).items()]
+    for identity, problems in problems_of_new(
+        cluster, [(kind, key) for kind, key, item in items if not item.metadata.uid]
+    ).items():
+        loaded.rejected[identity] = problems
+        cluster.remove(*identity)
+    cluster.commit()
     if loaded.new:
         add_default_queue(loaded)
         if not loaded.cluster.of_kind("Node"):
