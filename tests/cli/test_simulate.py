@@ -84,6 +84,23 @@ def test_measures_as_json_and_csv_and_jobs_as_files(files: Path) -> None:
     assert json.loads((files / "out.json").read_text().splitlines()[0])["name"] == "train-0"
 
 
+def test_jobs_that_never_start_and_rejected_ones_are_named_with_their_reasons(files: Path) -> None:
+    lines = [json.loads(line) for line in JOBS.splitlines()]
+    wide = [job | {"resourceSeconds": {"cpu": str(100_000 + number)}} for number, job in enumerate(lines[:4])]
+    jobs = [*wide, lines[4] | {"queue": "other"}]
+    (files / "jobs.jsonl").write_text("\n".join(map(json.dumps, jobs)))
+    (files / "cluster.yaml").write_text(CLUSTER.replace("<b>: {weight: 1}", "other: {capability: {cpu: 1}}"))
+    outcome = simulate(files, "--jobs", str(files / "out.csv"))
+    assert outcome.status == 0, outcome.err
+    assert re.search(r"^Mean bounded slowdown +-$", outcome.out, re.MULTILINE)
+    rejected, waiting = outcome.err.splitlines()
+    assert rejected.startswith("volcanopy: 1 job rejected by admission: train-4: spec.queue: Invalid value")
+    assert waiting.startswith("volcanopy: 4 jobs never started, such as train-0: ")
+    assert waiting.endswith(": cpu requested 1000, allocated 0, capacity 16"), waiting
+    with (files / "out.csv").open() as file:
+        assert next(row["reason"] for row in csv.DictReader(file)) in waiting
+
+
 def test_finished_runs_are_not_repeated(files: Path) -> None:
     kept = files / "runs.jsonl"
     first = simulate(files, "--resume", str(kept))

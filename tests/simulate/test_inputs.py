@@ -128,15 +128,38 @@ def test_a_description_of_a_cluster() -> None:
         ({"nodes": [{"count": 0}]}, r"nodes\[0\].count must be a whole number from 1, not 0"),
         ({"nodes": [{"cpu": 1}]}, r"nodes\[0\].cpu: unknown field"),
         ({"nodes": [{"allocatable": {"cpu": "much"}}]}, r"nodes\[0\].allocatable: "),
+        ({"nodes": [{"allocatable": {"cpu": -1}}]}, r"nodes\[0\].allocatable.cpu must not be negative: -1"),
         (
-            {"nodes": [{"allocatable": {"cpu": 1}}], "queues": {"a": {"weight": "x"}}},
-            "queues.a: spec.weight must be a whole number",
+            {"nodes": 2 * [{"allocatable": {"cpu": 1}, "name": "a"}]},
+            r"nodes\[1\].name: nodes\[0\] has a node 'a-0', too",
         ),
     ],
 )
 def test_a_wrong_description_is_one_sentence(content: object, sentence: str) -> None:
     with pytest.raises(WorkloadError, match="^" + sentence):
         read_description(content)
+
+
+@pytest.mark.parametrize(
+    ("queues", "sentence"),
+    [
+        ({"a": {"weight": "x"}}, "queues.a: spec.weight must be a whole number"),
+        ({"a": {"weight": -3}}, "queues.a: spec.weight: Invalid value: -3"),
+        ({"a": {"weigth": 3}}, "queues.a: spec.weigth: Unknown field"),
+        ({"a": {"parent": "b"}}, 'queues.a: spec.parent: Not found: queue "b"'),
+        ({"a": {"capability": {"cpu": "x"}}}, "queues.a: spec.capability.cpu: 'x' is not a quantity"),
+        ([{"kind": "Pod", "metadata": {"name": "a"}}], r"queues\[0\].kind must be Queue, not 'Pod'"),
+        (2 * [{"metadata": {"name": "a"}}], r"queues\[1\]: queues\[0\] has the same name 'a'"),
+    ],
+)
+def test_queues_of_a_description_are_reviewed_by_admission(queues: object, sentence: str) -> None:
+    with pytest.raises(WorkloadError, match="^" + sentence):
+        read_description({"nodes": [{"allocatable": {"cpu": 1}}], "queues": queues})
+
+
+def test_queues_of_a_description_may_come_before_those_above_them() -> None:
+    objects = read_description({"nodes": [{"allocatable": {"cpu": 1}}], "queues": {"a": {"parent": "b"}, "b": None}})
+    assert [item.metadata.name for item in objects if isinstance(item, core.Queue)] == ["a", "b", "default"]
 
 
 def test_window_and_load() -> None:

@@ -15,12 +15,18 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from volcanopy.api import core, names, quantity
+from volcanopy.api.model import Json
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.simulate.workload import WorkloadError
 from volcanopy.whatif import kinds
+from volcanopy.whatif.admission import problems_of_new
+from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.kinds import ManifestError
 
+_QUEUE = kinds.BY_NAME["Queue"]
 _NODE_FIELDS = ("count", "name", "allocatable", "labels", "annotations", "taints")
 
 
@@ -66,9 +72,17 @@ def read_description(content: Any) -> list[Object]:
     nodes = content.get("nodes")
     if not isinstance(nodes, list) or not nodes:
         raise WorkloadError("nodes: give a list of nodes, each with count and allocatable")
+    owners: dict[str, int] = {}
     for number, entry in enumerate(nodes):
-        result += _nodes(entry, number)
-    result += _queues(content.get("queues") or {})
+        for node in _nodes(entry, number):
+            name = node.metadata.name
+            if name in owners:
+                raise WorkloadError(
+                    f"nodes[{number}].name: nodes[{owners[name]}] has a node {name!r}, too: give another name"
+                )
+            owners[name] = number
+            result.append(node)
+    result += _reviewed(_queues(content.get("queues") or {}), result)
     return with_default_queue(result)
 
 
@@ -94,9 +108,11 @@ def _nodes(entry: Any, number: int) -> list[core.Node]:
         raise WorkloadError(f"{field}.allocatable must be a mapping such as {{cpu: 64, memory: 256Gi}}")
     try:
         amounts = {str(name): str(amount) for name, amount in allocatable.items()}
-        quantity.amounts(amounts)
+        negative = [name for name, units in quantity.amounts(amounts).items() if units < 0]
     except quantity.QuantityError as error:
         raise WorkloadError(f"{field}.allocatable: {error}") from None
+    if negative:
+        raise WorkloadError(f"{field}.allocatable.{negative[0]} must not be negative: {amounts[negative[0]]}")
     name = str(entry.get("name") or (f"node{number}" if number else "node"))
     made = equal_nodes(count, amounts, name, _texts(entry, "labels", field), _texts(entry, "annotations", field))
     if not entry.get("taints"):
@@ -112,15 +128,41 @@ def _texts(entry: Mapping[str, Any], name: str, field: str) -> dict[str, str]:
     return {str(key): str(text) for key, text in value.items()}
 
 
-def _queues(entries: Any) -> list[core.Queue]:
+def _queues(entries: Any) -> dict[str, Json]:
+    """Return manifests of kind Queue by the field that has them."""
     if isinstance(entries, list):
-        return [_read("Queue", entry, f"queues[{number}]") for number, entry in enumerate(entries)]
-    if not isinstance(entries, dict):
+        manifests = {f"queues[{number}]": entry for number, entry in enumerate(entries)}
+    elif isinstance(entries, dict):
+        manifests = {
+            f"queues.{name}": {"metadata": {"name": str(name)}, "spec": spec} for name, spec in entries.items()
+        }
+    else:
         raise WorkloadError("queues must be a mapping from names to specs, or a list of manifests of kind Queue")
-    return [
-        _read("Queue", {"metadata": {"name": str(name), "uid": str(name)}, "spec": spec or {}}, f"queues.{name}")
-        for name, spec in entries.items()
-    ]
+    result: dict[str, Json] = {}
+    for field, body in manifests.items():
+        if not isinstance(body, dict):
+            raise WorkloadError(f"{field} must be a mapping")
+        if body.get("kind", _QUEUE.kind) != _QUEUE.kind:
+            raise WorkloadError(f"{field}.kind must be {_QUEUE.kind}, not {body['kind']!r}")
+        whole = {"apiVersion": _QUEUE.api_version, "kind": _QUEUE.kind, **body, "spec": body.get("spec") or {}}
+        result[field] = whole
+    return result
+
+
+def _reviewed(manifests: Mapping[str, Json], objects: Sequence[Object]) -> list[core.Queue]:
+    """Return the queues of manifests, by field, once admission has reviewed them. Raises WorkloadError."""
+    read: dict[str, core.Queue] = {field: _read(_QUEUE.kind, body, field) for field, body in manifests.items()}
+    cluster = Cluster(objects)
+    fields: dict[tuple[str, str], str] = {}
+    for field, queue in read.items():
+        key = (_QUEUE.kind, queue.metadata.name)
+        if key in fields:
+            raise WorkloadError(f"{field}: {fields[key]} has the same name {key[1]!r}")
+        fields[key] = field
+        cluster.put(queue, manifests[field])
+    for key, problems in problems_of_new(cluster, fields).items():
+        raise WorkloadError(f"{fields[key]}: {'; '.join(problems)}")
+    return [replace(queue, metadata=replace(queue.metadata, uid=queue.metadata.name)) for queue in read.values()]
 
 
 def _read(kind: str, body: Any, field: str) -> Any:

@@ -28,6 +28,8 @@ class JobOutcome(NamedTuple):
     """Seconds of its runs that were lost by evictions and failures."""
     bound: float
     """Seconds that it waits at most where its queue gets its share and works off its jobs in order."""
+    reason: str = ""
+    """Why a job that never started was still waiting at the end."""
 
 
 class Eviction(NamedTuple):

@@ -61,6 +61,7 @@ class Records:
         self._longest = max((job.ends_after for job in jobs if math.isfinite(job.ends_after)), default=0.0)
         self._backlog: dict[str, float] = {}
         self._share = _shares(cluster, {job.queue for job in jobs})
+        self._cluster = cluster
 
     @property
     def busy(self) -> bool:
@@ -159,7 +160,14 @@ class Records:
             entry.evictions,
             entry.lost,
             entry.limit,
+            self._reason(entry) if entry.first_started < 0 else "",
         )
+
+    def _reason(self, entry: Entry) -> str:
+        """Return why a job waits, as the last cycle states it."""
+        group = self._cluster.group(entry.key)
+        condition = pod_fields.condition(group, "Unschedulable") if group is not None else None
+        return condition.message if condition is not None else f'waiting for admission to queue "{entry.job.queue}"'
 
     def outcome(self, configuration: str, seed: int, end: float, events: int, cycles: int) -> Outcome:
         """Return everything that is measured."""

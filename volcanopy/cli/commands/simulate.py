@@ -239,9 +239,8 @@ def simulate_command(
     comparison = Comparison(
         {name: [outcome for outcome in outcomes if outcome.configuration == name] for name in names}
     )
-    for outcome in outcomes[: runs.seeds]:
-        for job, reason in sorted(outcome.rejected.items())[:3]:
-            print(f"volcanopy: job {job} is rejected by admission: {reason}", file=sys.stderr)
+    for note in comparison.notes():
+        print(f"volcanopy: {note}", file=sys.stderr)
     texts: dict[MeasureFormat, Callable[[], str]] = {
         MeasureFormat.table: comparison.table,
         MeasureFormat.json: comparison.document,

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -46,6 +47,11 @@ MEASURES: Mapping[str, tuple[str, Callable[[float], str]]] = {
     "events_per_second": ("Events per second", _count),
 }
 """The title of each measure, and its text."""
+_REASONS = 3
+"""The most reasons that are stated for jobs that did not start."""
+_NAMES_AND_NUMBERS = re.compile(r'"[^"]*"|\d+\S*')
+_OF_STARTED_JOBS = ("mean_wait", "mean_bounded_slowdown")
+"""Measures that have no value while no job has started."""
 _ONLY_IF_THERE = ("never_started", "gpu_utilisation", "gpu_allocation", "interruptions", "starved", "thrash")
 
 
@@ -75,7 +81,21 @@ class Comparison:
                 continue
             if name == "events_per_second" and not timed:
                 continue
-            result.append((title, *(_with_interval(value, text) for value in values)))
+            cells = [_with_interval(value, text) for value in values]
+            if name in _OF_STARTED_JOBS:
+                idle = [measures["never_started"].mean >= measures["jobs"].mean for measures in intervals.values()]
+                cells = ["-" if none else cell for none, cell in zip(idle, cells, strict=True)]
+            result.append((title, *cells))
+        return result
+
+    def notes(self) -> list[str]:
+        """Return which jobs were rejected and which never started, with the reasons: those of the first seed of each configuration."""
+        result: list[str] = []
+        for name, (first, *_) in self.outcomes.items():
+            where = f"configuration {name}: " if len(self.outcomes) > 1 else ""
+            waiting = {job.name: job.reason for job in first.jobs if job.start < 0}
+            for what, reasons in (("rejected by admission", first.rejected), ("never started", waiting)):
+                result += [f"{where}{line}" for line in _by_reason(what, reasons)]
         return result
 
     def table(self) -> str:
@@ -108,6 +128,23 @@ class Comparison:
             for outcome, measures in zip(self.outcomes[name], runs, strict=True):
                 writer.writerow((name, outcome.seed, *(getattr(measures, field) for field in MEASURES)))
         return file.getvalue().rstrip("\n")
+
+
+def _by_reason(what: str, reasons: Mapping[str, str]) -> list[str]:
+    """Return a line for each of the most frequent reasons with the first job that has it, and how many jobs have others.
+
+    Reasons that differ only in names and numbers are one.
+    """
+    jobs: dict[str, list[str]] = {}
+    for job, reason in reasons.items():
+        jobs.setdefault(_NAMES_AND_NUMBERS.sub("", reason), []).append(job)
+    most = sorted(jobs.values(), key=lambda same: -len(same))
+    lines = [
+        f"{f'{len(same):,} jobs {what}, such as' if len(same) > 1 else f'1 job {what}:'} {same[0]}: {reasons[same[0]]}"
+        for same in most[:_REASONS]
+    ]
+    others = sum(len(same) for same in most[_REASONS:])
+    return [*lines, f"{others:,} other jobs {what}: the file of --jobs has the reasons"] if others else lines
 
 
 def _with_interval(value: Interval, text: Callable[[float], str]) -> str:
