@@ -50,6 +50,12 @@ def test_a_time_before_the_starting_deadline_is_not_run() -> None:
     assert len(world.settle().born) == 1
 
 
+def test_a_starting_deadline_may_be_longer_than_the_calendar() -> None:
+    world = CronWorld("0 9 * * *", startingDeadlineSeconds=2**63 - 1).settle()
+    world.pass_time(hours=1)
+    assert len(world.settle().born) == 1
+
+
 def test_forbid_delays_the_next_job_until_the_last_ends() -> None:
     world = CronWorld("0 * * * *", concurrencyPolicy="Forbid").settle()
     world.pass_time(hours=1)

@@ -106,8 +106,9 @@ def _due(cron: CronBatchJob, served: datetime | None, now: datetime) -> _Due:
         return _Due(schedule=schedule)
     origin = cron.metadata.creation_timestamp or now
     since = max(origin, served) if served is not None else origin
-    if cron.spec.starting_deadline_seconds is not None:
-        since = max(since, now - timedelta(seconds=cron.spec.starting_deadline_seconds))
+    deadline = cron.spec.starting_deadline_seconds
+    if deadline is not None and deadline < (now - since).total_seconds():  # the field allows times before the year 1
+        since = now - timedelta(seconds=deadline)
     time = schedule.latest(since, now, origin)
     missed = schedule.count(since, now, origin, MANY_MISSED + 1) if time is not None else 0
     return _Due(time, missed, schedule.after(now, origin), schedule)
