@@ -3,6 +3,7 @@
 import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -216,14 +217,14 @@ def test_new_queues_and_hypernodes_are_reviewed_by_admission(
         "orphan": {"parent": "heavy"},
         "stored": {"weight": -1},
     }
-    objects = [
+    objects: list[dict[str, Any]] = [
         {"kind": "Queue", "metadata": {"name": name, "uid": "u" if name == "stored" else ""}, "spec": spec}
         for name, spec in queues.items()
     ]
     member = {"type": "Node", "selector": {"regexMatch": {"pattern": "("}}}
-    rack = {"kind": "HyperNode", "metadata": {"name": "rack"}, "spec": {"tier": 1, "members": [member]}}
+    rack: dict[str, Any] = {"kind": "HyperNode", "metadata": {"name": "rack"}, "spec": {"tier": 1, "members": [member]}}
     versions = {"Queue": names.SCHEDULING_V1BETA1, "HyperNode": names.TOPOLOGY_V1ALPHA1}
-    new = "\n---\n".join(json.dumps({"apiVersion": versions[str(item["kind"])], **item}) for item in [*objects, rack])
+    new = "\n---\n".join(json.dumps({"apiVersion": versions[item["kind"]], **item}) for item in [*objects, rack])
     plan_with(files(tmp_path, world=WORLD, new=new), PlanOptions())
     rejected = [line for line in capsys.readouterr().out.splitlines() if "rejected by admission" in line]
     assert [line.partition(": Invalid value: ")[0] for line in rejected] == [

@@ -9,20 +9,11 @@ from volcanopy.admission.request import at
 from volcanopy.admission.response import as_warning
 from volcanopy.api.alternatives import merged
 from volcanopy.api.batch import BatchJob, BatchJobSpec
-from volcanopy.api.builtin.schemas import structural
+from volcanopy.api.builtin.template_types import template_problems
 from volcanopy.api.job_alternatives import spec_with_alternative
-from volcanopy.api.model import UNKNOWN_FIELD, Json, Problem, duplicate, not_found, quoted
+from volcanopy.api.model import Json, Problem, duplicate, not_found, quoted
 
-_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
 _IN_TASK = re.compile(r"spec\.tasks\[(\d+)\]\.template")
-_TYPES: dict[str, tuple[type, ...]] = {
-    "object": (dict,),
-    "array": (list,),
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-}
 
 
 def alternative_problems(job: BatchJob, check: Callable[[BatchJob], Iterable[Problem]]) -> Iterator[Problem]:
@@ -48,7 +39,7 @@ def alternative_problems(job: BatchJob, check: Callable[[BatchJob], Iterable[Pro
                 yield not_found(f"{own}.name", "task", task.name, fix)
                 continue
             result = merged(known[task.name].template, task.template)
-            problems = list(_of_type(result, structural(_TEMPLATE, 0), f"{own}.template"))
+            problems = list(template_problems(result, f"{own}.template"))
             complete = complete and not problems
             yield from problems
     if not complete:
@@ -78,13 +69,13 @@ def with_any_alternative(
 def merged_templates(manifest: Json | None) -> Iterator[tuple[str, Any]]:
     """Yield the path and the resulting template of each task that an alternative of a job, as JSON, changes."""
     tasks, alternatives = at(manifest, "spec", "tasks"), at(manifest, "spec", "alternatives")
-    own = {at(task, "name"): at(task, "template") for task in (tasks if isinstance(tasks, list) else ())}
+    own = {str(at(task, "name")): at(task, "template") for task in (tasks if isinstance(tasks, list) else ())}
     for number, alternative in enumerate(alternatives if isinstance(alternatives, list) else ()):
         changes = at(alternative, "tasks")
         for position, task in enumerate(changes if isinstance(changes, list) else ()):
             path = f"spec.alternatives[{number}].tasks[{position}].template"
-            if at(task, "name") in own:
-                yield path, merged(own[at(task, "name")], at(task, "template") or {})
+            if (name := str(at(task, "name"))) in own:
+                yield path, merged(own[name], at(task, "template") or {})
 
 
 def moved(problem: Problem, spec: BatchJobSpec, number: int) -> Problem:
@@ -96,33 +87,3 @@ def moved(problem: Problem, spec: BatchJobSpec, number: int) -> Problem:
         return replace(problem, path=f"{own}{problem.path[match.end() :]}")
     own = "" if problem.path.startswith("spec.alternatives") else f'with alternative "{alternative.name}": '
     return replace(problem, message=f"{own}{problem.message}")
-
-
-def _of_type(value: Any, schema: Json, path: str) -> Iterator[Problem]:
-    """Yield what does not have the type that the schema of a pod template requires."""
-    if schema.get("x-kubernetes-int-or-string"):
-        if isinstance(value, bool) or not isinstance(value, int | str):
-            yield Problem(path, "Invalid value: must be a quantity, or a number or text")
-        return
-    kind = str(schema.get("type", "object"))
-    allowed = _TYPES[kind]
-    if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-        yield Problem(path, f"Invalid value: must be of type {kind}")
-        return
-    if isinstance(value, list):
-        if len(value) < schema.get("minItems", 0):
-            yield Problem(path, "Required value")
-        for number, item in enumerate(value):
-            yield from _of_type(item, schema.get("items", {}), f"{path}[{number}]")
-    elif isinstance(value, dict):
-        properties, others = schema.get("properties", {}), schema.get("additionalProperties")
-        for field in schema.get("required", ()):
-            if field not in value:
-                yield Problem(f"{path}.{field}", "Required value")
-        for field, item in value.items():
-            if field in properties:
-                yield from _of_type(item, properties[field], f"{path}.{field}")
-            elif isinstance(others, dict):
-                yield from _of_type(item, others, f"{path}[{field}]")
-            elif properties:
-                yield Problem(f"{path}.{field}", UNKNOWN_FIELD)

@@ -54,6 +54,7 @@ def loaded(manifests: Sequence[Manifest], scheduler_names: Sequence[str], defaul
         result = load.load(bodies(), scheduler_names, default_queue)
     except (ManifestError, QuantityError) as error:
         raise CommandError(f"{places[-1].place}: {error}") from None
+    load.review(result)
     if result.unknown:
         unknown = ", ".join(f"{count} {kind}" for kind, count in sorted(Counter(result.unknown).items()))
         note_line(f"ignored {unknown}: not read by the scheduler")

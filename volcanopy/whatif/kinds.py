@@ -11,7 +11,7 @@ from volcanopy.api.model import Json
 _STORAGE = "storage.k8s.io"
 _RESOURCE_LISTS = frozenset(
     {"allocatable", "capability", "capacity", "deserved", "hard", "limits", "minResources", "overhead", "requests"}
-    | {"resource", "used"}
+    | {"resource", "resources", "used"}
 )
 """Fields whose mappings have a quantity for each resource, in all kinds."""
 _TYPES = {"int": "a whole number", "str": "text", "object": "a mapping", "array": "a list", "bool": "true or false"}
@@ -96,29 +96,31 @@ def with_namespace(body: Json, namespaced: bool) -> Json:
 
 def read(body: Json, kind: KnownKind) -> Any:
     """Return the read model of a manifest. Raises ManifestError."""
-    _check_quantities({name: body[name] for name in ("spec", "status", *_RESOURCE_LISTS) if name in body}, "")
+    _check_numbers({name: field for name, field in body.items() if name != "metadata"}, "")
     try:
         return msgspec.convert(without_nulls(with_namespace(body, kind.namespaced)), kind.model)
     except msgspec.ValidationError as error:
         raise ManifestError(field_error(str(error))) from None
 
 
-def _check_quantities(value: Any, path: str) -> None:
-    """Check the quantities of resource lists, which the read models have as texts. Raises ManifestError."""
+def _check_numbers(value: Any, path: str) -> None:
+    """Check whole numbers and the quantities of resource lists, which the read models have as texts. Raises ManifestError."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ManifestError(f"{path}: the number is too large")
     if isinstance(value, list):
         for number, item in enumerate(value):
-            _check_quantities(item, f"{path}[{number}]")
+            _check_numbers(item, f"{path}[{number}]")
     if not isinstance(value, dict):
         return
     for name, field in value.items():
         where = f"{path}.{name}" if path else str(name)
         if name not in _RESOURCE_LISTS or not isinstance(field, dict):
-            _check_quantities(field, where)
+            _check_numbers(field, where)
             continue
         for resource, amount in field.items():
             text = amount.get("value") if isinstance(amount, dict) else amount  # capacities of devices are mappings
             if not isinstance(text, str):
-                _check_quantities(amount, f"{where}.{resource}")
+                _check_numbers({resource: amount}, where)
                 continue
             try:
                 quantity.parse(text)

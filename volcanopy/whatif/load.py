@@ -1,6 +1,6 @@
 """Loading of a cluster from manifests, and the submission of new ones to admission and controllers."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -8,9 +8,11 @@ from uuid import NAMESPACE_URL, uuid5
 
 from volcanopy.admission.request import User
 from volcanopy.api import names
+from volcanopy.api.batch import BatchJob
+from volcanopy.api.builtin.template_types import template_problems
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobFlow, JobTemplate
-from volcanopy.api.model import InvalidObjectError, Json
+from volcanopy.api.model import InvalidObjectError, Json, Problem
 from volcanopy.api.quantity import QuantityError
 from volcanopy.jobcontroller.cron import reconcile_cron
 from volcanopy.jobcontroller.flow_jobs import FlowObserved
@@ -80,19 +82,19 @@ def load(
     return result
 
 
-def submit(loaded: Loaded, now: datetime, user: User = SUPERUSER, registry: Registry = JOB_PLUGINS) -> None:
-    """Submit what no API server has stored: review it, and create the jobs of cron jobs and flows. Raises ManifestError.
-
-    Rejected queues and HyperNodes are not part of the cluster.
-    """
+def review(loaded: Loaded) -> None:
+    """Review the queues and HyperNodes that no API server has stored, and remove rejected ones."""
     cluster = loaded.cluster
     items = [(kind, key, item) for kind in _REVIEWED for key, item in cluster.of_kind(kind).items()]
-    for identity, problems in problems_of_new(
-        cluster, [(kind, key) for kind, key, item in items if not item.metadata.uid]
-    ).items():
+    new = [(kind, key) for kind, key, item in items if not item.metadata.uid]
+    for identity, problems in problems_of_new(cluster, new).items():
         loaded.rejected[identity] = problems
         cluster.remove(*identity)
     cluster.commit()
+
+
+def submit(loaded: Loaded, now: datetime, user: User = SUPERUSER, registry: Registry = JOB_PLUGINS) -> None:
+    """Submit the new workloads: review them, and create the jobs of cron jobs and flows. Raises ManifestError."""
     if loaded.new:
         add_default_queue(loaded)
         if not loaded.cluster.of_kind("Node"):
@@ -119,9 +121,12 @@ def add_default_queue(loaded: Loaded) -> None:
 def _submit(loaded: Loaded, key: tuple[str, str], body: Json, context: tuple[datetime, User, Registry]) -> None:
     now, user, registry = context
     cluster = loaded.cluster
+    if body["kind"] == "BatchJob" and (problems := tuple(map(str, type_problems(body)))):
+        loaded.rejected[key] = problems
+        return
     result = admit(cluster, body, user, registry)
     loaded.warnings += [f"{key[0]} {key[1]}: {warning}" for warning in result.warnings]
-    if problems := result.problems or tuple(_malformed(result.body)):
+    if problems := result.problems:
         loaded.rejected[key] = problems
         return
     stored = created(result.body, now)
@@ -134,15 +139,25 @@ def _submit(loaded: Loaded, key: tuple[str, str], body: Json, context: tuple[dat
         _submit(loaded, ("BatchJob", kinds.key_of(job)), job, context)
 
 
-def _malformed(body: Json) -> Iterator[str]:
-    """Yield the quantities in the templates of a job that the API server would reject."""
-    if body["kind"] != "BatchJob":
-        return
-    for number, task in enumerate(body["spec"].get("tasks") or ()):
+def type_problems(body: Json) -> list[Problem]:
+    """Return what an API server rejects before admission reviews a job: wrong types, unknown fields and malformed quantities."""
+    spec = body.get("spec")
+    tasks = spec.get("tasks") if isinstance(spec, dict) else None
+    templates = {
+        f"spec.tasks[{number}].template": task["template"]
+        for number, task in enumerate(tasks if isinstance(tasks, list) else ())
+        if isinstance(task, dict) and "template" in task
+    }
+    problems = list(BatchJob.problems(body))
+    problems += [problem for path, template in templates.items() for problem in template_problems(template, path)]
+    if problems:
+        return problems
+    for path, template in templates.items():
         try:
-            pod_usage((task.get("template") or {}).get("spec") or {})
+            pod_usage(template["spec"])
         except QuantityError as error:
-            yield f"spec.tasks[{number}].template.spec: {error}"
+            problems.append(Problem(f"{path}.spec", str(error)))
+    return problems
 
 
 def created(body: Json, now: datetime) -> Json:

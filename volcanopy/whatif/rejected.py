@@ -3,7 +3,7 @@
 from volcanopy.whatif.admission import admit
 from volcanopy.whatif.changes import Change
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine
-from volcanopy.whatif.load import Loaded, created
+from volcanopy.whatif.load import Loaded, created, type_problems
 from volcanopy.whatif.remedies.queues import new_queue
 from volcanopy.whatif.search import Remedy
 
@@ -13,8 +13,9 @@ def rejected_remedies(engine: Engine, loaded: Loaded, budget: Budget) -> dict[tu
     remedies: dict[tuple[str, str], Remedy] = {}
     for key in loaded.rejected:
         body = loaded.new.get(key, {})
-        name = str((body.get("spec") or {}).get("queue") or "")
-        if key[0] != "BatchJob" or not name or name in loaded.cluster.state.queues:
+        spec = body.get("spec")
+        name = str(spec.get("queue") or "") if isinstance(spec, dict) else ""
+        if key[0] != "BatchJob" or not name or name in loaded.cluster.state.queues or type_problems(body):
             continue
         try:
             started = _starts_with(engine, body, name, budget)
