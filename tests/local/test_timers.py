@@ -143,3 +143,19 @@ async def test_failures_are_retried_without_delaying_other_keys() -> None:
         crew.put("bad")
         crew.put("good")
         assert await record.until(3) == ["bad", "good", "bad"]
+
+
+async def test_an_object_that_cannot_be_processed_leaves_other_keys_alone() -> None:
+    record = Record()
+
+    async def act(key: str) -> float:
+        record.add(key)
+        if record.done == ["bad"]:
+            raise TypeError("of another type than expected")
+        return math.inf
+
+    crew = TimedWorkers("thing", act, 1)
+    async with working(crew):
+        crew.put("bad")
+        crew.put("good")
+        assert await record.until(3) == ["bad", "good", "bad"]

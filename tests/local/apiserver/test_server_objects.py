@@ -232,3 +232,31 @@ async def test_aggregated_and_legacy_discovery_are_served(client: Client) -> Non
     index = await client.get("/openapi/v3")
     document = await client.get(index["paths"]["apis/example.io/v1"]["serverRelativeURL"])
     assert "/apis/example.io/v1/namespaces/{namespace}/things/{name}" in document["paths"]
+
+
+async def test_nulls_of_built_in_types_are_not_stored(client: Client) -> None:
+    """Go's decoder reads a null as no field, and as the zero value of an element of a list or map."""
+    metadata = {"name": "data", "labels": None, "annotations": {"a": None}}
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi", "other": None}},
+        "selector": {"matchLabels": None, "matchExpressions": [{"key": "a", "operator": "Exists", "values": None}]},
+    }
+    made = await client.create(
+        "/api/v1/namespaces/default/persistentvolumeclaims", {"metadata": metadata, "spec": spec}
+    )
+    assert made["metadata"]["annotations"] == {"a": ""}
+    assert "labels" not in made["metadata"]
+    assert made["spec"]["selector"] == {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
+    assert made["spec"]["resources"]["requests"] == {"storage": "1Gi", "other": "0"}
+    await client.create(DEFINITIONS, definition("v1"))
+    own = await client.create(THINGS, thing("a") | {"metadata": {"name": "a", "annotations": {"a": None}}})
+    assert own["metadata"]["annotations"] == {"a": ""}
+
+
+async def test_a_priority_class_without_a_name_is_invalid(client: Client) -> None:
+    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    for metadata in ({}, {"name": None}):
+        code, body = await client.ask("POST", path, {"metadata": metadata, "value": 1})
+        assert (code, body["reason"]) == (422, "Invalid")
+        assert "metadata.name: Required value: name or generateName is required" in body["message"]

@@ -88,14 +88,14 @@ class ClaimController:
         if kind is PODS:
             yield from ((DEVICE_CLAIMS, claim) for claim in claim_rules.device_claims(body))
         elif kind is VOLUME_CLAIMS:
-            volume = body["spec"].get("volumeName")
+            volume = body.get("spec", {}).get("volumeName")
             if volume:
                 yield VOLUMES, volume
         elif kind in {VOLUMES, STORAGE_CLASSES}:
             yield from (
                 (VOLUME_CLAIMS, name)
                 for name, claim in self._all(VOLUME_CLAIMS).items()
-                if not claim["spec"].get("volumeName")
+                if not claim.get("spec", {}).get("volumeName")
             )
         elif kind is DEVICE_CLAIM_TEMPLATES:
             yield from ((PODS, name) for name in self._all(PODS))

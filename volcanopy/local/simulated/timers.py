@@ -75,7 +75,7 @@ Act = Callable[[str], Awaitable[float]]
 class TimedWorkers:
     """Workers that process due keys in parallel, each key by one worker at a time.
 
-    Processing that fails with a KubeError is retried with exponential back-off.
+    Processing that fails is retried with exponential back-off.
     """
 
     def __init__(self, what: str, act: Act, workers: int, clock: Callable[[], float] = machine.epoch) -> None:
@@ -115,8 +115,16 @@ class TimedWorkers:
                 again = await self._act(key)
                 self._failures.pop(key, None)
             except KubeError as fault:
-                failures = self._failures[key] = self._failures.get(key, 0) + 1
-                again = self._clock() + min(0.25 * 2.0**failures, 30.0)
+                again = self._again(key)
                 report = log.debug if isinstance(fault, Conflict) else log.warning
                 report("request failed, retrying", kind=self._what, key=key, error=str(fault))
+            except Exception:
+                # Whatever it is, it is about this object, and everything else must go on.
+                again = self._again(key)
+                log.exception("object cannot be processed, retrying", kind=self._what, key=key)
             self._agenda.put(key, min(again, self._busy.pop(key)))
+
+    def _again(self, key: str) -> float:
+        """Count a failure; return when the key is processed again."""
+        failures = self._failures[key] = min(self._failures.get(key, 0) + 1, 32)
+        return self._clock() + min(0.25 * 2.0**failures, 30.0)

@@ -55,6 +55,8 @@ class Templates:
         body: Body = {"kind": "Pod", "apiVersion": "v1", "metadata": draft.metadata}
         if draft.kind != "Pod" or draft.apiVersion != "v1" or not fits(ctx.definitions, "", "v1", "Pod", body):
             return None
+        if b"null" in call.raw:
+            body["metadata"] = ctx.definitions.metadata_as_decoded(draft.metadata)
         text = bytes(draft.spec)
         spec = self._specs.get(text)
         if spec is None:
@@ -69,6 +71,8 @@ class Templates:
         body: Body = {"spec": decode(text)}
         if not isinstance(body["spec"], dict) or not fits(ctx.definitions, "", "v1", "Pod", body):
             return None
+        if b"null" in text:
+            body = ctx.definitions.as_decoded("", "v1", "Pod", body)
         call.kind.strategy.default(body)
         spec: Body = body["spec"]
         if pod_faults(spec, "spec"):

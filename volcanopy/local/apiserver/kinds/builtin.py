@@ -166,7 +166,7 @@ class PriorityClassStrategy(Strategy):
 
     def validate(self, body: Body) -> list[Fault]:
         """Reject reserved names and values."""
-        name, value = body["metadata"]["name"], body["value"]
+        name, value = body["metadata"].get("name", ""), body["value"]
         if name.startswith("system-"):
             if SYSTEM_PRIORITIES.get(name) != value:
                 text = f"priority class names with 'system-' prefix are reserved for system use only. error: {name} is not "

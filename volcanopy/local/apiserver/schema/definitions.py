@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from volcanopy.local.apiserver.schema.formats import INTEGER_RANGES, matcher, parse_timestamp
-from volcanopy.local.apiserver.schema.schema_tree import SchemaNode, drop_nulls, prune, read_schema
+from volcanopy.local.apiserver.schema.schema_tree import SchemaNode, as_decoded, prune, read_schema
 
 __all__ = ["Definitions"]
 
@@ -83,8 +83,16 @@ class Definitions:
         if node is None:
             return obj, []
         unknown: list[str] = []
-        pruned = prune(drop_nulls(obj, node), node, (), unknown)
+        pruned = prune(as_decoded(obj, node), node, (), unknown)
         return pruned, sorted(unknown)
+
+    def as_decoded(self, group: str, version: str, kind: str, obj: Json) -> Json:
+        """The object without nulls."""
+        return as_decoded(obj, self._node(group, version, kind))
+
+    def metadata_as_decoded(self, metadata: Json) -> Json:
+        """The metadata of any object, built in or not, without nulls."""
+        return as_decoded(metadata, read_schema(self._resolve_all(f"{_META}ObjectMeta"), self._nodes))
 
     def type_errors(self, group: str, version: str, kind: str, obj: Json) -> list[str]:
         """The first decoding error, worded as by a real API server."""

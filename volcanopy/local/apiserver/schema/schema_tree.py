@@ -12,10 +12,18 @@ from typing import Any, Final
 
 from volcanopy.local.apiserver.schema.field_errors import FieldPath, path_text
 
-__all__ = ["NO_DEFAULT", "SchemaNode", "compile_clean", "default", "drop_nulls", "prune", "read_schema"]
+__all__ = ["NO_DEFAULT", "SchemaNode", "as_decoded", "compile_clean", "default", "drop_nulls", "prune", "read_schema"]
 
 Json = Any
 NO_DEFAULT: Final = object()
+_ZERO: Final[Mapping[str, Json]] = {
+    "string": "",
+    "boolean": False,
+    "integer": 0,
+    "number": 0,
+    "object": {},
+    "array": [],
+}
 META: Final = frozenset({"apiVersion", "kind", "metadata"})
 META_FIELDS: Final = frozenset({
     "annotations", "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName",
@@ -152,6 +160,30 @@ def drop_nulls(value: Json, node: SchemaNode | None) -> Json:
         kept_items = [drop_nulls(item, node.items if node else None) for item in value]
         return kept_items if any(new is not old for new, old in zip(kept_items, value, strict=True)) else value
     return value
+
+
+def as_decoded(value: Json, node: SchemaNode | None) -> Json:
+    """The value with its nulls as Go's decoder reads them into a built-in type: no field, or the zero value of an element."""
+    if node is None:
+        return value
+    if type(value) is list:
+        return [_element(item, node.items) for item in value]
+    if type(value) is not dict:
+        return value
+    return {
+        key: as_decoded(member, node.properties[key]) if key in node.properties else _element(member, node.additional)
+        for key, member in value.items()
+        if member is not None or key not in node.properties
+    }
+
+
+def _element(value: Json, node: SchemaNode | None) -> Json:
+    """An element of a list or map; what has no schema stays as it is."""
+    if value is not None or node is None or not node.types:
+        return as_decoded(value, node)
+    if len(node.types) > 1:  # a quantity, or a number or text
+        return "0"
+    return copy.copy(_ZERO[node.types[0]])
 
 
 def default(value: Json, node: SchemaNode | None) -> Json:

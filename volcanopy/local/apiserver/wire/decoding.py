@@ -85,21 +85,24 @@ def check_object(ctx: Context, call: Call, body: Body) -> Body:
                 kind, f"json: cannot unmarshal string into Go struct field {kind.kind}.metadata of type v1.ObjectMeta"
             )
         body["metadata"] = {}
-    body, unknown = _prune(ctx, kind, body)
+    body, unknown = _prune(ctx, kind, body, b"null" in call.raw or media(call) != "application/json")
     if unknown:
         _complain(call, unknown)
     return body
 
 
-def _prune(ctx: Context, kind: Kind, body: Body) -> tuple[Body, list[str]]:
+def _prune(ctx: Context, kind: Kind, body: Body, has_nulls: bool) -> tuple[Body, list[str]]:
+    """The object without unknown fields, and their paths; ``has_nulls``: it may have nulls, which are not stored."""
     definitions = ctx.definitions
     if kind.custom:
         errors = definitions.metadata_errors(body["metadata"])
         if errors:
             raise _unreadable(kind, errors[0].replace("ObjectMeta.metadata.", "ObjectMeta."))
+        if has_nulls:
+            body = {**body, "metadata": definitions.metadata_as_decoded(body["metadata"])}
         return kind.structural.prune(body) if kind.structural is not None else (body, [])
     if fits(definitions, kind.group, kind.version, kind.kind, body):
-        return body, []
+        return definitions.as_decoded(kind.group, kind.version, kind.kind, body) if has_nulls else body, []
     errors = definitions.type_errors(kind.group, kind.version, kind.kind, body)
     if errors:
         raise _unreadable(kind, errors[0])
