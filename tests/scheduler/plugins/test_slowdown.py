@@ -106,18 +106,21 @@ def test_short_jobs_precede_no_job_that_has_waited_twice_the_longest_wait() -> N
     assert order(jobs, longestWait="168h") == ["long", "short"]
 
 
-def test_by_default_the_longest_wait_is_one_and_a_half_times_the_time_that_the_waiting_work_takes() -> None:
-    jobs = {"short": (0, 0, 10, True), "long": (39, 0, 150, True)}
+@pytest.mark.parametrize(("minutes", "learnt"), [(310, True), (470, False)])
+def test_by_default_the_longest_wait_is_one_and_a_half_times_the_time_that_the_waiting_work_takes(
+    minutes: int, learnt: bool
+) -> None:
+    jobs = {"short": (0, 0, 10, learnt), "long": (39, 0, minutes, learnt)}
     assert order(jobs, large=jobs) == ["short", "long"], (
-        "160 minutes of work: these are due in 80 minutes, and after 120"
+        "half of 320 or a third of 480 minutes of work: these are due in 80 minutes, and after 120"
     )
-    assert order(jobs | {"long": (41, 0, 150, True)}, large=jobs) == ["long", "short"]
+    assert order(jobs | {"long": (41, 0, minutes, learnt)}, large=jobs) == ["long", "short"]
 
 
-def test_declared_run_times_count_a_third_for_that() -> None:
-    jobs = {"short": (0, 0, 10, False), "long": (39, 0, 470, False)}
-    assert order(jobs, large=jobs) == ["short", "long"], "a third of 480 minutes of work"
-    assert order(jobs | {"long": (41, 0, 470, False)}, large=jobs) == ["long", "short"]
+def test_assumed_run_times_count_whole_for_that() -> None:
+    jobs = {"short": (0, 0, 15, True), "unknown": (119, 0, 0, False)}
+    assert order(jobs, large=["unknown"], assumedRuntime="160m") == ["short", "unknown"], "due in 120 and 121 minutes"
+    assert order(jobs | {"unknown": (121, 0, 0, False)}, large=["unknown"], assumedRuntime="160m") == ["unknown", "short"]
 
 
 def test_the_assumed_run_time_is_that_of_jobs_without_an_estimate() -> None:
