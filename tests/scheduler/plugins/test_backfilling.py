@@ -53,15 +53,40 @@ def test_the_basis_assumed_takes_the_assumed_run_time_of_others_as_known() -> No
     assert bound(decide(world.format(f"{ESTIMATE}=121m"), assumed)) == {}
 
 
-def test_an_overdue_job_is_expected_to_run_twice_as_long() -> None:
-    time = ClusterOverTime(f"node n1 cpu=4\nnode n2 cpu=4\njob run {ESTIMATE}=30m: 1 x cpu=4 on=n1", configured())
+@pytest.mark.parametrize(
+    ("known", "limit", "ends"),
+    [
+        (f"{ESTIMATE}=30m", "", 60),
+        (f"{LEARNT}=30m", "", 120),
+        (f"{LEARNT}=30m note.{names.WALLTIME}=10h", "", 60),
+        (f"{LEARNT}=30m", f"{LIMITED}=10h", 60),
+    ],
+)
+def test_an_overdue_job_is_expected_to_run_twice_as_long_and_without_a_declared_time_four_times(
+    known: str, limit: str, ends: int
+) -> None:
+    time = ClusterOverTime(f"node n1 cpu=4\nnode n2 cpu=4\njob run {known}: 1 x cpu=4 on=n1 {limit}", configured())
     time.come("job big: 2 x cpu=4")
     for _ in range(40):
         time.cycle()
-    time.come(f"job late {ESTIMATE}=21m: 1 x cpu=2\njob short {ESTIMATE}=19m: 1 x cpu=2")
+    time.come(f"job late {ESTIMATE}={ends - 39}m: 1 x cpu=2\njob short {ESTIMATE}={ends - 41}m: 1 x cpu=2")
     time.cycle()
-    assert (time.runs_on("short-0"), time.runs_on("late-0")) == ("n2", ""), "40 minutes of 30, now expected: 60"
+    assert (time.runs_on("short-0"), time.runs_on("late-0")) == ("n2", ""), "it has run for 40 minutes"
     assert time.runs_on("run-0") == "n1"
+
+
+def test_a_learnt_time_that_was_too_short_doubles_once_for_jobs_that_started_late_in_the_wait() -> None:
+    time = ClusterOverTime(f"node n1 cpu=4\nnode n2 cpu=4\njob run {ESTIMATE}=20m: 1 x cpu=4 on=n1", configured())
+    time.come("job big: 2 x cpu=4")
+    for _ in range(10):
+        time.cycle()
+    time.come(f"job ahead {LEARNT}=5m: 1 x cpu=2")
+    for _ in range(6):
+        time.cycle()
+    time.come(f"job late {ESTIMATE}=6m: 1 x cpu=2\njob short {ESTIMATE}=3m: 1 x cpu=2")
+    time.cycle()
+    assert time.runs_on("ahead-0") == "n2"
+    assert (time.runs_on("short-0"), time.runs_on("late-0")) == ("n2", ""), "the big job starts after 20 minutes"
 
 
 def test_the_reservation_of_a_second_job_begins_when_the_first_has_ended() -> None:

@@ -120,7 +120,10 @@ def test_by_default_the_longest_wait_is_one_and_a_half_times_the_time_that_the_w
 def test_assumed_run_times_count_whole_for_that() -> None:
     jobs = {"short": (0, 0, 15, True), "unknown": (119, 0, 0, False)}
     assert order(jobs, large=["unknown"], assumedRuntime="160m") == ["short", "unknown"], "due in 120 and 121 minutes"
-    assert order(jobs | {"unknown": (121, 0, 0, False)}, large=["unknown"], assumedRuntime="160m") == ["unknown", "short"]
+    assert order(jobs | {"unknown": (121, 0, 0, False)}, large=["unknown"], assumedRuntime="160m") == [
+        "unknown",
+        "short",
+    ]
 
 
 def test_the_assumed_run_time_is_that_of_jobs_without_an_estimate() -> None:

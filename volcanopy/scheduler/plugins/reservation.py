@@ -417,11 +417,13 @@ class Reservation(Plugin[ReservationArguments]):
         """Return the running tasks of other jobs with their ends; those that the job can preempt end now."""
         snapshot = self.cluster.snapshot
         table, jobs = snapshot.tasks, snapshot.jobs
-        rows, ends, known = self._ends.running
+        # In the first half of its wait: after twice the longest run time there are none, since the half moves on with its wait.
+        half = (table.created[reserved.tasks].max() + self._now) / 2
+        rows, ends, known, earlier = self._ends.running_for(half)
         others = table.job[rows] != reserved.job.row
         if queues is not None:
             others &= np.isin(jobs.queue[table.job[rows]], list(queues))
-        rows, ends, known = rows[others], ends[others].copy(), known[others].copy()
+        rows, ends, known, earlier = rows[others], ends[others], known[others], earlier[others]
         owners = table.job[rows]
         lower = (jobs.queue[owners] == reserved.job.queue.row) & (jobs.priority[owners] < reserved.job.priority)
         lower &= table.preemptable[rows]
@@ -432,9 +434,6 @@ class Reservation(Plugin[ReservationArguments]):
             preemptable = [task.row for task in self.cluster.queries.preemptable(reserved.task, views)]
             now = np.isin(rows, preemptable)
             ends[now], known[now] = self._now, True
-        # In the first half of its wait: after twice the longest run time there are none, since the half moves on with its wait.
-        half = (table.created[reserved.tasks].max() + self._now) / 2
-        earlier = (table.started[rows] > 0) & (table.started[rows] < half)
         leaving = Leaving(table.node[rows].astype(np.intp), self._ends.requests(rows), ends, known, earlier)
         if queues is not None:
             return leaving
