@@ -277,7 +277,7 @@ class JobView(RowView):
             rows = self._ledger.unsettled_tasks
             if len(rows) <= _FEW:  # so few that the tasks of the cluster need not be sorted by job
                 rows = rows[self._ledger.snapshot.tasks.job[rows] == self.row]
-                pending: Rows = rows[self._ledger.status[rows] == Status.PENDING]
+                pending: Rows = rows[self._ledger.status[rows] == Status.PENDING.value]
                 return pending
         rows = self._ledger.snapshot.members(self.row)
         if not statuses:

@@ -16,15 +16,17 @@ from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.eviction_record import EVICTED
 from volcanopy.scheduler.model.messages import evicted_for_queue, missing_queue, short
 from volcanopy.scheduler.model.plan import Effect, Explain, GroupCondition, Nominate, SetPodGroup
-from volcanopy.scheduler.model.resources import Resources, Rows
+from volcanopy.scheduler.model.resources import Resources
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import SCHEDULED, Status
 from volcanopy.scheduler.report.explanation import Explainer
 from volcanopy.scheduler.report.queue_status import queue_statuses
 from volcanopy.scheduler.session.session import Session
 
-_REPORTED = np.array([int(Status.RUNNING), int(Status.SUCCEEDED), int(Status.FAILED)])
-_SCHEDULED = np.flatnonzero(SCHEDULED)
+_REPORTED = operator.itemgetter(Status.RUNNING, Status.SUCCEEDED, Status.FAILED)
+_SCHEDULED = operator.itemgetter(*np.flatnonzero(SCHEDULED).tolist(), Status.RELEASING)
+_PLACED = operator.itemgetter(Status.PIPELINED, Status.ALLOCATED, Status.BINDING)
+_WAITING = operator.itemgetter(Status.PENDING, Status.PIPELINED, Status.ALLOCATED)
 
 
 def close(session: Session) -> list[Effect]:
@@ -61,34 +63,28 @@ def _groups(session: Session, explainer: Explainer) -> Iterator[Effect]:
     if others:
         also = np.array(sorted(others), dtype=np.intp)
         rows = np.union1d(rows, session.cluster.taking_part(also))
-    if not len(rows):
-        return
-    phases = _phases(session, rows)
-    counts = session.ledger.job_counts
-    reported = counts[_REPORTED[:, None], rows]
-    changed = (phases != jobs.phase[rows]) | (reported != jobs.reported[:, rows]).any(axis=0)
-    # nothing changes for jobs that have ended or run with all their pods
-    waits = (counts[Status.PENDING, rows] + counts[Status.PIPELINED, rows] + counts[Status.ALLOCATED, rows]) > 0
-    waits |= (phases == "Pending") | (phases == "Unknown")
-    if moves:
-        changed |= np.isin(rows, list(moves))
-    if session.evicted_for:
-        waits |= np.isin(rows, list(session.evicted_for))
-    selected = (changed | waits | jobs.unschedulable[rows]).nonzero()[0]
-    if not len(selected):
-        return
-    groups = rows[selected]
+    moved = {pod.job for pod in session.snapshot.moves.pods}
+    keys = jobs.keys[rows].tolist()
+    rows = rows[sorted(range(len(rows)), key=keys.__getitem__)]
     columns = zip(
-        jobs.keys[groups].tolist(),
-        groups.tolist(),
-        phases[selected].tolist(),
-        reported[:, selected].T.tolist(),
-        jobs.groups[groups].tolist(),
+        rows.tolist(),
+        jobs.groups[rows].tolist(),
+        session.ledger.phase[rows].tolist(),
+        zip(*session.ledger.job_counts[:, rows].tolist(), strict=True),
+        jobs.phase[rows].tolist(),
+        zip(*jobs.reported[:, rows].tolist(), strict=True),
+        jobs.min_available[rows].tolist(),
+        jobs.unschedulable[rows].tolist(),
         strict=True,
     )
-    for _, row, phase, now, group in sorted(columns, key=operator.itemgetter(0)):
-        job = JobView(session.ledger, row)
-        yield from _group(session, job, (phase, tuple(now)), moves.get(row), group.status, explainer)
+    for row, group, before, counts, reported_phase, reported, least, is_unschedulable in columns:
+        phase, now = _phase(before, counts, least, row in moved, group), _REPORTED(counts)
+        changes = phase != reported_phase or now != reported or row in moves
+        # nothing changes for jobs that have ended or run with all their pods
+        waits = phase in {"Pending", "Unknown"} or any(_WAITING(counts))
+        if changes or waits or is_unschedulable or row in session.evicted_for:
+            job = JobView(session.ledger, row)
+            yield from _group(session, job, (phase, now), moves.get(row), group.status, explainer)
 
 
 def _moves(session: Session) -> dict[int, tuple[core.PodMove, ...]]:
@@ -109,32 +105,20 @@ def _moves(session: Session) -> dict[int, tuple[core.PodMove, ...]]:
     return result
 
 
-def _phases(session: Session, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
-    """Return the phase of each of these jobs by Volcano's rules 2 to 4, without regard to conditions.
+def _phase(before: str, counts: tuple[int, ...], least: int, moved: bool, group: core.PodGroup) -> str:
+    """Return the phase of a job by Volcano's rules 2 to 4, without regard to conditions.
 
     An admitted job with placed tasks stays admitted: otherwise evictions for it could have no effect. So does a job with
     moved pods, whose resources are reserved. A running job that lacks pods is Unknown if no controller makes them again.
     """
-    counts = session.ledger.job_counts[:, rows]
-    over = counts[Status.SUCCEEDED] + counts[Status.FAILED]
-    scheduled = counts[_SCHEDULED].sum(axis=0) + counts[Status.RELEASING]
-    enough = (scheduled >= session.snapshot.jobs.min_available[rows]) & (scheduled > 0)
-    placed = (counts[Status.PIPELINED] + counts[Status.ALLOCATED] + counts[Status.BINDING]) > 0
-    phase = session.ledger.phase[rows]
-    if session.snapshot.moves.pods:
-        placed |= np.isin(rows, [pod.job for pod in session.snapshot.moves.pods])
-    admitted = (phase == "Inqueue") | (placed & (phase != "Pending"))
-    phases = np.full(len(rows), "Pending", dtype=object)
-    phases[admitted] = "Inqueue"
-    phases[enough] = "Running"
-    phases[enough & (scheduled == over)] = "Completed"
-    waiting = counts[Status.PENDING] + counts[Status.PIPELINED] + counts[Status.ALLOCATED] + counts[Status.BINDING]
-    lacking = ((phase == "Running") | (phase == "Unknown")) & ~enough & (counts[Status.RUNNING] > 0) & (waiting == 0)
-    for at in lacking.nonzero()[0].tolist():
-        group = session.snapshot.jobs.groups[rows[at]]
-        if group is not None and group.metadata.controller is None:
-            phases[at] = "Unknown"
-    return phases
+    scheduled = sum(_SCHEDULED(counts))
+    if scheduled and scheduled >= least:
+        return "Completed" if scheduled == counts[Status.SUCCEEDED] + counts[Status.FAILED] else "Running"
+    placed = any(_PLACED(counts))
+    lacks = before in {"Running", "Unknown"} and counts[Status.RUNNING] and not placed and not counts[Status.PENDING]
+    if lacks and group.metadata.controller is None:
+        return "Unknown"
+    return "Inqueue" if before == "Inqueue" or (before != "Pending" and (placed or moved)) else "Pending"
 
 
 def _group(

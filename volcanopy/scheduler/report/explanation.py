@@ -54,7 +54,7 @@ class Explainer:
         session, table = self._session, self._session.snapshot.tasks
         rows = session.ledger.unsettled_tasks
         status = session.ledger.status[rows]
-        rows = rows[((status == Status.PENDING) | (status == Status.ALLOCATED)) & (table.job[rows] != NONE)]
+        rows = rows[((status == Status.PENDING.value) | (status == Status.ALLOCATED.value)) & (table.job[rows] != NONE)]
         gated = table.gated[rows]
         stops = session.snapshot.queues.terms.stops
         if stops is not None:  # the queue keeps their pods from starting, not a scheduling gate
@@ -71,27 +71,12 @@ class Explainer:
         """The gated pods by job."""
         return self._pods_by_job[1]
 
-    @cached_property
-    def _pipelined(self) -> list[int]:
-        pipelined: list[int] = self._session.ledger.job_counts[Status.PIPELINED].tolist()
-        return pipelined
-
-    @cached_property
-    def _least(self) -> list[int]:
-        least: list[int] = self._session.snapshot.jobs.min_available.tolist()
-        return least
-
-    @cached_property
-    def _keys(self) -> list[str]:
-        keys: list[str] = self._session.snapshot.jobs.keys.tolist()
-        return keys
-
     def explain(self, job: JobView) -> Explain | None:
         """Return why the job, or the rest of it, waits; None if it does not."""
         session = self._session
         rejection, unfit = session.rejections.by_job.get(job.row), session.rejections.fit_errors.get(job.row)
         admitted = job.phase != "Pending"
-        if admitted and self._pipelined[job.row] and not job.is_ready and job.is_pipelined:
+        if admitted and session.ledger.job_counts[Status.PIPELINED, job.row] and not job.is_ready and job.is_pipelined:
             return self._make(job, Gate.NODES, self._terminating(job))
         if rejection is not None:
             fitted = session.rejections.placed.get(job.row, 0)
@@ -115,7 +100,7 @@ class Explainer:
     def _make(
         self, job: JobView, gate: str, message: Message, fitted: int = 0, nodes: Mapping[str, int] | None = None
     ) -> Explain:
-        needed = max(self._least[job.row], 1)
+        needed = max(int(self._session.snapshot.jobs.min_available[job.row]), 1)
         text, numbers = message.text, {"needed": str(needed), "fit": str(fitted), **message.numbers}
         if fitted and not job.is_ready:
             text = f"{needed} pods must start together, {fitted} can be placed: {text}"
@@ -135,7 +120,7 @@ class Explainer:
         if self._has_reservations:
             numbers |= self._session.hooks.reservation(job) or {}
         return Explain(
-            job=self._keys[job.row],
+            job=self._session.snapshot.jobs.keys[job.row],
             gate=gate,
             message=text,
             numbers=numbers,
@@ -173,7 +158,7 @@ class Explainer:
         places = [index[name] for name in quota.names]
         if not quota.requested:
             return quota._replace(requested=tuple(ledger.request(waiting[0])[places].tolist())) if waiting else quota
-        others = fitted if job.is_ready else max(fitted, self._least[job.row] - job.ready_count - 1)
+        others = fitted if job.is_ready else max(fitted, job.min_available - job.ready_count - 1)
         own = sum((ledger.request(row)[places] for row in waiting[:others]), start=np.zeros(len(places), np.int64))
         return quota._replace(own=tuple(own.tolist()))
 
@@ -185,7 +170,7 @@ class Explainer:
             if limits is not None:
                 message = replace(message, blocked_by=limits.blocked_by(quota))
             self._limits[quota] = message
-        own = f"job {self._keys[job.row]}"
+        own = f"job {job.key}"
         if own not in message.blocked_by:
             return message
         return replace(message, blocked_by=tuple(job for job in message.blocked_by if job != own))
