@@ -79,6 +79,16 @@ async def test_a_claim_is_bound_to_the_smallest_matching_volume(client: Client) 
     assert not volumes["big"]["spec"].get("claimRef")
 
 
+async def test_a_volume_without_a_required_field_matches_no_claim(client: Client) -> None:
+    term = {"matchExpressions": [{"key": "zone", "values": ["a"]}]}
+    affinity = {"required": {"nodeSelectorTerms": [term]}}
+    await client.create(VOLUMES, None, volume("broken", "1Gi", nodeAffinity=affinity))
+    await client.create(VOLUMES, None, volume("whole", "2Gi"))
+    await client.create(VOLUME_CLAIMS, "default", claim("data"))
+    claims = await until(client, VOLUME_CLAIMS, phase("data", "Bound"))
+    assert claims["default/data"]["spec"]["volumeName"] == "whole"
+
+
 async def test_wait_for_first_consumer_delays_binding(client: Client) -> None:
     """The other claim of a class that does not wait is bound meanwhile: the waiting one was looked at before it."""
     waits = body(STORAGE_CLASSES, "local", provisioner="disks.example.com", volumeBindingMode="WaitForFirstConsumer")

@@ -1,5 +1,6 @@
 """Rules of the claim controller: matching volumes, patches of a binding, claims from templates."""
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -31,11 +32,17 @@ def claims_anything(pod: Json) -> bool:
 # Volumes
 
 
+def _readable(volumes: Iterable[Json]) -> Iterator[tuple[Json, storage.PersistentVolume]]:
+    """Yield the volumes with their read models; one without a required field, which a real server rejects, matches no claim."""
+    for volume in volumes:
+        with contextlib.suppress(msgspec.ValidationError):
+            yield volume, msgspec.convert(volume, storage.PersistentVolume)
+
+
 def reserved_for(claim: Json, volumes: Iterable[Json]) -> Json | None:
     """Return the volume whose claimRef is this claim."""
     target = msgspec.convert(claim, storage.PersistentVolumeClaim)
-    for volume in volumes:
-        read = msgspec.convert(volume, storage.PersistentVolume)
+    for volume, read in _readable(volumes):
         if volume_matching.is_for(read, target) and volume_matching.is_large_enough(read, target):
             return volume
     return None
@@ -45,8 +52,7 @@ def smallest_match(claim: Json, volumes: Iterable[Json]) -> Json | None:
     """Return the smallest available volume that matches a claim."""
     target = msgspec.convert(claim, storage.PersistentVolumeClaim)
     matches = []
-    for volume in volumes:
-        read = msgspec.convert(volume, storage.PersistentVolume)
+    for volume, read in _readable(volumes):
         is_open = read.spec.claim_ref is None and read.status.phase == "Available"
         same = read.spec.storage_class_name == target.spec.storage_class_name
         if is_open and same and volume_matching.suits(read, target):
