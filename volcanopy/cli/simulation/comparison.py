@@ -94,8 +94,8 @@ class Comparison:
         for name, (first, *_) in self.outcomes.items():
             where = f"configuration {name}: " if len(self.outcomes) > 1 else ""
             waiting = {job.name: job.reason for job in first.jobs if job.start < 0}
-            for what, reasons in (("rejected by admission", first.rejected), ("never started", waiting)):
-                result += [f"{where}{line}" for line in _by_reason(what, reasons)]
+            result += [f"{where}{line}" for line in _by_reason("rejected by admission", first.rejected, "-o json")]
+            result += [f"{where}{line}" for line in _by_reason("never started", waiting, "the file of --jobs")]
         return result
 
     def table(self) -> str:
@@ -130,10 +130,10 @@ class Comparison:
         return file.getvalue().rstrip("\n")
 
 
-def _by_reason(what: str, reasons: Mapping[str, str]) -> list[str]:
+def _by_reason(what: str, reasons: Mapping[str, str], source: str) -> list[str]:
     """Return a line for each of the most frequent reasons with the first job that has it, and how many jobs have others.
 
-    Reasons that differ only in names and numbers are one.
+    Reasons that differ only in names and numbers are one. ``source`` has all of them.
     """
     jobs: dict[str, list[str]] = {}
     for job, reason in reasons.items():
@@ -144,7 +144,7 @@ def _by_reason(what: str, reasons: Mapping[str, str]) -> list[str]:
         for same in most[:_REASONS]
     ]
     others = sum(len(same) for same in most[_REASONS:])
-    return [*lines, f"{others:,} other jobs {what}: the file of --jobs has the reasons"] if others else lines
+    return [*lines, f"{others:,} other jobs {what}: {source} has the reasons"] if others else lines
 
 
 def _with_interval(value: Interval, text: Callable[[float], str]) -> str:
