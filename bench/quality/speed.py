@@ -34,15 +34,15 @@ def _job(dice: Random, number: int, submit: float) -> Job:
     return Job(f"job-{number}", submit, run_time, 8, {"cpu": "8", "memory": "8Gi"}, estimate=2 * run_time)
 
 
-def events_per_second(nodes: int, events: int, load: float = 0.9) -> float:
-    """Return the events per second of processor time, once the cluster is filled."""
+def events_per_second(nodes: int, events: int, load: float = 0.9, period: float = 1.0) -> float:
+    """Return the events per second of processor time, once the cluster is filled; ``period`` is the time between two cycles in seconds."""
     gc.set_threshold(50_000, 20, 50)  # as the command sets it
     jobs = busy_jobs(nodes, events, load)
     objects = with_default_queue(equal_nodes(nodes, {"cpu": "64", "memory": "256Gi"}))
-    simulator = Simulator(objects, jobs, default(builtin()), Options(samples=10))
+    simulator = Simulator(objects, jobs, default(builtin()), Options(samples=10, period=period))
     begin, first = 0.0, 0
     for _ in simulator.steps():
-        if not begin and simulator.time > 5:
+        if not begin and simulator.time > 5 * period:
             begin, first = time.process_time(), simulator.events
         if begin and simulator.events - first >= events:
             break
