@@ -1,10 +1,11 @@
-"""Keys that come due, and a crew that does what is due for them."""
+"""Due times of keys, and workers that process the keys that are due."""
 
 import asyncio
 import contextlib
 import math
 from collections.abc import AsyncIterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -129,29 +130,20 @@ async def test_concurrency_is_limited_by_the_workers() -> None:
         await record.until(10)
 
 
-async def test_failures_are_retried_without_delaying_other_keys() -> None:
+@pytest.mark.parametrize(
+    "failure",
+    [
+        NoAnswer("http://x", "connection refused", maybe_applied=False),
+        TypeError("an object of another type than expected"),
+    ],
+)
+async def test_failures_are_retried_without_delaying_other_keys(failure: Exception) -> None:
     record = Record()
 
     async def act(key: str) -> float:
         record.add(key)
         if record.done == ["bad"]:
-            raise NoAnswer("http://x", "connection refused", maybe_applied=False)
-        return math.inf
-
-    crew = TimedWorkers("thing", act, 1)
-    async with working(crew):
-        crew.put("bad")
-        crew.put("good")
-        assert await record.until(3) == ["bad", "good", "bad"]
-
-
-async def test_an_object_that_cannot_be_processed_leaves_other_keys_alone() -> None:
-    record = Record()
-
-    async def act(key: str) -> float:
-        record.add(key)
-        if record.done == ["bad"]:
-            raise TypeError("of another type than expected")
+            raise failure
         return math.inf
 
     crew = TimedWorkers("thing", act, 1)
