@@ -43,15 +43,15 @@ class TaskEnds:
         total, known = self.run_times(rows, np.maximum(now - started, 0.0))
         return rows, started + total, known
 
-    def running_for(self, earlier: float) -> tuple[Rows, Floats, Mask, Mask]:
-        """As :attr:`running`, and which tasks started before a time in seconds.
+    def running_extended(self, before: float) -> tuple[Rows, Floats, Mask, Mask]:
+        """As :attr:`running`, and which tasks started before a time, in seconds since the epoch.
 
         Of these, one without a limit that has run longer than was learnt from other jobs runs for twice its extended estimate.
         """
         table, jobs = self._snapshot.tasks, self._snapshot.jobs
         rows, ends, known = self.running
         started, job = table.started[rows], table.job[rows]
-        is_earlier = (started > 0) & (started < earlier)
+        is_earlier = (started > 0) & (started < before)
         guessed = jobs.learnt[job] & (table.runtime[rows] == 0) & (jobs.walltime[job] == 0)
         too_short = is_earlier & guessed & (self._snapshot.now.timestamp() - started >= jobs.estimate[job])
         return rows, np.where(too_short, 2 * ends - started, ends), known, is_earlier

@@ -419,7 +419,7 @@ class Reservation(Plugin[ReservationArguments]):
         table, jobs = snapshot.tasks, snapshot.jobs
         # In the first half of its wait: after twice the longest run time there are none, since the half moves on with its wait.
         half = (table.created[reserved.tasks].max() + self._now) / 2
-        rows, ends, known, earlier = self._ends.running_for(half)
+        rows, ends, known, earlier = self._ends.running_extended(half)
         others = table.job[rows] != reserved.job.row
         if queues is not None:
             others &= np.isin(jobs.queue[table.job[rows]], list(queues))
