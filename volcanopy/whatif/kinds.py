@@ -106,7 +106,7 @@ def read(body: Json, kind: KnownKind) -> Any:
 def _check_numbers(value: Any, path: str) -> None:
     """Check whole numbers and the quantities of resource lists, which the read models have as texts. Raises ManifestError."""
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise ManifestError(f"{path}: the number is too large")
+        raise ManifestError(f"{path} must be a whole number of 64 bits")
     if isinstance(value, list):
         for number, item in enumerate(value):
             _check_numbers(item, f"{path}[{number}]")
@@ -114,6 +114,8 @@ def _check_numbers(value: Any, path: str) -> None:
         return
     for name, field in value.items():
         where = f"{path}.{name}" if path else str(name)
+        if name == "attributes":  # those of devices have names of their own
+            continue
         if name not in _RESOURCE_LISTS or not isinstance(field, dict):
             _check_numbers(field, where)
             continue

@@ -1,7 +1,6 @@
 """The types of a pod template, as the schema of a BatchJob has them: an API server rejects what differs."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -16,8 +15,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "number": (int, float),
     "boolean": (bool,),
 }
-_MOST: Mapping[str, int] = defaultdict(lambda: 2**63 - 1, int32=2**31 - 1)
-"""The largest whole number of a format."""
+_BITS = {"int32": 32}
+"""Bits of the whole numbers of a format; others have 64."""
 
 
 def template_problems(template: Any, path: str) -> Iterator[Problem]:
@@ -43,8 +42,9 @@ def _of_type(value: Any, schema: Json, path: str) -> Iterator[Problem]:
     if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
         yield Problem(path, f"Invalid value: must be of type {kind}")
         return
-    if isinstance(value, int) and not -_MOST[schema.get("format", "")] <= value <= _MOST[schema.get("format", "")]:
-        yield Problem(path, "Invalid value: the number is too large")
+    bits = _BITS.get(schema.get("format", ""), 64)
+    if isinstance(value, int) and not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+        yield Problem(path, f"Invalid value: must be a whole number of {bits} bits")
     if isinstance(value, list):
         if len(value) < schema.get("minItems", 0):
             yield Problem(path, "Required value")
