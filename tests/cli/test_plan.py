@@ -89,6 +89,7 @@ def test_json_of_kubectl_is_read() -> None:
     [
         (["-f", "nowhere.yaml"], "", "volcanopy: nowhere.yaml: no such file"),
         (["-f", "-"], "a: [", "volcanopy: standard input, line 1: invalid YAML"),
+        (["-f", "-"], f"a: {'9' * 5000}", "volcanopy: standard input: a value cannot be read: Exceeds the limit"),
         (
             ["-f", "-"],
             "- 1",
@@ -108,8 +109,13 @@ def test_json_of_kubectl_is_read() -> None:
         ),
         (
             ["-f", "-"],
+            "apiVersion: scheduling.volcanopy.io/v1beta1\nkind: Queue\nmetadata: {name: q}\nspec: {weight: 9223372036854775808}",
+            "volcanopy: standard input, document 1 (Queue q): spec.weight must be a whole number of 64 bits",
+        ),
+        (
+            ["-f", "-"],
             "apiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: s}\n"
-            "spec: {driver: d, devices: [{name: a, capacity: {memory: {value: 4x}}}]}",
+            "spec: {driver: d, devices: [{name: a, attributes: {capacity: {string: x}}, capacity: {memory: {value: 4x}}}]}",
             "volcanopy: standard input, document 1 (ResourceSlice s): spec.devices[0].capacity.memory: '4x' is not a quantity",
         ),
         (

@@ -105,6 +105,8 @@ def _documents(source: str, text: str) -> list[Any]:
     except yaml.YAMLError as error:
         line, problem = yaml_problem(error, text)
         raise CommandError(f"{source}{f', line {line}' if line else ''}: invalid YAML: {problem}") from None
+    except ValueError as error:  # a date that does not exist, or a number of more than 4,300 digits
+        raise CommandError(f"{source}: a value cannot be read: {str(error).partition(';')[0]}") from None
 
 
 def _objects(source: str, number: int, document: Any) -> Iterator[Manifest]:

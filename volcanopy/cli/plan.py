@@ -244,7 +244,7 @@ def _split(paths: Iterable[str]) -> tuple[Path | None, list[str]]:
 def _is_configuration(path: Path) -> bool:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, OSError, UnicodeDecodeError):
+    except (yaml.YAMLError, OSError, ValueError):
         return False
     return isinstance(content, dict) and "actions" in content and "kind" not in content
 
