@@ -22,6 +22,7 @@ from volcanopy.admission.request import Request, annotations, at, name_problems
 from volcanopy.admission.response import as_warning
 from volcanopy.api import names
 from volcanopy.api.core import Queue as KnownQueue
+from volcanopy.api.decoding import convert
 from volcanopy.api.model import Json, Problem, forbidden, invalid, not_found, quoted, too_many
 from volcanopy.api.quantity import counted, text
 from volcanopy.api.queue_fields import unread_fields
@@ -82,7 +83,7 @@ def validate_queue_deletion(request: Request, context: Context) -> Iterator[Prob
 def known_queue(manifest: Json | None) -> KnownQueue | None:
     """Return the read model of a queue, or None if it is not valid."""
     try:
-        return msgspec.convert(manifest, KnownQueue)
+        return convert(manifest, KnownQueue)
     except msgspec.ValidationError:
         return None
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -183,13 +183,19 @@ class Model(BaseModel):
 
     @classmethod
     def read(cls, data: Mapping[str, Any], unknown: Literal["forbid", "ignore"] = "ignore") -> Self:
-        """Parse a JSON object. Raises InvalidObjectError with every problem and its path."""
-        try:
-            return cls.model_validate(data, extra=unknown)
-        except ValidationError as error:
-            raise InvalidObjectError(
-                cls.__name__, map(_problem, error.errors(include_url=False)[:MOST_PROBLEMS])
-            ) from None
+        """Parse a JSON object; null is the same as an absent field. Raises InvalidObjectError with every problem and its path."""
+        while True:
+            try:
+                return cls.model_validate(data, extra=unknown)
+            except ValidationError as error:
+                problems = error.errors(include_url=False)
+            nulls = [
+                problem["loc"] for problem in problems if problem["type"] != "missing" and problem["input"] is None
+            ]
+            shorter = reduce(_without, nulls, data)
+            if shorter is data:
+                raise InvalidObjectError(cls.__name__, map(_problem, problems[:MOST_PROBLEMS]))
+            data = shorter
 
     @classmethod
     def problems(cls, data: Mapping[str, Any]) -> tuple[Problem, ...]:
@@ -226,6 +232,20 @@ def shown(value: object) -> str:
     """Return a value for a message: texts in double quotes, at most 80 characters."""
     text = f'"{value}"' if isinstance(value, str) and len(value) <= 200 else _SHOWN.repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _without(value: Any, path: tuple[str | int, ...]) -> Any:
+    """Return the value without the null member at a path of an error; the value itself if there is none."""
+    step, *rest = path or ("",)
+    if isinstance(value, Mapping) and step in value:
+        if not rest:
+            return {name: member for name, member in value.items() if name != step} if value[step] is None else value
+        member = _without(value[step], tuple(rest))
+        return value if member is value[step] else {**value, step: member}
+    if isinstance(value, list) and isinstance(step, int) and step < len(value) and rest:
+        member = _without(value[step], tuple(rest))
+        return value if member is value[step] else [*value[:step], member, *value[step + 1 :]]
+    return value
 
 
 UNKNOWN_FIELD = "Unknown field: correct its name or remove it"

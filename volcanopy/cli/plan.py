@@ -11,6 +11,7 @@ import yaml
 
 from volcanopy.api import names
 from volcanopy.api.config_file import ConfigError
+from volcanopy.api.decoding import convert
 from volcanopy.cli import whatif
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.manifests import Manifest, read
@@ -273,7 +274,7 @@ def _is_cycle(manifest: Manifest) -> bool:
 
 def _cycle(manifest: Manifest) -> replay.SchedulingCycle:
     try:
-        return msgspec.convert(kinds.without_nulls(manifest.body), replay.SchedulingCycle)
+        return convert(manifest.body, replay.SchedulingCycle)
     except msgspec.ValidationError as error:
         raise CommandError(f"{manifest.place}: {kinds.field_error(str(error))}") from None
 

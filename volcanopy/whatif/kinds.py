@@ -6,6 +6,7 @@ import msgspec
 
 from volcanopy.api import core, names, quantity, topology_read
 from volcanopy.api.builtin import devices, policy, storage
+from volcanopy.api.decoding import convert
 from volcanopy.api.model import Json
 
 _STORAGE = "storage.k8s.io"
@@ -98,7 +99,7 @@ def read(body: Json, kind: KnownKind) -> Any:
     """Return the read model of a manifest. Raises ManifestError."""
     _check_numbers({name: field for name, field in body.items() if name != "metadata"}, "")
     try:
-        return msgspec.convert(without_nulls(with_namespace(body, kind.namespaced)), kind.model)
+        return convert(with_namespace(body, kind.namespaced), kind.model)
     except msgspec.ValidationError as error:
         raise ManifestError(field_error(str(error))) from None
 
@@ -134,15 +135,6 @@ def body_of(item: Any) -> Json:
     """Return the manifest of a read model: the fields that the scheduler reads."""
     kind = BY_MODEL[type(item)]
     return {"apiVersion": kind.api_version, "kind": kind.kind, **msgspec.to_builtins(item)}
-
-
-def without_nulls(value: Any) -> Any:
-    """Return the value without null fields, which manifests may have in place of absent ones."""
-    if isinstance(value, dict):
-        return {key: without_nulls(field) for key, field in value.items() if field is not None}
-    if isinstance(value, list):
-        return [without_nulls(item) for item in value]
-    return value
 
 
 def field_error(error: str) -> str:

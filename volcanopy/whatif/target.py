@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from volcanopy.api import core, quantity
 from volcanopy.api.alternatives import merged
 from volcanopy.api.bindings import is_job
 from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
+from volcanopy.api.decoding import convert
 from volcanopy.api.model import Json
 from volcanopy.api.read_model import OwnerReference
 from volcanopy.scheduler.model import pod_fields
@@ -150,7 +149,7 @@ def waiting_pods(cluster: Cluster, target: Target) -> list[core.Pod]:
 def requests_of(cluster: Cluster, target: Target) -> list[dict[str, int]]:
     """Return the requests of each of a job's pods, in base units."""
     if target.job:
-        return [pod_requests(resources_of(msgspec.convert(spec, core.PodSpec))) for spec in pod_specs(cluster, target)]
+        return [pod_requests(resources_of(convert(spec, core.PodSpec))) for spec in pod_specs(cluster, target)]
     return [pod_requests(resources_of(pod.spec)) for pod in waiting_pods(cluster, target)]
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from volcanopy.api.decoding import convert
 from volcanopy.cli.errors import CommandError
 from volcanopy.kube.client.kinds import Json, Kind
 
@@ -39,7 +40,7 @@ def read(model: type[T], body: Json) -> T:
     Raises CommandError where a field has another type than in the model.
     """
     try:
-        return msgspec.convert(body, model)
+        return convert(body, model)
     except msgspec.ValidationError as fault:
         raise CommandError(f'{model.__name__} "{key_of(body).name}" cannot be read: {fault}') from None
 

@@ -12,6 +12,7 @@ import msgspec
 import yaml
 
 from volcanopy.api import core, names, quantity
+from volcanopy.api.decoding import convert
 from volcanopy.cli.errors import CommandError
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.model.measures import annotation
@@ -178,7 +179,7 @@ def _measured(bodies: list[Any]) -> dict[str, dict[str, str]]:
     for body in bodies:
         if isinstance(body, dict) and kinds.group_of(body) == replay.GROUP:
             try:
-                cycle = msgspec.convert(kinds.without_nulls(body), replay.SchedulingCycle)
+                cycle = convert(body, replay.SchedulingCycle)
             except msgspec.ValidationError as error:
                 raise WorkloadError(f"{replay.KIND}: {kinds.field_error(str(error))}") from None
             for name, measure in () if cycle.measures is None else cycle.measures.series.items():

@@ -21,11 +21,12 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
+from volcanopy.api.decoding import decoder
 from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import PAGE, Client
 from volcanopy.kube.client.backoff import AFTER_OUTAGE, Backoff
 from volcanopy.kube.client.errors import ApiError, Gone, Invalid, KubeError, NoAnswer, Status, Unreadable, from_status
-from volcanopy.kube.client.kinds import AnyEvent, Bare, Kind, WatchEvent, decoder
+from volcanopy.kube.client.kinds import AnyEvent, Bare, Kind, WatchEvent
 from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.client.transport import Clock, Sleep
 from volcanopy.kube.metrics import registry

@@ -9,8 +9,9 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Raw
 
+from volcanopy.api.decoding import decoder
 from volcanopy.kube.client.errors import Unreadable
-from volcanopy.kube.client.kinds import Bare, Kind, ObjectList, decoder
+from volcanopy.kube.client.kinds import Bare, Kind, ObjectList
 from volcanopy.kube.client.logs import Logger
 
 log = Logger(__name__)

@@ -9,6 +9,8 @@ from typing import ClassVar
 
 import msgspec
 
+from volcanopy.api.decoding import decode
+
 
 class KubeError(Exception):
     """Base of all errors of requests to a cluster."""
@@ -207,7 +209,6 @@ _KINDS: tuple[type[ApiError], ...] = (
 )
 _BY_REASON = {reason: kind for kind in _KINDS for reason in kind.reasons}
 _BY_CODE = {code: kind for kind in _KINDS for code in kind.codes}
-_status = msgspec.json.Decoder(Status)
 
 
 def from_status(status: Status, retry_after: float | None = None) -> ApiError:
@@ -221,7 +222,7 @@ def from_status(status: Status, retry_after: float | None = None) -> ApiError:
 def from_response(code: int, body: bytes, retry_after: str | None = None) -> ApiError:
     """Return the exception for an unsuccessful HTTP response. The body need not be a Status: proxies send HTML."""
     try:
-        status = _status.decode(body)
+        status = decode(body, Status)
     except msgspec.DecodeError:
         status = Status()
     if status.kind != "Status":

@@ -19,6 +19,8 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw, Struct, field
 
+from volcanopy.api.decoding import decode, decoder
+
 S = TypeVar("S")
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -152,9 +154,9 @@ class Kind(Generic[T]):
             parts.append(subresource)
         return "/".join(parts)
 
-    def decode(self, body: bytes) -> T:
+    def decode(self, body: bytes | Raw) -> T:
         """Decode one object. Raises msgspec.ValidationError when it does not match the type ``T``."""
-        return cast("T", decoder(cast("Any", self.type)).decode(body))
+        return decode(body, self.type)
 
     @property
     def identify(self) -> Callable[[T], Identity]:
@@ -175,12 +177,6 @@ class Kind(Generic[T]):
 @functools.lru_cache(65536)
 def _quoted(name: str) -> str:
     return quote(name, safe="")
-
-
-@functools.cache
-def decoder(shape: Any) -> msgspec.json.Decoder[Any]:
-    """Return the decoder of a type, created once."""
-    return msgspec.json.Decoder(shape)
 
 
 @functools.cache

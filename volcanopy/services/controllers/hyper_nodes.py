@@ -10,12 +10,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import structlog
 from msgspec.structs import replace
 
 from volcanopy.api import core, topology_read
 from volcanopy.api.bindings import Binding
+from volcanopy.api.decoding import convert
 from volcanopy.jobcontroller.topology_discovery import (
     Discovery,
     HyperNodeChanges,
@@ -154,7 +154,7 @@ def _counts(hyper_nodes: Sequence[Json], nodes: Sequence[core.Node]) -> Mapping[
     """Return the number of nodes of each HyperNode that the scheduler uses."""
     from volcanopy.scheduler.model.topology import forest  # noqa: PLC0415 - with numpy, 30 MiB that few clusters need
 
-    declared = {item["metadata"]["name"]: msgspec.convert(item, topology_read.HyperNode) for item in hyper_nodes}
+    declared = {item["metadata"]["name"]: convert(item, topology_read.HyperNode) for item in hyper_nodes}
     table = forest(declared, nodes)
     return {name: len(table.nodes(row)) for row, name in enumerate(table.names)}
 
