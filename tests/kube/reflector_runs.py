@@ -20,6 +20,7 @@ class Follower:
         self.state: dict[str, Thing] = {}
         self.changes: list[Change[Thing]] = []
         self.batches = 0
+        self._unreadable: set[str] = set()
         self._versions: set[tuple[str, str]] = set()
         self._moved = asyncio.Event()
         self.running: asyncio.Task[None] | None = None
@@ -37,6 +38,12 @@ class Follower:
         key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
         known = self.state.get(key)
         assert change.old is known, f"{change} does not follow from {known}"
+        if change.type is ChangeType.UNREADABLE:
+            self._unreadable.add(key)
+            return
+        if change.type is ChangeType.DELETED and known is None:
+            self._unreadable.remove(key)
+            return
         if change.type is ChangeType.DELETED:
             assert known is not None
             assert known.metadata.uid == meta.uid

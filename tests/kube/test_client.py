@@ -366,7 +366,10 @@ async def test_one_malformed_object_does_not_hide_the_others(client: Client, ser
     server.put("pods", "ns", "bad", spec={"size": "many"})
     listing = await client.list(PODS)
     assert [pod.metadata.name for pod in listing.items] == ["good"]
-    assert listing.rejected == ("ns/bad",)
+    (rejected,) = listing.rejected
+    assert rejected.part is not None
+    assert (rejected.key, rejected.part.spec.size) == ("ns/bad", 0)
+    assert rejected.error == "Expected `int`, got `str` - at `$.spec.size`"
 
 
 async def test_listed_dicts_have_kind_and_api_version(client: Client, server: FaultyServer) -> None:

@@ -64,6 +64,30 @@ def test_a_bad_pod_returns_when_it_is_corrected_and_leaves_when_it_is_deleted() 
     assert store.quarantine.entries() == []
 
 
+def test_an_object_that_cannot_be_read_is_excluded_alone_and_reported_once_until_it_can_be() -> None:
+    store = filled("node n1 cpu=1\nnode n2 cpu=1\njob a min=1: 2 x cpu=1")
+    reported: list[str] = []
+    store.quarantine.reported = lambda entry: reported.append(f"{entry.key}: {entry.error}")
+    node = next(item for item in world("node n2 cpu=1") if isinstance(item, core.Node))
+    part = replace(node, status=core.NodeStatus())
+    for version in (7, 8):
+        store.take([Change(ChangeType.UNREADABLE, versioned(part, version), error="wrong")])
+    assert reported == ["n2: wrong"]
+    assert set(binds(store).values()) == {"n1"}
+    store.take([Change(ChangeType.ADDED, versioned(node, 9))])
+    assert store.quarantine.entries() == []
+    assert set(binds(store).values()) == {"n1", "n2"}
+
+
+def test_nothing_is_placed_on_a_node_with_an_unreadable_pod() -> None:
+    store = filled("node n1 cpu=4\nnode n2 cpu=4\njob a min=1: 4 x cpu=1")
+    part = pod_of("foreign", node="n1")
+    store.take([Change(ChangeType.UNREADABLE, versioned(part, 7), error="wrong")])
+    assert set(binds(store).values()) == {"n2"}
+    store.take([Change(ChangeType.DELETED, versioned(part, 8))])
+    assert set(binds(store).values()) == {"n1", "n2"}
+
+
 def test_nothing_is_placed_on_a_node_with_a_bad_pod() -> None:
     """What that pod uses is unknown."""
     store = filled("node n1 cpu=4\nnode n2 cpu=4\njob a min=1: 4 x cpu=1")

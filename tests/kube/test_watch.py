@@ -11,10 +11,11 @@ import pytest
 from tests.kube.faulty_server import FakeTime, Fault, FaultyServer, WatchPlan, connect
 from tests.kube.reflector_runs import Follower, following, names_and_values, stored
 from tests.kube.shapes import NODES, PODS, Thing, ThingSpec
-from volcanopy.kube.cache.watch import Change, ChangeType, Lines, Reflector
+from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Credentials, Headers, headers_of
 from volcanopy.kube.client.errors import KubeError
+from volcanopy.kube.client.lines import Lines
 
 
 async def test_existing_objects_are_one_batch_followed_by_changes(
@@ -332,6 +333,26 @@ async def test_a_malformed_object_counts_as_absent(client: Client, server: Fault
         await follower.until("ns/b")
         assert follower.descriptions == ["Added a", "Deleted a", "Added b"]
         assert reflector.counters.rejected == 2
+
+
+async def test_what_can_be_read_of_a_malformed_object_is_delivered_on_request(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    server.put("pods", "ns", "a", spec={"size": "many", "nodeName": "n"})
+    server.put("pods", "ns", "b", spec={"size": 1})
+    async with following(client, time, unreadable=True) as (reflector, follower):
+        assert reflector.rejected.keys() == {"ns/a"}
+        server.put("pods", "ns", "b", spec={"size": "many"})
+        server.put("pods", "ns", "a", spec={"size": 1})
+        server.remove("pods", "ns", "b")
+        server.put("pods", "ns", "c")
+        await follower.until("ns/c")
+        assert follower.descriptions == [
+            *("Added b", "Unreadable a", "Deleted b", "Unreadable b", "Added a", "Deleted b", "Added c")
+        ]
+        assert follower.changes[1].object.spec.node_name == "n"
+        assert follower.changes[1].error == "Expected `int`, got `str` - at `$.spec.size`"
+        assert not reflector.rejected
 
 
 async def test_events_with_other_formatting_are_read(client: Client, server: FaultyServer, time: FakeTime) -> None:

@@ -4,6 +4,7 @@ A kubelet writes `null` for each empty list without `omitempty` (`status.images[
 tries the object as it is first: what has no null where the model allows none costs nothing more.
 """
 
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -12,6 +13,9 @@ import msgspec
 from msgspec import inspect
 
 T = TypeVar("T")
+_MOST_FAULTS = 20
+"""Fields that are left out of an object before it counts as unreadable as a whole."""
+_STEP = re.compile(r"\.([^.\[\]`]+)|\[(\d+)\]")
 
 
 def decode(body: bytes | str | msgspec.Raw, shape: type[T]) -> T:
@@ -28,6 +32,27 @@ def convert(value: Any, shape: type[T]) -> T:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError:
         return msgspec.convert(without_nulls(value, shape), shape)
+
+
+def readable_part(body: bytes | msgspec.Raw, shape: type[T]) -> T | None:
+    """Return the object without the members that do not match the type, None if its metadata or too many do not."""
+    value = without_nulls(msgspec.json.decode(body), shape)
+    for _ in range(_MOST_FAULTS):
+        try:
+            return msgspec.convert(value, shape)
+        except msgspec.ValidationError as error:
+            _, _, where = str(error).partition(" - at `$")
+            path = [int(index) if index else name for name, index in _STEP.findall(where.partition("[...]")[0])]
+            if not path or path[0] == "metadata":
+                return None
+            _remove(value, path)
+    return None
+
+
+def _remove(value: Any, path: list[str | int]) -> None:
+    for step in path[:-1]:
+        value = value[step]
+    del value[path[-1]]
 
 
 @cache

@@ -1,5 +1,6 @@
 """Objects of Volcano's API as those of volcanopy, for snapshots of and what-if questions about a cluster that serves both."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.raw_kinds import JOBS, bound
+from volcanopy.whatif.kinds import field_error
 
 _KIND = "BatchJob"
 
@@ -26,8 +28,13 @@ class ApiObjects:
     items: list[Any] = field(default_factory=list)
 
     def take(self, changes: Iterable[Change[Any]]) -> None:
-        """Add objects."""
-        self.items += [change.object for change in changes]
+        """Add objects. One that cannot be read is left out, with a warning on standard error."""
+        for change in changes:
+            if change.type is ChangeType.UNREADABLE:
+                name = f'{type(change.object).__name__} "{change.object.metadata.key}"'
+                print(f"Warning: {name} cannot be read and is left out: {field_error(change.error)}", file=sys.stderr)
+            else:
+                self.items.append(change.object)
 
     def of(self, bindings: Sequence[Binding]) -> list[Any]:
         """Return the objects of some APIs, of several with one name that which the scheduler takes."""

@@ -24,10 +24,10 @@ from volcanopy.cli.framework.watch import WatchedObjects, watch_objects
 from volcanopy.cli.jobs.options import LogOptions
 from volcanopy.cli.jobs.pods import ContainerStatus, Pod, index_of, pods_in_order, pods_of, selector_of
 from volcanopy.cli.jobs.status import FINISHED, SUSPENDED, message, phase, summary
-from volcanopy.kube.cache.watch import Lines
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.lines import Lines
 from volcanopy.kube.client.raw_kinds import JOBS, PODS
 from volcanopy.kube.client.streams import no_answer
 

@@ -18,7 +18,7 @@ class Sink(Protocol):
     """Whatever takes the objects, such as a :class:`volcanopy.kube.cache.store.Store`."""
 
     def take(self, changes: list[Change[Any]]) -> object:
-        """Take added objects."""
+        """Take objects: added ones, and unreadable ones."""
         ...
 
 
@@ -40,16 +40,21 @@ async def take(client: Client, store: Sink, bindings: Sequence[Binding] = (VOLCA
         # The order of responses is chance; a missing permission is the error that a user can do something about.
         raise next((error for error in errors if isinstance(error, Forbidden)), errors[0])
     lists = [result for result in read if not isinstance(result, BaseException)]
-    for items in (*lists, await _listed(client, pods, bindings)):
-        store.take([Change(ChangeType.ADDED, item) for item in items])
+    for changes in (*lists, await _listed(client, pods, bindings)):
+        store.take(changes)
     return sorted(hidden)
 
 
-async def _listed(client: Client, kind: Kind[Any], bindings: Sequence[Binding]) -> list[Any]:
-    return [slimming(kind, bindings)(item) for item in (await client.list(kind)).items]
+async def _listed(client: Client, kind: Kind[Any], bindings: Sequence[Binding]) -> list[Change[Any]]:
+    listing, slim = await client.list(kind), slimming(kind, bindings)
+    changes: list[Change[Any]] = [Change(ChangeType.ADDED, slim(item)) for item in listing.items]
+    parts = [(rejected.part, rejected.error) for rejected in listing.rejected if rejected.part is not None]
+    return changes + [Change(ChangeType.UNREADABLE, slim(part), error=error) for part, error in parts]
 
 
-async def _optional(client: Client, kind: Kind[Any], bindings: Sequence[Binding], hidden: list[str]) -> list[Any]:
+async def _optional(
+    client: Client, kind: Kind[Any], bindings: Sequence[Binding], hidden: list[str]
+) -> list[Change[Any]]:
     for version in (kind.version, *OLDER.get(kind.group, ())):
         try:
             return await _listed(client, kind.in_version(version), bindings)

@@ -31,7 +31,7 @@ class NameConflicts:
     def resolve(self, changes: Iterable[Change[Any]]) -> Iterator[Change[Any]]:
         """Yield the changes of the objects that are taken."""
         for change in changes:
-            if isinstance(change.object, KINDS):
+            if isinstance(change.object, KINDS) and change.type is not ChangeType.UNREADABLE:
                 yield from self._resolve(change)
             else:
                 yield change

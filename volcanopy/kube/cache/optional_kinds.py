@@ -35,6 +35,7 @@ class OptionalReflector(Generic[T]):
         namespace: str | None = None,
         *,
         transform: Callable[[T], T] | None = None,
+        unreadable: bool = False,
         discovery_period: float = _DISCOVERY_PERIOD,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
@@ -43,7 +44,7 @@ class OptionalReflector(Generic[T]):
         """The kind, in the served version once that is known."""
         self.synced = asyncio.Event()
         """Set once the first list has been delivered, or the kind is known not to be served."""
-        self._client, self._namespace, self._transform = client, namespace, transform
+        self._client, self._namespace, self._transform, self._unreadable = client, namespace, transform, unreadable
         self._discovery_period, self._sleep = discovery_period, sleep
         self._logged = ""
         self._reflector: Reflector[T] | None = None
@@ -71,7 +72,9 @@ class OptionalReflector(Generic[T]):
             self.synced.set()
             await self._sleep(self._discovery_period)
         self.kind = kind
-        reflector = self._reflector = Reflector(self._client, kind, self._namespace, transform=self._transform)
+        reflector = self._reflector = Reflector(
+            self._client, kind, self._namespace, transform=self._transform, unreadable=self._unreadable
+        )
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(reflector.run(sink), name=f"watch {kind.plural}")
             await reflector.synced.wait()

@@ -35,6 +35,8 @@ class Excluded(NamedTuple):
     error: str
     held: bool = False
     """Whether it stays excluded when its content changes, until it is readmitted."""
+    readable: bool = True
+    """Whether the object is whole; otherwise fields that cannot be read are missing."""
 
     @property
     def kind(self) -> str:
@@ -86,7 +88,7 @@ class Quarantine:
         identity = _identity(item)
         known = self._excluded.get(identity)
         self._recent[identity[0]][identity[1]] = item
-        if known is not None and (known.held or _content(known.object) == _content(item)):
+        if known is not None and (known.held or (known.readable and _content(known.object) == _content(item))):
             self._excluded[identity] = known._replace(object=item)
             return
         try:
@@ -137,6 +139,14 @@ class Quarantine:
         self._state.delete(item)
         if isinstance(item, core.Pod) and item.spec.node_name and not pod_fields.is_over(item):
             self._block(item.spec.node_name, item.metadata.key)
+
+    def exclude_unreadable(self, part: Object, error: str) -> None:
+        """Exclude an object of which only a part can be read, until it is whole."""
+        known = self._excluded.get(_identity(part))
+        self.exclude(part, error)
+        entry = self._excluded[_identity(part)] = Excluded(part, error, readable=False)
+        if known is None or known.error != error:
+            self.reported(entry)
 
     def readmit(self, items: Iterable[Object]) -> None:
         """Insert excluded objects again."""

@@ -133,9 +133,12 @@ class Store:
         if not self.reflectors:
             required, optional = followed(self.bindings)
             self.reflectors = (
-                *(Reflector(client, kind, transform=self._slimming(kind)) for kind in required[:-1]),
-                *(OptionalReflector(client, kind, transform=self._slimming(kind)) for kind in optional),
-                Reflector(client, PODS, transform=self._slimming(PODS)),
+                *(Reflector(client, kind, transform=self._slimming(kind), unreadable=True) for kind in required[:-1]),
+                *(
+                    OptionalReflector(client, kind, transform=self._slimming(kind), unreadable=True)
+                    for kind in optional
+                ),
+                Reflector(client, PODS, transform=self._slimming(PODS), unreadable=True),
             )
         self._following.set()
         async with asyncio.TaskGroup() as tasks:
@@ -168,7 +171,10 @@ class Store:
                 continue
             self._add_new(new)
             self._notify(item)
-            if change.type is ChangeType.DELETED:
+            if change.type is ChangeType.UNREADABLE:
+                self.quarantine.exclude_unreadable(item, change.error)
+                matters = True
+            elif change.type is ChangeType.DELETED:
                 matters = self._remove(item)
             elif _identity(item) in self._writes and not self._writes.event(_identity(item), version(item)):
                 continue
@@ -217,7 +223,7 @@ class Store:
         known = self._pods.get(key)
         if known is None or self.state.assumed.get(key) != (item.metadata.uid, node):
             return False
-        return not _pod_matters(replace(known, spec=replace(known.spec, node_name=node)), item)
+        return pod_fields.same_pod(replace(known, spec=replace(known.spec, node_name=node)), item)
 
     def _notify(self, item: Any) -> None:
         """Notify waiters of this object; those of a claim also of its volume."""
@@ -285,7 +291,7 @@ class Store:
         if key not in self.state.tasks.rows:
             return old is not None
         self._pods[key] = pod
-        return old is None or _pod_matters(old, pod)
+        return old is None or not pod_fields.same_pod(old, pod)
 
     def _keep_group(self, group: core.PodGroup) -> bool:
         key = group.metadata.key
@@ -301,7 +307,7 @@ class Store:
             before is None
             or before.spec != now.spec
             or before.status.phase != now.status.phase
-            or not _same_metadata(before.metadata, now.metadata)
+            or not pod_fields.same_metadata(before.metadata, now.metadata)
         )
 
     def _group_in_state(self, key: str) -> core.PodGroup | None:
@@ -325,7 +331,7 @@ class Store:
             before is None
             or before.spec != now.spec
             or (before.status.state or "Open") != (now.status.state or "Open")
-            or not _same_metadata(before.metadata, now.metadata)
+            or not pod_fields.same_metadata(before.metadata, now.metadata)
         )
 
     def _remove(self, item: Object) -> bool:
@@ -397,21 +403,13 @@ class Store:
 
         It does not set ``changed``: a failed write is retried with the next cycle.
         """
-        expected = self._expected_groups.get(key)
-        if expected is not None and expected.status is status:
-            del self._expected_groups[key]
-            group = self._groups.get(key)
-            if group is not None:
-                self._keep_group(group)
+        if _settled(self._expected_groups, key, status) and (group := self._groups.get(key)) is not None:
+            self._keep_group(group)
 
     def settle_queue(self, name: str, status: core.QueueStatus) -> None:
         """The same for a queue."""
-        expected = self._expected_queues.get(name)
-        if expected is not None and expected.status is status:
-            del self._expected_queues[name]
-            queue = self._queues.get(name)
-            if queue is not None:
-                self._keep_queue(queue)
+        if _settled(self._expected_queues, name, status) and (queue := self._queues.get(name)) is not None:
+            self._keep_queue(queue)
 
 
 def _identity(item: Any) -> tuple[type[Any], str, str]:
@@ -423,6 +421,15 @@ def _expectation(expected: Mapping[str, _Expected], objects: Mapping[str, Any], 
     return entry.status if entry is not None and known is not None and known.metadata.uid == entry.uid else None
 
 
+def _settled(expected: dict[str, _Expected], key: str, status: Any) -> bool:
+    """End the expectation of this very status; whether there was one."""
+    entry = expected.get(key)
+    if entry is None or entry.status is not status:
+        return False
+    del expected[key]
+    return True
+
+
 def _known(objects: Mapping[str, S], item: Any) -> S | None:
     """Return the known object of the same name and uid."""
     known = objects.get(item.metadata.key)
@@ -431,20 +438,3 @@ def _known(objects: Mapping[str, S], item: Any) -> S | None:
 
 def _nominate(pod: core.Pod, node: str) -> core.Pod:
     return replace(pod, status=replace(pod.status, nominated_node_name=node))
-
-
-def _same_metadata(old: core.Meta, new: core.Meta) -> bool:
-    return old.labels == new.labels and old.annotations == new.annotations
-
-
-def _pod_matters(old: core.Pod, new: core.Pod) -> bool:
-    """Whether a change is relevant to scheduling; conditions and container states are not."""
-    return (
-        old.metadata.uid != new.metadata.uid
-        or old.status.phase != new.status.phase
-        or old.status.nominated_node_name != new.status.nominated_node_name
-        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
-        or not _same_metadata(old.metadata, new.metadata)
-        or old.status.resource_claim_statuses != new.status.resource_claim_statuses
-        or old.spec != new.spec
-    )

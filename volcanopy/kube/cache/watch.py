@@ -25,8 +25,10 @@ from volcanopy.api.decoding import decoder
 from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import PAGE, Client
 from volcanopy.kube.client.backoff import AFTER_OUTAGE, Backoff
+from volcanopy.kube.client.decoding import Rejected, reject
 from volcanopy.kube.client.errors import ApiError, Gone, Invalid, KubeError, NoAnswer, Status, Unreadable, from_status
 from volcanopy.kube.client.kinds import AnyEvent, Bare, Kind, WatchEvent
+from volcanopy.kube.client.lines import Lines
 from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.client.transport import Clock, Sleep
 from volcanopy.kube.metrics import registry
@@ -44,6 +46,8 @@ class ChangeType(enum.Enum):
     ADDED = "Added"
     MODIFIED = "Modified"
     DELETED = "Deleted"
+    UNREADABLE = "Unreadable"
+    """Added or modified, but of another type: ``object`` lacks what cannot be read, which ``error`` names."""
 
 
 class Change(Struct, Generic[T], frozen=True, gc=False):
@@ -55,6 +59,7 @@ class Change(Struct, Generic[T], frozen=True, gc=False):
     type: ChangeType
     object: T
     old: T | None = None
+    error: str = ""
 
 
 class Counters(Struct):
@@ -72,7 +77,7 @@ class Counters(Struct):
     faults: int = 0
     """Failed lists and watches, except regular ends and stalls."""
     rejected: int = 0
-    """Objects that do not match the type; they are treated as absent."""
+    """Objects that do not match the type."""
 
 
 class _StaleError(KubeError):
@@ -85,7 +90,7 @@ class Reflector(Generic[T]):
     ``transform`` may remove fields of an object before it is cached and delivered, but not its identity (name, namespace,
     uid, resource version). ``stall`` is the longest silence in seconds before a connection is closed; ``watch_timeout``
     the bounds (seconds) from which the length of each watch is drawn. ``rng``, ``sleep`` and ``clock`` are injected by
-    tests.
+    tests. An object that does not match the type is treated as absent; with ``unreadable`` it is delivered as such besides.
     """
 
     def __init__(
@@ -97,6 +102,7 @@ class Reflector(Generic[T]):
         label_selector: str = "",
         field_selector: str = "",
         transform: Callable[[T], T] | None = None,
+        unreadable: bool = False,
         page: int = PAGE,
         watch_timeout: tuple[float, float] = (300.0, 600.0),
         stall: float = 90.0,
@@ -107,6 +113,8 @@ class Reflector(Generic[T]):
         self.kind = kind
         self.objects: dict[str, T] = {}
         """The cache by ``namespace/name`` (or ``name``). The batch being delivered is already in it."""
+        self.rejected: dict[str, T | None] = {}
+        """What can be read of the objects that do not match the type, by the same key."""
         self.synced = asyncio.Event()
         """Set once the first list has been delivered."""
         self.answered = asyncio.Event()
@@ -123,11 +131,12 @@ class Reflector(Generic[T]):
         self._transform, self._page = transform, page
         self._watch_timeout, self._stall = watch_timeout, stall
         self._rng, self._sleep, self._clock = rng or machine.new_random(), sleep, clock
-        self._identify = kind.identify
+        self._identify, self._delivers_unreadable = kind.identify, unreadable
         self._seen = 0
         self._progress = False
         self._received = registry.WATCH_EVENTS.labels(kind.plural)
         registry.CACHE_SIZE.follow(self, _cached)
+        registry.UNREADABLE_OBJECTS.follow(self, _rejected)
 
     @property
     def resource_version(self) -> str:
@@ -206,7 +215,7 @@ class Reflector(Generic[T]):
         self.counters.rejected += len(listing.rejected)
         # The list is authoritative even at a lower version: the server may have been restored from a backup.
         self._seen = _number(listing.resource_version)
-        changes = self._differences(listing.items)
+        changes = self._differences(listing.items) + self._rejections(listing.rejected)
         self.counters.events += len(changes)
         self._received.inc(len(changes))
         self.fault = ""
@@ -236,6 +245,26 @@ class Reflector(Generic[T]):
         before.clear()
         before.update(now)
         return gone + changes
+
+    def _rejections(self, listed: Iterable[Rejected[T]]) -> list[Change[T]]:
+        """Take the objects of a list that do not match the type; returns their changes."""
+        changes: list[Change[T]] = []
+        before, self.rejected = self.rejected, {}
+        for rejected in listed:
+            self._reject(rejected, changes)
+        for key in before.keys() - self.rejected.keys() - self.objects.keys():
+            self._forget(before[key], changes)
+        return changes
+
+    def _reject(self, rejected: Rejected[T], changes: list[Change[T]]) -> None:
+        self.rejected[rejected.key] = rejected.part
+        if self._delivers_unreadable and rejected.part is not None:
+            part = self._transform(rejected.part) if self._transform else rejected.part
+            changes.append(Change(ChangeType.UNREADABLE, part, error=rejected.error))
+
+    def _forget(self, part: T | None, changes: list[Change[T]]) -> None:
+        if self._delivers_unreadable and part is not None:
+            changes.append(Change(ChangeType.DELETED, part))
 
     async def _watch(self) -> AsyncGenerator[list[Change[T]], None]:
         """Follow one stream to its end. Raises the error that ended it; the regular end of a watch is none."""
@@ -322,30 +351,31 @@ class Reflector(Generic[T]):
                         return _StaleError(f"the server is at version {version}, the cache at {self._seen}")
                     self._seen = version
                     continue
-                self._apply_or_reject(line, event, changes)
+                self._apply_or_reject(event, changes)
             except msgspec.DecodeError as fault:
                 return Unreadable(f"the watch of {self.kind.plural} sent an invalid event: {fault}")
             except Unreadable as fault:
                 return fault
         return None
 
-    def _apply_or_reject(self, line: bytes, event: AnyEvent, changes: list[Change[T]]) -> None:
+    def _apply_or_reject(self, event: AnyEvent, changes: list[Change[T]]) -> None:
         try:
-            typed = self.kind.event_decoder.decode(line)
+            item = self.kind.decode(event.object)
         except msgspec.ValidationError as fault:
-            bare = decoder(Bare).decode(event.object)
             self.counters.rejected += 1
-            log.error(
-                "object skipped, not of the expected type", kind=self.kind.kind, key=bare.identity.key, error=str(fault)
-            )
-            version = _number(bare.identity.version)
-            known = self.objects.get(bare.identity.key)
-            if known is not None and _number(self._identify(known).version) < version:
-                del self.objects[bare.identity.key]
-                changes.append(Change(ChangeType.DELETED, known, known))
-            self._seen = max(self._seen, version)
+            rejected = reject(self.kind, event.object, fault)
+            version = _number(decoder(Bare).decode(event.object).identity.version)
+            if version >= self._seen:
+                known = self.objects.pop(rejected.key, None)
+                if known is not None:
+                    changes.append(Change(ChangeType.DELETED, known, known))
+                if event.type == "DELETED":
+                    self._forget(self.rejected.pop(rejected.key, None), changes)
+                else:
+                    self._reject(rejected, changes)
+                self._seen = version
         else:
-            self._apply(typed, changes)
+            self._apply(WatchEvent(event.type, item), changes)  # type: ignore[arg-type]
 
     def _apply(self, event: WatchEvent[T], changes: list[Change[T]]) -> None:
         item = event.object
@@ -357,7 +387,9 @@ class Reflector(Generic[T]):
         same = was is not None and was.uid == identity.uid
         if event.type == "DELETED":
             # A repeated deletion, also of an earlier object of that name, must not delete its successor.
-            if known is None or was is None or _number(was.version) > version:
+            if version > self._seen and key in self.rejected:
+                self._forget(self.rejected.pop(key), changes)
+            elif known is None or was is None or _number(was.version) > version:
                 self.counters.replayed += 1
             else:
                 del self.objects[key]
@@ -368,6 +400,7 @@ class Reflector(Generic[T]):
             if self._transform:
                 item = self._transform(item)
             self.objects[key] = item
+            self.rejected.pop(key, None)
             if same:
                 changes.append(Change(ChangeType.MODIFIED, item, known))
             else:
@@ -404,21 +437,8 @@ def _cached(reflector: Reflector[Any]) -> list[tuple[tuple[str, ...], float]]:
     return [((reflector.kind.plural,), len(reflector.objects))]
 
 
-class Lines:
-    """Splits a stream of chunks into whole lines of any length, without copying a part twice."""
-
-    def __init__(self) -> None:
-        self._rest: list[bytes] = []
-
-    def feed(self, chunk: bytes) -> bytes:
-        """Return the lines that this chunk completes, each with its newline; empty when it completes none."""
-        end = chunk.rfind(b"\n") + 1
-        if not end:
-            self._rest.append(chunk)
-            return b""
-        whole = b"".join((*self._rest, chunk[:end])) if self._rest else chunk[:end]
-        self._rest = [chunk[end:]] if end < len(chunk) else []
-        return whole
+def _rejected(reflector: Reflector[Any]) -> list[tuple[tuple[str, ...], float]]:
+    return [((reflector.kind.plural,), len(reflector.rejected))]
 
 
 def _number(version: str) -> int:

@@ -38,7 +38,7 @@ from msgspec import Raw, Struct
 from volcanopy.kube import machine
 from volcanopy.kube.client.backoff import Backoff
 from volcanopy.kube.client.connection import Connection
-from volcanopy.kube.client.decoding import Listing, read_object, read_page
+from volcanopy.kube.client.decoding import Listing, Rejected, read_object, read_page
 from volcanopy.kube.client.errors import Conflict, Gone, NotFound
 from volcanopy.kube.client.kinds import Bare, Json, Kind
 from volcanopy.kube.client.merge_patch import merge_patch
@@ -151,7 +151,7 @@ class Client:
         """
         give_up = self._transport.clock() + deadline
         items: list[T] = []
-        rejected: list[str] = []
+        rejected: builtins.list[Rejected[T]] = []
         token = ""
         while True:
             selection = query(

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Raw
 
-from volcanopy.api.decoding import decoder
+from volcanopy.api.decoding import decoder, readable_part
 from volcanopy.kube.client.errors import Unreadable
 from volcanopy.kube.client.kinds import Bare, Kind, ObjectList
 from volcanopy.kube.client.logs import Logger
@@ -20,12 +20,21 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
+class Rejected(Generic[T]):
+    """An object that does not match the type ``T``: its key, the error, and the object without what does not match."""
+
+    key: str
+    error: str
+    part: T | None
+
+
+@dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """A complete list at ``resource_version``; ``rejected`` are the keys of objects that do not match the type ``T``."""
+    """A complete list at ``resource_version``; the items lack those that are ``rejected``."""
 
     items: list[T]
     resource_version: str
-    rejected: tuple[str, ...] = ()
+    rejected: tuple[Rejected[T], ...] = ()
 
 
 def read_object(kind: Kind[T], body: bytes) -> T:
@@ -36,7 +45,7 @@ def read_object(kind: Kind[T], body: bytes) -> T:
         raise Unreadable(f"{kind.kind} from the API server: {fault}") from fault
 
 
-def read_page(kind: Kind[T], body: bytes, rejected: list[str]) -> ObjectList[T]:
+def read_page(kind: Kind[T], body: bytes, rejected: list[Rejected[T]]) -> ObjectList[T]:
     """Decode one page of a list, with garbage collection disabled: it would scan the growing page again and again."""
     collecting = gc.isenabled()
     gc.disable()
@@ -57,7 +66,7 @@ def read_page(kind: Kind[T], body: bytes, rejected: list[str]) -> ObjectList[T]:
     return page
 
 
-def _decode_items(kind: Kind[T], body: bytes, rejected: list[str]) -> ObjectList[T]:
+def _decode_items(kind: Kind[T], body: bytes, rejected: list[Rejected[T]]) -> ObjectList[T]:
     try:
         raw: ObjectList[Raw] = decoder(ObjectList[Raw]).decode(body)
     except msgspec.DecodeError as fault:
@@ -65,9 +74,14 @@ def _decode_items(kind: Kind[T], body: bytes, rejected: list[str]) -> ObjectList
     items: list[T] = []
     for item in raw.items or ():
         try:
-            items.append(kind.decode(bytes(item)))
+            items.append(kind.decode(item))
         except msgspec.ValidationError as fault:
-            key = decoder(Bare).decode(bytes(item)).identity.key
-            rejected.append(key)
-            log.error("object skipped, not of the expected type", kind=kind.kind, key=key, error=str(fault))
+            rejected.append(reject(kind, item, fault))
     return ObjectList(items, raw.metadata)
+
+
+def reject(kind: Kind[T], body: Raw, fault: msgspec.ValidationError) -> Rejected[T]:
+    """Log an object that does not match its type, and return what can be read of it."""
+    key = decoder(Bare).decode(body).identity.key
+    log.error("object skipped, not of the expected type", kind=kind.kind, key=key, error=str(fault))
+    return Rejected(key, str(fault), readable_part(body, kind.type))

@@ -210,6 +210,11 @@ WATCH_LAG = _ALL.histogram(
     "resource",
 )
 CACHE_SIZE = _ALL.callback_gauge("cache_objects", "Number of objects in watch caches", "resource")
+UNREADABLE_OBJECTS = _ALL.callback_gauge(
+    "cache_unreadable_objects",
+    "Number of objects of the API server that watch caches leave out, as they cannot be read",
+    "resource",
+)
 EVENTS = _ALL.counter(
     "events_total",
     "Number of Kubernetes Events by outcome: recorded, written, limited (per object), overflowed (queue full), failed",

@@ -229,6 +229,24 @@ def _without_measures(annotations: Mapping[str, str]) -> dict[str, str]:
     return {key: text for key, text in annotations.items() if not key.startswith(names.MEASURE_PREFIX)}
 
 
+def same_metadata(old: core.Meta, new: core.Meta) -> bool:
+    """Whether labels and annotations did not change."""
+    return old.labels == new.labels and old.annotations == new.annotations
+
+
+def same_pod(old: core.Pod, new: core.Pod) -> bool:
+    """Whether nothing about a pod changed that scheduling looks at; conditions and container states are not."""
+    return (
+        old.metadata.uid == new.metadata.uid
+        and old.status.phase == new.status.phase
+        and old.status.nominated_node_name == new.status.nominated_node_name
+        and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
+        and same_metadata(old.metadata, new.metadata)
+        and old.status.resource_claim_statuses == new.status.resource_claim_statuses
+        and old.spec == new.spec
+    )
+
+
 def same_node(old: core.Node, new: core.Node) -> bool:
     """Whether nothing about a node changed that scheduling looks at."""
     return (
