@@ -21,7 +21,7 @@ from pydantic import Field
 
 from volcanopy.scheduler.actions.allocate.vector_packing import packing
 from volcanopy.scheduler.actions.movable_pods import Unit, movable_units
-from volcanopy.scheduler.actions.nominated_nodes import place_nominated
+from volcanopy.scheduler.actions.running_gangs import place_first
 from volcanopy.scheduler.framework.durations import Duration, seconds
 from volcanopy.scheduler.framework.plugin import Arguments, Scope
 from volcanopy.scheduler.ledger.views import JobView, TaskView
@@ -71,7 +71,7 @@ class Consolidate:
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Move pods for the first gangs for which that is possible."""
-        place_nominated(session)
+        place_first(session)
         search = _Search(session, ConsolidateArguments.model_validate(arguments))
         started = 0
         for job in _waiting_gangs(session):

@@ -48,7 +48,7 @@ class StaleGangEviction:
 
 def _lacks_running_members(session: Session, job: JobView) -> bool:
     """Return whether a gang runs without its minimum, and nothing of it is about to start or to end."""
-    if not job.count(Status.RUNNING) or job.count(Status.PIPELINED, Status.ALLOCATED, Status.BINDING, Status.RELEASING):
+    if not job.count(Status.RUNNING) or job.count(Status.BINDING, Status.RELEASING) or session.hooks.will_start(job):
         return False
     if any(moved.job == job.row for moved in session.snapshot.moves.pods):
         return False

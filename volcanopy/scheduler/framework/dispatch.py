@@ -1,6 +1,6 @@
 """The combined hooks of the plugins of a session: each is one function, typed as the specification in ``plugin``."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -89,6 +89,7 @@ class Hooks:
         self._beyond = True
         self.rejected_by_share = set[int]()
         """The jobs of which tasks were rejected by ``within_share`` since :meth:`within_shares` began."""
+        self._first_tasks = frozenset[int]()
         self._of_nodes = tuple([plugins[number] for number in layout.of_nodes])
         self._cache_keys = tuple([plugin.cache_key for plugin in self._of_nodes if plugin.cache_key is not per_shape])
         self._scopes: dict[Hashable, Scope] = {}
@@ -144,10 +145,23 @@ class Hooks:
         finally:
             self._beyond = True
 
+    def comes_first(self, task: int) -> bool:
+        """Whether the task is being placed for a running gang that lacks it."""
+        return task in self._first_tasks
+
+    @contextmanager
+    def first(self, tasks: Iterable[int]) -> Iterator[None]:
+        """Place these tasks before others for a while: ``allocatable`` regards limits only, and no reservation of others."""
+        self._first_tasks = frozenset(tasks)
+        try:
+            yield
+        finally:
+            self._first_tasks = frozenset()
+
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """Return why a queue cannot allocate ``count`` tasks, within its limits and its fair share."""
         rejection = self.within_limits(queue, task, count)
-        if rejection is not None:
+        if rejection is not None or self.comes_first(task.row):
             return rejection
         rejection = self.within_share(queue, task, count)
         if rejection is None:

@@ -218,6 +218,10 @@ class PluginQueries(Protocol):
         """Return the NodeRejections of the task by all plugins, as the session stands."""
         ...
 
+    def comes_first(self, task: int) -> bool:
+        """Whether the task is being placed for a running gang that lacks it: reservations of others do not apply."""
+        ...
+
     def within_limits(self, queue: QueueView, task: TaskView, count: int) -> Any:
         """A Rejection if ``count`` more tasks equal to this one exceed the limits of the queue, else None."""
         ...

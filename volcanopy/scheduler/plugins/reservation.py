@@ -190,6 +190,8 @@ class Reservation(Plugin[ReservationArguments]):
         if self._known == []:  # nothing is reserved
             return ()
         row = task.row
+        if self.cluster.queries.comes_first(row):
+            return ()
         known = self._excluded_of.get(row)
         if known is not None:
             return known

@@ -72,7 +72,7 @@ class Session:
         self.cluster.packs_resources = self.hooks.packs_resources
         self.effects: list[Effect] = []
         orders = snapshot.queues.terms.orders
-        self._orders = None if orders is None else JobOrders(self.ledger, orders, self._waiting, self._configured_keys)
+        self._orders = None if orders is None else JobOrders(self.ledger, orders, self.waiting, self._configured_keys)
         self.alternatives = Alternatives(self.ledger, self.cluster)
         """The alternatives of waiting jobs."""
         self.rejections = Rejections()
@@ -119,7 +119,7 @@ class Session:
 
     def waiting_jobs(self) -> list[JobView]:
         """Return the jobs that are not admitted yet or have pending tasks, except those in held queues."""
-        return [JobView(self.ledger, row) for row in self._waiting().tolist()]
+        return [JobView(self.ledger, row) for row in self.waiting().tolist()]
 
     def unsettled_jobs(self) -> Rows:
         """Return the rows of the jobs that take part and are unsettled or were changed by the session."""
@@ -130,11 +130,12 @@ class Session:
 
     def unadmitted(self) -> Rows:
         """Return the rows of the waiting jobs that are not admitted yet."""
-        rows = self._waiting()
+        rows = self.waiting()
         unadmitted: Rows = rows[self.ledger.unadmitted[rows]]
         return unadmitted
 
-    def _waiting(self) -> Rows:
+    def waiting(self) -> Rows:
+        """Return the rows of :meth:`waiting_jobs`."""
         counts, rows = self.ledger.job_counts, self.unsettled_jobs()
         if not len(rows):
             return rows
@@ -373,9 +374,9 @@ class _Queries:
         self._session, self._cluster = session, session.cluster
         self._preempts = "preempt" in session.config.actions
         self.reclaims = not {"reclaim", "gangreclaim"}.isdisjoint(session.config.actions)
+        self.comes_first = hooks.comes_first
         self.queue_key: Callable[[QueueView], tuple[Any, ...]] = session.queue_key
         self.job_keys: Callable[[Rows], list[tuple[Any, ...]]] = session.keys_of
-        self._unanswered = hooks.unanswered
 
     def infeasible_nodes(self, task: TaskView) -> Mask:
         """(N,): the nodes on which the task cannot run, whatever is evicted there."""
@@ -421,7 +422,7 @@ class _Queries:
     @cached_property
     def card_order(self) -> Callable[[TaskView, Any], Floats] | None:
         """The combined hook of that name; None if no plugin answers it."""
-        return None if "card_order" in self._unanswered else self._hooks.card_order
+        return None if "card_order" in self._hooks.unanswered else self._hooks.card_order
 
     @cached_property
     def unplaceable(self) -> Mask:

@@ -1,6 +1,6 @@
 """allocate: place the pending tasks of admitted jobs, a gang at once or not at all.
 
-1. Place nominated tasks on the nodes where evictions freed resources for them.
+1. Place nominated tasks, then the lost members of running gangs (:mod:`~volcanopy.scheduler.actions.running_gangs`).
 2. Sort the valid jobs with pending tasks by queue (:mod:`.job_queues`).
 3. Take the first queue; an overused queue is left out, its jobs are rejected.
 4. Take the first job of the queue and place its tasks in order until the job is ready: each run of equal tasks on the best
@@ -32,7 +32,7 @@ from volcanopy.scheduler.actions.allocate.job_queues import (
     job_queues,
     run_ends,
 )
-from volcanopy.scheduler.actions.nominated_nodes import place_nominated
+from volcanopy.scheduler.actions.running_gangs import RunningGangs, place_first
 from volcanopy.scheduler.framework.plugin import Arguments, Rejection
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
 from volcanopy.scheduler.model.messages import blocked_by_head
@@ -73,7 +73,7 @@ class Allocate:
         """Place what can be placed."""
         if arguments and AllocateArguments.model_validate(arguments).exact:
             allow_programs(session)
-        place_nominated(session)
+        place_first(session)
         if not len(session.unsettled_jobs()):
             return
         with session.hooks.within_shares():
@@ -93,6 +93,7 @@ class Allocate:
         single = len(waiting) == 1  # the order of a single queue does not matter
         queues = [(() if single else session.queue_key(queue), queue) for queue in map(session.cluster.queue, waiting)]
         heapq.heapify(queues)
+        tried = session.state(RunningGangs).broken
         nested = any(plugin.hierarchy for tier in session.config.tiers for plugin in tier)
         nested |= session.snapshot.queues.nested
         while queues:
@@ -104,12 +105,13 @@ class Allocate:
             rejection = None if beyond_shares else session.hooks.overused(queue)
             if rejection is not None:
                 for _, pending in jobs:
-                    session.reject(pending.job, rejection)
-                    by_share.append(pending)
+                    if pending.job.row not in tried:
+                        session.reject(pending.job, rejection)
+                        by_share.append(pending)
                 continue
             pending = jobs.pop()
             is_last, tasks = not jobs and not queues, pending.tasks
-            placed = place(queue, pending, is_last)
+            placed = pending.job.row not in tried and place(queue, pending, is_last)
             again = placed and bool(pending.left)
             rejected = not beyond_shares and not again and pending.job.row in session.hooks.rejected_by_share
             if rejected:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from volcanopy.scheduler.actions.nominated_nodes import place_nominated
+from volcanopy.scheduler.actions.running_gangs import place_first
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.session.session import Session
 
@@ -16,7 +16,7 @@ class Backfill:
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Place what can be placed."""
-        place_nominated(session)
+        place_first(session)
         if not len(session.ledger.unsettled_tasks):
             return
         table, shapes = session.snapshot.tasks, session.snapshot.shapes

@@ -26,7 +26,7 @@ from volcanopy.api.gates import Gate
 from volcanopy.scheduler.actions.evict.gang_eviction import GangArguments, GangEviction
 from volcanopy.scheduler.actions.evict.needless_evictions import restore_needless
 from volcanopy.scheduler.actions.evict.rules import rules_for
-from volcanopy.scheduler.actions.nominated_nodes import place_nominated
+from volcanopy.scheduler.actions.running_gangs import place_first
 from volcanopy.scheduler.framework.plugin import Arguments
 from volcanopy.scheduler.ledger.views import JobView, QueueView
 from volcanopy.scheduler.model.resources import Rows
@@ -93,7 +93,7 @@ class GangReclaim:
 
 
 def _evict_for_waiting_jobs(session: Session, action: str, arguments: GangArguments) -> None:
-    place_nominated(session)
+    place_first(session)
     waiting = _waiting_jobs(session)
     if not waiting:
         return

@@ -87,6 +87,19 @@ def cordoned(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Ma
     return mask
 
 
+def out_of_service(traits: NodeTraits) -> Mask:
+    """Return the (N,) mask of the nodes that are cordoned or not ready, which may return."""
+    known = node_specs(traits)
+    out = [spec.unschedulable or any(map(_is_condition, spec.taints)) for spec in known.specs]
+    mask: Mask = np.array(out, dtype=np.bool_)[known.codes]
+    return mask
+
+
+def _is_condition(taint: core.Taint) -> bool:
+    """Return whether Kubernetes sets the taint for a condition of the node."""
+    return taint.key.startswith("node.kubernetes.io/")
+
+
 def untolerated_preferences(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Ints:
     """Return (N,) the number of untolerated PreferNoSchedule taints of each node."""
 

@@ -1,0 +1,135 @@
+"""What runs comes first: a gang that runs below its minimum gets nodes for its lost members before any other job starts.
+
+1. Place nominated tasks, for which room was freed or reserved already.
+2. Of each gang that runs without its minimum, in order, place the members that it lacks, all of them or none: within limits,
+   whatever fair shares and reservations of other jobs say.
+3. Reserve for the gangs that are still not whole what some of these members can use, unless the gang does not fit on the
+   nodes even without all other jobs: then it can never be whole again, and others may use the resources.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from volcanopy.api.quantity import counted
+from volcanopy.scheduler.actions.allocate.job_placement import place_job
+from volcanopy.scheduler.actions.allocate.job_queues import PendingJob, run_ends
+from volcanopy.scheduler.actions.gang_need import gang_need
+from volcanopy.scheduler.actions.nominated_nodes import place_nominated
+from volcanopy.scheduler.filters.traits.taints import out_of_service
+from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import EVICTABLE, ON_NODE, Status
+from volcanopy.scheduler.session.session import Session
+
+
+@dataclass
+class RunningGangs:
+    """The running gangs that lack members, in one session."""
+
+    done: bool = False
+    """Whether their members were placed, as far as possible."""
+    broken: set[int] = field(default_factory=set)
+    """The rows of the jobs that are still not whole."""
+
+
+def place_first(session: Session) -> None:
+    """Place what comes before new starts; only the first call in a session has an effect."""
+    place_nominated(session)
+    gangs = session.state(RunningGangs)
+    if gangs.done or "allocate" not in session.config.actions:
+        return
+    gangs.done = True
+    lacking = [job for job in _running(session) if not session.hooks.job_ready(job)]
+    if not lacking:
+        return
+    lacking.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
+    invalid = session.hooks.job_valid(np.array([job.row for job in lacking], dtype=np.intp))
+    tasks_of, members = session.by_job(session.pending()), dict[int, list[int]]()
+    for job in lacking:
+        tasks = tasks_of.get(job.row)
+        if job.row not in invalid and tasks is not None and _is_admitted(session, job):
+            members[job.row] = _members(session, job, tasks)
+    with session.hooks.first(row for rows in members.values() for row in rows):
+        for job in lacking:
+            if members.get(job.row):
+                _complete(session, job, members[job.row])
+        gangs.broken = {row for row in members if not session.hooks.job_ready(session.cluster.job(row))}
+        for job in lacking:
+            divides = bool(job.group.spec.sub_group_policy)
+            if job.row in gangs.broken and not divides and not session.hooks.will_start(job):
+                _reserve(session, job, members[job.row])
+
+
+def _running(session: Session) -> list[JobView]:
+    """Return the jobs with pods on nodes and pending pods, except those in held queues."""
+    rows = session.waiting()
+    if len(rows):
+        counts = session.ledger.job_counts[:, rows]
+        rows = rows[counts[EVICTABLE].any(axis=0) & (counts[Status.PENDING] > 0)]
+    return [session.cluster.job(row) for row in rows.tolist()]
+
+
+def _members(session: Session, job: JobView, tasks: Rows) -> list[int]:
+    """Return which of its pending tasks a gang lacks; with sub-groups all, of which the search places what it lacks."""
+    if job.group.spec.sub_group_policy:
+        return tasks.tolist()
+    best_effort = session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[tasks]]
+    need = gang_need(session, job, tasks[~best_effort].tolist())
+    return [*need.idle, *need.members]
+
+
+def _is_admitted(session: Session, job: JobView) -> bool:
+    """Return whether a job is admitted; one that runs needs no further admission."""
+    return job.phase != "Pending" or session.admit_without_enqueue(job)
+
+
+def _complete(session: Session, job: JobView, members: list[int]) -> None:
+    """Place the members that a gang lacks, all of them or none."""
+    structured = session.snapshot.jobs.structured[job.row]
+    ends = [] if structured else run_ends(session, np.array(members, dtype=np.intp))
+    place_job(session, job.queue, PendingJob(job, members, ends), is_last=False)
+
+
+def _reserve(session: Session, job: JobView, members: list[int]) -> None:
+    """Reserve free resources for some members of a gang that can be whole when other jobs have ended."""
+    if not _can_be_whole(session, job, members):
+        more = counted(len(members), "required pod")
+        session.rejections.note(
+            job.row, f"the running gang can never be whole again: no node has room for {more} beside it"
+        )
+        return
+    with session.statement() as statement:
+        for row in members:
+            task = TaskView(session.ledger, row)
+            chosen = session.placement.choose(task)
+            if chosen is None or session.hooks.allocatable(job.queue, task, 1) is not None:
+                continue
+            if chosen[1]:
+                statement.allocate(row, chosen[0])
+            else:
+                statement.pipeline(row, chosen[0])
+        if len(statement):
+            session.reserve(job, statement)
+
+
+def _can_be_whole(session: Session, job: JobView, members: list[int]) -> bool:
+    """Return whether each member finds a node, one after the other, when all jobs but this one have ended.
+
+    Nodes that are cordoned or not ready count: they may return.
+    """
+    snapshot, ledger = session.snapshot, session.ledger
+    table, requests = snapshot.tasks, snapshot.shapes.request.values
+    free = snapshot.nodes.allocatable.values.copy()
+    stay = np.flatnonzero(ON_NODE[ledger.status] & ((table.job == job.row) | (table.job == NONE)))
+    np.subtract.at(free.T, ledger.node[stay], requests[:, table.shape[stay]].T)
+    returning = out_of_service(snapshot.nodes.traits)
+    for row in members:
+        task = TaskView(ledger, row)
+        fits = (free >= task.request.values[:, None]).all(axis=0)
+        nodes: Rows = np.flatnonzero(fits & (returning | ~session.placement.infeasible_nodes(task)))
+        if not len(nodes):
+            return False
+        free[:, nodes[0]] -= task.request.values
+    return True
