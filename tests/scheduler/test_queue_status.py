@@ -27,7 +27,7 @@ queue eng weight=3 parent=root
 queue dev parent=eng guarantee.cpu=1
 queue ops parent=eng
 queue sci parent=root deserved.cpu=2
-job a queue=dev: 4 x cpu=1 on=n1, 3 x cpu=1
+job a queue=dev min=4: 4 x cpu=1 on=n1, 3 x cpu=1
 job b queue=sci phase=Pending min=2: 2 x cpu=1
 job c queue=ops: 2 x cpu=2 on=n1
 """

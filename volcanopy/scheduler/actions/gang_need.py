@@ -44,7 +44,7 @@ def gang_need(session: Session, job: JobView, tasks: Iterable[int]) -> GangNeed:
             lacking[role] -= 1
             chosen.append(row)
     taken = set(chosen)
-    left = job.min_available - job.ready_count - job.waiting_count - len(chosen)
+    left = job.lacking - len(chosen)
     more = [row for row in (*idle, *rows) if row not in taken]
     chosen += more[: max(left, 0)]
     needed, without_requests = set(chosen), set(idle)

@@ -57,8 +57,8 @@ def place_first(session: Session) -> None:
                 _complete(session, job, members[job.row])
         gangs.broken = {row for row in members if not session.hooks.job_ready(session.cluster.job(row))}
         for job in lacking:
-            divides = bool(job.group.spec.sub_group_policy)
-            if job.row in gangs.broken and not divides and not session.hooks.will_start(job):
+            is_free = not session.snapshot.jobs.structured[job.row]  # other domains may have the room for the others
+            if is_free and job.row in gangs.broken and not session.hooks.will_start(job):
                 _reserve(session, job, members[job.row])
 
 

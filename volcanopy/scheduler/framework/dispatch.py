@@ -6,7 +6,9 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from volcanopy.scheduler.framework.combine import RULES, Tiers, first, intersect, lexicographic
+from volcanopy.scheduler.framework.config import PluginConfig
 from volcanopy.scheduler.framework.hook_table import HOOKS, implemented
+from volcanopy.scheduler.framework.observer import NO_OBSERVER, Observer
 from volcanopy.scheduler.framework.plugin import (
     GangPreemptor,
     Invalid,
@@ -18,7 +20,7 @@ from volcanopy.scheduler.framework.plugin import (
     Vote,
     per_shape,
 )
-from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
+from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
 from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
@@ -32,6 +34,14 @@ Installed = tuple[tuple[tuple[Plugin[Any], frozenset[str]], ...], ...]
 
 _PROTECTED = frozenset({"preemptable", "reclaimable", "unified_evictable"})
 """The hooks whose victims in each tier another hook narrows."""
+
+
+def opened(entry: PluginConfig, cluster: Cluster, observer: Observer) -> Plugin[Any]:
+    """Return a configured plugin for a session."""
+    if observer is NO_OBSERVER:
+        return entry.plugin(entry.arguments, cluster, entry.hierarchy)
+    with observer.during("plugin", entry.plugin.name):
+        return entry.plugin(entry.arguments, cluster, entry.hierarchy)
 
 
 class Hooks:

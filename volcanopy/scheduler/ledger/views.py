@@ -19,6 +19,7 @@ T = TypeVar("T")
 _READY: list[int] = np.flatnonzero(READY).tolist()
 _VALID: list[int] = np.flatnonzero(VALID).tolist()
 _HOLDING = np.flatnonzero(HOLDING)
+_CLAIMING = np.append(_HOLDING, Status.PIPELINED)
 _SCHEDULED = np.flatnonzero(SCHEDULED)
 _PENDING = (Status.PENDING,)
 _FEW = 256
@@ -258,18 +259,29 @@ class JobView(RowView):
 
     @property
     def is_ready(self) -> bool:
-        """Whether enough tasks have a node for the gang to start."""
-        return self.ready_count >= self.min_available
+        """Whether enough tasks have a node for the gang to start; those that have ended are not enough while others wait."""
+        return self.ready_count >= self.min_available and not self._runs_again(_HOLDING)
 
     @property
     def is_pipelined(self) -> bool:
         """Whether the gang can start once evicted pods have terminated."""
-        return self.waiting_count + self.ready_count >= self.min_available
+        return self.lacking <= 0
 
     @property
     def is_starving(self) -> bool:
         """Whether the gang lacks members even with those that wait for evicted pods to terminate."""
-        return self.waiting_count + self.ready_count < self.min_available
+        return self.lacking > 0
+
+    @property
+    def lacking(self) -> int:
+        """How many more tasks need a node, or wait for evicted pods to terminate, for the gang to start."""
+        lacking = self.min_available - self.ready_count - self.waiting_count
+        return max(lacking, 1) if self._runs_again(_CLAIMING) else lacking
+
+    def _runs_again(self, present: Rows) -> bool:
+        """Whether some tasks have ended, others wait, and none has one of the statuses ``present``."""
+        counts = self._ledger.job_counts[:, self.row]
+        return bool(counts[Status.SUCCEEDED] and counts[Status.PENDING] and not counts[present].any())
 
     def tasks(self, *statuses: Status) -> Rows:
         """The rows of the job's tasks that have one of these statuses (of all of them if none is named)."""

@@ -121,7 +121,7 @@ class Capacity(Plugin[CapacityArguments]):
 
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """The limits of the queue and its ancestors, the guarantees of others, and the limits on devices."""
-        rejection = self._queue_rejection(queue)
+        rejection = self._tree_rejection(queue)
         if rejection is not None:
             return rejection
         request = task.request.values * count
@@ -295,8 +295,10 @@ class Capacity(Plugin[CapacityArguments]):
 
     def _queue_rejection(self, queue: QueueView) -> Rejection | None:
         """Return the rejection of a queue that takes no jobs at all."""
-        if not queue.is_open:
-            return Rejection(Gate.QUEUE, closed(queue.name))
+        return self._tree_rejection(queue) if queue.is_open else Rejection(Gate.QUEUE, closed(queue.name))
+
+    def _tree_rejection(self, queue: QueueView) -> Rejection | None:
+        """Return the rejection of a queue by its position in the tree."""
         if not self._is_rooted(queue.row):
             return Rejection(Gate.QUEUE, not_below_root(queue.name))
         if self.hierarchy and queue.is_parent:

@@ -9,8 +9,8 @@ from volcanopy.scheduler.framework.plugin import PERMIT, GangPreemptor, Invalid,
 from volcanopy.scheduler.ledger.subjob_views import SubJobView, lacking
 from volcanopy.scheduler.ledger.views import JobView, RoleView, TaskView, with_jobs
 from volcanopy.scheduler.model.plan import GroupCondition
-from volcanopy.scheduler.model.resources import Ints, Mask, Rows
-from volcanopy.scheduler.model.task_status import READY, VALID, Status
+from volcanopy.scheduler.model.resources import Mask, Rows
+from volcanopy.scheduler.model.task_status import HOLDING, READY, VALID, Status
 
 
 class Gang(Plugin[NoArguments]):
@@ -61,8 +61,9 @@ class Gang(Plugin[NoArguments]):
     def job_order(self, jobs: Rows) -> Mask:
         """Jobs that cannot start yet before those that are ready."""
         ledger = self.cluster.ledger
-        ready: Ints = ledger.job_counts[:, jobs][READY].sum(axis=0)
-        keys: Mask = ready >= self.cluster.snapshot.jobs.min_available[jobs]
+        counts = ledger.job_counts[:, jobs]
+        runs = counts[HOLDING].any(axis=0) | (counts[Status.SUCCEEDED] == 0)
+        keys: Mask = runs & (counts[READY].sum(axis=0) >= self.cluster.snapshot.jobs.min_available[jobs])
         return keys
 
     def job_ready(self, job: JobView) -> bool:
@@ -77,7 +78,7 @@ class Gang(Plugin[NoArguments]):
 
     def shortfall(self, job: JobView) -> int:
         """The members that the minimum lacks."""
-        return job.min_available - job.ready_count
+        return max(job.min_available - job.ready_count, int(not job.is_ready))
 
     def job_pipelined(self, job: JobView) -> Vote:
         """Every role and the whole will have their minimum."""

@@ -161,8 +161,6 @@ class Proportion(Plugin[NoArguments]):
 
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """The limits of the queue and its ancestors, and the guarantees of others."""
-        if not queue.is_open:
-            return Rejection(Gate.QUEUE, closed(queue.name))
         request = task.request.values
         request = request * count if count > 1 else request
         for row in self._line(queue):

@@ -110,7 +110,7 @@ class Reservation(Plugin[ReservationArguments]):
         return RunnableJobs(self.cluster.snapshot, self._enqueued, unlent) if admits else None
 
     def _jobs_that_lack_pods(self) -> Rows:
-        """Return the admitted jobs in open queues that lack pods on nodes and wait for them."""
+        """Return the admitted jobs that lack pods on nodes and wait for them."""
         jobs, rows = self.cluster.snapshot.jobs, self.cluster.unsettled_job_rows
         if len(rows):
             rows = self._eligible(rows[~jobs.in_phase("Pending")[rows] & (jobs.counts[Status.PENDING.value, rows] > 0)])
@@ -120,7 +120,8 @@ class Reservation(Plugin[ReservationArguments]):
     @cached_property
     def _waiting(self) -> Rows:
         """The jobs in open queues that are not admitted."""
-        rows = self.cluster.unsettled_job_rows
+        rows, queues = self.cluster.unsettled_job_rows, self.cluster.snapshot.queues
+        rows = rows[queues.is_open[self.cluster.snapshot.jobs.queue[rows]]]
         return self._eligible(rows[self.cluster.snapshot.jobs.in_phase("Pending")[rows]])
 
     def _eligible(self, rows: Rows) -> Rows:
@@ -128,7 +129,7 @@ class Reservation(Plugin[ReservationArguments]):
         if self.args.after == "never" or not len(rows):
             return rows[:0]
         jobs, queues = self.cluster.snapshot.jobs, self.cluster.snapshot.queues
-        usable = queues.is_open & ~held_queues(queues)
+        usable = ~held_queues(queues)
         if self.args.queues:
             usable &= np.isin(queues.names, self.args.queues)
         return rows[usable[jobs.queue[rows]] & (jobs.created[rows] > 0) & ~self.cluster.snapshot.too_large[rows]]

@@ -31,11 +31,22 @@ _WAITING = operator.itemgetter(Status.PENDING, Status.PIPELINED, Status.ALLOCATE
 
 def close(session: Session) -> list[Effect]:
     """Return all effects of a session in the order of application."""
+    _end_reservations(session)
     explainer = Explainer(session)
     groups = [*_groups(session, explainer), *_without_queue(session, explainer), *_without_group(session)]
     statuses = queue_statuses(session)
     session.observer.queues(statuses)
     return [*session.effects, *_nominations(session), *groups, *statuses.effects()]
+
+
+def _end_reservations(session: Session) -> None:
+    """End what is reserved for members of gangs that cannot start when evicted pods have terminated: it is for one cycle."""
+    for row in session.reserved:
+        job = JobView(session.ledger, row)
+        if not session.hooks.job_ready(job) and session.hooks.job_pipelined(job).value < 0:
+            with session.statement() as statement:
+                statement.withdraw_all(job.tasks(Status.ALLOCATED, Status.PIPELINED))
+                statement.keep()
 
 
 def _nominations(session: Session) -> Iterator[Effect]:
@@ -78,7 +89,8 @@ def _groups(session: Session, explainer: Explainer) -> Iterator[Effect]:
         strict=True,
     )
     for row, group, before, counts, reported_phase, reported, least, is_unschedulable in columns:
-        phase, now = _phase(before, counts, least, row in moved, group), _REPORTED(counts)
+        stays = row in moved or not session.snapshot.queues.is_open[jobs.queue[row]]
+        phase, now = _phase(before, counts, least, stays, group), _REPORTED(counts)
         changes = phase != reported_phase or now != reported or row in moves
         # nothing changes for jobs that have ended or run with all their pods
         waits = phase in {"Pending", "Unknown"} or any(_WAITING(counts))
@@ -105,20 +117,23 @@ def _moves(session: Session) -> dict[int, tuple[core.PodMove, ...]]:
     return result
 
 
-def _phase(before: str, counts: tuple[int, ...], least: int, moved: bool, group: core.PodGroup) -> str:
+def _phase(before: str, counts: tuple[int, ...], least: int, stays: bool, group: core.PodGroup) -> str:
     """Return the phase of a job by Volcano's rules 2 to 4, without regard to conditions.
 
-    An admitted job with placed tasks stays admitted: otherwise evictions for it could have no effect. So does a job with
-    moved pods, whose resources are reserved. A running job that lacks pods is Unknown if no controller makes them again.
+    An admitted job with placed tasks stays admitted: otherwise evictions for it could have no effect. So does a job of which
+    pods run or have ended, and one that ``stays``: with moved pods, whose resources are reserved, or in a queue that admits
+    none again. A running job that lacks pods is Unknown if no controller makes them again.
     """
     scheduled = sum(_SCHEDULED(counts))
-    if scheduled and scheduled >= least:
-        return "Completed" if scheduled == counts[Status.SUCCEEDED] + counts[Status.FAILED] else "Running"
+    ended = scheduled == counts[Status.SUCCEEDED] + counts[Status.FAILED]
+    if scheduled and scheduled >= least and not (ended and any(_WAITING(counts))):
+        return "Completed" if ended else "Running"
     placed = any(_PLACED(counts))
     lacks = before in {"Running", "Unknown"} and counts[Status.RUNNING] and not placed and not counts[Status.PENDING]
     if lacks and group.metadata.controller is None:
         return "Unknown"
-    return "Inqueue" if before == "Inqueue" or (before != "Pending" and (placed or moved)) else "Pending"
+    kept = placed or stays or scheduled > counts[Status.RELEASING]
+    return "Inqueue" if before == "Inqueue" or (before != "Pending" and kept) else "Pending"
 
 
 def _group(

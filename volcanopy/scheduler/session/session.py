@@ -13,17 +13,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from volcanopy.api.gates import Gate
 from volcanopy.scheduler.fairshare.queue_demand import lacking_of_jobs, unplaceable
-from volcanopy.scheduler.framework.config import PluginConfig, SchedulerConfig
-from volcanopy.scheduler.framework.dispatch import Hooks, Installed
+from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.framework.dispatch import Hooks, Installed, opened
 from volcanopy.scheduler.framework.observer import NO_OBSERVER, Observer
-from volcanopy.scheduler.framework.plugin import NodeRejection, Plugin, Rejection, Scope
+from volcanopy.scheduler.framework.plugin import NodeRejection, Rejection, Scope
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.extender_port import Extender
-from volcanopy.scheduler.model.messages import QuotaMessage, with_job_names
+from volcanopy.scheduler.model.messages import QuotaMessage, closed, with_job_names
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
@@ -55,7 +56,7 @@ class Session:
         self.ledger = Ledger(snapshot)
         self.cluster = Cluster(self.ledger, extender)
         tiers: Installed = tuple(
-            tuple((_opened(entry, self.cluster, observer), entry.off) for entry in tier) for tier in config.tiers
+            tuple((opened(entry, self.cluster, observer), entry.off) for entry in tier) for tier in config.tiers
         )
         self.limits: QueueLimits | None = None
         """The limits of queues on jobs, users and groups; None if no queue has any."""
@@ -80,7 +81,8 @@ class Session:
         """How often each evicting action searched victims for a job, by the reason of its evictions."""
         self.evicted_for: dict[int, str] = {}
         """The jobs with pods that are evicted for a job, each with the queue of the last of these jobs."""
-        self._reserved: dict[int, list[tuple[Rows, Rows]]] = {}
+        self.reserved: dict[int, list[tuple[Rows, Rows]]] = {}
+        """The tasks of jobs that cannot start yet with their reserved nodes, by job."""
         self._states: dict[type[Any], Any] = {}
         self._unsettled: tuple[Rows | None, Rows] = None, np.empty(0, dtype=np.intp)  # all, and those that take part
         self.moves: dict[int, int] = {}
@@ -234,7 +236,7 @@ class Session:
         for tasks, nodes in statement.placed:
             self.effects.extend(self._binds(tasks, nodes))
         joined = (
-            {int(table.job[tasks[0]]) for tasks, _ in statement.placed} & set(self._reserved) if self._reserved else ()
+            {int(table.job[tasks[0]]) for tasks, _ in statement.placed} & set(self.reserved) if self.reserved else ()
         )
         statement.commit()
         for row in sorted(joined):
@@ -264,18 +266,18 @@ class Session:
             ledger.unplace(ledger.single(task), ledger.single(node), Status.BINDING)
             return False
         self.effects.append(Bind(table.keys[task], self.snapshot.nodes.names[node], str(jobs.keys[job])))
-        if job in self._reserved:
+        if job in self.reserved:
             self.bind_reserved(JobView(self.ledger, job))
         return True
 
     def reserve(self, job: JobView, statement: Statement) -> None:
         """Keep the placements of a job that cannot start yet as reservations of this session, outside the plan."""
-        self._reserved.setdefault(job.row, []).extend(statement.placed)
+        self.reserved.setdefault(job.row, []).extend(statement.placed)
         statement.keep()
 
     def bind_reserved(self, job: JobView) -> None:
         """Bind the reserved placements of a job that can start after all."""
-        for tasks, nodes in self._reserved.pop(job.row, []):
+        for tasks, nodes in self.reserved.pop(job.row, []):
             self.effects.extend(self._binds(tasks, nodes))
             self.ledger.relabel(tasks, Status.ALLOCATED, Status.BINDING)
 
@@ -292,6 +294,8 @@ class Session:
     def admit_without_enqueue(self, job: JobView) -> bool:
         """Admit a job where no enqueue action is configured; return whether the limits allow it."""
         rejection = None if self.limits is None else self.limits.exceeds_job_count(job)
+        if not job.queue.is_open and not job.count(Status.BOUND, Status.RUNNING):
+            rejection = Rejection(Gate.QUEUE, closed(job.queue.name))
         if rejection is not None:
             self.reject(job, rejection)
             return False
@@ -363,7 +367,7 @@ class Session:
         """
         if self.hooks.scope(task) is Scope.CLUSTER or (placed and before is None):
             return len(self.ledger.touched)
-        return (len(self.ledger.evictions), (len(self.effects), len(self._reserved)) if placed else None)
+        return (len(self.ledger.evictions), (len(self.effects), len(self.reserved)) if placed else None)
 
 
 class _Queries:
@@ -442,10 +446,3 @@ class _Queries:
         if not self._preempts or not candidates or preemptor.pod.spec.preemption_policy == "Never":
             return []
         return self._hooks.preemptable(preemptor, candidates)
-
-
-def _opened(entry: PluginConfig, cluster: Cluster, observer: Observer) -> Plugin[Any]:
-    if observer is NO_OBSERVER:
-        return entry.plugin(entry.arguments, cluster, entry.hierarchy)
-    with observer.during("plugin", entry.plugin.name):
-        return entry.plugin(entry.arguments, cluster, entry.hierarchy)
