@@ -2,7 +2,14 @@
 
 from collections.abc import Iterator
 
-from volcanopy.admission.access import entry_problems, group_of, is_trusted, lineage, submission_problems
+from volcanopy.admission.access import (
+    acceptance_problems,
+    entry_problems,
+    group_of,
+    is_trusted,
+    lineage,
+    submission_problems,
+)
 from volcanopy.admission.context import Context
 from volcanopy.admission.feasibility import extreme_problems, group_findings, pod_findings, pod_request
 from volcanopy.admission.jobs import BOUND, budget_problems, pod_warnings
@@ -198,10 +205,22 @@ def validate_pod(request: Request, context: Context) -> Iterator[Problem]:
         yield from _group_problems(path, name, group, request, context)
         if group is None:
             return
-    yield from entry_problems(path, queue, user, request.namespace, context)
+    if not _continues(request, group, context):
+        yield from acceptance_problems(path, queue, context)
+    yield from submission_problems(path, queue, user, request.namespace, context)
     yield from protection_problems(request.object, None, user, queue, context)
     yield from map(as_warning, pod_warnings(spec, "spec", context))
     yield from pod_findings(spec, context)
+
+
+def _continues(request: Request, group: PodGroupRead | None, context: Context) -> bool:
+    """Return whether a controller creates the pod for a PodGroup that is admitted: such jobs go on in a closed queue."""
+    if group is None:
+        owners = at(request.object, "metadata", "ownerReferences")
+        uids = [at(owner, "uid") for owner in owners if at(owner, "controller")] if isinstance(owners, list) else []
+        keys = [f"{request.namespace}/{names.workload_group(uid)}" for uid in uids if isinstance(uid, str)]
+        group = next((found for key in keys if (found := (context.pod_groups or {}).get(key))), None)
+    return group is not None and group.status.phase not in {"", "Pending"} and not is_checked(request.user, context)
 
 
 def _binding_problems(request: Request, context: Context) -> Iterator[Problem]:

@@ -65,6 +65,11 @@ class QueueObserved:
         """Number of PodGroups that are not completed."""
         return sum(count for phase, count in self.groups.items() if phase is not PodGroupPhase.COMPLETED)
 
+    @property
+    def admitted(self) -> int:
+        """Number of PodGroups that are admitted and not completed."""
+        return self.unfinished - self.groups.get(PodGroupPhase.PENDING, 0)
+
 
 @dataclass(frozen=True)
 class PatchQueue:
@@ -162,7 +167,9 @@ class _Course:
             self.marked = False
 
     def drain(self) -> None:
-        """Close a closing queue without unfinished jobs."""
+        """Close a closing queue without unfinished jobs; one in which an admitted job goes on is closing again."""
+        if self.state is QueueState.CLOSED and self.seen.admitted:
+            self.state = QueueState.CLOSING
         if self.state is QueueState.CLOSING and not self.seen.unfinished and not self.seen.jobs:
             self.state = QueueState.CLOSED
             self._record("Normal", "QueueClosed", "all jobs are finished")

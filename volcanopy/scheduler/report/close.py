@@ -126,7 +126,7 @@ def _phase(before: str, counts: tuple[int, ...], least: int, stays: bool, group:
     """
     scheduled = sum(_SCHEDULED(counts))
     ended = scheduled == counts[Status.SUCCEEDED] + counts[Status.FAILED]
-    if scheduled and scheduled >= least and not (ended and any(_WAITING(counts))):
+    if scheduled and scheduled >= least and not (ended and (any(_WAITING(counts)) or counts[Status.BINDING])):
         return "Completed" if ended else "Running"
     placed = any(_PLACED(counts))
     lacks = before in {"Running", "Unknown"} and counts[Status.RUNNING] and not placed and not counts[Status.PENDING]

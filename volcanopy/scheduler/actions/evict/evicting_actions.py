@@ -10,8 +10,8 @@
 
 An action evicts queue by queue:
 
-1. Place nominated tasks.
-2. For each job that cannot start, in order, evict for its minimum, whole or not at all.
+1. Place nominated tasks, and the lost members of running gangs.
+2. For each job that cannot start, in order, running gangs first, evict for its minimum, whole or not at all.
 3. For each job whose minimum runs, in order, evict for its other tasks, as many as a rule allows. What was evicted for the
    minimum may suffice for them: they are for a later cycle.
 4. Restore the victims that evictions for later jobs make needless.
@@ -26,7 +26,7 @@ from volcanopy.api.gates import Gate
 from volcanopy.scheduler.actions.evict.gang_eviction import GangArguments, GangEviction
 from volcanopy.scheduler.actions.evict.needless_evictions import restore_needless
 from volcanopy.scheduler.actions.evict.rules import rules_for
-from volcanopy.scheduler.actions.running_gangs import place_first
+from volcanopy.scheduler.actions.running_gangs import RunningGangs, place_first
 from volcanopy.scheduler.framework.plugin import Arguments
 from volcanopy.scheduler.ledger.views import JobView, QueueView
 from volcanopy.scheduler.model.resources import Rows
@@ -98,13 +98,17 @@ def _evict_for_waiting_jobs(session: Session, action: str, arguments: GangArgume
     if not waiting:
         return
     eviction = GangEviction(session, action, arguments, waiting[0][0])
-    will_start, is_ready = session.hooks.will_start, session.hooks.job_ready
-    for for_minima in (True, False):
+    broken = session.state(RunningGangs).broken
+    for has_turn in (
+        lambda job: job.row in broken and not session.hooks.will_start(job),
+        lambda job: job.row not in broken and not session.hooks.will_start(job),
+        session.hooks.job_ready,
+    ):
         for queue, jobs in waiting:
             rules = rules_for(session, eviction.costs, queue, action)
             for job, tasks in jobs:
                 asking = [rule for rule in rules if rule.may_ask(job)]
-                if asking and (not will_start(job) if for_minima else is_ready(job)):
+                if asking and has_turn(job):
                     eviction.evict_for(job, tasks, asking)
     restore_needless(session)
 
