@@ -8,13 +8,14 @@ import numpy as np
 from msgspec.structs import replace
 
 from tests.scheduler.reference import placement
-from volcanopy.api import core
+from volcanopy.api import core, names
 from volcanopy.api.builtin.policy import PodDisruptionBudget
 from volcanopy.scheduler.actions.stop_policy import StopPolicy
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
+from volcanopy.scheduler.invariants import gangs, plan_outcome
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.ledger.columns import LedgerColumns
 from volcanopy.scheduler.ledger.ledger import Ledger
@@ -160,6 +161,42 @@ def incremental_state(case: Case, rng: Random) -> list[str]:
     return [] if same else ["the incremental state differs from the rebuilt state"]
 
 
+def running_gangs_first(case: Case, rng: Random) -> list[str]:
+    """No new start uses what a running gang could have used: it becomes whole if it does where no other job waits.
+
+    Worlds with one such gang count. Nominations are left out: resources were freed for those pods.
+    """
+    config = _config(case.document)
+    if "gang:ready" not in enforced_invariants(config):
+        return []
+    objects = [
+        replace(obj, status=replace(obj.status, nominated_node_name="")) if isinstance(obj, core.Pod) else obj
+        for obj in _objects(case.world)
+    ]
+    snapshot = seen(objects)
+    lacking = broken_gangs(snapshot, Plan(()))
+    if len(lacking) != 1:
+        return []
+    alone = seen(
+        obj for obj in objects if not isinstance(obj, core.Pod) or obj.spec.node_name or _group_of(obj) in lacking
+    )
+    left = broken_gangs(snapshot, schedule(snapshot, config)) - broken_gangs(alone, schedule(alone, config))
+    return [f"gang {key} is not whole because of new starts" for key in left & lacking]
+
+
+def _group_of(pod: core.Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.annotations.get(names.GROUP_NAME, '')}"
+
+
+def broken_gangs(snapshot: Snapshot, plan: Plan) -> set[str]:
+    """Return the gangs of which pods run and that lack members after a plan."""
+    outcome, _ = plan_outcome.read(snapshot, plan)
+    tasks, jobs = snapshot.tasks, snapshot.jobs
+    run = tasks.job[plan_outcome.STARTED[tasks.status] & (tasks.job >= 0)]
+    present = plan_outcome.PRESENT[outcome.status]
+    return {str(jobs.keys[row]) for row in set(run.tolist()) if gangs.missing(outcome, row, present)}
+
+
 PROPERTIES: Mapping[str, Callable[[Case, Random], list[str]]] = {
     "valid_plans": valid_plans,
     "order_independence": order_independence,
@@ -167,6 +204,7 @@ PROPERTIES: Mapping[str, Callable[[Case, Random], list[str]]] = {
     "stability": stability,
     "rollback": rollback,
     "incremental_state": incremental_state,
+    "running_gangs_first": running_gangs_first,
 }
 
 

@@ -74,7 +74,7 @@ def _running(session: Session) -> list[JobView]:
 def _members(session: Session, job: JobView, tasks: Rows) -> list[int]:
     """Return which of its pending tasks a gang lacks; with sub-groups all, of which the search places what it lacks."""
     if job.group.spec.sub_group_policy:
-        return tasks.tolist()
+        return [*tasks.tolist()]
     best_effort = session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[tasks]]
     need = gang_need(session, job, tasks[~best_effort].tolist())
     return [*need.idle, *need.members]

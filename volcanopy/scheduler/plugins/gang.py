@@ -50,12 +50,15 @@ class Gang(Plugin[NoArguments]):
             )
         valid = job.valid_count
         if valid < job.min_available:
-            return Invalid(
-                "NotEnoughTasks",
-                f"{valid}/{job.min_available} required pods created",
-                f"creating {counted(job.min_available - valid, 'more pod')}",
-                {"exist": str(valid), "needed": str(job.min_available)},
-            )
+            numbers = {"exist": str(valid), "needed": str(job.min_available)}
+            message = f"{valid}/{job.min_available} required pods created"
+            remedy = f"creating {counted(job.min_available - valid, 'more pod')}"
+            owner = job.group.metadata.controller
+            if owner is not None and owner.kind == "StatefulSet":
+                name = f'StatefulSet "{owner.name}"'
+                message += f": {name} creates a pod when the one before is ready unless podManagementPolicy is Parallel"
+                remedy = f"podManagementPolicy Parallel of {name}"
+            return Invalid("NotEnoughTasks", message, remedy, numbers)
         return None
 
     def job_order(self, jobs: Rows) -> Mask:

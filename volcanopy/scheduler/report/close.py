@@ -125,6 +125,8 @@ def _phase(before: str, counts: tuple[int, ...], least: int, stays: bool, group:
     none again. A running job that lacks pods is Unknown if no controller makes them again.
     """
     scheduled = sum(_SCHEDULED(counts))
+    if before == "Completed" and not any(counts):
+        return before
     ended = scheduled == counts[Status.SUCCEEDED] + counts[Status.FAILED]
     if scheduled and scheduled >= least and not (ended and (any(_WAITING(counts)) or counts[Status.BINDING])):
         return "Completed" if ended else "Running"
