@@ -219,7 +219,7 @@ def _continues(request: Request, group: PodGroupRead | None, context: Context) -
         owners = at(request.object, "metadata", "ownerReferences")
         uids = [at(owner, "uid") for owner in owners if at(owner, "controller")] if isinstance(owners, list) else []
         keys = [f"{request.namespace}/{names.workload_group(uid)}" for uid in uids if isinstance(uid, str)]
-        group = next((found for key in keys if (found := (context.pod_groups or {}).get(key))), None)
+        group = next((other for key in keys if (other := (context.pod_groups or {}).get(key))), None)
     return group is not None and group.status.phase not in {"", "Pending"} and not is_checked(request.user, context)
 
 

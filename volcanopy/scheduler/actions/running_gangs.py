@@ -1,8 +1,8 @@
 """What runs comes first: a gang that runs below its minimum gets nodes for its lost members before any other job starts.
 
-1. Place nominated tasks, for which room was freed or reserved already.
+1. Place nominated tasks, for which resources were freed or reserved already.
 2. Of each gang that runs without its minimum, in order, place the members that it lacks, all of them or none: within limits,
-   whatever fair shares and reservations of other jobs say.
+   without regard to fair shares and to reservations of other jobs.
 3. Reserve for the gangs that are still not whole what some of these members can use, unless the gang does not fit on the
    nodes even without all other jobs: then it can never be whole again, and others may use the resources.
 """
@@ -57,7 +57,7 @@ def place_first(session: Session) -> None:
                 _complete(session, job, members[job.row])
         gangs.broken = {row for row in members if not session.hooks.job_ready(session.cluster.job(row))}
         for job in lacking:
-            is_free = not session.snapshot.jobs.structured[job.row]  # other domains may have the room for the others
+            is_free = not session.snapshot.jobs.structured[job.row]  # another domain may fit all
             if is_free and job.row in gangs.broken and not session.hooks.will_start(job):
                 _reserve(session, job, members[job.row])
 
@@ -97,7 +97,7 @@ def _reserve(session: Session, job: JobView, members: list[int]) -> None:
     if not _can_be_whole(session, job, members):
         more = counted(len(members), "required pod")
         session.rejections.note(
-            job.row, f"the running gang can never be whole again: no node has room for {more} beside it"
+            job.row, f"the running gang can never be whole again: no node can take {more} beside it"
         )
         return
     with session.statement() as statement:
