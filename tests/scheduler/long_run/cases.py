@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.scheduler.long_run.measures import Case
-from tests.scheduler.long_run.workload import Single, Stream
+from tests.scheduler.long_run.workload import SMALL, Single, Stream
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
 
@@ -207,4 +207,33 @@ PAID_BACK_CASES = (
     ),
 )
 """Cases with a gang that gets far more than the share of its queue while it runs; the others are paid back until the end."""
-CASES = {case.name: case for case in (*SHARE_CASES, *USER_CASES, *GANG_CASES, *WAIT_CASES, *PAID_BACK_CASES)}
+
+
+def _urgent(name: str, streams: Sequence[Stream], every: int, pods: Sequence[int], cpus: Sequence[str]) -> Case:
+    """Return a case in which jobs of a high priority arrive regularly in a queue full of jobs of lower ones."""
+    singles = tuple(
+        Single(f"urgent-{at}", "default", at, pods[at % len(pods)], cpus[at % len(cpus)], 12, priority=9)
+        for at in range(30, 240, every)
+    )
+    return Case(name, config(EVICT), "queue default", tuple(streams), singles=singles, cycles=240, settle=20)
+
+
+_LONG = Stream("default", pods=SMALL, cpu=("1", "2", "4", "8"), minutes=(30, 90), backlog=0.6)
+PREEMPT_CASES = (
+    _urgent("jobs of several sizes, preempt", [_LONG], 2, (1, 2, 3), ("1", "2", "4")),
+    _urgent("elastic jobs, preempt", [replace(_LONG, pods=(2, 4, 8), cpu=("1", "2"), minimum=1)], 2, (1, 2, 4), ("2",)),
+    _urgent("gangs of several sizes, preempt", [replace(_LONG, pods=(4, 8), cpu=("1", "2"))], 3, (2, 4), ("2", "4")),
+    _urgent(
+        "jobs of two priorities, preempt",
+        [replace(_LONG, backlog=0.3), replace(_LONG, priority=1, minutes=(20, 40), backlog=0.3)],
+        4,
+        (1, 2, 3),
+        ("2", "4"),
+    ),
+    _urgent("jobs of one size, preempt", [replace(_LONG, pods=(1,), cpu=("8",))], 35, (1,), ("8",)),
+)
+"""Cases in which jobs of a high priority preempt others of their queue."""
+CASES = {
+    case.name: case
+    for case in (*SHARE_CASES, *USER_CASES, *GANG_CASES, *WAIT_CASES, *PAID_BACK_CASES, *PREEMPT_CASES)
+}

@@ -51,12 +51,16 @@ class Measures:
     evictions: int
     repeated: int
     """Pods that were evicted more than once."""
+    most_repeated: int
+    """The most evictions of one job."""
     thrash: int
     """Evictions of a pod again for the same pair of queues within the cooldown."""
     partly_evicted: int
     """Jobs of which an eviction left a part below the minimum."""
     lost: float
     """Work lost by evictions, in percent of all work."""
+    lost_hours: float
+    """The same in cpu-hours."""
     worst_wait: int
     """Cycles that a job waited at most, those that still wait included."""
     slowest: float
@@ -103,9 +107,11 @@ def measure(case: Case, cycles: int | None = None, seed: int = 3, checked: bool 
         starts=len(run.waits),
         evictions=len(run.evictions),
         repeated=sum(count > 1 for count in evicted.values()),
+        most_repeated=max(_evictions_by_job(run).values(), default=0),
         thrash=_thrash(run),
         partly_evicted=len(run.partly_evicted),
         lost=100 * run.lost / max(work, 1),
+        lost_hours=run.lost / 60_000,
         worst_wait=max(waits.values(), default=0),
         slowest=max(
             (wait / (case.longest + run.before[name] / _share(case, run, name)) for name, wait in waits.items())
@@ -129,6 +135,11 @@ def _share(case: Case, run: LongRun, job: str) -> float:
     if not case.expected:
         return run.capacity
     return run.capacity * case.expected[run.claimants[job]] / sum(case.expected.values())
+
+
+def _evictions_by_job(run: LongRun) -> Counter[str]:
+    """Return in how many cycles pods of each job were evicted."""
+    return Counter(job for _, job in {(cycle, pod.rpartition("-")[0]) for cycle, pod, _, _ in run.evictions})
 
 
 def _thrash(run: LongRun) -> int:
