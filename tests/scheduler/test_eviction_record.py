@@ -14,7 +14,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def evicted(status: core.PodGroupStatus, at: datetime) -> core.PodGroupStatus:
-    return with_eviction(status, "PodsEvicted", "", at)
+    return with_eviction(status, "PodsEvicted", "", 0, at)
 
 
 def test_further_evictions_of_a_group_do_not_end_the_protection_of_pods_that_started_again() -> None:

@@ -1,7 +1,4 @@
-"""Read models of pods, nodes, priority classes and namespaces, and of PodGroup and Queue.
-
-The full models of PodGroup and Queue are in :mod:`volcanopy.api.scheduling`.
-"""
+"""Read models of pods, nodes, priority classes and namespaces, and of what :mod:`volcanopy.api.scheduling` defines in full."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -424,6 +421,7 @@ class PodGroupStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     moves: tuple[PodMove, ...] = ()
     moved_at: datetime | None = None
     evicted_since: datetime | None = None
+    evicted_seconds: int = 0
     alternative: SelectedAlternative | None = None
 
 

@@ -179,6 +179,8 @@ class PodGroupStatus(Model):
     """Time when pods were last moved."""
     evicted_since: Time | None = None
     """Time of the first eviction of pods for another job. The condition Evicted records the last one."""
+    evicted_seconds: Int32 = Field(default=0, ge=0)
+    """Running time that pods have lost by evictions, and five minutes for each. Pods that run again count with it as victims."""
     alternative: SelectedAlternative | None = None
     """Alternative that the scheduler selected."""
 

@@ -316,7 +316,7 @@ def changed_status(thing: Object, evictions: Sequence[int]) -> Object:
     if isinstance(thing, core.PodGroup):
         record = thing.status
         for minutes in evictions:
-            record = with_eviction(record, "PodsEvicted", "", NOW - timedelta(minutes=minutes))
+            record = with_eviction(record, "PodsEvicted", "", 600, NOW - timedelta(minutes=minutes))
         return msgspec.structs.replace(thing, status=record)
     if isinstance(thing, core.Pod) and thing.spec.node_name:
         status = msgspec.structs.replace(thing.status, start_time=NOW - timedelta(minutes=10))

@@ -234,6 +234,5 @@ PREEMPT_CASES = (
 )
 """Cases in which jobs of a high priority preempt others of their queue."""
 CASES = {
-    case.name: case
-    for case in (*SHARE_CASES, *USER_CASES, *GANG_CASES, *WAIT_CASES, *PAID_BACK_CASES, *PREEMPT_CASES)
+    case.name: case for case in (*SHARE_CASES, *USER_CASES, *GANG_CASES, *WAIT_CASES, *PAID_BACK_CASES, *PREEMPT_CASES)
 }

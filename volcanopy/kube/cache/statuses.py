@@ -48,10 +48,13 @@ def group_status(status: core.PodGroupStatus, effect: SetPodGroup, session: str,
         moves=status.moves if effect.moves is None else effect.moves,
         moved_at=now.replace(microsecond=0) if effect.moves and not status.moves else status.moved_at,
         evicted_since=status.evicted_since,
+        evicted_seconds=status.evicted_seconds,
         alternative=effect.alternative or status.alternative,
     )
     evicted = effect.evicted
-    return result if evicted is None else with_eviction(result, evicted.reason, evicted.message[:MESSAGE_LIMIT], now)
+    if evicted is None:
+        return result
+    return with_eviction(result, evicted.reason, evicted.message[:MESSAGE_LIMIT], effect.evicted_seconds, now)
 
 
 def _conditions(

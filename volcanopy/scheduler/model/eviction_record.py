@@ -1,14 +1,20 @@
-"""The record of evictions in the status of a pod group, by which no pod is reclaimed twice within a cooldown.
+"""The record of evictions in the status of a pod group.
 
-The condition ``Evicted`` has the time of the last eviction, ``evictedSince`` that of the first one. Evictions that are
-:data:`COOLDOWN` or more apart have records of their own.
+By it no pod is reclaimed twice within a cooldown: the condition ``Evicted`` has the time of the last eviction,
+``evictedSince`` that of the first one. Evictions that are :data:`COOLDOWN` or more apart have records of their own.
+
+By it no job is the victim again and again while others could be: ``evictedSeconds`` is the running time that its pods
+have lost so far, with :data:`RESTART` for each eviction. When victims are compared, pods that run again count with it.
 """
 
 from datetime import datetime, timedelta
 
+import numpy as np
 from msgspec.structs import replace
 
 from volcanopy.api import core
+from volcanopy.scheduler.model.resources import Floats, Ints, Rows
+from volcanopy.scheduler.model.snapshot import Snapshot, TaskTable
 
 EVICTED = "Evicted"
 """The type of the condition: pods of the group were evicted for another job."""
@@ -16,8 +22,16 @@ COOLDOWN = timedelta(minutes=30)
 """How long after an eviction the pods of a group that started since are not reclaimed."""
 
 
-def with_eviction(status: core.PodGroupStatus, reason: str, message: str, now: datetime) -> core.PodGroupStatus:
-    """Return the status of a group of which pods are evicted now."""
+RESTART = 300
+"""The seconds that an eviction costs beside the lost run: pods are created, scheduled, and started again."""
+MOST_SECONDS = 10**8
+"""The most that is recorded of the time of evicted pods, about three years."""
+
+
+def with_eviction(
+    status: core.PodGroupStatus, reason: str, message: str, seconds: int, now: datetime
+) -> core.PodGroupStatus:
+    """Return the status of a group of which pods are evicted now, which count with these seconds of running time."""
     at, last = now.replace(microsecond=0), _last(status)
     continues = last is not None and at < last + COOLDOWN
     condition = core.Condition(type=EVICTED, status="True", reason=reason, message=message, last_transition_time=at)
@@ -25,7 +39,30 @@ def with_eviction(status: core.PodGroupStatus, reason: str, message: str, now: d
         status,
         conditions=(*(known for known in status.conditions if known.type != EVICTED), condition),
         evicted_since=(status.evicted_since or last) if continues else at,
+        evicted_seconds=min(seconds + RESTART, MOST_SECONDS),
     )
+
+
+def running_seconds(snapshot: Snapshot, rows: Rows) -> Ints:
+    """(M,): the time with which each of these tasks counts as a victim: that of its run, and of evicted ones.
+
+    A run begins when the pod starts, or when it was created if the start is not known.
+    """
+    table = snapshot.tasks
+    began = run_began(table, rows)
+    seconds = np.maximum(snapshot.now.timestamp() - began, 0.0)
+    for job in np.unique(table.job[rows]).tolist():
+        status = snapshot.jobs.groups[job].status
+        if status.evicted_seconds and (since := status.evicted_since or _last(status)) is not None:
+            of_job = table.job[rows] == job
+            seconds[of_job & (began >= since.timestamp())] += status.evicted_seconds
+    return seconds.astype(np.int64)
+
+
+def run_began(table: TaskTable, rows: Rows) -> Floats:
+    """(M,): when the run of each of these tasks began, in seconds."""
+    began: Floats = np.where(table.started[rows] > 0, table.started[rows], table.created[rows])
+    return began
 
 
 def protected_since(status: core.PodGroupStatus, now: datetime) -> datetime | None:

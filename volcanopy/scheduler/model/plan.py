@@ -109,8 +109,8 @@ class SetPodGroup(msgspec.Struct, frozen=True):
     """Write the status of a pod group: its phase, its condition, and the counts of its pods.
 
     ``moves`` are the pods that are moved to other nodes from now on, None where nothing changes. ``evicted`` is a condition
-    beside the other: that pods of the group are evicted now, with the queue they are evicted for. ``alternative`` is the one
-    that the group is admitted with.
+    beside the other: that pods of the group are evicted now, with the queue they are evicted for; ``evicted_seconds`` is
+    the time that they count with. ``alternative`` is the one that the group is admitted with.
     """
 
     pod_group: str
@@ -121,6 +121,7 @@ class SetPodGroup(msgspec.Struct, frozen=True):
     failed: int = 0
     moves: tuple[core.PodMove, ...] | None = None
     evicted: GroupCondition | None = None
+    evicted_seconds: int = 0
     alternative: core.SelectedAlternative | None = None
 
     def __str__(self) -> str:

@@ -13,7 +13,7 @@ from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model import pod_fields
-from volcanopy.scheduler.model.eviction_record import EVICTED
+from volcanopy.scheduler.model.eviction_record import EVICTED, running_seconds
 from volcanopy.scheduler.model.messages import evicted_for_queue, missing_queue, short
 from volcanopy.scheduler.model.plan import Effect, Explain, GroupCondition, Nominate, SetPodGroup
 from volcanopy.scheduler.model.resources import Resources
@@ -169,10 +169,21 @@ def _group(
     if (phase, counts, after) != reported or moves is not None or evicted is not None:
         running, succeeded, failed = counts
         alternative = session.alternatives.selected.get(job.row)
-        effects.append(SetPodGroup(job.key, phase, condition, running, succeeded, failed, moves, evicted, alternative))
+        seconds = 0 if evicted is None else _evicted_seconds(session, job)
+        effects.append(
+            SetPodGroup(job.key, phase, condition, running, succeeded, failed, moves, evicted, seconds, alternative)
+        )
     if explain is not None:
         effects.append(explain)
     return effects
+
+
+def _evicted_seconds(session: Session, job: JobView) -> int:
+    """Return the longest time with which an evicted pod of a job counts."""
+    rows = np.array(
+        [row for row in session.snapshot.members(job.row).tolist() if row in session.ledger.evictions], dtype=np.intp
+    )
+    return int(running_seconds(session.snapshot, rows).max(initial=0))
 
 
 def _without_queue(session: Session, explainer: Explainer) -> Iterator[Effect]:

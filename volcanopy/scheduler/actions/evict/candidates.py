@@ -14,6 +14,11 @@ from volcanopy.scheduler.model.task_status import EVICTABLE, HOLDING, READY
 from volcanopy.scheduler.placement.node_selection import Placement
 from volcanopy.scheduler.session.session import Session
 
+Cost = tuple[float, ...]
+"""The cost of a set of victims, as :mod:`.eviction_cost` defines it; then what a search adds, such as the score of a node."""
+NO_COST: Cost = (0.0,) * 8
+"""The least of each part of a cost."""
+
 _READY, _HOLDING = np.flatnonzero(READY), np.flatnonzero(HOLDING)
 
 
@@ -90,6 +95,8 @@ class Candidates:
         self.rank[self.rows] = np.arange(len(self.rows))
         self.breakable: Mask = self._breakable(int(session.snapshot.tasks.job[task.row]), breaks_gangs)
         """(J,): whether the gang of a job may be broken: all its members with a node are candidates."""
+        self._queue = int(session.snapshot.jobs.queue[session.snapshot.tasks.job[task.row]])
+        self._losers: dict[int, list[int]] = {}
         self._set_bounds()
         self.amounts: Ints = self._amounts()
         """(R, N): the requests of the candidates on each node, without those that can never be evicted."""
@@ -121,12 +128,8 @@ class Candidates:
         session, rows = self._session, self.rows
         table, jobs, ledger = session.snapshot.tasks, session.snapshot.jobs, session.ledger
         count = len(table)
-        self.least_broken: NDArray[np.bool_] = np.zeros(count, dtype=np.bool_)
-        """(T,): whether the eviction of a candidate certainly breaks its gang."""
-        self.least_work: Floats = np.zeros(count, dtype=np.float64)
-        """(T,): the least work that is lost with the eviction of a candidate."""
-        self.least_count: Ints = np.ones(count, dtype=np.int64)
-        """(T,): how many tasks are evicted with it at least."""
+        self.least_cost: Floats = np.zeros((len(NO_COST), count), dtype=np.float64)
+        """(8, T): the least of each part of the cost of an eviction of a candidate."""
         self.is_bound: Mask = np.zeros(count, dtype=np.bool_)
         """(T,): whether a candidate can never be evicted: it is needed by a gang that may not be broken."""
         if self._order is not None:
@@ -139,18 +142,50 @@ class Candidates:
         here = np.arange(len(rows)) - np.repeat(starts, np.diff(starts, append=len(rows)))
         simple = ~structured(session)[owners]
         breaks = (surplus[owners] >= 0) & (here >= surplus[owners]) & simple
-        work = self._costs.lost_work[rows]
-        whole = np.bincount(owners, weights=work, minlength=len(jobs))
-        members = np.bincount(owners, minlength=len(jobs))
-        self.least_broken[rows] = breaks
-        self.least_work[rows] = np.where(breaks, whole[owners], work)
-        self.least_count[rows] = np.where(breaks, members[owners], 1)
+        self.least_cost[:3, rows] = self._least_below(rows, owners, breaks), self.classes[rows], breaks
+        count_each = np.ones(len(rows), dtype=np.int64)
+        parts = (self._costs.lost_work[rows], self._costs.size[rows], None, count_each, self._costs.seconds[rows])
+        for number, part in enumerate(parts, start=3):
+            if part is not None:
+                whole = np.bincount(owners, weights=part, minlength=len(jobs))
+                self.least_cost[number, rows] = np.where(breaks, whole[owners], part)
         self.is_bound[rows] = breaks & ~self.breakable[owners]
 
+    def _least_below(self, rows: Rows, owners: Rows, breaks: Mask) -> Ints:
+        """(M,): whether a queue falls below its share by the eviction of each task alone, or of its job if that breaks."""
+        tasks, shapes, jobs = self._session.snapshot.tasks, self._session.snapshot.shapes, self._session.snapshot.jobs
+        below = np.zeros(len(rows), dtype=np.int64)
+        queues = jobs.queue[owners]
+        for queue in np.unique(queues).tolist():
+            if losers := self.losers(queue):
+                those = np.flatnonzero(queues == queue)
+                lost = shapes.request.values[:, tasks.shape[rows[those]]].T
+                sums = np.zeros((len(jobs), lost.shape[1]), dtype=np.int64)
+                np.add.at(sums, owners[those], lost)
+                lost = np.where(breaks[those, None], sums[owners[those]], lost)
+                below[those] = self._costs.losses.costs(dict.fromkeys(losers, lost))[0]
+        return below
+
+    def losers(self, queue: int) -> list[int]:
+        """Return the queues that lose what is evicted in a queue, and may fall below their shares."""
+        if queue not in self._losers:
+            self._losers[queue] = self._costs.losses.losers(queue, self._queue)
+        return self._losers[queue]
+
+    def share_losses(self, rows: Sequence[int]) -> tuple[float, float]:
+        """Return how many of the queues of these evicted tasks are below their shares, and what they lack."""
+        queues = set(self._costs.queue[list(rows)].tolist())
+        losers = dict.fromkeys(loser for queue in sorted(queues) for loser in self.losers(queue))
+        if not losers:
+            return (0.0, 0.0)
+        none = np.zeros((1, len(self._session.snapshot.axis)), dtype=np.int64)
+        below, lacking = self._costs.losses.costs(dict.fromkeys(losers, none))
+        return (float(below[0]), float(lacking[0]))
+
     def bound(self, within: Mask, missing: Ints) -> tuple[float, ...]:
-        """Return a lower bound of the cost of freeing these (R,) amounts on these (N,) nodes: class, broken gangs, work."""
+        """Return a lower bound of the first four parts of the cost of freeing these (R,) amounts on these (N,) nodes."""
         if not (missing > 0).any():
-            return (-1.0, 0.0, 0.0)
+            return (0.0, -1.0, 0.0, 0.0)
         table, shapes = self._session.snapshot.tasks, self._session.snapshot.shapes
         rows = self.rows[within[self._session.ledger.node[self.rows]]]
         largest = shapes.request.values[:, table.shape[rows]].max(axis=1, initial=0)
@@ -158,7 +193,7 @@ class Candidates:
             -(-int(units) // int(most)) for units, most in zip(missing, largest, strict=True) if units > 0 and most
         )
         work = count * float(self._costs.lost_work[rows].min())
-        return (float(self.classes[rows].min()), float(self.least_broken[rows].min()), work)
+        return (*self.least_cost[:3, rows].min(axis=1).tolist(), work)
 
     def _amounts(self) -> Ints:
         snapshot = self._session.snapshot

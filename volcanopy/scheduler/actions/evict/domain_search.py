@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,14 +11,14 @@ import numpy as np
 from volcanopy.api import quantity
 from volcanopy.api.quantity import counted
 from volcanopy.scheduler.actions.allocate.topology_search import gradient
-from volcanopy.scheduler.actions.evict.candidates import Candidates, Domains
+from volcanopy.scheduler.actions.evict.candidates import Candidates, Cost, Domains
 from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
 from volcanopy.scheduler.actions.evict.equivalence import equivalence
-from volcanopy.scheduler.actions.evict.eviction_bundles import Cost
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.actions.evict.rejected_requests import RejectedRequest, RejectedRequests
 from volcanopy.scheduler.actions.evict.rules import Rule, of_own_queue
-from volcanopy.scheduler.actions.evict.victim_search import Trace, VictimSearch
+from volcanopy.scheduler.actions.evict.trace import Trace
+from volcanopy.scheduler.actions.evict.victim_search import VictimSearch
 from volcanopy.scheduler.actions.gang_need import gang_need
 from volcanopy.scheduler.framework.plugin import Purpose, Scope
 from volcanopy.scheduler.ledger.statement import Statement
@@ -36,6 +37,7 @@ class Exchange:
     """Victims with the reasons and their cost, and the nodes of the job's tasks."""
 
     cost: Cost
+    domain: int
     evicted: tuple[tuple[int, str], ...]
     placed: tuple[tuple[int, int], ...]
 
@@ -184,16 +186,19 @@ class DomainSearch:
         domains = self._domains()
         self._is_unrestricted = [domain for _, _, domain in domains] == [self._table.top]
         for bound, position, domain in domains:
-            if best is not None and bound > best.cost[:3]:
+            if best is not None and bound > best.cost[:4]:
                 break
             self._statement.rollback(mark)
             search = self._search_in(domain)
             is_applied = self._fill(search, domain) and search.finish()
             cost = (*search.cost, float(self._table.tiers[domain]), float(position)) if is_applied else ()
             if is_applied and (best is None or cost < best.cost):
-                best = Exchange(cost, tuple(self._statement.evicted), tuple(search.placed))
+                best = Exchange(cost, domain, tuple(self._statement.evicted), tuple(search.placed))
             else:
                 is_applied = False
+        if self._needed_count > 1 and (self._trace.has_evictable if best is None else len(best.evicted) > 1):
+            for domain in [domain for _, _, domain in domains] if best is None else [best.domain]:
+                best, is_applied = self._improved(best, domain, mark), False
         if not is_applied:
             self._statement.rollback(mark)
             for row, reason in best.evicted if best is not None else ():
@@ -201,6 +206,23 @@ class DomainSearch:
             for row, node in best.placed if best is not None else ():
                 self._statement.pipeline(row, node)
         return best is not None
+
+    def _improved(self, best: Exchange | None, domain: int, mark: int) -> Exchange | None:
+        """Return an exchange in a hypernode whose victims cost less than those of the best one, if there is one.
+
+        The search chooses victims task by task, the cheapest for each: others may be cheaper for all tasks. They may also be
+        the only ones: small victims use up what a queue has above its share.
+        """
+        self._statement.rollback(mark)
+        placed = self._rows[: self._needed_count] if best is None else [row for row, _ in best.placed]
+        for only in self._search_in(domain).cheaper_sets(placed, None if best is None else best.cost):
+            search = self._search_in(domain, only=only)
+            if self._fill(search, domain) and search.finish() and len(search.placed) >= len(placed):
+                cost = (*search.cost, float(self._table.tiers[domain]), 0.0)
+                if best is None or cost < best.cost:
+                    return Exchange(cost, domain, tuple(self._statement.evicted), tuple(search.placed))
+            self._statement.rollback(mark)
+        return best
 
     def reason(self) -> str:
         """Return the sentence why there is no exchange."""
@@ -320,7 +342,7 @@ class DomainSearch:
 
     # One domain
 
-    def _search_in(self, domain: int, trace: Trace | None = None) -> VictimSearch:
+    def _search_in(self, domain: int, trace: Trace | None = None, only: AbstractSet[int] | None = None) -> VictimSearch:
         shared = self._shared
         return VictimSearch(
             self._session,
@@ -332,6 +354,7 @@ class DomainSearch:
             domain,
             shared.counter,
             self._trace if trace is None else trace,
+            only,
         )
 
     def _is_enough(self, search: VictimSearch) -> Callable[[], bool]:
@@ -384,7 +407,7 @@ class DomainSearch:
         least = self._least_request(rows, count)
         for position, inner in enumerate(self._domains_to_try(inner_domains, least)):
             mark = self._statement.checkpoint()
-            trial = self._search_in(domain)
+            trial = self._search_in(domain, only=search.only)
             trial.follow(search)
             trial.restrict(rows, inner)
             if trial.fill(rows, lambda: len(trial.placed) >= count, count):  # noqa: B023 - called at once

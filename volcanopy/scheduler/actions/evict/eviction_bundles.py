@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volcanopy.scheduler.actions.evict.candidates import Candidates, structured
+from volcanopy.scheduler.actions.evict.candidates import NO_COST, Candidates, Cost, structured
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.actions.gang_need import binding_roles
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
@@ -30,31 +30,16 @@ class Bundle:
     rows: tuple[int, ...]
     highest: int
     """The highest class of its tasks."""
-    lost_work: float
-    """Seconds of running time."""
+    lost_work: int
+    size: int
+    seconds: int
     breaks: bool = False
     """Whether the job falls below its minimum."""
 
     @property
-    def cost(self) -> tuple[int, bool, float, int]:
-        """What is compared: the class, whether a gang breaks, lost work, count."""
-        return (self.highest, self.breaks, self.lost_work, len(self.rows))
-
-
-Cost = tuple[float, ...]
-"""Cost of a set of bundles: the highest class, broken gangs, lost work, count; then what an action adds."""
-
-
-def cost_of(bundles: Sequence[Bundle]) -> Cost:
-    """Return the cost of these bundles together."""
-    if not bundles:
-        return (-1.0, 0.0, 0.0, 0.0)
-    return (
-        float(max(bundle.highest for bundle in bundles)),
-        float(sum(bundle.breaks for bundle in bundles)),
-        sum(bundle.lost_work for bundle in bundles),
-        float(sum(len(bundle.rows) for bundle in bundles)),
-    )
+    def cost(self) -> tuple[int, bool, int, int, int, int]:
+        """What is compared of single bundles: the class, whether a gang breaks, lost work, size, count, time."""
+        return (self.highest, self.breaks, self.lost_work, self.size, len(self.rows), self.seconds)
 
 
 class Bundles:
@@ -86,8 +71,43 @@ class Bundles:
                 if len(members) > surplus:
                     bundles += self._whole(row)
         rank = self._candidates.rank
-        bundles.sort(key=lambda bundle: (bundle.highest, bundle.breaks, bundle.lost_work, rank[bundle.rows[0]]))
+        bundles.sort(key=lambda bundle: (*bundle.cost, rank[bundle.rows[0]]))
         return bundles
+
+    def choices(self, rows: Sequence[int]) -> tuple[list[Bundle], dict[int, int]]:
+        """Return all bundles to choose from among these candidates, and how many single ones of each job at most.
+
+        Unlike :meth:`split`, which takes the cheapest pods that a job can spare, any of its pods may be one of those.
+        """
+        of_job: dict[int, list[int]] = {}
+        for row, job in zip(rows, self._session.snapshot.tasks.job[rows].tolist(), strict=True):
+            of_job.setdefault(job, []).append(row)
+        surplus = self._surplus(list(of_job))
+        bundles: list[Bundle] = []
+        for job, members in of_job.items():
+            if self._structured[job] or not 0 < surplus[job] < len(members):
+                bundles += self.split(members)
+            else:
+                bundles += self._single(job, members) + self._whole(job)
+        return bundles, {job: count for job, count in surplus.items() if count > 0 and not self._structured[job]}
+
+    def cost_of(self, bundles: Sequence[Bundle]) -> Cost:
+        """Return the cost of these evicted bundles together; a task that is in two of them counts once."""
+        if not bundles:
+            return (0.0, -1.0, *NO_COST[2:])
+        rows = list(dict.fromkeys(row for bundle in bundles for row in bundle.rows))
+        costs = self._costs
+        below, lacking = self._candidates.share_losses(rows)
+        return (
+            below,
+            float(max(bundle.highest for bundle in bundles)),
+            float(sum(bundle.breaks for bundle in bundles)),
+            float(costs.lost_work[rows].sum()),
+            float(costs.size[rows].sum()),
+            lacking,
+            float(len(rows)),
+            float(costs.seconds[rows].sum()),
+        )
 
     def _surplus(self, jobs: list[int]) -> dict[int, int]:
         """Return how many tasks each job has above its minimum."""
@@ -97,12 +117,16 @@ class Bundles:
 
     def _single(self, job: int, rows: Sequence[int]) -> list[Bundle]:
         """Return a bundle of each of these tasks of a job."""
-        classes, work = self._candidates.classes[rows].tolist(), self._costs.lost_work[rows].tolist()
-        return [Bundle(job, (row,), highest, lost) for row, highest, lost in zip(rows, classes, work, strict=True)]
+        columns = (self._candidates.classes, self._costs.lost_work, self._costs.size, self._costs.seconds)
+        values = zip(rows, *(column[rows].tolist() for column in columns), strict=True)
+        return [Bundle(job, (row,), *costs) for row, *costs in values]
 
     def _bundle(self, job: int, rows: tuple[int, ...], *, breaks: bool = False) -> Bundle:
-        highest = int(self._candidates.classes[list(rows)].max())
-        return Bundle(job, rows, highest, float(self._costs.lost_work[list(rows)].sum()), breaks)
+        listed = list(rows)
+        highest = int(self._candidates.classes[listed].max())
+        columns = (self._costs.lost_work, self._costs.size, self._costs.seconds)
+        work, size, seconds = (int(column[listed].sum()) for column in columns)
+        return Bundle(job, rows, highest, work, size, seconds, breaks)
 
     def _whole(self, job: int) -> list[Bundle]:
         """Return all tasks of a job that run, as one bundle; nothing if its gang may not be broken."""

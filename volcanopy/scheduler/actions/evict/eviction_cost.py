@@ -1,4 +1,18 @@
-"""The cost of an eviction: queue and priority of the victim, lost work, and whether its gang breaks."""
+"""The cost of evictions, one definition for every action that selects victims.
+
+Compared are, one after the other:
+
+1. how many queues fall below their fair share that were above it; see :mod:`.share_losses`
+2. the class of the victims: the rule, the rank of their queue and their priority
+3. how many gangs break
+4. the lost work: the size of each evicted pod times the time that it has been running, with earlier runs that were
+   evicted, so that others are the next victims (:mod:`volcanopy.scheduler.model.eviction_record`)
+5. the size of what is evicted: what frees more than is needed is larger
+6. what the queues of the victims lack of their fair shares
+7. the number of evicted pods, and the sum of the times that they have been running
+
+The size of a pod is its dominant share of the cluster.
+"""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -6,10 +20,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanopy.scheduler.actions.evict.share_losses import ShareLosses
 from volcanopy.scheduler.actions.evict.victim_order import VictimKeys, VictimOrder
 from volcanopy.scheduler.ledger.views import QueueView
-from volcanopy.scheduler.model.eviction_record import COOLDOWN, protected_since
+from volcanopy.scheduler.model.eviction_record import protected_since, run_began, running_seconds
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import EVICTABLE, READY, Status
 from volcanopy.scheduler.session.session import Session
 
@@ -18,7 +34,35 @@ _PLACED = (int(Status.BINDING), int(Status.PIPELINED))
 """The statuses of tasks that a session has placed."""
 
 
-class EvictionCosts:
+SIZE_UNIT = 1e-8
+"""The unit of sizes, as a fraction of the cluster: sums of sizes and of lost work are exact, also as floats."""
+
+
+class TaskCosts:
+    """What the eviction of each task costs by itself."""
+
+    def __init__(self, snapshot: Snapshot, rows: Rows) -> None:
+        """``rows``: the tasks that could be evicted; of others nothing is computed."""
+        self.size: Ints = _sizes(snapshot)[snapshot.tasks.shape]
+        """(T,): the dominant share of each task in units of ``SIZE_UNIT``."""
+        self.seconds: Ints = np.zeros(len(snapshot.tasks), dtype=np.int64)
+        """(T,): how long each task has been running, with earlier runs that were evicted."""
+        self.seconds[rows] = running_seconds(snapshot, rows)
+        self.lost_work: Ints = self.size * self.seconds
+        """(T,): the work that is lost with each task."""
+
+
+def _sizes(snapshot: Snapshot) -> Ints:
+    """(S,): the largest fraction of the cluster that tasks of each shape request of a resource; the number of pods is none."""
+    total = snapshot.total.copy()
+    total[snapshot.axis.index["pods"]] = 0
+    counted = total > 0
+    shares = snapshot.shapes.request.values[counted] / (total[counted, None] * SIZE_UNIT)
+    sizes: Ints = np.ceil(shares.max(axis=0, initial=0.0).clip(max=1 / SIZE_UNIT)).astype(np.int64)
+    return sizes
+
+
+class EvictionCosts(TaskCosts):
     """The costs of all tasks that could be evicted, as of the beginning of an action."""
 
     def __init__(self, session: Session) -> None:
@@ -27,15 +71,14 @@ class EvictionCosts:
         rows = np.flatnonzero(EVICTABLE[session.ledger.status] & table.preemptable & (table.job >= 0))
         member = np.zeros(len(session.snapshot.jobs), dtype=np.bool_)
         member[session.job_rows] = True
-        self.rows: Rows = rows[member[table.job[rows]]]
+        rows = rows[member[table.job[rows]]]
+        super().__init__(session.snapshot, rows)
+        self.rows: Rows = rows
         """The preemptable tasks with a node, of jobs that take part in the session, the cheapest first."""
         self.queue: NDArray[np.int32] = session.snapshot.jobs.queue[table.job]
         """(T,): the queue of each task; undefined for tasks without a job."""
-        self.began: Floats = np.where(table.started > 0, table.started, table.created)
-        """(T,): when each task started, in seconds; when it was created if that is not known."""
-        self.lost_work: Floats = np.maximum(session.snapshot.now.timestamp() - self.began, 0.0)
-        """(T,): the seconds that each task has been running; a cooldown more for those in ``is_protected``."""
-        self.lost_work[self.rows] += np.where(self.is_protected(self.rows), COOLDOWN.total_seconds(), 0.0)
+        self.losses = ShareLosses(session.hooks.queue_shares(), session.ledger, session.snapshot)
+        """What queues lose of their fair shares."""
         self._by_queue: dict[int, Rows] = {}
         self._orders: dict[VictimKeys | None, VictimOrder] = {}
         self.rows = self.order(None).by_cost
@@ -49,7 +92,8 @@ class EvictionCosts:
 
     def is_protected(self, rows: Rows) -> Mask:
         """(M,): which of these tasks started again within the cooldown of an eviction: they are not reclaimed."""
-        protected: Mask = self.began[rows] >= self._protected_since[self._session.snapshot.tasks.job[rows]]
+        tasks = self._session.snapshot.tasks
+        protected: Mask = run_began(tasks, rows) >= self._protected_since[tasks.job[rows]]
         return protected
 
     @cached_property
@@ -77,8 +121,8 @@ class EvictionCosts:
     def order(self, keys: VictimKeys | None) -> VictimOrder:
         """Return the order of the rows by cost; sorted at the first use of ``keys``.
 
-        Compared are the columns of ``keys``, if given, the priorities of job and task, and lost work; of equals, tasks of
-        younger jobs and the last tasks of a job come first.
+        Compared are the columns of ``keys``, if given, the priorities of job and task, lost work, size and time; of equals,
+        tasks of younger jobs and the last tasks of a job come first.
         """
         known = self._orders.get(keys)
         if known is None:
@@ -95,7 +139,10 @@ class EvictionCosts:
         classes[rows] = _ranked(importance)
         last_first = self._session.ordered(rows)[::-1]
         ranks[last_first] = np.arange(len(last_first))
-        by_cost = np.lexsort((ranks[rows], -snapshot.jobs.created[jobs], self.lost_work[rows], classes[rows]))
+        age = -snapshot.jobs.created[jobs]
+        by_cost = np.lexsort(
+            (ranks[rows], age, self.seconds[rows], self.size[rows], self.lost_work[rows], classes[rows])
+        )
         return VictimOrder.of(rows[by_cost], classes, self._session.ledger.node, snapshot.tasks.job)
 
 

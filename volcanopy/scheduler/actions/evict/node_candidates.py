@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from volcanopy.scheduler.actions.evict.candidates import Candidates
-from volcanopy.scheduler.actions.evict.eviction_bundles import Bundle, Cost
+from volcanopy.scheduler.actions.evict.candidates import Candidates, Cost
+from volcanopy.scheduler.actions.evict.eviction_bundles import Bundle
 from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
@@ -78,9 +78,8 @@ class ShapeState:
 
 
 def least_cost(candidates: Candidates, rows: Rows) -> Cost:
-    """Return a lower bound of the cost of evicting any of these candidates: class, broken gangs, lost work."""
-    columns = (candidates.classes, candidates.least_broken, candidates.least_work)
-    return tuple(float(column[rows].min()) for column in columns)
+    """Return a lower bound of the cost of evicting any of these candidates."""
+    return tuple(candidates.least_cost[:, rows].min(axis=1).tolist())
 
 
 def node_candidates(
@@ -101,18 +100,15 @@ def node_candidates(
     bounds = [*starts.tolist(), len(rows)]
     result.ordered, result.by_node = rows, dict(zip(nodes.tolist(), pairwise(bounds), strict=True))
     fewest = _least_victims(session, task, rows, starts, nodes)
-    breaks, least_work = candidates.least_broken[rows], candidates.least_work[rows]
-    lowest = np.minimum.reduceat(candidates.classes[rows], starts)
-    broken = np.minimum.reduceat(breaks, starts)
-    work = np.minimum.reduceat(least_work, starts)
-    size = np.minimum.reduceat(candidates.least_count[rows], starts)
-    single = np.minimum.reduceat(np.where(breaks, np.inf, least_work), starts)
-    several = np.isfinite(single) & ~broken & np.isfinite(fewest)
-    work[several] = np.maximum(work[several], fewest[several] * single[several])
-    size = np.where(broken, size, np.maximum(size, fewest))
+    each = candidates.least_cost[:, rows]
+    least = np.minimum.reduceat(each, starts, axis=1)
+    # Where no gang must break, at least ``fewest`` single tasks are evicted.
+    single = np.minimum.reduceat(np.where(each[2] > 0, np.inf, each[3:]), starts, axis=1)
+    several = np.isfinite(single[0]) & (least[2] == 0) & np.isfinite(fewest)
+    least[3:, several] = np.maximum(least[3:, several], fewest[several] * single[:, several])
     reachable = np.flatnonzero(np.isfinite(fewest) & ~infeasible[nodes])
-    columns = np.stack([column[reachable] for column in (lowest, broken, work, size, -scores[nodes], nodes)])
-    columns = columns[:, np.lexsort(columns[::-1])].astype(np.float64)
+    columns = np.concatenate([least, [-scores[nodes], nodes]])[:, reachable]
+    columns = columns[:, np.lexsort(columns[::-1])]
     result.heap = list(zip(map(tuple, columns.T.tolist()), columns[-1].astype(np.intp).tolist(), strict=True))
     return result  # a sorted list is a heap
 

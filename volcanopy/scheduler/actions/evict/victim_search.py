@@ -3,7 +3,7 @@
 1. Place a task without evictions if a node has the free resources.
 2. Otherwise sort the nodes by a lower bound of the cost of their candidates.
 3. On the cheapest node evict bundles, the cheapest first, until every rule allows the task there; then restore each that is
-   not needed. Take the node with the cheapest victims.
+   not needed, and try the sets of victims that cost less (:mod:`.cheaper_sets`). Take the node with the cheapest victims.
 4. Reject an eviction that a victim's gang could undo by evicting in its turn: both would evict each other for ever.
 5. When all tasks of the job are placed, restore each bundle that the whole placement does not need (:meth:`finish`).
 
@@ -12,13 +12,14 @@ Amounts are compared before anything is tried in the ledger.
 
 import heapq
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 
-from volcanopy.scheduler.actions.evict.candidates import Candidates, Domains
+from volcanopy.scheduler.actions.evict.candidates import Candidates, Cost, Domains
+from volcanopy.scheduler.actions.evict.cheaper_sets import CheaperSets, Request
 from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
-from volcanopy.scheduler.actions.evict.eviction_bundles import Bundle, Bundles, Cost, cost_of
+from volcanopy.scheduler.actions.evict.eviction_bundles import Bundle, Bundles
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts, breaks_new_gang, jobs_with_placed_tasks
 from volcanopy.scheduler.actions.evict.node_candidates import (
     NodeCandidates,
@@ -29,6 +30,7 @@ from volcanopy.scheduler.actions.evict.node_candidates import (
 )
 from volcanopy.scheduler.actions.evict.remaining_capacity import suffices_with
 from volcanopy.scheduler.actions.evict.rules import always
+from volcanopy.scheduler.actions.evict.trace import Trace
 from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, TaskView
@@ -37,20 +39,8 @@ from volcanopy.scheduler.model.task_status import EVICTABLE
 from volcanopy.scheduler.session.session import Session
 
 _FEW = 64
-"""For gangs up to this size, restoring a bundle is also tried with all members placed anew."""
-
-
-@dataclass
-class Trace:
-    """What the searches for a job met, for messages."""
-
-    is_tried: bool = False
-    has_evictable: bool = False
-    """Whether the plugins allowed to evict any bundle."""
-    is_rejected_at_once: bool = False
-    """Whether the plugins allowed to evict nothing for the first task, before any was placed."""
-    is_preempted_back: bool = False
-    """Whether an eviction was rejected because a victim could preempt back."""
+"""For gangs up to this size, restoring a bundle is also tried with all members placed anew. So many victims and nodes are
+compared exhaustively for a whole gang."""
 
 
 class VictimSearch:
@@ -67,11 +57,14 @@ class VictimSearch:
         domain: int,
         counter: CounterEvictions,
         trace: Trace,
+        only: AbstractSet[int] | None = None,
     ) -> None:
+        """``only``: the tasks that may be evicted, all candidates if not given."""
         self._session, self._statement, self._job = session, statement, job
         self._candidates, self._domains, self._domain = candidates, domains, domain
         self._counter, self._trace = counter, trace
-        self._bundles = Bundles(session, costs, candidates)
+        self._bundles, self.only = Bundles(session, costs, candidates), only
+        self._cheaper_sets = CheaperSets(session, costs, candidates)
         self._inner_domains: dict[int, int] = {}
         self._of_shape: dict[Hashable, ShapeState] = {}
         self._excluded_jobs: set[int] = set()
@@ -93,7 +86,7 @@ class VictimSearch:
     @property
     def cost(self) -> Cost:
         """The cost of all victims."""
-        return cost_of(self._evicted_bundles())
+        return self._bundles.cost_of(self._evicted_bundles())
 
     def restrict(self, tasks: Iterable[int], domain: int) -> None:
         """Restrict these tasks to a hypernode within that of the search."""
@@ -178,7 +171,7 @@ class VictimSearch:
 
         Also return False if a rule by which there are victims does not allow that for all placed tasks together.
         """
-        bundles = sorted(self._evicted_bundles(), key=self._by_cost, reverse=True)
+        bundles = sorted(self._evicted_bundles(), key=lambda bundle: bundle.cost, reverse=True)
         could = self._could_be_restored(bundles)
         for at, bundle in enumerate(bundles):
             if could[at] and not self._is_part_of_broken_gang(bundle) and self._restore_if_possible(bundle):
@@ -198,8 +191,6 @@ class VictimSearch:
         eligible = all(rule.is_eligible(queue, placed) for rule in used)
         statement.rollback(mark)
         return eligible
-
-    # One task
 
     def _place_without_evictions(self, task: TaskView, state: ShapeState) -> bool:
         session = self._session
@@ -230,8 +221,9 @@ class VictimSearch:
 
     def _exceeds_limit(self, task: TaskView) -> bool:
         """Return whether a limit of the task's user or group rejects it, whatever is evicted."""
-        limits = self._session.limits
-        return limits is not None and limits.evictions_do_not_help(task, self._candidates.rows)
+        return (limits := self._session.limits) is not None and limits.evictions_do_not_help(
+            task, self._candidates.rows
+        )
 
     def _place_with_evictions(self, task: TaskView, state: ShapeState, candidates: NodeCandidates) -> bool:
         heap = candidates.heap
@@ -283,8 +275,42 @@ class VictimSearch:
         return None if known[1] is None else known[1][0]
 
     def _try(self, task: TaskView, node: int, state: ShapeState, candidates: NodeCandidates) -> Victims | None:
+        """Evict the cheapest victims that allow the task on the node; return them, None if there are none."""
+        mark, rows = self._statement.checkpoint(), self._may_be_evicted(candidates.on(node))
+        bundles = self._bundles.split(rows)
+        victims = self._evict_enough(task, node, state, candidates, bundles)
+        if victims is None and not self._trace.has_evictable:
+            return None
+        if victims is not None and victims[1] == bundles[:1] and not (victims[0][0] or victims[0][5]):
+            return victims
+        self._statement.rollback(mark)
+        bound = None if victims is None else victims[0]
+        needed = Request.of(self._session, np.array([node]), [task.row])
+        for only in self._cheaper_sets.find(*self._bundles.choices(rows), needed, bound):
+            bundles = self._bundles.split([row for row in rows if row in only])
+            others = self._evict_enough(task, node, state, candidates, bundles)
+            if others is not None and (bound is None or others[0] < bound):
+                return others
+            self._statement.rollback(mark)
+        for bundle in victims[1] if victims is not None else ():
+            self._evict(bundle)
+        return victims
+
+    def cheaper_sets(self, placed: Sequence[int], cost: Cost | None) -> list[set[int]]:
+        """Return sets of victims that cost less and could suffice to place these tasks, if there are few to choose from."""
+        within = np.flatnonzero(self._domains.nodes(self._domain))
+        rows = self._candidates.rows
+        rows = rows[~self._candidates.is_bound[rows] & np.isin(self._session.ledger.node[rows], within)]
+        if len(rows) > _FEW or len(within) > _FEW:
+            return []
+        choices = self._bundles.choices(self._may_be_evicted(rows))
+        return self._cheaper_sets.find(*choices, Request.of(self._session, within, placed), cost)
+
+    def _evict_enough(
+        self, task: TaskView, node: int, state: ShapeState, candidates: NodeCandidates, bundles: Sequence[Bundle]
+    ) -> Victims | None:
         """Evict bundle by bundle until the task fits, then restore what is not needed. If it never fits all are evicted."""
-        bundles = self._evictable(task, candidates.on(node), candidates)
+        bundles = self._evictable(task, bundles, candidates.on(node), candidates)
         ledger, evicted, freed, fits = self._session.ledger, list[Bundle](), list[Ints](), False
         for bundle in bundles:
             if self._breaks_new_gang(bundle.rows):
@@ -308,15 +334,13 @@ class VictimSearch:
                     continue
                 self._statement.rollback(checkpoint)
             needed.append(bundle)
-        return (*cost_of(needed[::-1]), -float(candidates.scores[node]), node), needed[::-1]
+        return (*self._bundles.cost_of(needed), -float(candidates.scores[node]), node), needed[::-1]
 
-    def _evictable(self, task: TaskView, rows: Rows, candidates: NodeCandidates) -> list[Bundle]:
-        """Return the bundles of these candidates that the plugins allow to evict as a whole, the cheapest first."""
-        bundles = [
-            bundle
-            for bundle in self._bundles.split(self._may_be_evicted(rows))
-            if not (bundle.breaks and bundle.job in candidates.kept)
-        ]
+    def _evictable(
+        self, task: TaskView, bundles: Sequence[Bundle], rows: Rows, candidates: NodeCandidates
+    ) -> list[Bundle]:
+        """Return those of these bundles that the plugins allow to evict as a whole; ``rows`` are the candidates on the node."""
+        bundles = [bundle for bundle in bundles if not (bundle.breaks and bundle.job in candidates.kept)]
         here = set(rows.tolist())
         elsewhere = [bundle for bundle in bundles if bundle.breaks and not here.issuperset(bundle.rows)]
         while bundles:
@@ -364,10 +388,11 @@ class VictimSearch:
         """Return those of these tasks that run, except those of gangs that the search must not touch."""
         rows = rows[EVICTABLE[self._session.ledger.status[rows]]]
         jobs = self._session.snapshot.tasks.job[rows].tolist()
-        excluded, placed = self._excluded_jobs, self._new_gangs
+        excluded, placed, only = self._excluded_jobs, self._new_gangs, self.only
+        allowed = [(row, job) for row, job in zip(rows.tolist(), jobs, strict=True) if only is None or row in only]
         return [
             row
-            for row, job in zip(rows.tolist(), jobs, strict=True)
+            for row, job in allowed
             if job not in excluded and not (job in placed and breaks_new_gang(self._session, (row,)))
         ]
 
@@ -381,18 +406,12 @@ class VictimSearch:
         within, infeasible = self._domains.nodes(domain), self._domains.infeasible_nodes(task)
         return node_candidates(self._session, self._candidates, task, within, infeasible, scores)
 
-    # The whole job
-
     def _evicted_bundles(self) -> list[Bundle]:
         return list(dict.fromkeys(self._bundle_of[row] for row in self.victims))
 
-    def _by_cost(self, bundle: Bundle) -> tuple[int, bool, float, int]:
-        return bundle.cost
-
     def _is_part_of_broken_gang(self, bundle: Bundle) -> bool:
         """Return whether the rest of the bundle's gang is evicted as well, so that the bundle alone must not run."""
-        broken = (each for each in self._evicted_bundles() if each.breaks and each.job == bundle.job)
-        return not bundle.breaks and any(True for _ in broken)
+        return not bundle.breaks and any(each.breaks and each.job == bundle.job for each in self._evicted_bundles())
 
     def _restore_if_possible(self, bundle: Bundle) -> bool:
         """Restore a bundle of victims if every placed task still finds a node with it there; return whether they do."""
