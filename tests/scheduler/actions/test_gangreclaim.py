@@ -59,7 +59,7 @@ def test_a_gang_is_not_evicted_far_below_the_deserved_share() -> None:
     """The fair share of the queue is two of four; its only gang has four pods."""
     text = f"{TWO}node n1 cpu=4\njob a queue=q1: 4 x cpu=1 on=n1\njob b queue=q2: 2 x cpu=1"
     assert moves(text) == []
-    assert why(text, "b").endswith("gangreclaim: 4 pods of other queues may not be evicted")
+    assert why(text, "b").endswith('waits until queue "q2" has more credit')
 
 
 def test_a_gang_above_the_fair_share_reclaims_nothing() -> None:

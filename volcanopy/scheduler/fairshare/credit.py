@@ -54,6 +54,19 @@ def user_credits(snapshot: Snapshot, queue: int) -> dict[str, float]:
     }
 
 
+def is_owed(snapshot: Snapshot, queue: int, other: int, lacking: float) -> bool:
+    """Return whether a queue that lacks this fraction of the cluster has more credit than another by ``PROTECTION`` of it.
+
+    In a tree the credits of those ancestors are compared that are siblings.
+    """
+    lines = [snapshot.queues.lines[row].tolist() for row in (queue, other)]
+    own, their = ([row for row in lines[at] if row not in lines[1 - at]] for at in (0, 1))
+    if not own or not their:
+        return False
+    credit = queue_credit(snapshot)
+    return float((credit[:, own[-1]] - credit[:, their[-1]]).max()) >= lacking * PROTECTION > 0
+
+
 class Due:
     """(R, Q): what queues get beside their fair shares for their credit; at most the shares themselves.
 

@@ -2,15 +2,21 @@
 
 Pods cannot be taken from a gang one by one down to the fair share of its queue: the rest would run without purpose. Its
 eviction is allowed if it makes the shares fairer: the queue that loses the gang then lacks less of its fair share than
-the reclaiming queue did before.
+the reclaiming queue did before. If it lacks as much, both are equally entitled: then it is the turn of the queue that has
+more credit (:func:`volcanopy.scheduler.fairshare.credit.is_owed`).
 """
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from volcanopy.scheduler.fairshare.credit import is_owed
 from volcanopy.scheduler.ledger.views import JobView, TaskView, with_jobs
 from volcanopy.scheduler.model.resources import Ints
+from volcanopy.scheduler.model.snapshot import Snapshot
+
+EQUAL = 1e-9
+"""Fractions of the cluster that differ by less are equal."""
 
 
 def with_whole_gangs(
@@ -18,6 +24,7 @@ def with_whole_gangs(
     victims: Sequence[TaskView],
     reclaimer: JobView | None,
     lacking: Callable[[JobView, Ints], float],
+    snapshot: Snapshot,
 ) -> list[TaskView]:
     """Return the victims with the rest of each gang that they break, in the order of the candidates.
 
@@ -41,7 +48,9 @@ def with_whole_gangs(
         if owner is None or not rest or not count or owner.ready_count - count >= owner.min_available:
             continue
         amounts: Ints = np.sum([member.request.values for member in rest], axis=0) + lost[owner.queue.row]
-        if lacking(owner, amounts) < before:
+        after = lacking(owner, amounts)
+        is_tie = abs(after - before) < EQUAL
+        if is_owed(snapshot, reclaimer.queue.row, owner.queue.row, before) if is_tie else after < before:
             lost[owner.queue.row] = amounts
             chosen.update(member.row for member in rest)
     return [candidate for candidate in candidates if candidate.row in chosen]

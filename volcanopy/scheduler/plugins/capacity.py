@@ -190,7 +190,9 @@ class Capacity(Plugin[CapacityArguments]):
             return has_no_share and self._are_relatives(own.queue, queue)
 
         victims = self._above_fair_share(own.queue, candidates, matches, has_relative)
-        return with_whole_gangs(candidates, victims, own, partial(self._missing_share, own.queue))
+        return with_whole_gangs(
+            candidates, victims, own, partial(self._missing_share, own.queue), self.cluster.snapshot
+        )
 
     def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """As :meth:`reclaimable`; queues, and in a tree their ancestors, keep their guarantees."""
@@ -205,7 +207,9 @@ class Capacity(Plugin[CapacityArguments]):
         if self._queue_rejection(own.queue) is not None:
             return []
         victims = self._above_fair_share(own.queue, candidates, lambda _: True, lambda _: False)
-        return with_whole_gangs(candidates, victims, own, partial(self._missing_share, own.queue))
+        return with_whole_gangs(
+            candidates, victims, own, partial(self._missing_share, own.queue), self.cluster.snapshot
+        )
 
     def unified_evictable_at_all(self, preemptor: GangPreemptor, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """Between queues, as :meth:`reclaimable_at_all`."""

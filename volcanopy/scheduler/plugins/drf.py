@@ -301,7 +301,9 @@ class HierarchicalDrf(Drf):
         if key not in self._known:
             self._known[key] = _reclaimable(tree, own, reclaimer, jobs, candidates)
         victims = [task for task, evict in zip(candidates, self._known[key], strict=True) if evict]
-        return with_whole_gangs(candidates, self._above_fair_share(victims), own, self._missing_share)
+        return with_whole_gangs(
+            candidates, self._above_fair_share(victims), own, self._missing_share, self.cluster.snapshot
+        )
 
     def _above_fair_share(self, victims: Sequence[TaskView]) -> list[TaskView]:
         """Return those of queues above their fair share; each counts as evicted for the next ones."""

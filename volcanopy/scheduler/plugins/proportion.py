@@ -222,7 +222,7 @@ class Proportion(Plugin[NoArguments]):
         def lacking(job: JobView, amounts: Ints) -> float:
             return max(self._missing_share(*self._of(*loser), amounts) for loser in losers(job.queue))
 
-        self._asked, self._reclaimable = key, with_whole_gangs(candidates, victims, own, lacking)
+        self._asked, self._reclaimable = key, with_whole_gangs(candidates, victims, own, lacking, self.cluster.snapshot)
         return self._reclaimable
 
     def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:

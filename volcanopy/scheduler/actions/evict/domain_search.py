@@ -20,11 +20,13 @@ from volcanopy.scheduler.actions.evict.rules import Rule, of_own_queue
 from volcanopy.scheduler.actions.evict.trace import Trace
 from volcanopy.scheduler.actions.evict.victim_search import VictimSearch
 from volcanopy.scheduler.actions.gang_need import gang_need
+from volcanopy.scheduler.fairshare.whole_gangs import EQUAL
 from volcanopy.scheduler.framework.plugin import Purpose, Scope
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model import topology
+from volcanopy.scheduler.model.messages import short
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import HOLDING, Status
 from volcanopy.scheduler.session.session import Session
@@ -239,11 +241,32 @@ class DomainSearch:
             return f"{action}: no preemption victims in {victims_of}"
         if self._trace.is_preempted_back:
             return f"{action}: preemption rejected: victims could preempt back"
-        if not self._trace.has_evictable and not self._has_capacity():
+        if not self._trace.has_evictable and (self._missing() > 0).any():
             return f"{action}: still unschedulable after evicting {pods}: {self._missing_amounts()} missing"
         if self._trace.is_tried and not self._trace.has_evictable:
-            return f"{action}: {pods} may not be evicted"
+            return self.tie() or f"{action}: {pods} may not be evicted"
         return f"{action}: still unschedulable after evicting {pods}"
+
+    def tie(self) -> str:
+        """Return the sentence that another queue would lack as much of its share as this one does; empty if none would."""
+        losses, own, jobs = self._shared.costs.losses, self._job.queue, self._session.snapshot.jobs
+        lacking = float(losses.lacking(own.row, np.array([self._job.row]))[0])
+        breakable = (
+            np.flatnonzero(self._candidates.breakable & (jobs.queue != own.row))
+            if lacking > 0
+            else np.empty(0, np.intp)
+        )
+        breakable = np.intersect1d(breakable, self._session.snapshot.tasks.job[self._candidates.rows])
+        for queue in np.unique(jobs.queue[breakable]).tolist():
+            rows = breakable[jobs.queue[breakable] == queue]
+            equal = rows[np.abs(losses.lacking(queue, rows) - lacking) < EQUAL]
+            if len(equal):
+                job = JobView(self._session.ledger, int(equal[0]))
+                without = (
+                    f'{self._shared.action}: without job "{short(job.key)}" queue "{job.queue.name}" would lack as much'
+                )
+                return f'{without} of its fair share as queue "{own.name}" does: waits until queue "{own.name}" has more credit'
+        return ""
 
     # Feasibility
 
@@ -331,9 +354,6 @@ class DomainSearch:
         least = self._least_request(self._rows, self._needed_count)
         missing: Ints = least - self._free().sum(axis=1) - self._candidates.amounts.sum(axis=1)
         return missing
-
-    def _has_capacity(self) -> bool:
-        return bool((self._missing() <= 0).all())
 
     def _missing_amounts(self) -> str:
         names, missing = self._session.snapshot.axis.names, self._missing()

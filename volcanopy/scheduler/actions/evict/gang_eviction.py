@@ -96,6 +96,8 @@ class GangEviction:
                 search = search.with_rules(own_queue)
                 applied = search.apply_cheapest(self._failures.rejected)
             if not applied:
+                if tie := search.tie():
+                    session.rejections.note(job.row, tie)
                 return search.reason()
             if statement.evicted:
                 session.state(CommittedEvictions).add(session, job, statement)

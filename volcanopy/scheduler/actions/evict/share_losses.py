@@ -12,7 +12,7 @@ import numpy as np
 
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.queue_shares import QueueShares
-from volcanopy.scheduler.model.resources import Floats, Ints
+from volcanopy.scheduler.model.resources import Floats, Ints, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
 
 
@@ -23,12 +23,23 @@ class ShareLosses:
         """``shares``: None without a policy that computes any; then no queue loses any."""
         self._ledger, self._queues, self._total = ledger, snapshot.queues, snapshot.total
         self._kept: Ints | None = None
+        self._fair_share = None if shares is None else shares.fair_share
         if shares is not None:
             above = ledger.tree_allocated > shares.fair_share
             above[snapshot.axis.index["pods"]] = False
             above[snapshot.total <= 0] = False
             self._kept = np.where(above, shares.fair_share, 0)
             """(R, Q): the fair share of what queues have more of, else 0."""
+
+    def lacking(self, queue: int, jobs: Rows) -> Floats:
+        """(M,): the largest fraction of the cluster that a queue lacks of its fair share without each of these jobs."""
+        if self._fair_share is None:
+            return np.zeros(len(jobs), dtype=np.float64)
+        counted = (self._total > 0) & (self._fair_share[:, queue] > 0)
+        missing = (self._fair_share - self._ledger.tree_allocated)[counted, queue, None]
+        missing = missing + self._ledger.job_allocated[counted][:, jobs]
+        lacking: Floats = (missing / self._total[counted, None]).max(axis=0, initial=0.0)
+        return lacking
 
     def losers(self, victim: int, reclaimer: int) -> list[int]:
         """Return the queues that lose what is evicted in one queue for another, and may fall below their shares."""
