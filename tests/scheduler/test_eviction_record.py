@@ -3,12 +3,23 @@
 from datetime import datetime, timedelta
 from random import Random
 
+import numpy as np
+from msgspec.structs import replace
+
 from volcanopy.api import core
 from volcanopy.api.scheduling import PodGroupStatus
 from volcanopy.kube.cache.statuses import group_status, status_patch
-from volcanopy.scheduler.model.eviction_record import COOLDOWN, protected_since, with_eviction
+from volcanopy.scheduler.cache.cluster_cache import Object
+from volcanopy.scheduler.model.eviction_record import (
+    COOLDOWN,
+    MOST_SECONDS,
+    RESTART,
+    protected_since,
+    running_seconds,
+    with_eviction,
+)
 from volcanopy.scheduler.model.plan import GroupCondition, SetPodGroup
-from volcanopy.testing.notation import NOW
+from volcanopy.testing.notation import NOW, snapshot, world
 
 MINUTE = timedelta(minutes=1)
 
@@ -73,3 +84,31 @@ def test_no_pod_is_evicted_twice_within_the_cooldown_and_those_that_never_stoppe
             assert now - last.get(pod, now - COOLDOWN) >= COOLDOWN
             status, last[pod], started[pod] = evicted(status, now), now, now + dice.randint(0, 3) * MINUTE
     assert again > 50
+
+
+def test_the_time_of_a_run_that_was_evicted_goes_on_and_each_eviction_adds_a_restart() -> None:
+    status = with_eviction(core.PodGroupStatus(), "PodsEvicted", "", 600, NOW - 20 * MINUTE)
+    assert status.evicted_seconds == 600 + RESTART
+    nodes = "node n1 cpu=2\njob again: 1 x cpu=1 on=n1\njob other: 1 x cpu=1 on=n1"
+    things = [_restarted(thing, status) for thing in world(nodes)]
+    seen = snapshot("", things)
+    seconds = dict(zip(map(str, seen.tasks.keys), running_seconds(seen, np.arange(2)).tolist(), strict=True))
+    assert seconds["default/again-0"] == 600 + RESTART + 20 * 60
+    assert seconds["default/other-0"] > 23 * 3600
+
+
+def _restarted(thing: Object, status: core.PodGroupStatus) -> Object:
+    if isinstance(thing, core.PodGroup) and thing.metadata.name == "again":
+        return replace(thing, status=status)
+    if isinstance(thing, core.Pod) and thing.metadata.name == "again-0":
+        return replace(thing, status=replace(thing.status, start_time=NOW - 15 * MINUTE))
+    return thing
+
+
+def test_the_recorded_time_is_bounded_and_kept_when_nothing_is_evicted() -> None:
+    effect = SetPodGroup(
+        "default/g", "Running", evicted=GroupCondition("Evicted", "PodsEvicted"), evicted_seconds=10**12
+    )
+    after = group_status(core.PodGroupStatus(), effect, "s", NOW)
+    assert after.evicted_seconds == MOST_SECONDS
+    assert group_status(after, SetPodGroup("default/g", "Inqueue"), "s", NOW).evicted_seconds == MOST_SECONDS

@@ -180,7 +180,7 @@ class PodGroupStatus(Model):
     evicted_since: Time | None = None
     """Time of the first eviction of pods for another job. The condition Evicted records the last one."""
     evicted_seconds: Int32 = Field(default=0, ge=0)
-    """Running time that pods have lost by evictions, and five minutes for each. Pods that run again count with it as victims."""
+    """Running time with which pods counted at the last eviction, and five minutes. It goes on when they are compared again."""
     alternative: SelectedAlternative | None = None
     """Alternative that the scheduler selected."""
 

@@ -142,7 +142,7 @@ class _Search:
             if self._packed(tasks, fewer) is not None:
                 needed = fewer
         move = self._packed(tasks, needed)
-        return move if sum(unit.work for unit in needed) <= most_work else None
+        return move if sum(unit.seconds for unit in needed) <= most_work else None
 
     def _packed(self, tasks: Rows, units: Sequence[Unit]) -> _Move | None:
         """Return nodes for the tasks of a gang and of these units, None if there are none."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from volcanopy.api import names
+from volcanopy.scheduler.actions.evict.eviction_cost import TaskCosts
 from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model import pod_fields
@@ -30,19 +31,24 @@ class Unit:
     nodes: Rows
     requests: Ints
     """(R, k)"""
-    work: float
-    """Seconds that the tasks have been running, in sum."""
+    seconds: int
+    """How long the tasks have been running, in sum."""
+    work: int
+    """The work that is lost with them, as :mod:`volcanopy.scheduler.actions.evict.eviction_cost` defines it."""
     priority: int
 
 
 def movable_units(session: Session, cooldown: float) -> list[Unit]:
     """Return the units of all movable jobs, those with the least lost work first; of jobs that rested ``cooldown`` seconds."""
-    units = [unit for row in session.job_rows.tolist() for unit in _of_job(session, row, cooldown)]
-    keys = session.snapshot.tasks.keys
+    snapshot = session.snapshot
+    running = np.flatnonzero((session.ledger.status == Status.RUNNING) & (snapshot.tasks.job != NONE))
+    costs = TaskCosts(snapshot, running)
+    units = [unit for row in session.job_rows.tolist() for unit in _of_job(session, costs, row, cooldown)]
+    keys = snapshot.tasks.keys
     return sorted(units, key=lambda unit: (unit.priority, unit.work, str(keys[unit.rows[0]])))
 
 
-def _of_job(session: Session, row: int, cooldown: float) -> Sequence[Unit]:
+def _of_job(session: Session, costs: TaskCosts, row: int, cooldown: float) -> Sequence[Unit]:
     snapshot, job = session.snapshot, JobView(session.ledger, row)
     if not _is_movable(session, job, cooldown):
         return ()
@@ -52,7 +58,7 @@ def _of_job(session: Session, row: int, cooldown: float) -> Sequence[Unit]:
         surplus = 0
     parts = [rows[at : at + 1] for at in range(len(rows) - min(surplus, len(rows)), len(rows))] or [rows]
     return [
-        _unit(session, part, int(snapshot.jobs.priority[row]))
+        _unit(session, costs, part, int(snapshot.jobs.priority[row]))
         for part in parts
         if len(part) and _can_move(session, part)
     ]
@@ -84,11 +90,8 @@ def _can_move(session: Session, rows: Rows) -> bool:
     return plain and len(session.hooks.evictable(tasks)) == len(tasks)
 
 
-def _unit(session: Session, rows: Rows, priority: int) -> Unit:
-    table = session.snapshot.tasks
-    requests = session.snapshot.shapes.request.values[:, table.shape[rows]]
-    began = np.where(table.started[rows] > 0, table.started[rows], table.created[rows])
-    work = float(np.maximum(session.snapshot.now.timestamp() - began, 0.0).sum())
+def _unit(session: Session, costs: TaskCosts, rows: Rows, priority: int) -> Unit:
+    requests = session.snapshot.shapes.request.values[:, session.snapshot.tasks.shape[rows]]
     nodes = session.ledger.node[rows].astype(np.intp)
     assert (nodes != NONE).all()
-    return Unit(rows, nodes, requests, work, priority)
+    return Unit(rows, nodes, requests, int(costs.seconds[rows].sum()), int(costs.lost_work[rows].sum()), priority)

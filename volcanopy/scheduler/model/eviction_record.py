@@ -3,8 +3,8 @@
 By it no pod is reclaimed twice within a cooldown: the condition ``Evicted`` has the time of the last eviction,
 ``evictedSince`` that of the first one. Evictions that are :data:`COOLDOWN` or more apart have records of their own.
 
-By it no job is the victim again and again while others could be: ``evictedSeconds`` is the running time that its pods
-have lost so far, with :data:`RESTART` for each eviction. When victims are compared, pods that run again count with it.
+By it no job is the victim again and again while others could be: when victims are compared, the time of a run that was
+evicted goes on, and :data:`RESTART` is added. ``evictedSeconds`` is the time with which the pods counted at the last eviction.
 """
 
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ COOLDOWN = timedelta(minutes=30)
 
 
 RESTART = 300
-"""The seconds that an eviction costs beside the lost run: pods are created, scheduled, and started again."""
+"""The seconds that an eviction adds: pods are created, scheduled, and started again."""
 MOST_SECONDS = 10**8
 """The most that is recorded of the time of evicted pods, about three years."""
 
@@ -44,7 +44,9 @@ def with_eviction(
 
 
 def running_seconds(snapshot: Snapshot, rows: Rows) -> Ints:
-    """(M,): the time with which each of these tasks counts as a victim: that of its run, and of evicted ones.
+    """(M,): the time with which each of these tasks counts as a victim: that of its run.
+
+    That of tasks that run again after an eviction goes on, with what the eviction added.
 
     A run begins when the pod starts, or when it was created if the start is not known.
     """
@@ -53,9 +55,9 @@ def running_seconds(snapshot: Snapshot, rows: Rows) -> Ints:
     seconds = np.maximum(snapshot.now.timestamp() - began, 0.0)
     for job in np.unique(table.job[rows]).tolist():
         status = snapshot.jobs.groups[job].status
-        if status.evicted_seconds and (since := status.evicted_since or _last(status)) is not None:
-            of_job = table.job[rows] == job
-            seconds[of_job & (began >= since.timestamp())] += status.evicted_seconds
+        if status.evicted_seconds and (last := _last(status)) is not None:
+            again = (table.job[rows] == job) & (began >= (status.evicted_since or last).timestamp())
+            seconds[again] = status.evicted_seconds + max(snapshot.now.timestamp() - last.timestamp(), 0.0)
     return seconds.astype(np.int64)
 
 

@@ -5,8 +5,8 @@ Compared are, one after the other:
 1. how many queues fall below their fair share that were above it; see :mod:`.share_losses`
 2. the class of the victims: the rule, the rank of their queue and their priority
 3. how many gangs break
-4. the lost work: the size of each evicted pod times the time that it has been running, with earlier runs that were
-   evicted, so that others are the next victims (:mod:`volcanopy.scheduler.model.eviction_record`)
+4. the lost work: the size of each evicted pod times the time that it has been running; for pods that were evicted
+   the time goes on, so that others are the next victims (:mod:`volcanopy.scheduler.model.eviction_record`)
 5. the size of what is evicted: what frees more than is needed is larger
 6. what the queues of the victims lack of their fair shares
 7. the number of evicted pods, and the sum of the times that they have been running
@@ -46,7 +46,7 @@ class TaskCosts:
         self.size: Ints = _sizes(snapshot)[snapshot.tasks.shape]
         """(T,): the dominant share of each task in units of ``SIZE_UNIT``."""
         self.seconds: Ints = np.zeros(len(snapshot.tasks), dtype=np.int64)
-        """(T,): how long each task has been running, with earlier runs that were evicted."""
+        """(T,): how long each task has been running; the time of those that were evicted goes on."""
         self.seconds[rows] = running_seconds(snapshot, rows)
         self.lost_work: Ints = self.size * self.seconds
         """(T,): the work that is lost with each task."""
@@ -108,14 +108,19 @@ class EvictionCosts(TaskCosts):
         return result
 
     def queue_ranks(self, reclaimer: QueueView) -> Ints:
-        """(Q,): the order of queues as victims of a reclaiming queue, from 0."""
+        """(Q,): the order of queues as victims of a reclaiming queue, from 0; of equal ones their jobs are compared."""
         session = self._session
-        queues = [session.cluster.queue(int(row)) for row in np.unique(self.queue[self.rows])]
-        queues.sort(key=session.queue_key, reverse=True)
-        queues.sort(key=lambda queue: session.hooks.victim_queue_order(queue, reclaimer))
-        queue_ranks = np.zeros(len(session.snapshot.queues), dtype=np.int64)
-        for rank, queue in enumerate(queues):
-            queue_ranks[queue.row] = rank
+        keys = {
+            int(row): (session.queue_key(session.cluster.queue(int(row))))[:-2]
+            for row in np.unique(self.queue[self.rows])
+        }
+        order = {row: session.hooks.victim_queue_order(session.cluster.queue(row), reclaimer) for row in keys}
+        rows = sorted(keys, key=keys.__getitem__, reverse=True)
+        rows.sort(key=order.__getitem__)
+        queue_ranks, rank = np.zeros(len(session.snapshot.queues), dtype=np.int64), 0
+        for row, previous in zip(rows, [*rows[:1], *rows[:-1]], strict=True):
+            rank += (keys[row], order[row]) != (keys[previous], order[previous])
+            queue_ranks[row] = rank
         return queue_ranks
 
     def order(self, keys: VictimKeys | None) -> VictimOrder:

@@ -2,7 +2,8 @@
 
 1. Take the victims of all searches but the last one: single tasks, or those of a gang that was broken together.
 2. Compare amounts: they must fit on their nodes beside the tasks that were placed there.
-3. Restore them if their gang has its minimum then and every rule still allows each placed task on its node.
+3. Restore them, those that lose the most work first, if their gang has its minimum then and every rule still allows each
+   placed task on its node.
 """
 
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from volcanopy.scheduler.actions.evict.eviction_cost import TaskCosts
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.task_status import Status
@@ -47,7 +49,8 @@ def restore_needless(session: Session) -> None:
     requests = session.snapshot.shapes.request.values[:, session.snapshot.tasks.shape[rows]]
     fits_alone = (ledger.future[:, ledger.node[rows]] >= requests).all(axis=0)
     perhaps = set(rows[fits_alone].tolist())
-    for unit in units:
+    costs = TaskCosts(session.snapshot, rows)
+    for unit in sorted(units, key=lambda unit: int(costs.lost_work[list(unit)].sum()), reverse=True):
         if perhaps.issuperset(unit) and _fits(session, unit) and _restored(session, unit, committed.preemptors):
             committed.units.remove(unit)
             committed.before_last -= 1
