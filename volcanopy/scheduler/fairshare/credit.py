@@ -54,7 +54,7 @@ def user_credits(snapshot: Snapshot, queue: int) -> dict[str, float]:
     }
 
 
-def is_owed(snapshot: Snapshot, queue: int, other: int, lacking: float) -> bool:
+def has_more_credit(snapshot: Snapshot, queue: int, other: int, lacking: float) -> bool:
     """Return whether a queue that lacks this fraction of the cluster has more credit than another by ``PROTECTION`` of it.
 
     In a tree the credits of those ancestors are compared that are siblings.

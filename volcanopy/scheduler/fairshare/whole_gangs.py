@@ -2,15 +2,15 @@
 
 Pods cannot be taken from a gang one by one down to the fair share of its queue: the rest would run without purpose. Its
 eviction is allowed if it makes the shares fairer: the queue that loses the gang then lacks less of its fair share than
-the reclaiming queue did before. If it lacks as much, both are equally entitled: then it is the turn of the queue that has
-more credit (:func:`volcanopy.scheduler.fairshare.credit.is_owed`).
+the reclaiming queue did before. If it lacks as much, it is evicted if the reclaiming queue has more
+credit (:func:`volcanopy.scheduler.fairshare.credit.has_more_credit`).
 """
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from volcanopy.scheduler.fairshare.credit import is_owed
+from volcanopy.scheduler.fairshare.credit import has_more_credit
 from volcanopy.scheduler.ledger.views import JobView, TaskView, with_jobs
 from volcanopy.scheduler.model.resources import Ints
 from volcanopy.scheduler.model.snapshot import Snapshot
@@ -50,7 +50,7 @@ def with_whole_gangs(
         amounts: Ints = np.sum([member.request.values for member in rest], axis=0) + lost[owner.queue.row]
         after = lacking(owner, amounts)
         is_tie = abs(after - before) < EQUAL
-        if is_owed(snapshot, reclaimer.queue.row, owner.queue.row, before) if is_tie else after < before:
+        if has_more_credit(snapshot, reclaimer.queue.row, owner.queue.row, before) if is_tie else after < before:
             lost[owner.queue.row] = amounts
             chosen.update(member.row for member in rest)
     return [candidate for candidate in candidates if candidate.row in chosen]

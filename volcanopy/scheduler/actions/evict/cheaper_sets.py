@@ -32,7 +32,7 @@ _PARTS = (1, 2, 3, 4, 6, 7)
 
 @dataclass(frozen=True)
 class Request:
-    """What victims must free: room for some tasks on some nodes."""
+    """What victims must free: resources for some tasks on some nodes."""
 
     nodes: Rows
     request: Ints
@@ -156,9 +156,9 @@ class CheaperSets:
     def _most(self, bundle: Bundle, needed: Request) -> int:
         """Return how many equal bundles could be needed at most."""
         freed = self._freed(bundle.rows, needed).max(axis=1)
-        wanted = needed.request * needed.count
-        dims = (freed > 0) & (wanted > 0)
-        return int((-(-wanted[dims] // freed[dims])).max(initial=1)) * len(needed.nodes)
+        total = needed.request * needed.count
+        dims = (freed > 0) & (total > 0)
+        return int((-(-total[dims] // freed[dims])).max(initial=1)) * len(needed.nodes)
 
     def _choices(self, sets: Sequence[Sequence[Bundle]], queue: int, needed: Request) -> _Choices:
         parts = np.zeros((len(_PARTS), len(sets) + 1), dtype=np.float64)
@@ -188,7 +188,7 @@ class CheaperSets:
 
 
 def _suffices(free: Ints, needed: Request) -> Mask:
-    """(C,): whether the (C, R, M) free amounts have room for the tasks."""
+    """(C,): whether the (C, R, M) free amounts suffice for the tasks."""
     dims = np.flatnonzero(needed.request > 0)
     if not len(dims):
         return np.ones(len(free), dtype=np.bool_)

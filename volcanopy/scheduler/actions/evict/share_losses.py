@@ -2,7 +2,7 @@
 
 A queue falls below its fair share of a resource if it was allocated more than that at the beginning of the action and is
 allocated less after the evictions. Resources of which it had no more than its share do not count: it lost them before, or
-nobody competes for them. In a tree this holds for the queue and its ancestors that are not also ancestors of the
+there is enough of them. In a tree the same applies to the queue and its ancestors that are not also ancestors of the
 reclaiming queue.
 """
 
