@@ -19,6 +19,8 @@ Cost = tuple[float, ...]
 NO_COST: Cost = (0.0,) * 8
 """The least of each part of a cost."""
 
+_FEW = 64
+"""The most candidates and nodes of which all sets of victims for a gang are compared."""
 _READY, _HOLDING = np.flatnonzero(READY), np.flatnonzero(HOLDING)
 
 
@@ -165,6 +167,11 @@ class Candidates:
                 lost = np.where(breaks[those, None], sums[owners[those]], lost)
                 below[those] = self._costs.losses.costs(dict.fromkeys(losers, lost))[0]
         return below
+
+    def are_few(self, within: Mask) -> bool:
+        """Return whether there are so few on these (N,) nodes, and so few nodes, that sets for a whole gang are compared."""
+        nodes = self._session.ledger.node[self.rows]
+        return int(within.sum()) <= _FEW and int(within[nodes].sum()) <= _FEW
 
     def losers(self, queue: int) -> list[int]:
         """Return the queues that lose what is evicted in a queue, and may fall below their shares."""

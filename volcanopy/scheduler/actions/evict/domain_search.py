@@ -200,7 +200,8 @@ class DomainSearch:
                 is_applied = False
         if self._needed_count > 1 and (self._trace.has_evictable if best is None else len(best.evicted) > 1):
             for domain in [domain for _, _, domain in domains] if best is None else [best.domain]:
-                best, is_applied = self._improved(best, domain, mark), False
+                if self._candidates.are_few(self._shared.domains.nodes(domain)):
+                    best, is_applied = self._improved(best, domain, mark), False
         if not is_applied:
             self._statement.rollback(mark)
             for row, reason in best.evicted if best is not None else ():

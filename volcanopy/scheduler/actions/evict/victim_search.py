@@ -39,8 +39,7 @@ from volcanopy.scheduler.model.task_status import EVICTABLE
 from volcanopy.scheduler.session.session import Session
 
 _FEW = 64
-"""For gangs up to this size, restoring a bundle is also tried with all members placed anew. So many victims and nodes are
-compared exhaustively for a whole gang."""
+"""For gangs up to this size, restoring a bundle is also tried with all members placed anew."""
 
 
 class VictimSearch:
@@ -297,12 +296,10 @@ class VictimSearch:
         return victims
 
     def cheaper_sets(self, placed: Sequence[int], cost: Cost | None) -> list[set[int]]:
-        """Return sets of victims that cost less and could suffice to place these tasks, if there are few to choose from."""
+        """Return sets of victims that cost less and could suffice to place these tasks."""
         within = np.flatnonzero(self._domains.nodes(self._domain))
         rows = self._candidates.rows
         rows = rows[~self._candidates.is_bound[rows] & np.isin(self._session.ledger.node[rows], within)]
-        if len(rows) > _FEW or len(within) > _FEW:
-            return []
         choices = self._bundles.choices(self._may_be_evicted(rows))
         return self._cheaper_sets.find(*choices, Request.of(self._session, within, placed), cost)
 
