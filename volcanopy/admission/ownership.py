@@ -13,7 +13,7 @@ from volcanopy.admission.context import Context
 from volcanopy.admission.request import Request, User, annotations, at
 from volcanopy.admission.submitter import is_kubernetes, recorded
 from volcanopy.api import names
-from volcanopy.api.bindings import is_job
+from volcanopy.api.bindings import BINDINGS, is_job, with_own_keys
 from volcanopy.api.model import Json, Problem, forbidden
 
 _GROUP_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
@@ -145,12 +145,14 @@ def protection_problems(
     if subjects is not None and matches(subjects, user, ""):
         return
     for part in ("annotations", "labels"):
-        value = at(manifest, "metadata", part, names.PREEMPTABLE)
-        if (
-            not isinstance(value, str)
-            or value.lower() in _TRUE
-            or value == at(old, "metadata", part, names.PREEMPTABLE)
-        ):
+        value = _protection(manifest, part)
+        if not isinstance(value, str) or value.lower() in _TRUE or value == _protection(old, part):
             continue
         detail = f'user "{user.name}" may not protect pods from eviction in queue "{queue}": remove it'
         yield forbidden(f"{prefix}.{part}[{names.PREEMPTABLE}]", detail)
+
+
+def _protection(manifest: Json | None, part: str) -> object:
+    """Return the value of the label or annotation that protects pods from eviction, under the name of any API."""
+    content = at(manifest, "metadata", part)
+    return with_own_keys(content, BINDINGS).get(names.PREEMPTABLE) if isinstance(content, dict) else None

@@ -1,10 +1,18 @@
 """Request of an AdmissionReview: the operation, the object with its size limits, and the user."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
-from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of, binding_of_scheduler, with_own_keys
+from volcanopy.api.bindings import (
+    VOLCANOPY,
+    Binding,
+    binding_of,
+    binding_of_scheduler,
+    with_api_keys,
+    with_own_keys,
+)
 from volcanopy.api.model import Json, Model, Problem, shown, too_many
 from volcanopy.api.volcano import bound
 
@@ -50,6 +58,10 @@ class Request:
     dry_run: bool = False
     binding: Binding = VOLCANOPY
     """The API of the object. Group and kind, and the keys of labels and annotations, are those of volcanopy."""
+    key_binding: Binding = VOLCANOPY
+    """The API whose labels and annotations the object has; that of a pod follows from its scheduler."""
+    written: Json | None = None
+    """The object with the labels and annotations that the user wrote."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -63,6 +75,31 @@ class Request:
     def with_object(self, manifest: Json) -> "Request":
         """Return the request with another object."""
         return replace(self, object=manifest)
+
+    def in_its_api(self, manifest: Json) -> Json:
+        """Return an object of this request with the labels and annotations of its API, for a patch."""
+        metadata = manifest.get("metadata")
+        if not self.key_binding.aliases or not isinstance(metadata, dict):
+            return manifest
+        return manifest | {
+            "metadata": metadata
+            | {
+                part: with_api_keys(metadata[part], self.key_binding, _keys_of(self.written, part))
+                for part in _KEYED
+                if isinstance(metadata.get(part), dict)
+            }
+        }
+
+    def problem_in_its_api(self, problem: Problem) -> Problem:
+        """Return a problem that names the labels and annotations of the object's API."""
+        if not self.key_binding.aliases:
+            return problem
+        kept = {key for part in _KEYED for key in _keys_of(self.written, part)}
+        path, message = (
+            _OWN_KEY.sub(lambda match: match[0] if match[0] in kept else self.key_binding.key(match[0]), text)
+            for text in (problem.path, problem.message)
+        )
+        return replace(problem, path=path, message=message)
 
     @classmethod
     def of(cls, admission_review: Json) -> "Request | None":
@@ -79,12 +116,14 @@ class Request:
         binding = binding_of(group)
         if binding is not VOLCANOPY:
             group, name = binding.own(group, name)
-        keys = binding_of_scheduler(_text(at(content, "spec", "schedulerName"))) if name == "Pod" else binding
+        keyed = binding_of_scheduler(_text(at(content, "spec", "schedulerName"))) if name == "Pod" else binding
         return cls(
             uid=_text(request.get("uid")),
             group=group,
             kind=name,
             binding=binding,
+            key_binding=keyed,
+            written=manifest if isinstance(manifest, dict) else None,
             operation=_text(request.get("operation")),
             name=_text(request.get("name")) or _text(metadata.get("name")),
             namespace=_text(request.get("namespace")) or _text(metadata.get("namespace")),
@@ -92,10 +131,20 @@ class Request:
                 _text(user.get("username")),
                 tuple(group for group in groups if isinstance(group, str)) if isinstance(groups, list) else (),
             ),
-            object=_with_own_names(manifest, keys) if isinstance(manifest, dict) else None,
-            old=_with_own_names(old, keys) if isinstance(old, dict) else None,
+            object=_with_own_names(manifest, keyed) if isinstance(manifest, dict) else None,
+            old=_with_own_names(old, keyed) if isinstance(old, dict) else None,
             dry_run=request.get("dryRun") is True,
         )
+
+
+_KEYED = ("labels", "annotations")
+_OWN_KEY = re.compile(rf"[\w.-]*\b{re.escape(VOLCANOPY.domain)}/[\w./-]+")
+
+
+def _keys_of(manifest: Json | None, part: str) -> Collection[str]:
+    """Return the keys of the labels or annotations of an object."""
+    content = at(manifest, "metadata", part)
+    return content.keys() if isinstance(content, dict) else ()
 
 
 def _with_own_names(manifest: Json, binding: Binding) -> Json:
@@ -103,7 +152,7 @@ def _with_own_names(manifest: Json, binding: Binding) -> Json:
     metadata = manifest.get("metadata")
     if not binding.aliases or not isinstance(metadata, dict):
         return manifest
-    parts = {part: metadata[part] for part in ("labels", "annotations") if isinstance(metadata.get(part), dict)}
+    parts = {part: metadata[part] for part in _KEYED if isinstance(metadata.get(part), dict)}
     return manifest | {
         "metadata": metadata | {part: dict(with_own_keys(content, (binding,))) for part, content in parts.items()}
     }

@@ -82,10 +82,15 @@ def _mutated(request: Request, context: Context) -> tuple[Request, list[Json]]:
     if change is None or request.object is None or any(True for _ in size_problems(request.object)):
         return request, []
     after = change(request, context)
-    return request.with_object(after), patch_between(request.object, after)
+    return request.with_object(after), patch_between(request.written or {}, request.in_its_api(after))
 
 
 def _findings(request: Request, context: Context) -> Iterator[Problem]:
+    """Yield the problems of the object and warnings about it, in the names of its API."""
+    return map(request.problem_in_its_api, _own_findings(request, context))
+
+
+def _own_findings(request: Request, context: Context) -> Iterator[Problem]:
     validator = _VALIDATORS.get(request.key)
     if validator is None:
         return

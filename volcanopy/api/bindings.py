@@ -5,7 +5,7 @@ volcanopy serves its objects under its own groups (``batch.volcanopy.io``, kind 
 everything by :mod:`volcanopy.api.names`, and asks the binding of an object for the name that it has there.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -179,3 +179,14 @@ def with_own_keys(labels: Mapping[str, str], bindings: Iterable[Binding]) -> Map
         if aliases and not aliases.keys().isdisjoint(labels):
             labels = {aliases[key]: value for key, value in labels.items() if key in aliases} | dict(labels)
     return labels
+
+
+def with_api_keys(labels: Mapping[str, str], binding: Binding, written: Collection[str]) -> dict[str, str]:
+    """Return labels or annotations that :func:`with_own_keys` returned, and that may have changed, with the names of an API.
+
+    A key that was ``written`` under volcanopy's name keeps it.
+    """
+    renamed = {key: binding.key(key) for key in labels if key not in written and binding.key(key) != key}
+    return {key: value for key, value in labels.items() if key not in renamed} | {
+        own: labels[key] for key, own in renamed.items()
+    }
