@@ -36,6 +36,7 @@ _REAL = re.compile(r"[\[-]real[\]-]")
 _ON_CONTROL_PLANE = (
     "tests/charts/test_install.py",
     "tests/contract/test_stories.py",
+    "tests/contract/test_volcano_objects.py",
     "tests/controlplane/test_chart_kinds.py",
     "tests/security/test_policies.py",
     "tests/security/test_queue_bypasses.py",

@@ -128,7 +128,9 @@ def after(name: str, *others: str) -> Json:
         ),
         (
             job(name="1j", plugins={"svc": []}),
-            ["metadata.name: must begin with a letter: plugin svc makes a service of this name"],
+            [
+                'metadata.name: Invalid value: "1j": must begin with a letter and contain no dots: plugin svc creates a Service of this name'
+            ],
         ),
         (
             job(minAvailabl=1, queue="nope"),

@@ -125,3 +125,13 @@ def test_only_a_pod_group_has_no_status_subresource_though_it_has_a_status() -> 
 def test_both_apis_have_different_definitions() -> None:
     names = [definition["metadata"]["name"] for definition in crds_of(BINDINGS)]
     assert len(names) == len(set(names)) == len(crds_of((VOLCANOPY,))) + len(definitions())
+
+
+def test_no_rule_at_the_root_is_stricter_than_volcano() -> None:
+    """Such a rule is evaluated for each status, also of an object that Volcano has admitted."""
+    schemas = [
+        version["schema"]["openAPIV3Schema"]
+        for definition in definitions().values()
+        for version in definition["spec"]["versions"]
+    ]
+    assert [schema["x-kubernetes-validations"] for schema in schemas if "x-kubernetes-validations" in schema] == []

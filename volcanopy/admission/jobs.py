@@ -13,6 +13,8 @@ from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec, dependency_cycle
 from volcanopy.api.bindings import Binding
 from volcanopy.api.model import (
+    NAME_PATTERN,
+    PATH_PATTERN,
     InvalidObjectError,
     Json,
     Problem,
@@ -195,7 +197,16 @@ def _dependencies(spec: BatchJobSpec) -> Iterator[Problem]:
         yield Problem("spec.tasks", f"Invalid value: dependsOn has a cycle: {path}")
 
 
+def job_name_problems(name: str, binding: Binding) -> Iterator[Problem]:
+    """Yield a problem if a job of this API may not have the name; one without a name gets a valid one."""
+    pattern = PATH_PATTERN if binding.dotted_job_names else NAME_PATTERN
+    if name and re.fullmatch(pattern, name) is None:
+        detail = "names of jobs consist of lower case letters, digits and '-', and begin and end with a letter or digit"
+        yield invalid("metadata.name", name, detail)
+
+
 def _names(job: BatchJob) -> Iterator[Problem]:
+    yield from job_name_problems(job.metadata.name, job.binding)
     seen: set[str] = set()
     for number, task in enumerate(job.spec.tasks):
         path = f"spec.tasks[{number}].name"

@@ -17,6 +17,7 @@ from volcanopy.admission.feasibility import gang_of, job_findings
 from volcanopy.admission.jobs import (
     budget_problems,
     immutability_problems,
+    job_name_problems,
     job_problems,
     job_warnings,
     parsed_job_problems,
@@ -30,7 +31,7 @@ from volcanopy.admission.submitter import submitter, template_author
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec, dependency_cycle
 from volcanopy.api.bindings import Binding
-from volcanopy.api.cron import CronBatchJob, Schedule, ScheduleError
+from volcanopy.api.cron import CronBatchJob, Schedule, ScheduleError, longest_job_name
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import (
     UNKNOWN_FIELD,
@@ -117,8 +118,8 @@ def validate_cron(request: Request, context: Context) -> Iterator[Problem]:
     if len(name) > _MAX_CRON_NAME:
         yield too_long("metadata.name", name, _MAX_CRON_NAME)
     yield from _schedule(cron)
-    problems = _job(f"{name}-{'0' * 8}", spec, context, request.binding)
-    yield from (replace(problem, path=f"spec.jobTemplate.{problem.path}") for problem in problems)
+    for problem in _job(longest_job_name(cron), spec, context, request.binding):
+        yield problem if problem.path == "metadata.name" else replace(problem, path=f"spec.jobTemplate.{problem.path}")
     yield from _secret_arguments(spec, "spec.jobTemplate.")
     user = submitter(request, context.policy)
     path = "spec.jobTemplate.spec.queue"
@@ -178,6 +179,8 @@ def flow_problems(manifest: Json) -> Iterator[Problem]:
     except InvalidObjectError as error:
         yield from error.problems
         return
+    if flow.spec.flows:
+        yield from job_name_problems(f"{flow.metadata.name}-{flow.spec.flows[0].name}", flow.binding)
     known = [step.name for step in flow.spec.flows]
     dependencies = []
     for number, step in enumerate(flow.spec.flows):

@@ -56,6 +56,8 @@ class Binding:
     """Whether admission writes defaults that depend on other fields into its jobs, because its clients read them."""
     default_queue_is_none: frozenset[str] = frozenset()
     """Kinds in which the default queue counts as no queue, so that the queue of the namespace applies."""
+    dotted_job_names: bool = False
+    """Whether the name of a job may contain dots."""
     action_events: bool = False
     """Whether its jobs get an event for each action, besides those for the phases that follow from it."""
     ignores_arguments: bool = False
@@ -133,6 +135,7 @@ VOLCANO = Binding(
     status_in_object=frozenset({"PodGroup"}),
     writes_defaults=True,
     default_queue_is_none=frozenset({"PodGroup"}),
+    dotted_job_names=True,
     action_events=True,
     ignores_arguments=True,
     shared_groups=True,

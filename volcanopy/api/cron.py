@@ -122,6 +122,18 @@ _CLOCK_CHANGE = timedelta(hours=3)
 """Upper bound of the change of a clock at the start and end of daylight saving time."""
 
 
+def job_name(cron: CronBatchJob, time: datetime) -> str:
+    """``<cron job>-<minutes since 1970>``, or the seconds where the time is not a whole minute."""
+    seconds = int(time.timestamp())
+    return f"{cron.metadata.name}-{seconds if seconds % 60 else seconds // 60}"
+
+
+def longest_job_name(cron: CronBatchJob) -> str:
+    """Return a name as long as those of the jobs: times of ``@every`` need not be whole minutes."""
+    seconds = 1 if cron.spec.schedule.startswith(_EVERY) else 0
+    return job_name(cron, datetime(2100, 1, 1, 0, 0, seconds, tzinfo=UTC))
+
+
 class ScheduleError(ValueError):
     """An invalid schedule or time zone; ``field`` is the field of the cron job's spec."""
 

@@ -238,7 +238,12 @@ class VolcanoHyperNodeStatus(HyperNodeStatus):
 
 
 def _bound(model: type[M], **parts: type[Model]) -> type[M]:
-    """Return a model under Volcano's group and kind, with other types of its parts."""
+    """Return a model under Volcano's group and kind, with other types of its parts.
+
+    It has no rules at the root: they would be evaluated for each status, also of an object that Volcano has admitted, whose
+    status could then never be written. Admission checks the same when the object is created. The errors of an unchanged spec
+    are forgiven by the API server.
+    """
     version = VOLCANO.api_version(str(model.model_fields["api_version"].default))
     kind = VOLCANO.kind(model.__name__)
     fields: dict[str, Any] = {"api_version": _only(version), "kind": _only(kind)}
@@ -246,7 +251,7 @@ def _bound(model: type[M], **parts: type[Model]) -> type[M]:
         old = model.model_fields[part]
         fields[part] = (shape, Field() if old.is_required() else Field(default=shape()))
     made = create_model(kind, __base__=model, __doc__=model.__doc__, __module__=__name__, **fields)
-    made.binding = VOLCANO
+    made.binding, made.rules = VOLCANO, ()
     return made
 
 

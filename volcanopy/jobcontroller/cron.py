@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, Phase
-from volcanopy.api.cron import CronBatchJob, CronBatchJobStatus, JobReference, Schedule, ScheduleError
+from volcanopy.api.cron import CronBatchJob, CronBatchJobStatus, JobReference, Schedule, ScheduleError, job_name
 from volcanopy.api.model import Json
 from volcanopy.jobcontroller.naming import job_manifest
 from volcanopy.jobcontroller.observed import age
@@ -79,12 +79,6 @@ def reconcile_cron(cron: CronBatchJob, jobs: Mapping[str, BatchJob], now: dateti
     effects += [DeleteJob(job.metadata.name, job.metadata.uid) for job in _unwanted(cron, made, replaced)]
     again = due.next if due.next is not None and not cron.spec.suspend else None
     return CronPlan((*effects, *making), again)
-
-
-def job_name(cron: CronBatchJob, time: datetime) -> str:
-    """``<cron job>-<minutes since 1970>``, or the seconds where the time is not a whole minute."""
-    seconds = int(time.timestamp())
-    return f"{cron.metadata.name}-{seconds if seconds % 60 else seconds // 60}"
 
 
 def scheduled_time(job: BatchJob) -> datetime | None:

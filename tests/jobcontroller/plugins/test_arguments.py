@@ -151,11 +151,11 @@ def test_every_problem_with_plugins_has_its_path() -> None:
         ),
         (
             job(name="1j", plugins={"svc": []}),
-            "metadata.name: must begin with a letter: plugin svc makes a service of this name",
+            'metadata.name: Invalid value: "1j": must begin with a letter and contain no dots: plugin svc creates a Service of this name',
         ),
         (
             job(task("master"), name="1j", plugins={"pytorch": []}),
-            "metadata.name: must begin with a letter: plugin svc makes a service of this name",
+            'metadata.name: Invalid value: "1j": must begin with a letter and contain no dots: plugin svc creates a Service of this name',
         ),
         (
             job(task(replicas=10_000), name="a-long-name", plugins={"svc": []}),

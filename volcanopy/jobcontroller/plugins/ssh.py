@@ -54,11 +54,8 @@ class Ssh(JobPlugin[SshArguments]):
             "defaultMode": 0o600 if path == ROOT_HOME else 0o644,
             "items": [{"key": name, "path": f".ssh/{name}"} for name in _FILES],
         }
-        add_volume(
-            pod,
-            {"name": self._secret, "secret": source},
-            {"name": self._secret, "mountPath": path, "subPath": ".ssh"},
-        )
+        volume = self._secret.replace(".", "-")
+        add_volume(pod, {"name": volume, "secret": source}, {"name": volume, "mountPath": path, "subPath": ".ssh"})
         return pod
 
     def objects(self) -> Sequence[Needed]:

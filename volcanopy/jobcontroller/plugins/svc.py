@@ -10,7 +10,7 @@ from functools import cached_property
 
 from volcanopy.api import names
 from volcanopy.api.batch import TaskSpec
-from volcanopy.api.model import Json, Problem
+from volcanopy.api.model import Json, Problem, invalid
 from volcanopy.jobcontroller.plugins.plugin import (
     LONGEST_VARIABLE,
     Arguments,
@@ -77,8 +77,10 @@ class Svc(JobPlugin[SvcArguments]):
 
     def problems(self) -> Iterable[Problem]:
         """A name that no service may have; more hosts than the environment or a ConfigMap allows."""
-        if not self.job.metadata.name[:1].isalpha():
-            yield Problem("metadata.name", "must begin with a letter: plugin svc makes a service of this name")
+        name = self.job.metadata.name
+        if not name[:1].isalpha() or "." in name:
+            detail = "must begin with a letter and contain no dots: plugin svc creates a Service of this name"
+            yield invalid("metadata.name", name, detail)
         tasks = self.job.spec.tasks
         sizes = [size_of_hosts(self.job, task) for task in tasks]
         size = sum(2 * length + len(str(task.replicas)) for length, task in zip(sizes, tasks, strict=True))
