@@ -1,4 +1,4 @@
-"""The controller of Deployments, ReplicaSets, StatefulSets and Jobs: watches, decides, writes.
+"""The controller of Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs: watches, decides, writes.
 
 On a real cluster kube-controller-manager does this. A workload is decided again when it, or an object that it controls, has
 changed, and not before the watch has shown what was written for it last.
@@ -14,12 +14,13 @@ from datetime import UTC, datetime
 
 import structlog
 
+from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
+from volcanopy.kube.client.errors import AlreadyExists, ApiError, Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.simulated.timers import TimedWorkers
-from volcanopy.local.workloads import deployment, job, replica_set, stateful_set
+from volcanopy.local.workloads import daemon_set, deployment, job, replica_set, stateful_set
 from volcanopy.local.workloads.plan import Create, Delete, Effect, SetStatus, Update, controller_uid
 
 log = structlog.get_logger(__name__)
@@ -29,8 +30,10 @@ CLAIMS: Kind[Json] = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumecl
 REPLICA_SETS: Kind[Json] = Kind("apps", "v1", "ReplicaSet", "replicasets", True, dict)
 DEPLOYMENTS: Kind[Json] = Kind("apps", "v1", "Deployment", "deployments", True, dict)
 STATEFUL_SETS: Kind[Json] = Kind("apps", "v1", "StatefulSet", "statefulsets", True, dict)
+DAEMON_SETS: Kind[Json] = Kind("apps", "v1", "DaemonSet", "daemonsets", True, dict)
 JOBS: Kind[Json] = Kind("batch", "v1", "Job", "jobs", True, dict)
-WATCHED = (PODS, REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS, JOBS)
+NODES: Kind[Json] = Kind("", "v1", "Node", "nodes", False, dict)
+WATCHED = (PODS, REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, JOBS)
 _KINDS = {kind.kind: kind for kind in (*WATCHED, CLAIMS)}
 _WORKERS = 8
 SEEN_LIMIT = 30.0
@@ -42,17 +45,24 @@ class WorkloadController:
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.time) -> None:
         self._client, self._clock = client, clock
-        self._reflectors = {kind.kind: Reflector(client, kind) for kind in WATCHED}
+        self._reflectors = {kind.kind: Reflector(client, kind) for kind in (*WATCHED, NODES)}
+        self._events = EventRecorder(client, "workload-controller")
         self._workers = TimedWorkers("workload", self._decide, _WORKERS, clock)
         self._keys: dict[str, str] = {}
+        # Of each node what decides which DaemonSets run on it: its labels and spec.
+        self._nodes: dict[str, tuple[Json, Json]] = {}
+        # Of each workload by uid: the message with which its last pod was rejected.
+        self._failures: dict[str, str] = {}
         # Of each workload by uid: the uids that its writes created (or, with "-", deleted) and no watch has shown, with the time.
         self._unseen: dict[str, dict[str, float]] = {}
 
     async def run(self, stop: asyncio.Event, ready: asyncio.Event | None = None) -> None:
         """Run until `stop` is set; `ready` is set once all objects are listed."""
-        async with asyncio.TaskGroup() as tasks:
+        async with self._events, asyncio.TaskGroup() as tasks:
             working = [
-                tasks.create_task(reflector.run(self._taken(kind)), name=f"workloads {kind}")
+                tasks.create_task(
+                    reflector.run(self._on_nodes if kind == NODES.kind else self._taken(kind)), name=f"workloads {kind}"
+                )
                 for kind, reflector in self._reflectors.items()
             ]
             for reflector in self._reflectors.values():
@@ -63,6 +73,18 @@ class WorkloadController:
             await stop.wait()
             for task in working:
                 task.cancel()
+
+    def _on_nodes(self, changes: Iterable[Change[Json]]) -> None:
+        """Enqueue all DaemonSets if a node has come, gone or changed in what decides about their pods."""
+        before = dict(self._nodes)
+        for change in changes:
+            metadata = change.object["metadata"]
+            self._nodes[metadata["name"]] = metadata.get("labels") or {}, change.object.get("spec") or {}
+            if change.type is ChangeType.DELETED:
+                del self._nodes[metadata["name"]]
+        if self._nodes != before:
+            for key in self._reflectors[DAEMON_SETS.kind].objects:
+                self._workers.put(f"{DAEMON_SETS.kind} {key}")
 
     def _taken(self, kind: str) -> Callable[[Iterable[Change[Json]]], None]:
         """A function that enqueues the workloads that a change concerns."""
@@ -81,6 +103,7 @@ class WorkloadController:
                     if gone:
                         self._keys.pop(metadata["uid"], None)
                         self._unseen.pop(metadata["uid"], None)
+                        self._failures.pop(metadata["uid"], None)
                     else:
                         self._keys[metadata["uid"]] = key
                         self._workers.put(key)
@@ -102,12 +125,46 @@ class WorkloadController:
             if self._clock() < latest:
                 return latest
             unseen.clear()
-        for effect in self._reconciled(kind, workload):
-            await self._write(workload, effect)
+        await self._carry_out(kind, workload)
         if kind == JOBS.kind:
             due = job.deadline(workload)
             return math.inf if due is None or due <= self._clock() else due
         return math.inf
+
+    async def _carry_out(self, kind: str, workload: Json) -> None:
+        """Write the effects of a reconciliation. Raises the error with which a pod was rejected, after it is reported."""
+        rejected: ApiError | None = None
+        for effect in self._reconciled(kind, workload):
+            if rejected is not None and isinstance(effect, Create):
+                continue  # the next is most likely rejected for the same reason
+            try:
+                await self._write(workload, effect)
+            except ApiError as error:
+                if not isinstance(effect, Create) or error.namespace_is_deleted:
+                    raise
+                rejected = error
+                self._report(workload, effect, str(error))
+        uid, failure = workload["metadata"]["uid"], "" if rejected is None else str(rejected)
+        if failure != self._failures.get(uid, ""):
+            self._failures[uid] = failure
+            if kind == REPLICA_SETS.kind:
+                for effect in self._reconciled(kind, workload):
+                    if isinstance(effect, SetStatus):
+                        await self._write(workload, effect)
+        if rejected is not None:
+            raise rejected
+
+    def _report(self, workload: Json, creation: Create, message: str) -> None:
+        """Record the event of an object that was rejected, in the words of kube-controller-manager."""
+        kind, metadata = workload["kind"], workload["metadata"]
+        text = f"Error creating: {message}"
+        if kind == STATEFUL_SETS.kind:
+            what = "Pod" if creation.kind == PODS.kind else "Claim"
+            text = f"create {what} {creation.body['metadata']['name']} in {kind} {metadata['name']} failed error: {message}"
+        reference = ObjectReference(
+            workload["apiVersion"], kind, metadata["name"], metadata["namespace"], metadata["uid"]
+        )
+        self._events.record(reference, "Warning", "FailedCreate", text)
 
     def _reconciled(self, kind: str, workload: Json) -> list[Effect]:
         now = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -119,11 +176,14 @@ class WorkloadController:
 
         match kind:
             case "ReplicaSet":
-                return replica_set.reconcile(workload, objects(PODS))
+                failure = self._failures.get(workload["metadata"]["uid"], "")
+                return replica_set.reconcile(workload, objects(PODS), now, failure)
             case "Deployment":
                 return deployment.reconcile(workload, objects(REPLICA_SETS), now)
             case "StatefulSet":
                 return stateful_set.reconcile(workload, objects(PODS))
+            case "DaemonSet":
+                return daemon_set.reconcile(workload, objects(PODS), [*self._reflectors[NODES.kind].objects.values()])
             case _:
                 return job.reconcile(workload, objects(PODS), now)
 

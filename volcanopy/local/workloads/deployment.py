@@ -8,11 +8,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.workloads.plan import (
+    REPLICA_FAILURE,
     Create,
     Delete,
     Effect,
@@ -20,12 +20,22 @@ from volcanopy.local.workloads.plan import (
     changed,
     owned,
     owner_reference,
+    share_of,
     template_hash,
     with_conditions,
 )
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
+_DESIRED = "deployment.kubernetes.io/desired-replicas"
+_MAXIMUM = "deployment.kubernetes.io/max-replicas"
+_NOT_COPIED = frozenset(
+    {
+        *(REVISION, _DESIRED, _MAXIMUM, "deployment.kubernetes.io/revision-history"),
+        *("deprecated.deployment.rollback.to", "kubectl.kubernetes.io/last-applied-configuration"),
+    }
+)
+"""Annotations of a Deployment that its ReplicaSets do not get."""
 
 
 def reconcile(deployment: Json, replica_sets: Sequence[Json], now: str) -> list[Effect]:
@@ -41,12 +51,14 @@ def reconcile(deployment: Json, replica_sets: Sequence[Json], now: str) -> list[
     effects: list[Effect] = []
     if current is None:
         effects.append(Create("ReplicaSet", _replica_set(deployment, suffix, _first_size(spec, others), revision)))
-    elif not spec.get("paused"):
-        if _revision(current) < revision:
-            effects.append(Update("ReplicaSet", current, _revision_patch(revision)))
-        effects += _scaled(spec, current, others)
-    elif len(sets) == 1 and _size(current) != spec["replicas"]:
-        effects.append(_resized(current, spec["replicas"]))
+    else:
+        wanted = _annotations(deployment, max(revision, _revision(current)))
+        if not wanted.items() <= (current["metadata"].get("annotations") or {}).items():
+            effects.append(Update("ReplicaSet", current, {"metadata": {"annotations": wanted}}))
+        if not spec.get("paused"):
+            effects += _scaled(spec, current, others)
+        elif len(sets) == 1 and _size(current) != spec["replicas"]:
+            effects.append(_resized(current, spec["replicas"]))
     shown = revision if current is None else max(_revision(current), revision)
     if (metadata.get("annotations") or {}).get(REVISION) != str(shown):
         effects.append(Update("Deployment", deployment, _revision_patch(shown)))
@@ -91,16 +103,9 @@ def _margins(spec: Json) -> tuple[int, int]:
     """maxSurge and maxUnavailable in pods; one of them is at least 1."""
     rolling = (spec.get("strategy") or {}).get("rollingUpdate") or {}
     replicas = int(spec["replicas"])
-    surge = _count(rolling.get("maxSurge", "25%"), replicas, up=True)
-    unavailable = _count(rolling.get("maxUnavailable", "25%"), replicas, up=False)
+    surge = share_of(rolling.get("maxSurge", "25%"), replicas, up=True)
+    unavailable = share_of(rolling.get("maxUnavailable", "25%"), replicas, up=False)
     return surge, unavailable if surge or unavailable else 1
-
-
-def _count(value: int | str, replicas: int, *, up: bool) -> int:
-    if isinstance(value, int):
-        return value
-    share = int(value.rstrip("%")) * replicas / 100
-    return math.ceil(share) if up else math.floor(share)
 
 
 def _replica_set(deployment: Json, suffix: str, replicas: int, revision: int) -> Json:
@@ -113,7 +118,7 @@ def _replica_set(deployment: Json, suffix: str, replicas: int, revision: int) ->
             "name": f"{metadata['name']}-{suffix}",
             "namespace": metadata["namespace"],
             "labels": labels,
-            "annotations": {REVISION: str(revision)},
+            "annotations": _annotations(deployment, revision),
             "ownerReferences": [owner_reference(deployment)],
         },
         "spec": {
@@ -121,6 +126,18 @@ def _replica_set(deployment: Json, suffix: str, replicas: int, revision: int) ->
             "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), HASH_LABEL: suffix}},
             "template": {**template, "metadata": {**(template.get("metadata") or {}), "labels": labels}},
         },
+    }
+
+
+def _annotations(deployment: Json, revision: int) -> Json:
+    """The annotations of the ReplicaSet of the present template: those of the Deployment, and the numbers of a rollout."""
+    spec, annotations = deployment["spec"], deployment["metadata"].get("annotations") or {}
+    surge = 0 if (spec.get("strategy") or {}).get("type") == "Recreate" else _margins(spec)[0]
+    return {
+        **{key: value for key, value in annotations.items() if key not in _NOT_COPIED},
+        REVISION: str(revision),
+        _DESIRED: str(spec["replicas"]),
+        _MAXIMUM: str(int(spec["replicas"]) + surge),
     }
 
 
@@ -151,6 +168,13 @@ def _status(deployment: Json, current: Json | None, sets: Sequence[Json], now: s
             "message": f"{updated} of {replicas} replicas are updated, {available} available.",
         },
     ]
+    # That of the ReplicaSet of the present template, else of any other.
+    conditions += [
+        {key: condition[key] for key in ("type", "status", "reason", "message")}
+        for each in sorted(sets, key=lambda each: each is not current)
+        for condition in (each.get("status") or {}).get("conditions") or ()
+        if condition["type"] == REPLICA_FAILURE
+    ][:1]
     before = (deployment.get("status") or {}).get("conditions") or ()
     return {
         "observedGeneration": deployment["metadata"].get("generation", 1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import msgspec
 
 from volcanopy.kube.client.kinds import Json
+
+REPLICA_FAILURE = "ReplicaFailure"
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,21 @@ def from_template(owner: Json, template: Json, *, labels: Json | None = None, **
     if labels:
         made["labels"] = {**(made.get("labels") or {}), **labels}
     return body
+
+
+def share_of(value: int | str, total: int, *, up: bool) -> int:
+    """A number of pods that is given as such or as a percentage of `total`."""
+    if isinstance(value, int):
+        return value
+    share = int(value.rstrip("%")) * total / 100
+    return math.ceil(share) if up else math.floor(share)
+
+
+def replica_failure(failure: str) -> list[Json]:
+    """The condition of a workload whose last pod was rejected with this message; none if there is no message."""
+    if not failure:
+        return []
+    return [{"type": REPLICA_FAILURE, "status": "True", "reason": "FailedCreate", "message": failure}]
 
 
 def is_active(pod: Json) -> bool:

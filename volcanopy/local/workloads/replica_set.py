@@ -14,11 +14,16 @@ from volcanopy.local.workloads.plan import (
     is_active,
     is_ready,
     owned,
+    replica_failure,
+    with_conditions,
 )
 
 
-def reconcile(replica_set: Json, pods: Sequence[Json]) -> list[Effect]:
-    """Create missing pods, delete surplus ones (unscheduled, unready and newest first), count."""
+def reconcile(replica_set: Json, pods: Sequence[Json], now: str, failure: str = "") -> list[Effect]:
+    """Create missing pods, delete surplus ones (unscheduled, unready and newest first), count.
+
+    `failure` is the message with which the last pod was rejected.
+    """
     metadata, spec = replica_set["metadata"], replica_set["spec"]
     active = [pod for pod in owned(replica_set, pods) if is_active(pod)]
     replicas = int(spec.get("replicas", 1))
@@ -40,6 +45,9 @@ def reconcile(replica_set: Json, pods: Sequence[Json]) -> list[Effect]:
         "readyReplicas": ready,
         "availableReplicas": ready,
         "observedGeneration": metadata.get("generation", 1),
+        "conditions": with_conditions(
+            (replica_set.get("status") or {}).get("conditions") or (), replica_failure(failure), now
+        ),
     }
     return effects + changed(replica_set, status)
 
