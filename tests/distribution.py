@@ -37,6 +37,7 @@ _ON_CONTROL_PLANE = (
     "tests/charts/test_install.py",
     "tests/contract/test_stories.py",
     "tests/contract/test_volcano_objects.py",
+    "tests/contract/test_workloads.py",
     "tests/controlplane/test_chart_kinds.py",
     "tests/security/test_policies.py",
     "tests/security/test_queue_bypasses.py",

@@ -10,6 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from volcanopy.api.bindings import VOLCANO
 from volcanopy.cli.conversion import convert, converted
 from volcanopy.cli.errors import CommandError
 
@@ -231,3 +232,48 @@ def test_a_file_without_manifests_is_an_error(tmp_path: Path) -> None:
     empty.write_text("---\n")
     with pytest.raises(CommandError, match=f"no manifest in {empty}"):
         convert([str(empty)], None, strict=False)
+
+
+OPERATORS: dict[str, dict[str, Any]] = {
+    "ray.io/v1 RayCluster": {"metadata": {"labels": {"volcano.sh/queue-name": "q"}}},
+    "sparkoperator.k8s.io/v1beta2 SparkApplication": {
+        "spec": {"batchScheduler": "volcano", "driver": {"annotations": {"scheduling.volcano.sh/queue-name": "q"}}}
+    },
+    "leaderworkerset.x-k8s.io/v1 LeaderWorkerSet": {
+        "metadata": {"annotations": {"scheduling.volcano.sh/queue-name": "q"}}
+    },
+    "trainer.kubeflow.org/v1alpha1 TrainingRuntime": {
+        "spec": {"template": {"metadata": {"annotations": {"scheduling.volcano.sh/queue-name": "q"}}, "spec": {}}}
+    },
+}
+
+
+@pytest.mark.parametrize("kind", OPERATORS)
+def test_names_that_an_operator_reads_are_kept_with_a_note(kind: str) -> None:
+    api_version, name = kind.split()
+    body = {"apiVersion": api_version, "kind": name, **OPERATORS[kind]}
+    conversion = converted(body)
+    assert conversion.body == body
+    assert [f"the operator of {name} may read it" in note for note in conversion.notes] == [True]
+
+
+def test_pod_templates_of_operators_are_converted() -> None:
+    pod = {"metadata": {"annotations": {"volcano.sh/preemptable": "true"}}, "spec": {**TEMPLATE["spec"]}}
+    template = {**pod, "spec": {**pod["spec"], "schedulerName": "volcano"}}
+    body = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": {"Worker": {"template": template}}}
+    result = converted(body).body["spec"]["Worker"]["template"]
+    assert result["metadata"]["annotations"] == {"volcanopy.io/preemptable": "true"}
+    assert result["spec"]["schedulerName"] == "volcanopy"
+
+
+@given(
+    st.from_regex(r"([a-z]{1,9}\.)?volcano\.sh/[a-z][a-z-]{0,12}", fullmatch=True)
+    | st.sampled_from(sorted(VOLCANO.keys))
+)
+def test_a_name_is_changed_just_if_volcanopy_implements_it(key: str) -> None:
+    written = VOLCANO.key(key)
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {written: "x"}}, "spec": {**TEMPLATE["spec"]}}
+    conversion = converted(body)
+    implemented = key in VOLCANO.keys or written in VOLCANO.aliases
+    assert list(conversion.body["metadata"]["labels"]) == [VOLCANO.aliases[written] if implemented else written]
+    assert bool(conversion.notes) is not implemented

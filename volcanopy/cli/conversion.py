@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob
+from volcanopy.api.bindings import VOLCANO
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.lifecycle import Command
@@ -35,8 +36,13 @@ _DEVICES = frozenset(
     f"{prefix}{field.alias}" for prefix in ("", "requests.", "limits.") for field in DeviceNames.model_fields.values()
 )
 """Resources and annotations of Volcano's device plugins."""
-_KEY = re.compile(r"(?P<before>(?:[\w-]+\.)*)volcano\.sh/(?P<name>[\w./-]+)")
-"""A label, an annotation, a resource, or a group with its version."""
+_READ_HERE = re.compile(
+    r"[^.]*|(admissionregistration|apiextensions|networking|node|rbac\.authorization|resource|scheduling|storage)\.k8s\.io"
+    rf"|jobset\.x-k8s\.io|.*\.{re.escape(_DOMAIN)}"
+)
+"""Groups in whose objects volcanopy reads labels and annotations. In those of others, operators may read Volcano's names."""
+_KEY = re.compile(r"([\w-]+\.)*volcano\.sh/[\w.-]+")
+"""A label, an annotation, or a group and version of Volcano."""
 _SHOWN = 80
 """Length of a text in a note."""
 Steps = tuple[str | int, ...]
@@ -77,8 +83,8 @@ class Conversion:
 def converted(body: Json) -> Conversion:
     """Return the object as ours; of other kinds only scheduler name, labels and annotations change."""
     conversion = Conversion({})
-    conversion.body = _renamed_all(conversion, deepcopy(body), ())
     group, _, version = str(body.get("apiVersion", "")).rpartition("/")
+    conversion.body = _renamed_all(conversion, deepcopy(body), (), renaming=bool(_READ_HERE.fullmatch(group)))
     if not group.endswith(_DOMAIN):
         _set_scheduler(conversion, conversion.body, ())
         _note_remains(conversion)
@@ -106,6 +112,11 @@ def _note_remains(conversion: Conversion) -> None:
         path = path_of(steps)
         if text in _DEVICES:
             conversion.note(path, f"{text} left as it is: a name of device plugins")
+        elif text in _NAMES:
+            detail = f"the operator of {conversion.body.get('kind')} may read it; volcanopy reads {_NAMES[text]}"
+            conversion.note(path, f"{text} left as it is: {detail}, and Volcano's names with --api both")
+        elif _KEY.fullmatch(text):
+            conversion.note(path, f"{text} left as it is: volcanopy does not read it")
         elif _DOMAIN in text.replace(_OUR_DOMAIN, "") or _SCHEDULER_LINE.search(text):
             shown = next((line.strip() for line in text.splitlines() if _DOMAIN in line or "volcano" in line), text)
             conversion.note(path, f"contains {shown[:_SHOWN]!r}: left as it is, change it if it is meant for volcanopy")
@@ -125,26 +136,31 @@ def _texts(value: Any, steps: Steps) -> Iterator[tuple[Steps, str]]:
             yield from _texts(item, (*steps, number))
 
 
-def _renamed_all(conversion: Conversion, value: Any, steps: Steps) -> Any:
-    """Return a value with Volcano's domain replaced in keys, and in values that are keys."""
+def _renamed_all(conversion: Conversion, value: Any, steps: Steps, *, renaming: bool) -> Any:
+    """Return a value with volcanopy's names in keys, and in values that are keys; without ``renaming`` in pod templates only."""
     if isinstance(value, dict):
-        renamed = {key: _renamed(key) for key in value}
+        renaming = renaming or (isinstance(value.get("spec"), dict) and "containers" in value["spec"])
+        renamed = {key: _renamed(key) if renaming else key for key in value}
         for key, after in renamed.items():
             if after != key:
                 conversion.changed((*steps, str(key)), str(key), after)
-        return {renamed[key]: _renamed_all(conversion, entry, (*steps, str(key))) for key, entry in value.items()}
+        return {
+            renamed[key]: _renamed_all(conversion, entry, (*steps, str(key)), renaming=renaming)
+            for key, entry in value.items()
+        }
     if isinstance(value, list):
-        return [_renamed_all(conversion, item, (*steps, number)) for number, item in enumerate(value)]
-    after = _renamed(value)
+        return [
+            _renamed_all(conversion, item, (*steps, number), renaming=renaming) for number, item in enumerate(value)
+        ]
+    after = _renamed(value) if renaming else value
     if after != value:
         conversion.changed(steps, value, after)
     return after
 
 
 def _renamed(text: Any) -> Any:
-    """Return a key, or a text that is one, with our domain in place of Volcano's; longer texts stay as they are."""
-    match = _KEY.fullmatch(text) if isinstance(text, str) and text not in _DEVICES else None
-    return f"{match['before']}{_OUR_DOMAIN}/{match['name']}" if match else text
+    """Return volcanopy's name of a label, an annotation, or a group and version that it implements; others are returned unchanged."""
+    return _NAMES.get(text, text) if isinstance(text, str) else text
 
 
 def _set_scheduler(conversion: Conversion, value: Any, steps: Steps) -> None:
@@ -354,3 +370,10 @@ _COUNTERPARTS: Mapping[tuple[str, str], Counterpart] = {
     ("scheduling.volcano.sh", "Queue"): Counterpart(Queue, _queue),
     ("topology.volcano.sh", "HyperNode"): Counterpart(HyperNode, _names_only),
 }
+_NAMES: Mapping[str, str] = VOLCANO.aliases | {
+    VOLCANO.api_version(version): version
+    for counterpart in _COUNTERPARTS.values()
+    for version in get_args(counterpart.model.model_fields["api_version"].annotation)
+    or (counterpart.model.model_fields["api_version"].default,)
+}
+"""What volcanopy implements: its name of each label, annotation, and group and version of Volcano."""

@@ -160,7 +160,7 @@ class WorkloadController:
         text = f"Error creating: {message}"
         if kind == STATEFUL_SETS.kind:
             what = "Pod" if creation.kind == PODS.kind else "Claim"
-            text = f"create {what} {creation.body['metadata']['name']} in {kind} {metadata['name']} failed error: {message}"
+            text = f"Create {what} {creation.body['metadata']['name']} in {kind} {metadata['name']} failed error: {message}"
         reference = ObjectReference(
             workload["apiVersion"], kind, metadata["name"], metadata["namespace"], metadata["uid"]
         )

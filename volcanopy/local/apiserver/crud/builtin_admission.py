@@ -45,7 +45,7 @@ def _storage_class(ctx: Context, claim: Body) -> None:
 
 def _runtime_class(ctx: Context, body: Body) -> None:
     """A pod of a RuntimeClass gets its overhead and runs on its nodes only."""
-    spec, pod = body["spec"], body["metadata"].get("name", "")
+    spec, pod = body["spec"], _name(body)
     name, given = spec.get("runtimeClassName"), spec.get("overhead")
     entry = ctx.store.bucket(RUNTIME_CLASSES).get("", name) if name else None
     if name and entry is None:
@@ -80,7 +80,7 @@ def _priority(ctx: Context, body: Body) -> None:
     if name:
         entry = classes.get("", name)
         if entry is None:
-            pod = body["metadata"].get("name", "")
+            pod = _name(body)
             raise forbidden("pods", "", pod, f"no PriorityClass with name {name} was found")
         priority_class = entry.body
     else:
@@ -94,7 +94,7 @@ def _priority(ctx: Context, body: Body) -> None:
     priority = priority_class["value"] if priority_class is not None else SYSTEM_PRIORITIES.get(name or "", 0)
     policy = priority_class["preemptionPolicy"] if priority_class is not None else "PreemptLowerPriority"
     if spec.get("priority") not in {None, priority}:
-        pod = body["metadata"].get("name", "")
+        pod = _name(body)
         why = (
             f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
             f"priority admission controller computed {priority} from the given PriorityClass name"
@@ -102,3 +102,9 @@ def _priority(ctx: Context, body: Body) -> None:
         raise forbidden("pods", "", pod, why)
     spec["priority"] = priority
     spec.setdefault("preemptionPolicy", policy)
+
+
+def _name(body: Body) -> str:
+    """The name of an object, or the prefix of the one that it gets when it is admitted."""
+    metadata = body["metadata"]
+    return str(metadata.get("name") or metadata.get("generateName") or "")

@@ -73,8 +73,6 @@ async def create_object(
     if metadata.get("resourceVersion"):
         raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
     bucket = ctx.bucket(kind)
-    if not metadata.get("name") and metadata.get("generateName"):
-        metadata["name"] = ctx.fresh_name(metadata["generateName"], bucket.objects.get(call.namespace, {}))
     if kind.incoming is not None:
         body = kind.incoming(body)
     if not sound:
@@ -90,6 +88,8 @@ async def create_object(
         body = await ctx.webhooks.mutate(call, "CREATE", body, None)
         strategy.default(body)
     metadata = body["metadata"]
+    if not metadata.get("name") and metadata.get("generateName"):
+        metadata["name"] = ctx.fresh_name(metadata["generateName"], bucket.objects.get(call.namespace, {}))
     name: str = metadata.get("name", "")
     for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         metadata.pop(key, None)

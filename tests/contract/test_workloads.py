@@ -1,0 +1,166 @@
+"""The controllers of workloads of an embedded cluster write what kube-controller-manager writes."""
+
+import asyncio
+import itertools
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.controlplane.fixtures import real_control_plane
+from tests.controlplane.plane import ControlPlane
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.errors import NotFound
+from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.client.raw_kinds import EVENTS, NAMESPACES
+from volcanopy.local.apiserver.server import ApiServer
+from volcanopy.local.cluster import self_signed
+from volcanopy.local.workloads import controller
+from volcanopy.local.workloads.controller import WorkloadController
+
+__all__ = ["real_control_plane"]
+
+pytestmark = pytest.mark.real
+Json = dict[str, Any]
+_NUMBERS = itertools.count(1)
+PRIORITY_CLASSES: Kind[Json] = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, dict)
+KINDS = {kind.kind: kind for kind in controller.WATCHED}
+TEMPLATE = {
+    "metadata": {"labels": {"app": "w"}},
+    "spec": {"priorityClassName": "nope", "containers": [{"name": "c", "image": "x"}]},
+}
+SELECTED = {"selector": {"matchLabels": {"app": "w"}}, "template": TEMPLATE}
+WORKLOADS: dict[str, Json] = {
+    "Deployment": {"replicas": 3, **SELECTED},
+    "StatefulSet": {"replicas": 2, "serviceName": "w", **SELECTED},
+    "Job": {"template": {**TEMPLATE, "spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}},  # type: ignore[dict-item]
+}
+_GENERATED = re.compile(r"w-[0-9a-z]{8,10}(?=[-\"])")
+
+
+@dataclass
+class Site:
+    """A cluster in which the controllers run, and the namespace of a test."""
+
+    client: Client
+    namespace: str
+
+
+@pytest.fixture
+async def sites(real_control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[dict[str, Site]]:
+    """Clients of both clusters, in which the controllers of workloads run."""
+    embedded, stop = await ApiServer.start(tls=self_signed()), asyncio.Event()
+    plane, path = real_control_plane, tmp_path / "kubeconfig"
+    path.write_text(embedded.kubeconfig())
+    async with (
+        Client(Connection.load(plane.kubeconfig)) as real,
+        Client(Connection.load(path)) as own,
+    ):
+        running = asyncio.create_task(WorkloadController(own).run(stop))
+        namespace = f"workloads-{next(_NUMBERS)}"
+        for client in (real, own):
+            await client.create(NAMESPACES, None, {"metadata": {"name": namespace}})
+        yield {"real": Site(real, namespace), "embedded": Site(own, namespace)}
+        await real.delete(NAMESPACES, None, namespace)
+        stop.set()
+        await running
+    await embedded.stop()
+
+
+async def eventually(ask: Callable[[], Awaitable[Any]], seconds: float = 60.0) -> Any:
+    """The first answer that is not empty."""
+    async with asyncio.timeout(seconds):
+        while True:
+            if answer := await ask():
+                return answer
+            await asyncio.sleep(0.05)
+
+
+async def create(site: Site, kind: str, **metadata: Any) -> None:
+    body = {"metadata": {"name": "w", "namespace": site.namespace, **metadata}, "spec": WORKLOADS[kind]}
+    await site.client.create(KINDS[kind], site.namespace, body)
+
+
+async def replica_set(site: Site) -> Json | None:
+    listed = await site.client.list(KINDS["ReplicaSet"], site.namespace)
+    return next(iter(listed.items), None)
+
+
+async def failures(site: Site, kind: str) -> set[tuple[str, str]]:
+    """Reason and message of the warnings about objects of a kind, without generated names."""
+    listed = await site.client.list(EVENTS, site.namespace)
+    return {
+        (event["reason"], _GENERATED.sub("w-HASH", event["message"]))
+        for event in listed.items
+        if event["type"] == "Warning" and event["involvedObject"]["kind"] == kind
+    }
+
+
+async def failure_condition(site: Site, kind: str) -> Json | None:
+    """The condition ReplicaFailure of the only object of a kind."""
+    listed = await site.client.list(KINDS[kind], site.namespace)
+    conditions = [each for item in listed.items for each in item.get("status", {}).get("conditions") or ()]
+    return next(
+        (
+            {key: _GENERATED.sub("w-HASH", str(each.get(key))) for key in ("status", "reason", "message")}
+            for each in conditions
+            if each["type"] == "ReplicaFailure"
+        ),
+        None,
+    )
+
+
+async def test_annotations_of_a_deployment_reach_its_replica_set(sites: dict[str, Site]) -> None:
+    notes = {"scheduling.volcano.sh/group-min-member": "2", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    results = {}
+    for name, site in sites.items():
+        await create(site, "Deployment", annotations=notes)
+        created = await eventually(lambda site=site: replica_set(site))  # type: ignore[misc]
+        patch = {"metadata": {"annotations": {"later": "x"}}, "spec": {"replicas": 5}}
+        await site.client.patch(KINDS["Deployment"], site.namespace, "w", patch)
+
+        async def changed(site: Site = site) -> Json | None:
+            item = await replica_set(site)
+            return (
+                item if item and item["spec"]["replicas"] == 5 and "later" in item["metadata"]["annotations"] else None
+            )
+
+        results[name] = created["metadata"]["annotations"], (await eventually(changed))["metadata"]["annotations"]
+    assert results["embedded"] == results["real"]
+    assert results["real"][0]["scheduling.volcano.sh/group-min-member"] == "2"
+
+
+@pytest.mark.parametrize(("kind", "reported"), [("Deployment", "ReplicaSet"), ("StatefulSet", ""), ("Job", "")])
+async def test_a_rejected_pod_is_reported(sites: dict[str, Site], kind: str, reported: str) -> None:
+    results = {}
+    for name, site in sites.items():
+        await create(site, kind)
+        results[name] = await eventually(lambda site=site: failures(site, reported or kind))  # type: ignore[misc]
+    assert results["embedded"] == results["real"]
+    assert {reason for reason, _ in results["real"]} == {"FailedCreate"}
+
+
+async def test_a_rejected_pod_of_a_deployment_is_a_condition_until_it_is_accepted(sites: dict[str, Site]) -> None:
+    results = {}
+    for name, site in sites.items():
+        await create(site, "Deployment")
+        results[name] = [
+            await eventually(lambda site=site, kind=kind: failure_condition(site, kind))  # type: ignore[misc]
+            for kind in ("ReplicaSet", "Deployment")
+        ]
+    assert results["embedded"] == results["real"]
+    for site in sites.values():
+        await site.client.create(PRIORITY_CLASSES, None, {"metadata": {"name": "nope"}, "value": 1})
+        for kind in ("ReplicaSet", "Deployment"):
+
+            async def ended(site: Site = site, kind: str = kind) -> bool:
+                return await failure_condition(site, kind) is None
+
+            assert await eventually(ended)
+        await site.client.delete(PRIORITY_CLASSES, None, "nope")
+        with pytest.raises(NotFound):
+            await site.client.get(PRIORITY_CLASSES, None, "nope")
