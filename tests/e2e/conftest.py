@@ -33,7 +33,7 @@ WORKLOADS: tuple[Kind[Json], ...] = (
     Kind("apps", "v1", "Deployment", "deployments", True, dict),
     Kind("apps", "v1", "ReplicaSet", "replicasets", True, dict),
     Kind("apps", "v1", "StatefulSet", "statefulsets", True, dict),
-    Kind("apps", "v1", "DaemonSet", "daemonsets", True, dict),
+    Kind("batch", "v1", "CronJob", "cronjobs", True, dict),
     Kind("batch", "v1", "Job", "jobs", True, dict),
 )
 """What would make its pods anew."""

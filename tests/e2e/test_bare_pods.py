@@ -8,11 +8,14 @@ import yaml
 
 from tests.e2e.world import JOBS, POD_GROUPS, PODS, QUEUES, World, batch_job, condition
 from volcanopy.api import names
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.explain.group_reads import job_or_group_of_pod
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import EVENTS
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "queues-and-groups.md"
 
-DAEMON_SETS: Kind[Json] = Kind("apps", "v1", "DaemonSet", "daemonsets", True, dict)
+CRON_JOBS: Kind[Json] = Kind("batch", "v1", "CronJob", "cronjobs", True, dict)
 DEPLOYMENTS: Kind[Json] = Kind("apps", "v1", "Deployment", "deployments", True, dict)
 
 
@@ -31,11 +34,11 @@ def pod(name: str, cpu: str = "1", owner: Json | None = None, duration: str = "f
 
 async def owner(cluster: World, **notes: str) -> Json:
     """A workload that no controller fills; the reference that its pods carry."""
-    template = {"metadata": {"labels": {"app": "x"}}, "spec": pod("x")["spec"] | {"restartPolicy": "Always"}}
-    spec = {"selector": {"matchLabels": {"app": "x"}}, "template": template}
-    manifest = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "set", "annotations": notes}}
-    made = await cluster.client.create(DAEMON_SETS, cluster.namespace, manifest | {"spec": spec})
-    reference = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "set", "controller": True}
+    template = {"spec": pod("x")["spec"]}
+    spec = {"schedule": "0 0 1 1 *", "suspend": True, "jobTemplate": {"spec": {"template": template}}}
+    manifest = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "set", "annotations": notes}}
+    made = await cluster.client.create(CRON_JOBS, cluster.namespace, manifest | {"spec": spec})
+    reference = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "set", "controller": True}
     return reference | {"uid": made["metadata"]["uid"]}
 
 
@@ -64,7 +67,7 @@ async def test_workload_pods_wait_for_their_minimum(cluster: World) -> None:
     pods = (await cluster.client.list(PODS, cluster.namespace)).items
     assert not any(pod["spec"].get("nodeName") for pod in pods)
     notes = {"metadata": {"annotations": {names.GROUP_MIN_MEMBER: "3"}}}
-    await cluster.client.patch(DAEMON_SETS, cluster.namespace, "set", notes)
+    await cluster.client.patch(CRON_JOBS, cluster.namespace, "set", notes)
     await cluster.client.delete(PODS, cluster.namespace, "p3", grace=0)
     await cluster.create(pod("p4", "5", reference))
     await cluster.all_of(PODS, lambda result: sorted(phases(result)) == ["Pending", "Running", "Running", "Running"])
@@ -159,3 +162,18 @@ async def test_a_job_has_only_the_pod_group_of_its_controller(cluster: World) ->
     await cluster.job("own", "Running")
     groups = (await cluster.client.list(POD_GROUPS, cluster.namespace)).items
     assert [group["metadata"]["ownerReferences"][0]["kind"] for group in groups] == [JOBS.kind]
+
+
+async def test_a_pod_whose_pod_group_does_not_exist_says_so(cluster: World) -> None:
+    waiting = pod("p")
+    waiting["metadata"]["annotations"][names.GROUP_NAME] = "nope"
+    await cluster.create(waiting)
+    missing = f'podgroup "{cluster.namespace}/nope" not found'
+
+    def says_so(pods: list[Json]) -> bool:
+        return [condition(each, "PodScheduled").get("message") for each in pods] == [missing]
+
+    await cluster.all_of(PODS, says_so)
+    await cluster.all_of(EVENTS, lambda events: [event["message"] for event in events] == [missing])
+    with pytest.raises(CommandError, match='annotation names podgroup "nope", which is not found: create it'):
+        await job_or_group_of_pod(cluster.client, cluster.namespace, "p")

@@ -28,8 +28,21 @@ async def job_or_group_of_pod(client: Client, namespace: str, name: str) -> tupl
     if job:
         return str(job), ""
     if group := _group_of(metadata.get("annotations") or {}):
+        if not await _exists(client, namespace, group):
+            fix = "create it, or create the pod again without the annotation"
+            raise CommandError(
+                f'pod "{name}" is pending: its annotation names podgroup "{group}", which is not found: {fix}'
+            )
         return "", group
     raise CommandError(f'pod "{name}" belongs to no BatchJob and no pod group: see `kubectl describe pod {name}`')
+
+
+async def _exists(client: Client, namespace: str, name: str) -> bool:
+    """Whether there is a pod group of this name in one of the APIs."""
+    if await _own(client, namespace, name) is not None:
+        return True
+    gangs = [await _gang(client, api, namespace, name) for api in GANG_APIS.values()]
+    return any(gang is not None for gang in gangs)
 
 
 def _group_of(annotations: Json) -> str:

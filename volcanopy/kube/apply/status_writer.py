@@ -253,7 +253,7 @@ class ExplanationWriter:
     """Writes events of pod groups, and conditions of pods, that explain why they are pending.
 
     Pods of a gang that is not complete get no condition, since only its other pods are missing: with thousands of pods that
-    are being created, it would be one more write for each, outdated within seconds.
+    are being created, it would be one more write for each, outdated within seconds. Pods whose PodGroup does not exist get one.
     """
 
     def __init__(self, context: WriterContext, timing: Timing) -> None:
@@ -297,6 +297,10 @@ class ExplanationWriter:
         if explain is None:
             return
         waiting = [pod for pod in explain.pods if context.store.waits(pod)]
+        if group is None and waiting:
+            reason = statuses.reason_of(explain)
+            await asyncio.gather(*(self._write_pod(pod, reason, explain.pods[pod], grouped=False) for pod in waiting))
+            return
         if group is None or not (waiting or _waits(context.store.expected_group(job) or group.status)):
             # It was scheduled or deleted: when it is pending again, it gets a new event.
             self._explains.pop(job, None)
@@ -320,8 +324,13 @@ class ExplanationWriter:
         admitted = explain.gate in _AFTER_QUEUE
         await asyncio.gather(*(self._write_pod(pod, reason, texts[pod], admitted) for pod in waiting if pod in texts))
 
-    async def _write_pod(self, key: str, reason: str, message: str, admitted: bool) -> None:
-        """Write the condition of a pod; one with the gate of queues has it until its queue admits the pod."""
+    async def _write_pod(
+        self, key: str, reason: str, message: str, admitted: bool = False, *, grouped: bool = True
+    ) -> None:
+        """Write the condition of a pod; one with the gate of queues has it until its queue admits the pod.
+
+        A pod whose PodGroup does not exist gets an event as well: there is no group that could have it.
+        """
         context = self._context
         async with context.locks.lock(("Pod", key)), context.write_slots:
             pod = context.store.pods.get(key)
@@ -331,7 +340,7 @@ class ExplanationWriter:
             waits_for_queue = has_queue_gate(pod)
             if patch is None or (waits_for_queue and not admitted):
                 return
-            if context.pod_events:
+            if context.pod_events or not grouped:
                 context.record_event(pod, "Warning", "FailedScheduling", message)
             try:
                 if waits_for_queue:

@@ -44,7 +44,7 @@ def reconcile(daemon_set: Json, pods: Sequence[Json], nodes: Sequence[Json]) -> 
     metadata, spec = daemon_set["metadata"], daemon_set["spec"]
     revision = template_hash(spec["template"])
     eligible = [str(node["metadata"]["name"]) for node in nodes if _runs_on(daemon_set, node)]
-    mine = owned(daemon_set, pods)
+    mine = [pod for pod in owned(daemon_set, pods) if _node_of(pod)]
     active = {_node_of(pod): pod for pod in mine if is_active(pod)}
     occupied = {_node_of(pod) for pod in mine if not has_ended(pod)}
     misplaced = [pod for pod in active.values() if _node_of(pod) not in eligible]
