@@ -32,7 +32,6 @@ from volcanopy.api.volcano import read_as
 _MAX_POD_NAME = 63
 _BUDGET_KEYS = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)
 BOUND = "pods are bound by the scheduler: use nodeSelector or nodeAffinity"
-_BUDGET = re.compile(r"[1-9][0-9]{0,8}|[1-9][0-9]?%")
 
 
 def with_task_names(manifest: Json) -> Json:
@@ -161,12 +160,8 @@ def _changes(after: Json, before: Json, fields: tuple[str, ...], path: str) -> I
 
 
 def budget_problems(annotations: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield the problems of the disruption budget in the annotations of a job or pod."""
+    """Yield a problem if the annotations of a job or pod have two disruption budgets."""
     keys = [key for key in _BUDGET_KEYS if key in annotations]
-    for key in keys:
-        if _BUDGET.fullmatch(annotations[key]) is None:
-            detail = "must be an integer greater than 0 or a percentage from 1% to 99%"
-            yield invalid(f"metadata.annotations[{key}]", annotations[key], detail)
     if len(keys) > 1:
         yield forbidden(f"metadata.annotations[{keys[1]}]", f"mutually exclusive with {keys[0]}")
 

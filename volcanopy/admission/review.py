@@ -7,7 +7,8 @@ depends on other objects or cannot be expressed in CEL.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from volcanopy.admission.access import pod_with_queue, with_queue
+from volcanopy.admission.access import is_trusted, pod_with_queue, with_queue
+from volcanopy.admission.annotation_values import value_problems
 from volcanopy.admission.context import Context
 from volcanopy.admission.hypernodes import validate_hyper_node, validate_hyper_node_deletion
 from volcanopy.admission.jobs import with_defaults, with_queue_gates, with_task_names
@@ -101,6 +102,8 @@ def _own_findings(request: Request, context: Context) -> Iterator[Problem]:
         if problems := list(size_problems(request.object)):
             yield from problems
             return
+        if request.key in _WITH_VALUES and not is_trusted(request.user, context):
+            yield from _value_findings(request, context)
         if request.key in _WITH_SUBMITTER and _records_submitter(request, context):
             yield from submitter_problems(request, context.policy)
         yield from map(as_warning, unused_fields(request))
@@ -109,6 +112,20 @@ def _own_findings(request: Request, context: Context) -> Iterator[Problem]:
     except InvalidObjectError as error:
         yield from error.problems
     yield from dry_run_findings(context.dry_runs, context.policy)
+
+
+def _value_findings(request: Request, context: Context) -> Iterator[Problem]:
+    """Yield the annotations and labels of the object and of its pod templates whose values are not valid."""
+    if request.kind == "Pod" and not is_scheduled_here(request, context):
+        return
+    yield from value_problems(request.object, request.old)
+    if request.operation != "CREATE" and request.kind == "BatchJob":
+        return  # templates of a job are immutable
+    steps = ("spec", "jobTemplate", "spec", "tasks") if request.kind == "CronBatchJob" else ("spec", "tasks")
+    tasks, before = at(request.object, *steps), at(request.old, *steps)
+    for number, task in enumerate(tasks if isinstance(tasks, list) and tasks != before else ()):
+        path = f"{'.'.join(steps)}[{number}].template.metadata"
+        yield from value_problems(at(task, "template"), None, path)
 
 
 def _records_submitter(request: Request, context: Context) -> bool:
@@ -195,4 +212,7 @@ _MUTATIONS: Mapping[tuple[str, str, str], Mutate] = MappingProxyType(
         ("", "Pod", "CREATE"): _pod,
     }
 )
+_WITH_VALUES = frozenset(
+    key for key in _VALIDATORS if key[1] in {"BatchJob", "CronBatchJob", "JobTemplate", "PodGroup", "Pod"}
+) - {("", "Pod", "UPDATE"), (names.SCHEDULING, "PodGroup", "DELETE")}
 _WITH_SUBMITTER = frozenset(key for key in _MUTATIONS if key[1] != "Queue") | {("", "Pod", "UPDATE")}
