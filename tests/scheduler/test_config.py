@@ -1,6 +1,7 @@
 """Configuration file: compatibility with Volcano, and error messages."""
 
 import pytest
+import yaml
 
 from volcanopy.api.config_file import ConfigError
 from volcanopy.scheduler.core import builtin
@@ -143,3 +144,23 @@ def test_every_switch_of_volcano_is_known(switch: str) -> None:
 def test_a_switch_without_effect_is_named_in_a_warning() -> None:
     text = "actions: allocate\ntiers:\n- plugins:\n  - name: drf\n  - name: gang\n    enableBestNode: false\n    enableJobReady: false"
     assert parse(text, builtin()).warnings == ("tiers[0].plugins[1].enableBestNode (gang): has no effect",)
+
+
+def config_map(**data: str) -> str:
+    """A manifest as users of Volcano have it."""
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "volcano-scheduler-configmap"}}
+    return yaml.safe_dump(manifest | {"data": data})
+
+
+def test_a_config_map_with_one_key_is_read_as_the_content_of_the_key() -> None:
+    assert parse(config_map(**{"volcano-scheduler.conf": VOLCANO}), builtin()) == parse(VOLCANO, builtin())
+
+
+@pytest.mark.parametrize(
+    ("data", "found"), [({}, "no key in data"), ({"a": "x", "b": "y"}, '2 keys in data ("a", "b")')]
+)
+def test_a_config_map_with_another_number_of_keys_is_rejected(data: dict[str, str], found: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse(config_map(**data), builtin())
+    expected = f"must be a configuration, is a ConfigMap with {found}: write the value of one key to a file"
+    assert str(error.value) == expected

@@ -2,9 +2,9 @@
 
 import pytest
 
-from volcanopy.kube.client.errors import Conflict, NotFound
+from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
 from volcanopy.kube.client.raw_kinds import PODS
-from volcanopy.services.controllers.owned_objects import delete_same
+from volcanopy.services.controllers.owned_objects import NameTakenError, TerminatingError, create_owned, delete_same
 
 OF_UID = "Precondition failed: UID in precondition: a, UID in object meta: b"
 OF_RECORD = "the UID in the precondition (a) does not match the UID in record (b)"
@@ -35,3 +35,30 @@ async def test_an_object_that_is_gone_or_replaced_is_deleted(error: Exception) -
 async def test_a_conflict_for_another_reason_is_no_deletion() -> None:
     with pytest.raises(Conflict):
         await deleted(Conflict(409, "Conflict", "the server is busy with this object"))
+
+
+class Taken:
+    """A server that has an object of another owner."""
+
+    def __init__(self, **metadata: str) -> None:
+        self.metadata = metadata
+
+    async def create(self, *_: object) -> None:
+        raise AlreadyExists(409, "AlreadyExists", "exists")
+
+    async def get(self, *_: object) -> dict[str, object]:
+        return {"metadata": self.metadata}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "error", "message"),
+    [
+        ({}, NameTakenError, "Pod p exists and does not belong to this job: delete it"),
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, TerminatingError, "Pod p of an earlier job is being deleted"),
+    ],
+)
+async def test_a_name_is_taken_unless_its_object_is_being_deleted(
+    metadata: dict[str, str], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        await create_owned(Taken(**metadata), PODS, "default", {"metadata": {"name": "p"}}, lambda _: False)  # type: ignore[arg-type]

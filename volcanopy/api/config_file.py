@@ -4,7 +4,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from volcanopy.api.model import InvalidObjectError, Model
+from volcanopy.api.model import InvalidObjectError, Model, quoted
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -23,7 +23,10 @@ def yaml_problem(error: Exception, text: str) -> tuple[int, str]:
 
 
 def mapping_of(text: str, example: str) -> dict[Any, Any]:
-    """Return the content of a file as a mapping, empty for an empty file. Raises ConfigError; ``example`` is such a mapping."""
+    """Return the content of a file as a mapping, empty for an empty file. Raises ConfigError; ``example`` is such a mapping.
+
+    A file with a ConfigMap that has one key has the content of this key.
+    """
     try:
         content = yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, RecursionError) as error:
@@ -33,6 +36,15 @@ def mapping_of(text: str, example: str) -> dict[Any, Any]:
         return {}
     if not isinstance(content, dict):
         raise ConfigError(f"must be a mapping such as {example}, is a {type(content).__name__}")
+    if content.get("apiVersion") == "v1" and content.get("kind") == "ConfigMap":
+        data = content.get("data")
+        texts = {key: value for key, value in data.items() if isinstance(value, str)} if isinstance(data, dict) else {}
+        if len(texts) != 1:
+            keys = f"{len(texts)} keys in data ({quoted(texts)})" if texts else "no key in data"
+            raise ConfigError(
+                f"must be a configuration, is a ConfigMap with {keys}: write the value of one key to a file"
+            )
+        return mapping_of(texts.popitem()[1], example)
     return content
 
 

@@ -19,6 +19,10 @@ class NameTakenError(Exception):
     """An object of this name exists and belongs to another owner."""
 
 
+class TerminatingError(Exception):
+    """An object of this name of an earlier owner is being deleted: its name is free when it is gone."""
+
+
 class OutdatedError(Exception):
     """The object has changed since it was read, or is gone: the plan is void."""
 
@@ -28,16 +32,26 @@ async def create_owned(
 ) -> tuple[T, bool]:
     """Create an object, or return the existing one if it is ``owned``; with whether it was created.
 
-    Raises NameTakenError if it belongs to another owner. ``owner`` is the noun in the message.
+    Raises NameTakenError if it belongs to another owner, TerminatingError if that one is being deleted. ``owner`` is the noun in
+    the message.
     """
     name = manifest["metadata"]["name"]
     try:
         return await client.create(kind, namespace, manifest), True
     except AlreadyExists:
         existing = await existing_object(client, kind, namespace, name)
+        if existing is not None and not owned(existing) and _is_terminating(existing):
+            raise TerminatingError(f"{kind.kind} {name} of an earlier {owner} is being deleted") from None
         if existing is None or not owned(existing):
             raise NameTakenError(f"{kind.kind} {name} exists and does not belong to this {owner}: delete it") from None
         return existing, False
+
+
+def _is_terminating(item: Any) -> bool:
+    """Whether an object, as JSON or as a read model, is being deleted."""
+    if isinstance(item, dict):
+        return "deletionTimestamp" in item["metadata"]
+    return item.metadata.deletion_timestamp is not None
 
 
 async def existing_object(client: Client, kind: Kind[T], namespace: str, name: str) -> T | None:

@@ -11,7 +11,7 @@ from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import AFTER_OUTAGE
 from volcanopy.kube.client.errors import ApiError, Conflict, Forbidden, Invalid, KubeError, NotLeading, is_outage
-from volcanopy.services.controllers.owned_objects import NameTakenError, OutdatedError
+from volcanopy.services.controllers.owned_objects import NameTakenError, OutdatedError, TerminatingError
 from volcanopy.services.controllers.reconcile_metrics import track_reconcile
 from volcanopy.services.controllers.workqueue import LONGEST_PAUSE, WorkQueue
 
@@ -75,7 +75,7 @@ class Worker(ABC):
         except OutdatedError:
             self.queue.add(key)
             return "outdated"
-        except (KubeError, NameTakenError) as error:
+        except (KubeError, NameTakenError, TerminatingError) as error:
             if isinstance(error, ApiError) and error.namespace_is_deleted:
                 self.queue.forget(key)  # the object that is reconciled is deleted soon, too: a retry has no use
                 log.info("namespace is being deleted", kind=self.noun, key=key)
@@ -84,8 +84,8 @@ class Worker(ABC):
                 self.rejected(key, error)
             longest = AFTER_OUTAGE if is_outage(error) else LONGEST_PAUSE
             pause = self.queue.failed(key, self._random.random, longest)
-            if isinstance(error, Conflict) and pause < USUAL_CONFLICT:
-                log.info("object has changed", kind=self.noun, key=key, retry_in=round(pause, 2), error=str(error))
+            if isinstance(error, TerminatingError) or (isinstance(error, Conflict) and pause < USUAL_CONFLICT):
+                log.info("reconcile postponed", kind=self.noun, key=key, retry_in=round(pause, 2), error=str(error))
                 return "outdated"
             self._warn(key, "FailedSync", str(error))
             log.warning("reconcile failed", kind=self.noun, key=key, retry_in=round(pause, 2), error=str(error))
