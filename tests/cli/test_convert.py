@@ -258,8 +258,8 @@ def test_names_that_an_operator_reads_are_kept_with_a_note(kind: str) -> None:
 
 
 def test_pod_templates_of_operators_are_converted() -> None:
-    pod = {"metadata": {"annotations": {"volcano.sh/preemptable": "true"}}, "spec": {**TEMPLATE["spec"]}}
-    template = {**pod, "spec": {**pod["spec"], "schedulerName": "volcano"}}
+    annotations, spec = {"volcano.sh/preemptable": "true"}, {**TEMPLATE["spec"], "schedulerName": "volcano"}
+    template = {"metadata": {"annotations": annotations}, "spec": spec}
     body = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": {"Worker": {"template": template}}}
     result = converted(body).body["spec"]["Worker"]["template"]
     assert result["metadata"]["annotations"] == {"volcanopy.io/preemptable": "true"}

@@ -155,7 +155,7 @@ class WorkloadController:
             raise rejected
 
     def _report(self, workload: Json, creation: Create, message: str) -> None:
-        """Record the event of an object that was rejected, in the words of kube-controller-manager."""
+        """Record the event of an object that was rejected, with the message of kube-controller-manager."""
         kind, metadata = workload["kind"], workload["metadata"]
         text = f"Error creating: {message}"
         if kind == STATEFUL_SETS.kind:

@@ -52,9 +52,9 @@ def reconcile(deployment: Json, replica_sets: Sequence[Json], now: str) -> list[
     if current is None:
         effects.append(Create("ReplicaSet", _replica_set(deployment, suffix, _first_size(spec, others), revision)))
     else:
-        wanted = _annotations(deployment, max(revision, _revision(current)))
-        if not wanted.items() <= (current["metadata"].get("annotations") or {}).items():
-            effects.append(Update("ReplicaSet", current, {"metadata": {"annotations": wanted}}))
+        expected = _annotations(deployment, max(revision, _revision(current)))
+        if not expected.items() <= (current["metadata"].get("annotations") or {}).items():
+            effects.append(Update("ReplicaSet", current, {"metadata": {"annotations": expected}}))
         if not spec.get("paused"):
             effects += _scaled(spec, current, others)
         elif len(sets) == 1 and _size(current) != spec["replicas"]:
