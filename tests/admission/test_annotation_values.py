@@ -64,4 +64,9 @@ def test_values_in_templates_are_checked(binding: Binding) -> None:
 def test_pods_that_the_controllers_create_are_accepted() -> None:
     policy = AdmissionPolicy(controllers=["ana"])
     manifest = written(BINDINGS[0], "Pod", annotations={names.PREEMPTABLE: "maybe"})
-    assert problems(manifest, context=Context(CONTEXT.queues, CONTEXT.check_plugins, policy=policy)) == ""
+    context = Context(CONTEXT.queues, CONTEXT.check_plugins, policy=policy)
+    assert "must be true or false" in problems(manifest, context=context)
+    manifest["metadata"]["ownerReferences"] = [
+        {"apiVersion": "v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+    ]
+    assert problems(manifest, context=context) == ""

@@ -12,7 +12,7 @@ from volcanopy.admission.annotation_values import value_problems
 from volcanopy.admission.context import Context
 from volcanopy.admission.hypernodes import validate_hyper_node, validate_hyper_node_deletion
 from volcanopy.admission.jobs import with_defaults, with_queue_gates, with_task_names
-from volcanopy.admission.ownership import has_job_label
+from volcanopy.admission.ownership import controlled_by, has_job_label
 from volcanopy.admission.pod_dry_run import dry_run_findings
 from volcanopy.admission.podgroups import (
     is_scheduled_here,
@@ -102,7 +102,7 @@ def _own_findings(request: Request, context: Context) -> Iterator[Problem]:
         if problems := list(size_problems(request.object)):
             yield from problems
             return
-        if request.key in _WITH_VALUES and not is_trusted(request.user, context):
+        if request.key in _WITH_VALUES:
             yield from _value_findings(request, context)
         if request.key in _WITH_SUBMITTER and _records_submitter(request, context):
             yield from submitter_problems(request, context.policy)
@@ -118,6 +118,8 @@ def _value_findings(request: Request, context: Context) -> Iterator[Problem]:
     """Yield the annotations and labels of the object and of its pod templates whose values are not valid."""
     if request.kind == "Pod" and not is_scheduled_here(request, context):
         return
+    if is_trusted(request.user, context) and controlled_by(request.object):
+        return  # made by the controllers for an object that was admitted before
     yield from value_problems(request.object, request.old)
     if request.operation != "CREATE" and request.kind == "BatchJob":
         return  # templates of a job are immutable
