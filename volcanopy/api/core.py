@@ -150,17 +150,26 @@ class PodSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     active_deadline_seconds: int | None = None
 
 
+class Waiting(ReadModel, frozen=True, kw_only=True, gc=False):
+    """Why a container has not started."""
+
+    reason: str = ""
+    message: str = ""
+
+
 class Terminated(ReadModel, frozen=True, kw_only=True, gc=False):
     """Termination of a container."""
 
     exit_code: int = 0
     reason: str = ""
+    message: str = ""
     finished_at: datetime | None = None
 
 
 class ContainerState(ReadModel, frozen=True, kw_only=True, gc=False):
-    """State of a container. Only its termination is read."""
+    """State of a container, which runs if neither field is set."""
 
+    waiting: Waiting | None = None
     terminated: Terminated | None = None
 
 

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, Restart
 from volcanopy.api.bindings import Binding, binding_of
-from volcanopy.api.core import Meta, Pod, PodGroup, PodStatus
+from volcanopy.api.container_problems import termination, waiting_problem
+from volcanopy.api.core import ContainerStatus, Meta, Pod, PodGroup, PodStatus, Terminated
 from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import ObjectMeta
 from volcanopy.jobcontroller.naming import pod_name
@@ -60,29 +61,45 @@ class Member:
         return self.phase == "Running" and all(status.ready for status in statuses)
 
     @property
+    def _containers(self) -> tuple[ContainerStatus, ...]:
+        return (*self.pod.status.init_container_statuses, *self.pod.status.container_statuses)
+
+    @property
+    def _failed_ends(self) -> dict[int, Terminated]:
+        """The terminations of its containers that failed, the first with each exit code."""
+        ends: dict[int, Terminated] = {}
+        for container in self._containers:
+            end = container.state.terminated
+            if end is not None and end.exit_code:
+                ends.setdefault(end.exit_code, end)
+        return ends
+
+    @property
     def exit_codes(self) -> tuple[int, ...]:
         """The exit codes of its containers that failed, each once, in the order of the containers."""
-        status = self.pod.status
-        ends = (
-            container.state.terminated for container in (*status.init_container_statuses, *status.container_statuses)
-        )
-        return tuple(dict.fromkeys(end.exit_code for end in ends if end is not None and end.exit_code))
+        return tuple(self._failed_ends)
 
     @property
     def failure(self) -> str:
         """That it failed and how, as a sentence."""
-        codes = ", ".join(map(str, self.exit_codes))
-        why = self.pod.status.reason or self.pod.status.message
-        how = f" with exit code {codes}" if codes else f": {why}" if why else ""
-        return f"pod {self.name} failed{how}"
+        status = self.pod.status
+        codes = ", ".join(termination(end.exit_code, end.reason, end.message) for end in self._failed_ends.values())
+        why = ": ".join(filter(None, (status.reason, " ".join(status.message.split()))))
+        return f"pod {self.name} failed" + (f" with exit code {codes}" if codes else "") + (f": {why}" if why else "")
+
+    @property
+    def start_problem(self) -> str:
+        """That a pending pod cannot start and why, as a clause; empty while it starts as usual."""
+        for container in self._containers:
+            waiting = container.state.waiting
+            if waiting is not None and (problem := waiting_problem(waiting.reason, waiting.message)):
+                return f'pod {self.name} cannot start: container "{container.name}": {problem}'
+        return ""
 
     @property
     def container_restarts(self) -> int:
         """How often its containers have been restarted on the spot."""
-        status = self.pod.status
-        return sum(
-            container.restart_count for container in (*status.init_container_statuses, *status.container_statuses)
-        )
+        return sum(container.restart_count for container in self._containers)
 
     def replaced_by(self, restart: Restart) -> bool:
         """Whether this pod is among those that a restart replaces."""

@@ -57,7 +57,7 @@ from volcanopy.jobcontroller.status import (
     is_minor,
     next_phase,
     pending_reason,
-    running_message,
+    running_reason,
     with_counts,
     with_reason,
 )
@@ -65,6 +65,8 @@ from volcanopy.jobcontroller.status import (
 Plugins = Sequence[JobPlugin[Any]]
 
 _ALARMING = frozenset({Phase.FAILED, Phase.RESTARTING, Phase.ABORTING, Phase.TERMINATING})
+_WITH_TROUBLE = frozenset({Phase.PENDING, Phase.RUNNING})
+"""Phases in which a reason other than the usual ones is a warning."""
 
 
 def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Registry = JOB_PLUGINS) -> JobPlan:
@@ -193,13 +195,11 @@ def _settled(
         if broken or trouble:
             status = with_reason(status, "PluginError" if broken else "FailedSync", broken or trouble)
         elif is_pausing(status, now) and status.restart_at is not None:
-            moment = format_time(status.restart_at)
-            message = f"restart {status.retry_count} waits until {moment}: {status.quick_restarts} quick restarts"
-            status = with_reason(status, "RestartBackOff", message)
+            status = with_reason(status, "RestartBackOff", _pause_message(status))
         else:
             status = with_reason(status, *pending_reason(job, group, counts))
     elif status.state.phase is Phase.RUNNING:
-        status = with_reason(status, status.state.reason, running_message(job.spec, counts))
+        status = with_reason(status, *running_reason(job.spec, counts))
     completed = completed_indexes(decision.members, decision.doomed(status))
     restarts = status.restarts
     if status.state.phase is not Phase.RESTARTING:
@@ -216,6 +216,14 @@ def _settled(
             "controlled_resources": _controlled(job, status, plugins, broken),
         }
     )
+
+
+def _pause_message(status: BatchJobStatus) -> str:
+    """Return until when a restart waits, and what it is for."""
+    moment = format_time(status.restart_at) if status.restart_at is not None else ""
+    cause = next((condition.message for condition in status.conditions if condition.type == Phase.RESTARTING), "")
+    message = f"restart {status.retry_count} waits until {moment}: {status.quick_restarts} quick restarts"
+    return f"{message}; {cause.removesuffix(f': restart {status.retry_count}')}" if cause else message
 
 
 def _estimated_start(status: BatchJobStatus, group: PodGroup | None) -> EstimatedStart | None:
@@ -241,7 +249,7 @@ def _announced(before: BatchJobStatus, after: BatchJobStatus) -> Iterator[Record
     known = before.state.phase or Phase.PENDING  # a job that has just been created
     if state.phase is not known:
         yield RecordEvent("Warning" if state.phase in _ALARMING else "Normal", state.phase, state.message)
-    elif state.phase is Phase.PENDING and state.reason not in {before.state.reason, *USUAL_REASONS}:
+    elif state.phase in _WITH_TROUBLE and state.reason not in {before.state.reason, *USUAL_REASONS}:
         yield RecordEvent("Warning", state.reason, state.message)
     if after.alternative is not None and before.alternative is None:
         reason = f": {after.alternative.message}" if after.alternative.message else ""

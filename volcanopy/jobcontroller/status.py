@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from volcanopy.api.batch import BatchJob, BatchJobSpec, BatchJobStatus, JobState, Phase, TaskCounts, TaskSpec
+from volcanopy.api.container_problems import POD_START_FAILED
 from volcanopy.api.core import Condition as SeenCondition
 from volcanopy.api.core import PodGroup
 from volcanopy.api.model import Condition
@@ -15,8 +16,10 @@ from volcanopy.jobcontroller.phases import FINISHED, RESTARTS
 
 ADMITTED = frozenset({"Inqueue", "Running", "Unknown", "Completed"})
 """Phases of a PodGroup in which its pods may be created."""
-USUAL_REASONS = frozenset({"NotAdmitted", "WaitingForPods"})
-"""Reasons of a pending job that are no trouble."""
+SCALED_TO_ZERO = "ScaledToZero"
+"""The reason of a running job whose tasks have no replicas."""
+USUAL_REASONS = frozenset({"NotAdmitted", "WaitingForPods", "Started", SCALED_TO_ZERO})
+"""Reasons of a pending or running job that are no trouble."""
 _COUNTS = frozenset(
     {"pending", "running", "succeeded", "failed", "terminating", "unknown", "task_status_count"}
     | {"resource_seconds", "usage_time", "estimated_start", "admitted_time", "state", "conditions"}
@@ -38,6 +41,8 @@ class Counts:
     by_task: dict[str, dict[str, int]] = field(default_factory=dict)
     first_failed: dict[str, Member] = field(default_factory=dict)
     """First failed pod of each task, by index."""
+    start_problem: str = ""
+    """Why the first pod that cannot start cannot; empty if there is none."""
 
     @property
     def started(self) -> int:
@@ -55,7 +60,7 @@ def count(members: Iterable[Member], doomed: Collection[str]) -> Counts:
     phases = {"Pending": 0, "Running": 0, "Succeeded": 0, "Failed": 0, "Unknown": 0}
     by_task: dict[str, dict[str, int]] = {}
     first_failed: dict[str, Member] = {}
-    terminating = 0
+    terminating, start_problem = 0, ""
     for member in members:
         if member.leaving or member.name in doomed:
             terminating += not member.removed
@@ -66,6 +71,8 @@ def count(members: Iterable[Member], doomed: Collection[str]) -> Counts:
         of_task[phase] = of_task.get(phase, 0) + 1
         if phase == "Failed":
             first_failed.setdefault(member.task, member)
+        elif phase == "Pending" and not start_problem:
+            start_problem = member.start_problem
     return Counts(
         phases["Pending"],
         phases["Running"],
@@ -75,6 +82,7 @@ def count(members: Iterable[Member], doomed: Collection[str]) -> Counts:
         terminating,
         by_task,
         first_failed,
+        start_problem,
     )
 
 
@@ -145,7 +153,7 @@ def next_phase(spec: BatchJobSpec, status: BatchJobStatus, counts: Counts) -> Mo
 
 def _started(spec: BatchJobSpec, counts: Counts) -> Move | None:
     if counts.started >= spec.needed:
-        return Move(Phase.RUNNING, "Started", running_message(spec, counts))
+        return Move(Phase.RUNNING, *running_reason(spec, counts))
     if counts.started and counts.succeeded + counts.failed + _never_started(spec, counts) == spec.replicas:
         return _final_phase(spec, counts)
     return None
@@ -295,6 +303,8 @@ def pending_reason(job: BatchJob, group: PodGroup | None, counts: Counts) -> tup
     if latest is not None and latest.type == "Unschedulable" and latest.message:
         return latest.reason or "Unschedulable", latest.message
     started = f"{counts.started}/{job.spec.needed} required pods started"
+    if counts.start_problem:
+        return POD_START_FAILED, f"{started}: {counts.start_problem}"
     if group.status.phase in ADMITTED:
         return "WaitingForPods", f'admitted to queue "{queue}": {started}'
     if counts.by_task:
@@ -320,3 +330,13 @@ def running_message(spec: BatchJobSpec, counts: Counts) -> str:
     ended = ((counts.succeeded, "succeeded"), (counts.failed, "failed"))
     texts = [f"{number} {phase}" for number, phase in ended if number]
     return ", ".join([f"{counts.running}/{spec.replicas} pods running", *texts])
+
+
+def running_reason(spec: BatchJobSpec, counts: Counts) -> tuple[str, str]:
+    """Return the reason and message of a running job."""
+    if spec.replicas == 0:
+        return SCALED_TO_ZERO, "no pods: every task has 0 replicas; the job continues when a task is scaled up"
+    message = running_message(spec, counts)
+    if counts.start_problem:
+        return POD_START_FAILED, f"{message}, {counts.start_problem}"
+    return "Started", message

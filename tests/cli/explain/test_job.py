@@ -13,6 +13,7 @@ from volcanopy.api.gates import GATES
 from volcanopy.cli.explain.job import JobFacts, Lease, job_report
 from volcanopy.cli.explain.report import GateRow, GateState, JobReport
 from volcanopy.cli.explain.text import job_lines, plain
+from volcanopy.cli.jobs import status as job_status
 from volcanopy.cli.jobs.pods import Pod
 from volcanopy.kube.client.kinds import Json
 from volcanopy.whatif.answer import JobAnswer, Start
@@ -28,9 +29,15 @@ def ago(seconds: float) -> str:
 
 
 def a_job(
-    phase: str = "Pending", message: str = "", *, age: float = 300, spec: Json | None = None, **status: Any
+    phase: str = "Pending",
+    message: str = "",
+    *,
+    reason: str = "",
+    age: float = 300,
+    spec: Json | None = None,
+    **status: Any,
 ) -> Json:
-    state = {"phase": phase, "message": message, "lastTransitionTime": ago(60)}
+    state = {"phase": phase, "reason": reason, "message": message, "lastTransitionTime": ago(60)}
     task = {"name": "main", "replicas": 2}
     return {
         "metadata": {"name": "train", "namespace": "lab", "uid": "u", "creationTimestamp": ago(age)},
@@ -141,6 +148,15 @@ SUMMARIES: dict[str, tuple[JobReport, str, str]] = {
         "running",
         'is running: 1/2 pods running; pod "train-1" crashing: container "c" exited with code 137 (OOMKilled)',
     ),
+    "running with a pod that cannot start": (
+        report(
+            a_job("Running", "1/2 pods running, pod train-0 cannot start: ...", reason="PodStartFailed"),
+            a_group("Running"),
+            pods=[PULLING],
+        ),
+        "running",
+        "is running: 1/2 pods running, pod train-0 cannot start: ...",
+    ),
     "running in part": (
         report(a_job("Running", "2/3 pods running"), a_group("Running"), pods=[a_pod("train-2", node="")]),
         "running",
@@ -238,6 +254,38 @@ def test_pods_with_the_same_problem_share_a_line() -> None:
     assert [(problem.state, len(problem.names)) for problem in result.pods] == [("cannot start", 1), ("unscheduled", 5)]
     text = plain(job_lines(result))
     assert '5 pods of task "main" unscheduled: train-0, train-1, train-2 and 2 more' in text
+
+
+@pytest.mark.parametrize(
+    ("end", "text"),
+    [
+        ({"exitCode": 127, "reason": "StartError", "message": "no\ncommand"}, "127 (StartError): no command"),
+        ({"exitCode": 1, "reason": "Error"}, "1"),
+    ],
+)
+def test_the_problem_of_a_failed_or_crashing_pod_has_the_text_of_its_container(end: Json, text: str) -> None:
+    ended = [{"name": "c", "state": {"terminated": end}}]
+    pods = [
+        a_pod("train-0", "Failed", containerStatuses=ended),
+        a_pod("train-1", "Running", containerStatuses=waiting("CrashLoopBackOff", lastState={"terminated": end})),
+    ]
+    lines = plain(job_lines(report(a_job("Failed", "..."), pods=pods))).splitlines()
+    assert lines.count(f'    container "c" exited with code {text}') == 2
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason", "shown"),
+    [
+        ("Running", "Started", ""),
+        ("Completed", "Succeeded", ""),
+        ("Running", "PodStartFailed", "why"),
+        ("Running", "ScaledToZero", "why"),
+        ("Pending", "PodStartFailed", "why"),
+        ("Failed", "TaskFailed", "why"),
+    ],
+)
+def test_a_list_shows_the_message_of_jobs_that_do_not_run_as_usual(phase: str, reason: str, shown: str) -> None:
+    assert job_status.reason(msgspec.convert(a_job(phase, "why", reason=reason), BatchJob)) == shown
 
 
 def test_objects_that_may_not_be_read_are_noted() -> None:

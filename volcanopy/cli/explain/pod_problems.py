@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from volcanopy.api.container_problems import termination, waiting_problem
 from volcanopy.api.quantity import counted
 from volcanopy.cli.explain.report import PodProblem, listed, single_line
 from volcanopy.cli.jobs.pods import ContainerStatus, Pod, PodStatus, Terminated, task_of
@@ -15,7 +16,6 @@ UNSCHEDULED, STUCK, CRASHING, FAILED, TERMINATING, STARTING = (
     "starting",
 )
 """States of pods that do not run as they should."""
-_NORMAL = frozenset({"ContainerCreating", "PodInitializing", ""})
 _IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"})
 _ORDER = (STUCK, CRASHING, FAILED, UNSCHEDULED, STARTING, TERMINATING)
 
@@ -71,15 +71,15 @@ def _unscheduled(status: PodStatus) -> str:
 def _container_problem(status: PodStatus) -> tuple[str, str] | None:
     for container in _containers(status):
         waiting = container.state.waiting
-        if waiting is None or waiting.reason in _NORMAL:
+        problem = waiting_problem(waiting.reason, waiting.message) if waiting is not None else ""
+        if waiting is None or not problem:
             continue
         if waiting.reason == "CrashLoopBackOff":
             last = container.last_state.terminated
             return CRASHING, f'container "{container.name}" {_exit(last)}' if last is not None else waiting.reason
-        message = single_line(": ".join(filter(None, (waiting.reason, waiting.message))))
         if waiting.reason in _IMAGE:
-            return STUCK, f'cannot pull image "{container.image}": {message}'
-        return STUCK, f'container "{container.name}": {message}'
+            return STUCK, f'cannot pull image "{container.image}": {problem}'
+        return STUCK, f'container "{container.name}": {problem}'
     return None
 
 
@@ -92,8 +92,7 @@ def _failure(status: PodStatus) -> str:
 
 
 def _exit(terminated: Terminated) -> str:
-    reason = f" ({terminated.reason})" if terminated.reason not in {"", "Error"} else ""
-    return f"exited with code {terminated.exit_code}{reason}"
+    return f"exited with code {termination(terminated.exit_code, terminated.reason, terminated.message)}"
 
 
 def _containers(status: PodStatus) -> tuple[ContainerStatus, ...]:

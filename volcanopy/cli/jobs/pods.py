@@ -8,7 +8,7 @@ from msgspec import field
 from volcanopy.api import names
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding
-from volcanopy.api.core import PodSpec
+from volcanopy.api.core import PodSpec, Waiting
 from volcanopy.api.read_model import Condition, Meta, ReadModel
 from volcanopy.cli.framework.durations import since
 from volcanopy.cli.framework.kinds import readable
@@ -16,13 +16,6 @@ from volcanopy.kube.cache.followed_kinds import with_own_names
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import PODS
-
-
-class Waiting(ReadModel, frozen=True, kw_only=True, gc=False):
-    """State of a container that has not started."""
-
-    reason: str = ""
-    message: str = ""
 
 
 class Running(ReadModel, frozen=True, kw_only=True, gc=False):
@@ -35,6 +28,7 @@ class Terminated(ReadModel, frozen=True, kw_only=True, gc=False):
     exit_code: int = 0
     signal: int = 0
     reason: str = ""
+    message: str = ""
     finished_at: datetime | None = None
 
     @property

@@ -22,7 +22,8 @@ PHASES = (
 FINISHED = frozenset({"Completed", "Terminated", "Failed"})
 """Final phases."""
 SUSPENDED = "Aborted"
-_WITHOUT_REASON = frozenset({"Running", "Completed"})
+_USUAL = {"Running": frozenset({"", "Started"})}
+"""Reasons of phases that say no more than the phase."""
 
 
 def phase_named(text: str) -> str:
@@ -52,10 +53,12 @@ def message(job: BatchJob) -> str:
 
 
 def reason(job: BatchJob) -> str:
-    """Return the sentence why a job does not run; empty for running and completed jobs."""
-    if not job.status.state.phase:
+    """Return the sentence why a job does not run, or not all of it; empty for jobs that run as usual or are completed."""
+    state = job.status.state
+    if not state.phase:
         return "not yet processed by the job controller"
-    return "" if phase(job) in _WITHOUT_REASON else message(job)
+    usual = state.phase == "Completed" or state.reason in _USUAL.get(state.phase, ())
+    return "" if usual else message(job)
 
 
 def estimated_start(estimate: EstimatedStart | None) -> str:

@@ -1,0 +1,146 @@
+"""What pods say about their failure, or why they do not start, is in the job's status and events."""
+
+from typing import Any
+
+import pytest
+
+from tests.jobcontroller.world import World, job, task
+
+NO_COMMAND = "failed to start container: no command: images are not run on process nodes"
+PULL = 'failed to pull and unpack image "docker.io/library/trainr:1": not found'
+BACK_OFF = f'Back-off pulling image "trainr:1": ErrImagePull: {PULL}'
+Json = dict[str, Any]
+
+
+def container(state: Json, name: str = "main") -> Json:
+    """The status of a container."""
+    return {"name": name, "state": state}
+
+
+def waiting(reason: str, message: str = "") -> Json:
+    """A container that has not started."""
+    return container({"waiting": {"reason": reason, "message": message}})
+
+
+def terminated(code: int, reason: str, message: str = "", name: str = "main") -> Json:
+    """A container that has ended."""
+    return container({"terminated": {"exitCode": code, "reason": reason, "message": message}}, name)
+
+
+def admitted(replicas: int = 1, **spec: Any) -> World:
+    """A job whose pods exist and have not started."""
+    world = World(job(task(replicas=replicas), **spec)).settle().admit()
+    return world.settle()
+
+
+def set_status(world: World, name: str, phase: str, *containers: Json, key: str = "containerStatuses") -> World:
+    """A kubelet reports the containers of a pod."""
+    world.pods[name]["status"] = {"phase": phase, key: list(containers)}
+    return world.settle()
+
+
+@pytest.mark.parametrize(
+    ("containers", "message"),
+    [
+        ([terminated(127, "StartError", NO_COMMAND)], f"exit code 127 (StartError): {NO_COMMAND}"),
+        ([terminated(137, "OOMKilled")], "exit code 137 (OOMKilled)"),
+        ([terminated(1, "Error", "disk\n is full\n")], "exit code 1: disk is full"),
+        ([terminated(1, "Error")], "exit code 1"),
+        (
+            [terminated(0, "Completed"), terminated(2, "Error", name="b"), terminated(3, "OOMKilled", name="c")],
+            "exit code 2, 3 (OOMKilled)",
+        ),
+    ],
+)
+def test_the_message_of_a_failed_job_has_the_text_of_the_container(containers: list[Json], message: str) -> None:
+    world = set_status(admitted(), "job-a-0", "Failed", *containers)
+    assert (world.phase, world.message) == (
+        "Failed",
+        f'task "a": 0/1 required pods succeeded: pod job-a-0 failed with {message}',
+    )
+    assert ("Warning", "Failed", world.message) in [(event.type, event.reason, event.message) for event in world.events]
+
+
+def test_the_message_of_a_pod_that_its_node_ended_has_the_reason_and_the_text_of_the_kubelet() -> None:
+    world = admitted()
+    text = "The node was low on resource: memory."
+    world.pods["job-a-0"]["status"] = {"phase": "Failed", "reason": "Evicted", "message": text}
+    assert world.settle().message.endswith(f"pod job-a-0 failed: Evicted: {text}")
+
+
+def test_a_long_termination_message_is_shortened() -> None:
+    world = set_status(admitted(), "job-a-0", "Failed", terminated(1, "Error", "x" * 4000))
+    assert world.message.endswith("xxx...")
+    assert len(world.message) < 700
+
+
+@pytest.mark.parametrize(
+    ("reason", "text", "message"),
+    [
+        ("ErrImagePull", PULL, f"ErrImagePull: {PULL}"),
+        ("ImagePullBackOff", BACK_OFF, f"ErrImagePull: {PULL}"),
+        ("ImagePullBackOff", 'Back-off pulling image "x"', 'ImagePullBackOff: Back-off pulling image "x"'),
+        ("InvalidImageName", "invalid reference format", "InvalidImageName: invalid reference format"),
+        (
+            "CreateContainerConfigError",
+            'configmap "c" not found',
+            'CreateContainerConfigError: configmap "c" not found',
+        ),
+    ],
+)
+@pytest.mark.parametrize("key", ["containerStatuses", "initContainerStatuses"])
+def test_a_pending_job_says_why_its_pods_cannot_start(reason: str, text: str, message: str, key: str) -> None:
+    world = set_status(admitted(2), "job-a-1", "Pending", waiting(reason, text), key=key)
+    expected = f'0/2 required pods started: pod job-a-1 cannot start: container "main": {message}'
+    state = world.status["state"]
+    assert (state["phase"], state["reason"], state["message"]) == ("Pending", "PodStartFailed", expected)
+    events = [(event.type, event.reason, event.message) for event in world.events]
+    assert events == [("Warning", "PodStartFailed", expected)], "once"
+
+
+def test_containers_that_start_as_usual_are_no_problem() -> None:
+    for reason in ("ContainerCreating", "PodInitializing"):
+        world = set_status(admitted(), "job-a-0", "Pending", waiting(reason))
+        assert world.message == 'admitted to queue "default": 0/1 required pods started'
+        assert world.events == []
+
+
+def test_the_message_does_not_change_between_a_failed_pull_and_its_back_off() -> None:
+    world = set_status(admitted(), "job-a-0", "Pending", waiting("ErrImagePull", PULL))
+    writes, message = world.status_writes, world.message
+    for _ in range(3):
+        set_status(world, "job-a-0", "Pending", waiting("ImagePullBackOff", BACK_OFF))
+        set_status(world, "job-a-0", "Pending", waiting("ErrImagePull", PULL))
+    assert (world.status_writes, world.message) == (writes, message)
+
+
+def test_a_running_job_says_which_other_pods_cannot_start_until_they_run() -> None:
+    world = admitted(2, minAvailable=1).run("job-a-0").settle()
+    set_status(world, "job-a-1", "Pending", waiting("ErrImagePull", PULL))
+    expected = f'1/2 pods running, pod job-a-1 cannot start: container "main": ErrImagePull: {PULL}'
+    assert (world.phase, world.status["state"]["reason"], world.message) == ("Running", "PodStartFailed", expected)
+    assert ("PodStartFailed", expected) in [(event.reason, event.message) for event in world.events]
+    world.run("job-a-1").settle()
+    assert (world.phase, world.status["state"]["reason"], world.message) == ("Running", "Started", "2/2 pods running")
+
+
+def test_a_restart_that_waits_says_what_it_is_for() -> None:
+    policies = [{"event": "PodFailed", "action": "RestartJob"}]
+    world = World(job(task(), policies=policies, maxRetry=5)).started()
+    for _ in range(2):
+        set_status(world, "job-a-0", "Failed", terminated(127, "StartError", NO_COMMAND))
+        if world.status["state"]["reason"] == "RestartBackOff":
+            break
+        world.again()
+    assert world.status["state"]["reason"] == "RestartBackOff"
+    assert world.message.endswith(f"; pod job-a-0 failed with exit code 127 (StartError): {NO_COMMAND}")
+
+
+def test_a_job_whose_tasks_have_no_replicas_says_what_it_waits_for() -> None:
+    world = World(job(task(replicas=2))).started()
+    world.edit(tasks=[task(replicas=0)]).settle()
+    state = world.status["state"]
+    assert (state["phase"], state["reason"]) == ("Running", "ScaledToZero")
+    assert state["message"] == "no pods: every task has 0 replicas; the job continues when a task is scaled up"
+    world.edit(tasks=[task(replicas=2)]).settle().run().settle()
+    assert (world.phase, world.status["state"]["reason"], world.message) == ("Running", "Started", "2/2 pods running")

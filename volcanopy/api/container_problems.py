@@ -1,0 +1,34 @@
+"""Why containers do not start, and how they ended: the sentences that statuses of jobs and commands share."""
+
+POD_START_FAILED = "PodStartFailed"
+"""The reason of a job that has pods which their nodes cannot start."""
+_STARTING = frozenset({"ContainerCreating", "PodInitializing", ""})
+"""Reasons of containers that start as usual."""
+_PULL_CAUSE = ": ErrImagePull: "
+"""In the message of an ImagePullBackOff: what follows is the error of the last pull."""
+_ORDINARY_ENDS = frozenset({"Completed", "Error", ""})
+_LONGEST = 512
+"""Characters of a message, which may be a whole log (terminationMessagePolicy)."""
+
+
+def waiting_problem(reason: str, message: str) -> str:
+    """Return why a waiting container does not start; empty while it starts as usual.
+
+    A failed pull has one text, although kubelets alternate between ErrImagePull and ImagePullBackOff.
+    """
+    if reason in _STARTING:
+        return ""
+    _, separator, cause = message.partition(_PULL_CAUSE)
+    return _joined("ErrImagePull", cause) if separator else _joined(reason, message)
+
+
+def termination(exit_code: int, reason: str, message: str) -> str:
+    """Return how a container ended: its exit code, with reason and message where they say more."""
+    code = f"{exit_code} ({reason})" if reason not in _ORDINARY_ENDS else str(exit_code)
+    return _joined(code, message)
+
+
+def _joined(head: str, message: str) -> str:
+    text = " ".join(message.split())
+    text = f"{text[:_LONGEST]}..." if len(text) > _LONGEST else text
+    return f"{head}: {text}" if text else head
