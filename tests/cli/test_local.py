@@ -210,7 +210,10 @@ async def test_a_killed_cluster_leaves_no_program_and_continues_with_its_pods(tm
             assert await asyncio.to_thread(select.select, [program], [], [], 30) != ([], [], [])
             os.close(program)
     with cluster_up(*options) as (process, said):
-        line = "The programs of 1 pod ended when the cluster was killed; their restartPolicy decides what follows: p"
+        line = (
+            "The programs of 1 pod ended with the cluster before; jobs create their pods again, "
+            "other pods follow their restartPolicy: p"
+        )
         assert line in said
         async with Client(Connection.load(path)) as client:
             pod = await pod_until(client, lambda pod: pod["status"]["phase"] == "Succeeded")

@@ -50,6 +50,13 @@ def with_evictions(known: Sequence[Eviction], disruptions: Iterable[Disruption])
     return [Eviction(time=time, by=by, pods=number) for (time, by), number in sorted(pods.items())][-MOST_EVICTIONS:]
 
 
+def latest_cause(known: Sequence[Eviction], disruptions: Iterable[Disruption]) -> str:
+    """Return by what pods were evicted last, as far as the status does not have it; empty if it has all evictions."""
+    recorded = {(entry.time, entry.by): entry.pods for entry in known}
+    new = [eviction for eviction in disruptions if eviction.pods > recorded.get((eviction.time, eviction.by), 0)]
+    return max(new, key=lambda eviction: eviction.time).by if new else ""
+
+
 def usage(job: BatchJob, members: Sequence[Member], now: datetime) -> dict[str, int]:
     """Return the resource-seconds since the last status, in base units: of cpu and of extended resources."""
     since = job.status.usage_time

@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 from volcanopy.api.batch import BatchJob, BatchJobStatus, DelayedAction, Phase, Restart
 from volcanopy.api.core import PodGroup
 from volcanopy.api.lifecycle import Action, Command, Event
+from volcanopy.jobcontroller.accounting import latest_cause
 from volcanopy.jobcontroller.deadline import without_start
 from volcanopy.jobcontroller.lifecycle_events import JobEvent, job_events, respond
-from volcanopy.jobcontroller.observed import Member
+from volcanopy.jobcontroller.observed import Disruption, Member
 from volcanopy.jobcontroller.phases import LIVE, TRANSITIONS, Stop
 from volcanopy.jobcontroller.plan import RecordEvent
 from volcanopy.jobcontroller.restart_pause import with_pause
@@ -29,7 +30,14 @@ _SUBJECT = {Action.RESTART_TASK: "task", Action.RESTART_POD: "pod", Action.RESTA
 class Decision:
     """The status of a job while reactions are decided, and the events to record."""
 
-    def __init__(self, job: BatchJob, members: Sequence[Member], pod_group: PodGroup | None, now: datetime) -> None:
+    def __init__(
+        self,
+        job: BatchJob,
+        members: Sequence[Member],
+        pod_group: PodGroup | None,
+        now: datetime,
+        disruptions: Sequence[Disruption] = (),
+    ) -> None:
         self.job = job
         # A restart in progress has already replaced those that are gone.
         replaced = [
@@ -45,7 +53,8 @@ class Decision:
             self.status = entered(self.status, Move(Phase.PENDING, "Created", "the job was created"), now)
         doomed = self.doomed(self.status)
         staying = [member for member in self.members if member.name not in doomed]
-        self._happened = list(job_events(job, job.status, staying, pod_group)) if self.phase in LIVE else []
+        cause = latest_cause(job.status.evictions, disruptions)
+        self._happened = list(job_events(job, job.status, staying, pod_group, cause)) if self.phase in LIVE else []
 
     @property
     def phase(self) -> Phase:
@@ -112,6 +121,10 @@ class Decision:
     def react(self) -> None:
         """Apply the lifecycle policies to the events, and delayed actions that are due."""
         self._wake()
+        evicted = [job_event for job_event in self._happened if job_event.evicted]
+        if evicted:
+            others = f", and {len(evicted) - 1} more" if len(evicted) > 1 else ""
+            self._warn(Event.POD_EVICTED, f"{evicted[0].message}{others}")
         for job_event in self._happened:
             response = respond(self.job.spec, job_event)
             if response is None or (job_event.old and response.action not in _ENDING):

@@ -17,7 +17,7 @@ from volcanopy.api.batch import BatchJob, BatchJobSpec, BatchJobStatus, TaskSpec
 from volcanopy.api.core import PodGroup
 from volcanopy.api.lifecycle import Action, Event, LifecyclePolicy
 from volcanopy.jobcontroller.naming import pod_name
-from volcanopy.jobcontroller.observed import Member
+from volcanopy.jobcontroller.observed import Member, disruption
 
 _NOT_ANY = frozenset({Event.POD_PENDING, Event.JOB_UPDATED})
 
@@ -39,6 +39,8 @@ class JobEvent:
     retry: int = 0
     message: str = ""
     old: bool = False
+    evicted: bool = False
+    """Whether the pod was evicted for a cause that the message has, and not just deleted."""
 
 
 @dataclass(frozen=True)
@@ -72,16 +74,17 @@ def _fits(policy: LifecyclePolicy, job_event: JobEvent) -> bool:
 
 
 def job_events(
-    job: BatchJob, status: BatchJobStatus, members: Sequence[Member], pod_group: PodGroup | None
+    job: BatchJob, status: BatchJobStatus, members: Sequence[Member], pod_group: PodGroup | None, eviction: str = ""
 ) -> Iterator[JobEvent]:
     """Yield the events without reaction, those of pods first, in the order of tasks and indices.
 
-    ``members`` are the pods of the job without those that are being replaced or exceed the replicas.
+    ``members`` are the pods of the job without those that are being replaced or exceed the replicas. ``eviction`` is the
+    cause of the latest eviction that the status does not have, of pods that may be gone.
     """
     for task in job.spec.tasks:
         mine = [member for member in members if member.task == task.name]
         yield from _of_pods(member for member in mine if member.version == status.version and not member.leaving)
-        yield from _lost(job, status, task, mine)
+        yield from _lost(job, status, task, mine, eviction)
         yield from _of_task(status, task, [member for member in mine if not member.leaving])
     if pod_group is not None and pod_group.status.phase == "Unknown" and not status.pod_group_unknown:
         yield JobEvent(Event.UNKNOWN, message="some pods of the running job are unschedulable")
@@ -103,7 +106,9 @@ def _about(event: Event, member: Member, message: str) -> JobEvent:
     return JobEvent(event, member.task, member.partition, member.name, uid, codes, member.retry, message)
 
 
-def _lost(job: BatchJob, status: BatchJobStatus, task: TaskSpec, mine: Sequence[Member]) -> Iterator[JobEvent]:
+def _lost(
+    job: BatchJob, status: BatchJobStatus, task: TaskSpec, mine: Sequence[Member], eviction: str
+) -> Iterator[JobEvent]:
     """Yield pods that the status counts and that are deleted or terminating."""
     counted = status.task_status_count.get(task.name)
     known = min(sum(counted.phase.values()) if counted else 0, task.replicas)
@@ -119,8 +124,10 @@ def _lost(job: BatchJob, status: BatchJobStatus, task: TaskSpec, mine: Sequence[
         partition = member.partition if member else _partition(task, gone.index(name))
         uid = member.pod.metadata.uid if member else ""
         retry = member.retry if member else status.retry_count
-        message = f"pod {name} was deleted"
-        yield JobEvent(Event.POD_EVICTED, task.name, partition, name, uid, (), retry, message)
+        observed = disruption(member.pod) if member else None
+        cause = observed[1] if observed else "" if member else eviction
+        message = f"pod {name} was evicted: {cause}" if cause else f"pod {name} was deleted"
+        yield JobEvent(Event.POD_EVICTED, task.name, partition, name, uid, (), retry, message, evicted=bool(cause))
 
 
 def _partition(task: TaskSpec, index: int) -> str:

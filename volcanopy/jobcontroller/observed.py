@@ -23,13 +23,14 @@ DISRUPTION_TARGET = "DisruptionTarget"
 class Member:
     """A pod of a job: which one of which task, made at which version and retry of the job.
 
-    ``phase`` is the pod's phase, ``leaving`` whether it is being deleted (by whomever), ``ended`` whether it has run to
-    its end, well or not. They are read once, because large jobs use them very often. ``removed`` is whether it had succeeded
+    ``phase`` is the pod's phase, ``leaving`` whether it is being deleted (by whomever) or ``evicted``, ``ended`` whether it has
+    run to its end, well or not. A pod is evicted if it failed because of its node: it is deleted, like one of a lost node. They are read once, because large jobs use them very often. ``removed`` is whether it had succeeded
     before it was deleted: its success counts, and its task does not run again.
     """
 
     __slots__ = (
         "ended",
+        "evicted",
         "index",
         "leaving",
         "name",
@@ -48,7 +49,8 @@ class Member:
         self.pod, self.task, self.index, self.version, self.retry = pod, task, index, version, retry
         self.name = pod.metadata.name
         self.phase = pod.status.phase or "Pending"
-        self.leaving = pod.metadata.deletion_timestamp is not None
+        self.evicted = self.phase == "Failed" and disruption(pod) is not None
+        self.leaving = self.evicted or pod.metadata.deletion_timestamp is not None
         self.ended = self.phase in _ENDED
         self.removed = False
 

@@ -79,7 +79,7 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
     undecided, selected = job, _selected(job, observed.pod_group)
     job = with_alternative(job, selected.name) if selected is not None else job
     plugins, broken = _plugins(job, registry)
-    decision = Decision(job, observed.members(job), observed.pod_group, now)
+    decision = Decision(job, observed.members(job), observed.pod_group, now, observed.disruptions)
     members = decision.members
     decision.follow_suspend()
     obeyed = decision.execute(oldest_first(observed.commands))
@@ -110,7 +110,8 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
     effects += [
         DeletePod(member.name, member.pod.metadata.uid)
         for member in members
-        if member.name in doomed and not member.leaving and not member.removed
+        if member.evicted or (member.name in doomed and not member.leaving)
+        if not member.removed and member.pod.metadata.deletion_timestamp is None
     ]
     if status.state.phase not in LIVE:
         effects += _cleared(observed.pod_group)

@@ -148,4 +148,6 @@ def _lost(pods: list[str]) -> list[str]:
         return []
     names = ", ".join(sorted(pods)[:_NAMED]) + (", ..." if len(pods) > _NAMED else "")
     what = f"programs of {counted(len(pods), 'pod')}"
-    return [f"The {what} ended when the cluster was killed; their restartPolicy decides what follows: {names}"]
+    return [
+        f"The {what} ended with the cluster before; jobs create their pods again, other pods follow their restartPolicy: {names}"
+    ]

@@ -102,7 +102,7 @@ class ProcessKubelet:
         self._last_address = 0
         self._measured: tuple[float, dict[tuple[str, str], Usage]] = (0.0, {})
         self.lost: list[str] = []
-        """Pods that ran when the cluster was killed: their programs have ended, and restart by their policy."""
+        """Pods that ran when the cluster ended: their programs have ended with it."""
 
     async def run(self, stop: asyncio.Event, ready: asyncio.Event | None = None) -> None:
         """Serve until `stop` is set, then stop every container; `ready` is set once nodes and pods are listed."""
@@ -130,6 +130,8 @@ class ProcessKubelet:
                 await self._api_service.stop()
 
     async def _stop_containers(self) -> None:
+        """Stop all programs. Their pods keep their statuses: the next start finds that their programs are lost."""
+        self._statuses.close()
         for runner in self._runners.values():
             shortened = {**runner.pod["metadata"], "deletionGracePeriodSeconds": STOP_GRACE}
             runner.stop({**runner.pod, "metadata": shortened})
@@ -213,7 +215,7 @@ class ProcessKubelet:
         over = (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
         if uid in self._tasks or (over and "deletionTimestamp" not in metadata):
             return
-        if any("running" in (status.get("state") or {}) for status in pod_status.all_of(pod)):
+        if not over and any("running" in (status.get("state") or {}) for status in pod_status.all_of(pod)):
             self.lost.append(metadata["name"])
         runner = PodRunner(pod, self._surroundings(pod), partial(self._statuses.write, pod))
         if over or "deletionTimestamp" in metadata:

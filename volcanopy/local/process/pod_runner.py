@@ -52,7 +52,8 @@ RETRY_CONFIG = 2.0
 DEFAULT_GRACE = 30.0
 OUTPUT_LIMIT = 10 << 10
 """Bytes of the output of a probe that its Event has."""
-_LOST = "The container ended when the node was stopped; its exit code is not known."
+_LOST = "its programs ended when the cluster was stopped or killed"
+_UNKNOWN_END = f"The exit code is not known: {_LOST}."
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,9 @@ class PodRunner:
     async def run(self) -> None:
         """Run the pod to its end or until it is stopped."""
         await self._recover()
+        if self._reason:
+            await self._show(final=True)
+            return
         deadline = self.pod["spec"].get("activeDeadlineSeconds")
         if deadline is not None:
             deadline = max(deadline - (time.time() - self._began), 0.0)
@@ -153,11 +157,16 @@ class PodRunner:
         return float(seconds)
 
     async def _recover(self) -> None:
-        """End the runs that the status has from before: their processes ended with the cluster that started them."""
+        """End the runs that the status has from before: their processes ended with the cluster that started them.
+
+        A pod whose containers do not restart is evicted, as from a node that is lost.
+        """
         for state in (*self._init, *self._main):
             if "running" in state.state:
                 now = time.time()
-                state.end(self.uid, End(137, now, now), "ContainerStatusUnknown", _LOST)
+                state.end(self.uid, End(137, now, now), "ContainerStatusUnknown", _UNKNOWN_END)
+                if self._policy == "Never" and not self._stopping.is_set():
+                    self._reason, self._message = pod_status.EVICTED, _LOST
 
     async def _run_all(self) -> None:
         if self._around.gpus is not None:

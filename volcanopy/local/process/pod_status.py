@@ -12,6 +12,8 @@ from volcanopy.local.process.container_spec import is_sidecar
 from volcanopy.local.simulated.pod_status import stamp
 
 RUNTIME = "process"
+EVICTED = "Evicted"
+"""The reason of a pod that failed not by itself, but by an eviction."""
 _SIGNALS = {137: "SIGKILL", 143: "SIGTERM"}
 
 
@@ -185,6 +187,9 @@ def status(
         made["reason"] = reason
     if message:
         made["message"] = message
+    if reason == EVICTED:
+        target = _condition("DisruptionTarget", True, now) | {"reason": "TerminationByKubelet", "message": message}
+        made["conditions"].append(target)
     return made
 
 

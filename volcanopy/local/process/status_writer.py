@@ -38,9 +38,16 @@ class StatusWriter:
     def __init__(self, client: Client, events: EventRecorder) -> None:
         self._client, self._events = client, events
         self._written: dict[str, _Written] = {}
+        self._closed = False
+
+    def close(self) -> None:
+        """Write no new statuses from now on: the node stops, and what its pods do is not by themselves."""
+        self._closed = True
 
     async def write(self, pod: Json, status: Json) -> None:
         """Write a new status; returns when the server has it, or the pod is gone."""
+        if self._closed:
+            return
         written = self._written.setdefault(pod["metadata"]["uid"], _Written())
         for event in events_of(pod, written.status, status):
             self.record(pod, event)
