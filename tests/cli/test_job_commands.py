@@ -1,11 +1,12 @@
 """``volcanopy job`` against a cluster at work: what a person does with a job, from its start to its end."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import yaml
 
-from tests.cli.run_commands import Outcome, Run, has_unschedulable_reason, run_in_process, until
+from tests.cli.run_commands import COMMAND, Outcome, Run, has_unschedulable_reason, run_in_process, until
 from tests.e2e.world import JOBS, batch_job
 from volcanopy.kube.client.kinds import Json
 
@@ -55,6 +56,22 @@ def test_run_with_follow_fails_when_the_job_fails(volcanopy: Run) -> None:
     assert bad.sentence().startswith('job "wrong" is Failed: ')
     for name in ("short", "wrong"):
         volcanopy("job", "delete", name)
+
+
+def test_following_a_job_that_waits_tells_why_on_standard_error(volcanopy: Run, kubeconfig: Path) -> None:
+    words = ["job", "run", "--name", "waits", "--image", "x", "--cpu", "9", "--follow", "--kubeconfig", str(kubeconfig)]
+    with subprocess.Popen([*COMMAND, *words], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        lines = []
+        for line in process.stderr:
+            lines.append(line)
+            if " waits: " in line:
+                break
+        process.kill()
+    assert lines[0].startswith("Warning: spec.tasks[0]")
+    assert "can never start" in lines[0] or "no node" in lines[0]
+    assert lines[-1] == 'volcanopy: job "waits" waits: 0/3 nodes are available: 3 Insufficient cpu\n'
+    volcanopy("job", "delete", "waits")
 
 
 def test_a_pod_on_a_simulated_node_accepts_no_terminal(volcanopy: Run) -> None:

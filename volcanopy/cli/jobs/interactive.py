@@ -21,6 +21,7 @@ from volcanopy.cli.framework.options import Cluster
 from volcanopy.cli.framework.watch import watch_objects
 from volcanopy.cli.jobs.pods import Pod, pods_in_order, selector_of
 from volcanopy.cli.jobs.status import FINISHED, phase, summary
+from volcanopy.cli.jobs.wait_notes import PATIENCE, WaitNotes
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError
 from volcanopy.kube.client.raw_kinds import JOBS, PODS
@@ -56,7 +57,8 @@ async def interact(cluster: Cluster, namespace: str, name: str) -> None:
 
 
 async def _running_pod(client: Client, namespace: str, name: str) -> Pod:
-    """Wait until the pod of a job runs. Raises CommandError if the job ends before."""
+    """Wait until the pod of a job runs, with notes on why it waits. Raises CommandError if the job ends before."""
+    notes, patient = WaitNotes(), True
     async with (
         watch_objects(client, JOBS, namespace, fields=f"metadata.name={name}") as jobs,
         watch_objects(client, PODS, namespace, selector=selector_of(name), also=jobs) as pods,
@@ -66,11 +68,12 @@ async def _running_pod(client: Client, namespace: str, name: str) -> Pod:
                 job = read(BatchJob, body)
                 if phase(job) in FINISHED:
                     raise CommandError(f'job "{name}" is {summary(job)}')
+                notes.observe(job, patient=patient)
                 for pod in pods_in_order(pods.objects.values(), job):
                     statuses = pod.status.container_statuses
                     if statuses and statuses[0].state.running is not None:
                         return pod
-            await pods.changed()
+            patient = await pods.changed(PATIENCE)
 
 
 async def _connect(socket: aiohttp.ClientWebSocketResponse) -> None:

@@ -24,6 +24,7 @@ from volcanopy.cli.framework.watch import WatchedObjects, watch_objects
 from volcanopy.cli.jobs.options import LogOptions
 from volcanopy.cli.jobs.pods import ContainerStatus, Pod, index_of, pods_in_order, pods_of, selector_of
 from volcanopy.cli.jobs.status import FINISHED, SUSPENDED, message, phase, summary
+from volcanopy.cli.jobs.wait_notes import PATIENCE, WaitNotes
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
@@ -191,6 +192,7 @@ class _Follower:
         self._read: set[tuple[str, str, int]] = set()
         self._numbers: dict[str, int] = {}
         self._reading: set[asyncio.Task[None]] = set()
+        self._notes = WaitNotes()
         pods = sum(task.replicas for task in job.spec.tasks if options.task in {"", task.name})
         single = (pods == 1 or (options.index is not None and bool(options.task))) and not options.all_containers
         self._prefix = not single if options.prefix is None else options.prefix
@@ -219,21 +221,24 @@ class _Follower:
                         complete = True
                     if finished and not self._reading:
                         break
-                    await self._next(pods, only_ends=finished)
+                    self._notes.observe(self.job)
+                    if not await self._next(pods, only_ends=finished):
+                        self._notes.observe(self.job, patient=False)
             finally:
                 for task in self._reading:
                     task.cancel()
                 await asyncio.gather(*self._reading, return_exceptions=True)
 
-    async def _next(self, pods: WatchedObjects, *, only_ends: bool) -> None:
-        """Wait until an object has changed or a log has ended."""
+    async def _next(self, pods: WatchedObjects, *, only_ends: bool) -> bool:
+        """Wait until an object has changed or a log has ended; return False if nothing has for some time."""
         changed = asyncio.create_task(pods.changed())
         waiting = self._reading if only_ends and self._reading else {changed, *self._reading}
-        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
         changed.cancel()
         for task in done - {changed}:
             self._reading.discard(task)
             task.result()
+        return bool(done)
 
     def _start(self, pods: Sequence[Pod]) -> None:
         for pod in pods:

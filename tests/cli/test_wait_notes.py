@@ -1,0 +1,37 @@
+"""A command that follows a job tells on standard error why the job waits, when that changes, and when it starts."""
+
+import msgspec
+
+from volcanopy.api.batch_read import BatchJob
+from volcanopy.cli.jobs.wait_notes import WaitNotes
+
+
+def notes_of(*states: tuple[str, str, str], patient: bool = True) -> list[str]:
+    """The notes on a job that goes through these phases, with reason and message."""
+    lines: list[str] = []
+    notes = WaitNotes(lines.append)
+    for phase, reason, message in states:
+        state = {"phase": phase, "reason": reason, "message": message}
+        job = {"metadata": {"name": "train"}, "spec": {"tasks": []}, "status": {"state": state} if phase else {}}
+        notes.observe(msgspec.convert(job, BatchJob), patient=patient)
+    return lines
+
+
+def test_each_reason_is_noted_once_and_the_start_ends_it() -> None:
+    first = ("Pending", "NotEnoughResources", "0/3 nodes are available")
+    second = ("Pending", "PodStartFailed", "pod train-0 cannot start")
+    assert notes_of(first, first, second, ("Running", "Started", "1/1 pods running"), first) == [
+        'job "train" waits: 0/3 nodes are available',
+        'job "train" waits: pod train-0 cannot start',
+        'job "train" has started: 1/1 pods running',
+        'job "train" waits: 0/3 nodes are available',
+    ]
+
+
+def test_a_job_that_starts_soon_is_not_noted() -> None:
+    assert notes_of(("", "", ""), ("Pending", "NotAdmitted", "waiting"), ("Running", "Started", "running")) == []
+
+
+def test_a_job_that_waits_as_usual_for_long_is_noted() -> None:
+    assert notes_of(("", "", ""), patient=False) == ['job "train" waits: not yet processed by the job controller']
+    assert notes_of(("Pending", "NotAdmitted", "waiting"), patient=False) == ['job "train" waits: waiting']
