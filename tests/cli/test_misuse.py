@@ -199,8 +199,26 @@ def test_a_cluster_without_volcanopy_is_an_error(words: tuple[str, ...], folder:
         (["job", "scale", "a", "-r", "many"], "--replicas: 'many' is invalid: must be an integer"),
         (
             ["job", "run", "--image", "i", "--ttl", str(2**31)],
-            "--ttl: '2147483648' is invalid: must be at most 2147483647",
+            "--ttl: '2147483648' is too long: use at most 10000d",
         ),
+        (["job", "run", "--image", "i", "--ttl", "1.5s"], "--ttl: '1.5s' is invalid: use whole seconds, at least 0"),
+        (
+            ["job", "run", "--image", "i", "--deadline", "0"],
+            "--deadline: '0' is invalid: use whole seconds, at least 1",
+        ),
+        (
+            ["job", "run", "--image", "i", "--cpu", ""],
+            "--cpu: '' is invalid: use a quantity such as 500m or 2; 0: none",
+        ),
+        (
+            ["job", "run", "--image", "i", "--memory", " "],
+            "--memory: '' is invalid: use a quantity such as 4Gi; 0: none",
+        ),
+        (["job", "run", "--image", "i", "--cpu-limit", ""], "--cpu-limit: '' is invalid: use a quantity"),
+        (["job", "run", "--image", "i", "--memory-limit", ""], "--memory-limit: '' is invalid: use a quantity"),
+        (["job", "run", "--image", "i", "--resource", "a/b="], "--resource a/b: '' is invalid: use a quantity"),
+        (["local", "run", "x.yaml", "--timeout", "0"], "--timeout: '0' is invalid: use more than 0, such as 30s"),
+        (["convert", "--strict"], "give the manifests: FILE or -f FILE, - for standard input"),
         (["queue", "create", "q", "--priority-offset", "9999999999"], "must be at most 1000000000"),
         (["job", "list", "-o", "html"], "--output: 'html' is not one of 'table', 'wide'"),
         (["-n", "x", "crd"], "options of `crd` follow the command: see `volcanopy crd --help`"),

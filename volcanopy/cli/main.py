@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 import volcanopy
+from volcanopy.cli import standard_output
 from volcanopy.cli.commands import chaos, services, simulate, ui, usage
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
@@ -139,19 +140,23 @@ def local_run(
     rootfs: Rootfs = None,
     cluster: NodeFile = None,
     scheduler_config: SchedulerFile = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Maximum time for the jobs in seconds.")] = 300.0,
+    timeout: Annotated[
+        str, typer.Option("--timeout", metavar="DURATION", help="Maximum time for the jobs, such as 40s or 5m.")
+    ] = "5m",
     tail: Annotated[
         int, typer.Option(min=0, metavar="N", help="Number of last lines of each pod's log to print at the end.")
     ] = 0,
 ) -> None:
     """Start a cluster, run the jobs of manifests, and stop it."""
+    from volcanopy.cli.framework.durations import positive_seconds
     from volcanopy.cli.local_cluster.commands import run
     from volcanopy.cli.local_cluster.process_nodes import size_of
 
     size = size_of(
         nodes, simulate, from_file=cluster is not None, allow_root=allow_root, isolation=isolation, rootfs=rootfs
     )
-    run(files=files, size=size, cluster=cluster, timeout=timeout, config=scheduler_config, tail=tail)
+    limit = positive_seconds("--timeout", timeout)
+    run(files=files, size=size, cluster=cluster, timeout=limit, config=scheduler_config, tail=tail)
 
 
 @app.command("plan")
@@ -181,9 +186,9 @@ def plan_command(
             help="Show which jobs start or are evicted differently with these manifests, or this scheduler configuration. Repeatable.",
         ),
     ] = None,
-    seconds: Annotated[
-        float, typer.Option("--budget", min=0, metavar="SECONDS", help="Time for the search for remedies.")
-    ] = 10.0,
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="DURATION", help="Time for the search for remedies; 0: none.")
+    ] = "10s",
     output: Annotated[Output, typer.Option("-o", "--output", help="Output format.")] = Output.text,
 ) -> None:
     """Print the scheduler's decisions, with reasons.
@@ -191,9 +196,11 @@ def plan_command(
     For each waiting job, also when it starts and what would let it start. Manifests may be objects of a cluster
     (volcanopy snapshot), and new ones: jobs, flows and cron jobs, Volcano's too.
     """
+    from volcanopy.cli.framework.durations import seconds
     from volcanopy.cli.plan import PlanOptions, plan_with
 
-    options = PlanOptions(config, now, output is Output.json, remedy, diff or (), seconds)
+    limit = seconds("--budget", budget)
+    options = PlanOptions(config, now, output is Output.json, remedy, diff or (), limit)
     plan_with(files, options)
 
 
@@ -240,9 +247,12 @@ async def snapshot_command(
 @app.command("convert")
 def convert_command(
     files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE...", help="Volcano manifests: files, folders, or - for standard input."),
-    ],
+        list[str] | None,
+        typer.Argument(metavar="[FILE...]", help="Volcano manifests: files, folders, or - for standard input."),
+    ] = None,
+    filename: Annotated[
+        list[str] | None, typer.Option("-f", "--filename", metavar="FILE", help="The same as FILE. Repeatable.")
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="File to write; by default standard output.")] = None,
     strict: Annotated[bool, typer.Option(help="Fail when a field could not be converted.")] = False,
 ) -> None:
@@ -252,7 +262,10 @@ def convert_command(
     """
     from volcanopy.cli.conversion import convert
 
-    convert(files, output, strict=strict)
+    given = [*(files or ()), *(filename or ())]
+    if not given:
+        raise CommandError("give the manifests: FILE or -f FILE, - for standard input", 2)
+    convert(given, output, strict=strict)
 
 
 @app.command("crd")
@@ -292,17 +305,20 @@ async def migrate_storage_command(
         ),
     ] = None,
     settle: Annotated[
-        float,
-        typer.Option(min=0, metavar="SECONDS", help="Time after which all API servers use a new storage version."),
-    ] = 10.0,
+        str,
+        typer.Option(
+            "--settle", metavar="DURATION", help="Time after which all API servers use a new storage version."
+        ),
+    ] = "10s",
 ) -> None:
     """Store all objects in one version of the API.
 
     Required before a version is removed from the definitions, for example before you install those of an older release. Each object is written once, without a change.
     """
+    from volcanopy.cli.framework.durations import seconds
     from volcanopy.cli.storage_migration import migrate
 
-    await migrate(cluster, to, settle)
+    await migrate(cluster, to, seconds("--settle", settle))
 
 
 @command(app, "version", examples=["volcanopy version --client"])
@@ -388,25 +404,42 @@ def kubectl_completion() -> None:
 
 def main() -> None:
     """Run the command; an error is one sentence on standard error."""
+    standard_output.prepare()
     called = Path(sys.argv[0]).name
     program = "kubectl volcanopy" if called.startswith("kubectl-") else "volcanopy"
     try:
-        arguments = sys.argv[1:]
-        if (ours := translated(called, arguments)) is not None:
-            theirs = shlex.join([*([called] if called in PROGRAMS else ["vcctl"]), *arguments])
-            print(f"{program}: `{theirs}` is now `{shlex.join([program, *ours])}`", file=sys.stderr)
-            arguments = ours
-        status = root().main(arguments, prog_name=program, complete_var=VARIABLE, standalone_mode=False)
+        status = _called(called, program)
+        sys.stdout.flush()
     except typer.TyperException as fault:
         from volcanopy.cli.usage_errors import print_usage_error
 
         print_usage_error(fault)
         status = 2
     except CommandError as error:
-        print(f"volcanopy: {printable(str(error))}", file=sys.stderr)
-        status = error.status
+        status = _print_error(error)
     except BrokenPipeError:
-        # The reader of our output has gone: Python must not write the rest when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 141
-    sys.exit(status if isinstance(status, int) else 0)
+        standard_output.discard()
+        status = standard_output.BROKEN_PIPE
+    except OSError as fault:
+        output_error = standard_output.error_of(fault)
+        if output_error is None:
+            raise
+        standard_output.discard()
+        status = _print_error(output_error)
+    sys.exit(status)
+
+
+def _called(called: str, program: str) -> int:
+    """Run the command of the arguments and return its exit status; ``called`` is the name of the executable."""
+    arguments = sys.argv[1:]
+    if (ours := translated(called, arguments)) is not None:
+        theirs = shlex.join([*([called] if called in PROGRAMS else ["vcctl"]), *arguments])
+        print(f"{program}: `{theirs}` is now `{shlex.join([program, *ours])}`", file=sys.stderr)
+        arguments = ours
+    status = root().main(arguments, prog_name=program, complete_var=VARIABLE, standalone_mode=False)
+    return status if isinstance(status, int) else 0
+
+
+def _print_error(error: CommandError) -> int:
+    print(f"volcanopy: {printable(str(error))}", file=sys.stderr)
+    return error.status

@@ -23,9 +23,9 @@ DISRUPTION_TARGET = "DisruptionTarget"
 class Member:
     """A pod of a job: which one of which task, made at which version and retry of the job.
 
-    ``phase`` is the pod's phase, ``ended`` whether it has run to its end, well or not. ``evicted`` is whether it failed because of
-    its node: it is deleted, like one of a lost node. ``leaving`` is whether it is evicted or being deleted, by whomever. They are
-    read once, because large jobs use them very often. ``removed`` is whether it had succeeded
+    ``phase`` is the pod's phase, ``ended`` whether it has run to its end, well or not. ``evicted`` is whether it failed because
+    of its node: it is deleted, like one of a lost node. ``leaving`` is whether it is evicted or being deleted, by whomever. They
+    are read once, because large jobs use them very often. ``removed`` is whether it had succeeded
     before it was deleted: its success counts, and its task does not run again.
     """
 

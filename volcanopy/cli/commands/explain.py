@@ -28,9 +28,7 @@ SystemNamespace = Annotated[
     str, typer.Option("--system-namespace", metavar="NAME", help="Namespace of the scheduler's Lease.")
 ]
 
-Budget = Annotated[
-    float, typer.Option("--budget", min=0, metavar="SECONDS", help="Time for the search for changes; 0: none.")
-]
+Budget = Annotated[str, typer.Option("--budget", metavar="DURATION", help="Time for the search for changes; 0: none.")]
 
 
 @command(app, "job", examples=["volcanopy explain job train", "volcanopy explain job train -n research -o json"])
@@ -40,14 +38,14 @@ async def explain_job(
     place: Place,
     output: Output = Format.text,
     system_namespace: SystemNamespace = "volcanopy-system",
-    seconds: Budget = 5.0,
+    budget: Budget = "5s",
 ) -> None:
     """Explain why a job is pending, and what lets it start.
 
     Shows the gates of the job, the reasons for which nodes reject its pods, the problems of its pods, and changes that let it start, each tried out on a copy of the cluster state. You need read access to the job and its pod group; with more access, the report has more details. `volcanopy explain NAME` is short for it.
     """
     async with cluster.client() as client:
-        await _show_job(client, place.of(client), name, system_namespace, seconds, output)
+        await _show_job(client, place.of(client), name, system_namespace, budget, output)
 
 
 @command(app, "podgroup", examples=["volcanopy explain podgroup spark-0123-podgroup"])
@@ -59,14 +57,14 @@ async def explain_podgroup(
     place: Place,
     output: Output = Format.text,
     system_namespace: SystemNamespace = "volcanopy-system",
-    seconds: Budget = 5.0,
+    budget: Budget = "5s",
 ) -> None:
     """Explain why a pod group is pending, and what lets it start.
 
     The output is that of `explain job`, for pods without a BatchJob: those of operators that create PodGroups, of workloads, and of PodGroups of Kubernetes' gang API, the coscheduling plugin and KAI.
     """
     async with cluster.client() as client:
-        await _show_group(client, place.of(client), name, system_namespace, seconds, output)
+        await _show_group(client, place.of(client), name, system_namespace, budget, output)
 
 
 @command(app, "pod", examples=["volcanopy explain pod train-worker-0"])
@@ -76,7 +74,7 @@ async def explain_pod(
     place: Place,
     output: Output = Format.text,
     system_namespace: SystemNamespace = "volcanopy-system",
-    seconds: Budget = 5.0,
+    budget: Budget = "5s",
 ) -> None:
     """Explain why a pod is pending, and what lets it start.
 
@@ -88,32 +86,34 @@ async def explain_pod(
         namespace = place.of(client)
         job, group = await job_or_group_of_pod(client, namespace, name)
         if job:
-            await _show_job(client, namespace, job, system_namespace, seconds, output)
+            await _show_job(client, namespace, job, system_namespace, budget, output)
         else:
-            await _show_group(client, namespace, group, system_namespace, seconds, output)
+            await _show_group(client, namespace, group, system_namespace, budget, output)
 
 
 async def _show_job(
-    client: "Client", namespace: str, name: str, system_namespace: str, seconds: float, output: Format
+    client: "Client", namespace: str, name: str, system_namespace: str, budget: str, output: Format
 ) -> None:
     from volcanopy.cli.explain.cluster_reads import job_facts
     from volcanopy.cli.explain.job import job_report
     from volcanopy.cli.explain.output import show
     from volcanopy.cli.explain.text import job_lines
+    from volcanopy.cli.framework.durations import seconds
 
-    report = job_report(await job_facts(client, namespace, name, system_namespace, seconds))
+    report = job_report(await job_facts(client, namespace, name, system_namespace, seconds("--budget", budget)))
     show(report.document(), job_lines(report), output.value)
 
 
 async def _show_group(
-    client: "Client", namespace: str, name: str, system_namespace: str, seconds: float, output: Format
+    client: "Client", namespace: str, name: str, system_namespace: str, budget: str, output: Format
 ) -> None:
     from volcanopy.cli.explain.group_reads import group_facts
     from volcanopy.cli.explain.output import show
     from volcanopy.cli.explain.pod_group import group_report
     from volcanopy.cli.explain.text import job_lines
+    from volcanopy.cli.framework.durations import seconds
 
-    report = group_report(await group_facts(client, namespace, name, system_namespace, seconds))
+    report = group_report(await group_facts(client, namespace, name, system_namespace, seconds("--budget", budget)))
     show(report.document(), job_lines(report), output.value)
 
 

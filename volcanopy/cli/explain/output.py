@@ -11,7 +11,20 @@ from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.printable import printable
 
 _ASCII = str.maketrans(
-    {"✓": "+", "✗": "x", "·": ".", "…": "...", "█": "#", "░": ".", "▒": "-", "├": "|", "└": "`", "─": "-", "│": "|"}
+    {
+        "✓": "+",
+        "✗": "x",
+        "·": ".",
+        "…": "...",
+        "█": "#",
+        "░": ".",
+        "▓": "=",
+        "▒": "-",
+        "├": "|",
+        "└": "`",
+        "─": "-",
+        "│": "|",
+    }
 )
 """Marks for an encoding that lacks the usual ones."""
 

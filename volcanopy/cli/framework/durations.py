@@ -10,7 +10,10 @@ CLOCK = "_VOLCANOPY_NOW"
 """Environment variable with a time in RFC 3339 that replaces the clock, for tests that compare output."""
 WEEK = 7 * 86400.0
 """Timeout in seconds for a negative ``--timeout``, as with kubectl."""
-_PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
+_NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+_LONGEST = 10_000 * 86400.0
+"""Seconds of the longest duration of an option."""
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 _STEPS = (
@@ -34,14 +37,34 @@ def current_time() -> datetime:
 
 def seconds(option: str, text: str) -> float:
     """Return the seconds of a duration, in seconds if it has no unit; raises CommandError for invalid text."""
-    if text.isdecimal():
-        return float(text)
-    parts = list(_PARTS.finditer(text))
-    if not parts or "".join(part[0] for part in parts) != text:
-        raise CommandError(
-            f"{option}: {text!r} is not a duration: use a number with a unit, such as 30s, 5m or 1h30m", 2
-        )
-    return sum(float(part[1]) * _SECONDS[part[2]] for part in parts)
+    if _NUMBER.fullmatch(text):
+        result = float(text)
+    else:
+        parts = list(_PARTS.finditer(text))
+        if not parts or "".join(part[0] for part in parts) != text:
+            raise CommandError(
+                f"{option}: {text!r} is not a duration: use a number with a unit, such as 30s, 5m or 1h30m", 2
+            )
+        result = sum(float(part[1]) * _SECONDS[part[2]] for part in parts)
+    if result > _LONGEST:
+        raise CommandError(f"{option}: {text!r} is too long: use at most 10000d", 2)
+    return result
+
+
+def positive_seconds(option: str, text: str) -> float:
+    """Return the seconds of a duration that is more than 0. Raises CommandError."""
+    result = seconds(option, text)
+    if not result:
+        raise CommandError(f"{option}: {text!r} is invalid: use more than 0, such as 30s", 2)
+    return result
+
+
+def whole_seconds(option: str, text: str, *, minimum: int = 0) -> int:
+    """Return a duration as whole seconds. Raises CommandError."""
+    result = seconds(option, text)
+    if result != int(result) or result < minimum:
+        raise CommandError(f"{option}: {text!r} is invalid: use whole seconds, at least {minimum}", 2)
+    return int(result)
 
 
 def timeout_seconds(text: str) -> float:

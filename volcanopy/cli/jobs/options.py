@@ -70,11 +70,11 @@ class JobOptions:
         "100Mi"
     )
     cpu_limit: Annotated[
-        str, typer.Option("--cpu-limit", metavar="QUANTITY", help="CPU limit if not the request; 0: none.")
-    ] = ""
+        str | None, typer.Option("--cpu-limit", metavar="QUANTITY", help="CPU limit if not the request; 0: none.")
+    ] = None
     memory_limit: Annotated[
-        str, typer.Option("--memory-limit", metavar="QUANTITY", help="Memory limit if not the request; 0: none.")
-    ] = ""
+        str | None, typer.Option("--memory-limit", metavar="QUANTITY", help="Memory limit if not the request; 0: none.")
+    ] = None
     gpus: Annotated[int, typer.Option("--gpus", min=0, metavar="N", help="GPUs of a pod (nvidia.com/gpu).")] = 0
     resource: Annotated[
         list[str] | None,
@@ -114,13 +114,12 @@ class JobOptions:
         typer.Option("--max-retry", min=0, max=INT32, metavar="N", help="Number of restarts that fail the job."),
     ] = None
     ttl: Annotated[
-        int | None,
-        typer.Option("--ttl", min=0, max=INT32, metavar="SECONDS", help="Time until a finished job is deleted."),
+        str | None, typer.Option("--ttl", metavar="DURATION", help="Time until a finished job is deleted, such as 1h.")
     ] = None
     deadline: Annotated[
-        int | None,
+        str | None,
         typer.Option(
-            "--deadline", min=1, max=INT32, metavar="SECONDS", help="Maximum running time; the job fails after it."
+            "--deadline", metavar="DURATION", help="Maximum running time; the job fails after it, such as 2h."
         ),
     ] = None
     estimate: Annotated[

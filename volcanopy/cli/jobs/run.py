@@ -11,6 +11,7 @@ from volcanopy.api.model import InvalidObjectError
 from volcanopy.api.quantity import QuantityError, parse
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.changes import Changes
+from volcanopy.cli.framework.durations import whole_seconds
 from volcanopy.cli.framework.kinds import key_of
 from volcanopy.cli.framework.options import Cluster, Place, WriteOptions
 from volcanopy.cli.jobs import program
@@ -23,6 +24,7 @@ from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import JOBS
 
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_EXAMPLES = {"cpu": "500m or 2", "memory": "4Gi", "cpu-limit": "500m or 2", "memory-limit": "4Gi"}
 _OPTIONS = {
     "metadata.name": "--name",
     "spec.minAvailable": "--min",
@@ -111,9 +113,9 @@ def manifest(options: JobOptions) -> Json:
         "minAvailable": options.minimum,
         "priorityClassName": options.priority_class,
         "maxRetry": options.max_retry,
-        "ttlSecondsAfterFinished": options.ttl,
-        "activeDeadlineSeconds": options.deadline,
-        "runningEstimate": options.estimate,
+        "ttlSecondsAfterFinished": _whole_seconds("--ttl", options.ttl, 0),
+        "activeDeadlineSeconds": _whole_seconds("--deadline", options.deadline, 1),
+        "runningEstimate": _estimate(options.estimate),
         "plugins": plugins,
     }
     if array is not None:
@@ -129,6 +131,18 @@ def manifest(options: JobOptions) -> Json:
     _check(body)
     copy: Json = json.loads(json.dumps(body))
     return copy
+
+
+def _whole_seconds(option: str, text: str | None, minimum: int) -> int | None:
+    return None if text is None else whole_seconds(option, text, minimum=minimum)
+
+
+def _estimate(text: str) -> str:
+    """Return the duration of ``--estimate`` as the API has it: without days, and with a unit."""
+    if not text:
+        return ""
+    length = whole_seconds("--estimate", text, minimum=1)
+    return f"{length}s" if text.isdecimal() or "d" in text else text
 
 
 def _check_combination(options: JobOptions) -> None:
@@ -154,12 +168,11 @@ def _resources(options: JobOptions) -> Json:
     requests = {"cpu": options.cpu, "memory": options.memory, **pairs("--resource", options.resource)}
     if options.gpus:
         requests["nvidia.com/gpu"] = str(options.gpus)
-    given = {"cpu": options.cpu_limit, "memory": options.memory_limit}
-    limits = requests | {name: amount for name, amount in given.items() if amount}
-    for name, amount in requests.items():
-        _check_amount(name, amount or "0")
-    for name, amount in given.items():
-        _check_amount(f"{name}-limit", amount or "0")
+    limits = {"cpu": options.cpu_limit, "memory": options.memory_limit}
+    given = {name: amount for name, amount in limits.items() if amount is not None}
+    limits = requests | given
+    for name, amount in (*requests.items(), *((f"{name}-limit", amount) for name, amount in given.items())):
+        _check_amount(name, amount)
     resources = {
         section: {name: amount for name, amount in amounts.items() if amount not in {"", "0"}}
         for section, amounts in (("requests", requests), ("limits", limits))
@@ -184,6 +197,8 @@ def pairs(option: str, texts: Sequence[str] | None) -> dict[str, str]:
 
 def _check_amount(name: str, amount: str) -> None:
     option = f"--{name}" if name.removesuffix("-limit") in {"cpu", "memory"} else f"--resource {name}"
+    if not amount.strip():
+        raise CommandError(f"{option}: '' is invalid: use a quantity such as {_EXAMPLES.get(name, '1')}; 0: none", 2)
     try:
         negative = parse(amount) < 0
     except QuantityError as fault:

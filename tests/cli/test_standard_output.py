@@ -1,0 +1,47 @@
+"""Standard output that is full, closed or of another encoding gives a sentence at most, never a traceback."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.run_commands import COMMAND
+
+COMMANDS = (["--help"], ["job", "--help"], ["crd"], ["version", "--client"], ["completion", "bash"])
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_full_device_is_one_sentence(words: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.stderr == "volcanopy: standard output cannot be written: No space left on device\n"
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_reader_that_has_gone_ends_the_command_without_a_word(words: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        done = subprocess.run([*COMMAND, *words], stdout=pipe, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.stderr == ""
+
+
+def test_a_closed_output_is_no_error() -> None:
+    script = '"$@" >&-'
+    command = ["sh", "-c", script, "sh", *COMMAND, "version", "--client"]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_an_encoding_without_a_character_replaces_it(encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: j, annotations: {a: 日本 █▓}}\n"
+    )
+    environment = os.environ | {"PYTHONIOENCODING": encoding}
+    done = subprocess.run([*COMMAND, "convert", "-f", str(path)], env=environment, capture_output=True, check=False)
+    assert b"Traceback" not in done.stderr
+    assert (done.returncode, b"a: ?? ??" in done.stdout) == (0, True)

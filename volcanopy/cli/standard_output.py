@@ -1,0 +1,36 @@
+"""Standard output that cannot be written, or not in its encoding: a command never ends with a traceback because of it."""
+
+import contextlib
+import errno
+import os
+import sys
+from io import TextIOWrapper
+
+from volcanopy.cli.errors import CommandError
+
+BROKEN_PIPE = 141
+"""The exit status of a command whose reader has gone, as of one that SIGPIPE ends."""
+_OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EBADF})
+
+
+def prepare() -> None:
+    """Replace characters that the encoding of the terminal or pipe lacks, and output that is closed by an empty one."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def error_of(fault: OSError) -> CommandError | None:
+    """Return the error of a write to standard output; None for an error of a file or a connection, which is named."""
+    if fault.filename is not None or fault.errno not in _OUTPUT_ERRORS:
+        return None
+    return CommandError(f"standard output cannot be written: {fault.strerror}")
+
+
+def discard() -> None:
+    """Keep Python from writing the rest when it ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
