@@ -1,7 +1,9 @@
 """Order and report of the whole suite. `tests/distribution.py` says which worker runs what."""
 
 import gc
+import os
 import signal
+import time
 from collections import Counter
 from typing import Any
 
@@ -10,6 +12,10 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler.loadfile import LoadFileScheduling
 
 from tests.distribution import Scheduling, unit, uses_control_plane
+
+# Commands print local times.
+os.environ["TZ"] = "UTC"
+time.tzset()
 
 LIMIT = 20.0
 """Seconds: a test that takes longer needs the marker `slow`, with the reason."""

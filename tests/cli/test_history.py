@@ -1,10 +1,12 @@
 """``job history`` and ``usage``: of the jobs of a cluster, also deleted ones, and the sums."""
 
 import json
+from datetime import datetime
 
 import pytest
 
 from tests.cli.run_commands import Run
+from volcanopy.cli.framework.durations import local_time
 from volcanopy.cli.jobs.history import Entry, summed
 from volcanopy.cli.jobs.options import By
 
@@ -29,7 +31,7 @@ def test_a_deleted_job_is_in_the_history_and_in_the_usage(volcanopy: Run) -> Non
 
     text = volcanopy("job", "history", "gone").out
     assert text.splitlines()[0] == f"job gone ({item['uid']}): Completed, Succeeded"
-    assert f"{item['finished']}  finished" in text
+    assert f"{local_time(datetime.fromisoformat(item['finished']))}  finished" in text
 
     for by, key in (("namespace", "test-history"), ("queue", "default")):
         usage = json.loads(volcanopy("usage", "--by", by, "-n", "test-history", "-o", "json").out)

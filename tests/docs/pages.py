@@ -66,7 +66,7 @@ def commands(text: str) -> list[tuple[str, str]]:
 
 
 _VOLATILE = re.compile(
-    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?"  # timestamps
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?( UTC)?"  # timestamps
     r"|\b(\d+(\.\d+)?(ms|s|m|h|d))+\b"  # ages and times
     r"|127\.0\.0\.1:\d+"
     r"|(/[\w.-]+)+/volcanopy\.kubeconfig"

@@ -20,6 +20,7 @@ from volcanopy.api.affinity import (
     WeightedPodAffinityTerm,
 )
 from volcanopy.api.alternatives_read import Alternative, AlternativeTask, SelectedAlternative
+from volcanopy.api.container_states import ContainerStatus
 from volcanopy.api.read_model import (
     Condition,
     Labels,
@@ -148,38 +149,6 @@ class PodSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     resource_claims: tuple[PodResourceClaim, ...] = ()
     termination_grace_period_seconds: int | None = None
     active_deadline_seconds: int | None = None
-
-
-class Waiting(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Why a container has not started."""
-
-    reason: str = ""
-    message: str = ""
-
-
-class Terminated(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Termination of a container."""
-
-    exit_code: int = 0
-    reason: str = ""
-    message: str = ""
-    finished_at: datetime | None = None
-
-
-class ContainerState(ReadModel, frozen=True, kw_only=True, gc=False):
-    """State of a container, which runs if neither field is set."""
-
-    waiting: Waiting | None = None
-    terminated: Terminated | None = None
-
-
-class ContainerStatus(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Status of a container."""
-
-    name: str = ""
-    ready: bool = False
-    restart_count: int = 0
-    state: ContainerState = ContainerState()
 
 
 class PodClaimStatus(ReadModel, frozen=True, kw_only=True, gc=False):

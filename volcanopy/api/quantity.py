@@ -101,6 +101,13 @@ def text(resource: str, units: int) -> str:
     return str(units)
 
 
+def shown(resource: str, units: int) -> str:
+    """Base units of a resource for people: as :func:`text`, but ``19.2`` cpus instead of ``19200m``."""
+    if resource == "cpu" and abs(units) > 1000:
+        return f"{units / 1000:.3f}".rstrip("0").rstrip(".")
+    return text(resource, units)
+
+
 def counted(number: int, noun: str) -> str:
     """Return ``1 pod``, ``3 pods``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, Restart
 from volcanopy.api.bindings import Binding, binding_of
-from volcanopy.api.container_problems import termination, waiting_problem
-from volcanopy.api.core import ContainerStatus, Meta, Pod, PodGroup, PodStatus, Terminated
+from volcanopy.api.container_states import ContainerStatus, Terminated, termination, waiting_problem
+from volcanopy.api.core import Meta, Pod, PodGroup, PodStatus
 from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import ObjectMeta
 from volcanopy.jobcontroller.naming import pod_name

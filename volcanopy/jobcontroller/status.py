@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from volcanopy.api.batch import BatchJob, BatchJobSpec, BatchJobStatus, JobState, Phase, TaskCounts, TaskSpec
-from volcanopy.api.container_problems import POD_START_FAILED
+from volcanopy.api.container_states import POD_START_FAILED, SCALED_TO_ZERO
 from volcanopy.api.core import Condition as SeenCondition
 from volcanopy.api.core import PodGroup
 from volcanopy.api.model import Condition
@@ -16,8 +16,6 @@ from volcanopy.jobcontroller.phases import FINISHED, RESTARTS
 
 ADMITTED = frozenset({"Inqueue", "Running", "Unknown", "Completed"})
 """Phases of a PodGroup in which its pods may be created."""
-SCALED_TO_ZERO = "ScaledToZero"
-"""The reason of a running job whose tasks have no replicas."""
 USUAL_REASONS = frozenset({"NotAdmitted", "WaitingForPods", "Started", SCALED_TO_ZERO})
 """Reasons of a pending or running job that are no trouble."""
 _COUNTS = frozenset(

@@ -21,18 +21,18 @@ def a_queue(name: str, cpu: str, time: str, **spec: object) -> Json:
 
 
 def test_usage_of_manifests_is_that_at_the_time_of_the_newest_status(tmp_path: Path) -> None:
-    queues = [a_queue("a", "100", "2030-01-01T00:00:00Z"), a_queue("b", "150", "2030-01-02T00:00:00Z", weight=3)]
+    queues = [a_queue("a", "7200", "2030-01-01T00:00:00Z"), a_queue("b", "10800", "2030-01-02T00:00:00Z", weight=3)]
     file = tmp_path / "queues.yaml"
     file.write_text(yaml.dump_all(queues))
     outcome = run_in_process("usage", "--decayed", "-f", str(file))
     assert [line.split() for line in outcome.lines] == [
-        ["QUEUE", "USER", "SHARE", "CPU-SECONDS", "USED", "FACTOR"],
-        ["a", "-", "25.0", "%", "50.0", "25.0", "%", "1.00"],
-        ["b", "-", "75.0", "%", "150.0", "75.0", "%", "1.00"],
+        ["QUEUE", "USER", "SHARE", "CPU-HOURS", "USED", "FACTOR"],
+        ["a", "-", "25.0", "%", "1.00", "25.0", "%", "1.00"],
+        ["b", "-", "75.0", "%", "3.00", "75.0", "%", "1.00"],
     ]
     document = json.loads(run_in_process("usage", "--decayed", "-f", str(file), "-o", "json").out)
     assert (document["kind"], document["time"], document["resource"]) == ("DecayedUsage", "2030-01-02T00:00:00Z", "cpu")
-    assert [item["usage"] for item in document["items"]] == [{"cpu": 50.0}, {"cpu": 150.0}]
+    assert [item["usage"] for item in document["items"]] == [{"cpu": 3600.0}, {"cpu": 10800.0}]
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,7 @@ async def tree(
         Document | None,
         typer.Option("-o", "--output", help="Output format instead of the drawing.", show_default=False),
     ] = None,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Draw again after each change until Ctrl-C.")] = False,
 ) -> None:
     """Draw the queues as a tree, with a bar for each.
 
@@ -100,7 +101,7 @@ async def tree(
     """
     from volcanopy.cli.queues.tree import print_tree
 
-    await print_tree(cluster, name, resource, output.value if output else "text")
+    await print_tree(cluster, name, resource, output.value if output else "text", watch=watch)
 
 
 add_commands(app, QUEUE, "get", "describe")

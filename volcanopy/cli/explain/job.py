@@ -9,7 +9,7 @@ from datetime import datetime
 
 from volcanopy.api import core, names
 from volcanopy.api.batch_read import BatchJob, TaskSpec
-from volcanopy.api.container_problems import POD_START_FAILED
+from volcanopy.api.container_states import POD_START_FAILED
 from volcanopy.api.gates import Gate
 from volcanopy.api.quantity import counted
 from volcanopy.api.read_model import ReadModel
@@ -71,6 +71,7 @@ def job_report(facts: JobFacts) -> JobReport:
     """Return the report about a job."""
     job = facts.job
     phase = job_status.phase(job)
+    estimate = job.status.estimated_start if phase == "Pending" else None
     report = JobReport(
         name=job.metadata.name,
         namespace=job.metadata.namespace,
@@ -78,7 +79,8 @@ def job_report(facts: JobFacts) -> JobReport:
         queue=job_status.queue(job),
         state="",
         summary="",
-        estimated_start=job_status.estimated_start(job.status.estimated_start) if phase == "Pending" else "",
+        estimated_start=job_status.estimated_start(estimate),
+        expected_start=job_status.estimated_start(estimate, facts.now),
         alternatives=_alternatives(facts),
         tasks=tuple(_waiting_tasks(job)),
         pods=pod_problems(facts.pods or ()),

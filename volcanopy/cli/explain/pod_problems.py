@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from volcanopy.api.container_problems import termination, waiting_problem
+from volcanopy.api.container_states import termination, waiting_problem
 from volcanopy.api.quantity import counted
 from volcanopy.cli.explain.report import PodProblem, listed, single_line
 from volcanopy.cli.jobs.pods import ContainerStatus, Pod, PodStatus, Terminated, task_of

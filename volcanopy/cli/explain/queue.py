@@ -112,7 +112,7 @@ def _resource_row(
     lending: Mapping[str, int],
 ) -> ResourceRow:
     def text(units: int | None) -> str:
-        return quantity.text(resource, units) if units else ""
+        return quantity.shown(resource, units) if units else ""
 
     limited = [
         (name, caps[resource], allocated.get(resource, 0)) for name, caps, allocated in limits if resource in caps
@@ -122,7 +122,7 @@ def _resource_row(
     return ResourceRow(
         resource=resource,
         capability=text(min(cap for _, cap, _ in limited)) if limited else "",
-        available=quantity.text(resource, available) if limited else "",
+        available=quantity.shown(resource, available) if limited else "",
         limited_by=limited_by,
         lendable=text(min(idle, lending.get(resource, idle))),
         **{kind: text(known.get(resource)) for kind, known in amounts.items()},

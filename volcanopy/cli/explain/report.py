@@ -60,6 +60,8 @@ class JobReport:
     unblocked_by: str = ""
     result: str = ""
     estimated_start: str = ""
+    expected_start: str = ""
+    """The estimated start for people, who read how far away it is and the local time."""
     alternatives: tuple[str, ...] = ()
     """The alternatives of the job: which one is selected or considered, and the expected start and finish of each."""
     starts_with: tuple[str, ...] = ()

@@ -67,8 +67,8 @@ def job_lines(report: JobReport) -> Iterator[Line]:
     position = position_of(report.numbers)
     facts = f"namespace {report.namespace}, queue {report.queue}, phase {report.phase}"
     yield [Part(f"  {facts}" + (f", position {position} in queue" if position else ""), "dim")]
-    if report.estimated_start:
-        yield [Part(f"  estimated start {report.estimated_start}", "dim")]
+    if start := report.expected_start or report.estimated_start:
+        yield [Part(f"  estimated start {start}", "dim")]
     yield from _section("Alternatives", report.alternatives)
     if report.gates:
         yield from _heading("Gates")

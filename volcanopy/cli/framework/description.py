@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from volcanopy.api import quantity
 from volcanopy.api.read_model import Condition, Meta, ReadModel
-from volcanopy.cli.framework.durations import current_time, since
+from volcanopy.cli.framework.durations import current_time, local_time, since
 from volcanopy.cli.framework.kinds import readable
 from volcanopy.cli.framework.tables import table_of
 from volcanopy.kube.client.api_client import Client
@@ -71,7 +72,7 @@ class Description:
         if owner := metadata.controller:
             self.line("Controlled By", f"{owner.kind}/{owner.name}")
         if created := metadata.creation_timestamp:
-            self.line("Created", f"{created:%Y-%m-%dT%H:%M:%SZ} ({since(created, self.now)} ago)")
+            self.line("Created", f"{local_time(created)} ({since(created, self.now)} ago)")
 
     def line(self, title: str, text: Any) -> None:
         """Add a title with its text; nothing if that is empty."""
@@ -150,4 +151,12 @@ async def events_of(client: Client, *objects: Meta) -> list[Event] | None:
 
 def amounts(quantities: Mapping[str, Any] | None, default: str = "-") -> str:
     """Return quantities in one cell: ``cpu=4,memory=8Gi``."""
-    return ",".join(f"{name}={text}" for name, text in sorted((quantities or {}).items())) or default
+    return ",".join(f"{name}={_amount(name, given)}" for name, given in sorted((quantities or {}).items())) or default
+
+
+def _amount(name: str, given: Any) -> str:
+    """Return a quantity for people; as it is if it cannot be read."""
+    try:
+        return quantity.shown(name, quantity.amount(name, given)) if name == "cpu" else str(given)
+    except quantity.QuantityError:
+        return str(given)

@@ -72,6 +72,12 @@ def timeout_seconds(text: str) -> float:
     return WEEK if text.startswith("-") else seconds("--timeout", text)
 
 
+def local_time(time: datetime) -> str:
+    """Return a time for people: in the time zone of the machine, with its name."""
+    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return f"{aware.astimezone():%Y-%m-%d %H:%M:%S %Z}"
+
+
 def span(length: float) -> str:
     """Return a number of seconds as kubectl prints it."""
     whole = max(0, int(length))

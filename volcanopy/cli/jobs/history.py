@@ -8,7 +8,7 @@ from volcanopy.api import names, quantity
 from volcanopy.api.quantity import counted
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.documents import print_report
-from volcanopy.cli.framework.durations import current_time, seconds, span
+from volcanopy.cli.framework.durations import current_time, local_time, seconds, span
 from volcanopy.cli.framework.options import Cluster
 from volcanopy.cli.framework.tables import plain_table
 from volcanopy.cli.jobs.options import By, ReportFormat
@@ -90,17 +90,17 @@ async def usage(
     if output is not ReportFormat.table:
         print_report({"kind": "Usage", "by": by.value, "items": sums}, output)
         return
-    headings = (by.value.upper(), "JOBS", "COMPLETED", "FAILED", "RESTARTS", "EVICTED PODS", "CPU-SECONDS")
+    headings = (by.value.upper(), "JOBS", "COMPLETED", "FAILED", "RESTARTS", "EVICTED PODS", "CPU-HOURS")
     rows = [
         (
             str(row[by.value]) or "(unknown)",
             *(str(row[field]) for field in ("jobs", "completed", "failed", "restarts", "evictedPods")),
-            row["resourceSeconds"].get("cpu", "0"),
-            row["gpuSeconds"],
+            _hours(quantity.amounts(row["resourceSeconds"]).get("cpu", 0) / 1000),
+            _hours(int(row["gpuSeconds"])),
         )
         for row in sums
     ]
-    print(plain_table((*headings, "GPU-SECONDS"), rows))
+    print(plain_table((*headings, "GPU-HOURS"), rows))
 
 
 def summed(entries: Iterable[Entry], by: By) -> list[Json]:
@@ -137,6 +137,15 @@ def _total(entries: Iterable[Entry]) -> dict[str, int]:
 def _gpus(used: dict[str, int]) -> int:
     """Return the seconds of whole GPUs of every vendor."""
     return sum(units for name, units in used.items() if name.endswith(("/gpu", "/gpu-number", "/vgpu-number")))
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600:.2f}"
+
+
+def _shown(time: str | None) -> str:
+    """Return a time of a record for people."""
+    return local_time(datetime.fromisoformat(time)) if time else _NONE
 
 
 def _begin(since: str) -> datetime:
@@ -189,7 +198,7 @@ def existing_entry(job: Json) -> Entry:
 
 
 def _table(entries: list[Entry], *, everywhere: bool) -> str:
-    headings = ("NAME", "PHASE", "QUEUE", "USER", "QUEUED", "WAITED", "RAN", "RESTARTS", "EVICTED PODS", "CPU-SECONDS")
+    headings = ("NAME", "PHASE", "QUEUE", "USER", "QUEUED", "WAITED", "RAN", "RESTARTS", "EVICTED PODS", "CPU-HOURS")
     rows = [
         (
             *((entry.namespace,) if everywhere else ()),
@@ -197,17 +206,17 @@ def _table(entries: list[Entry], *, everywhere: bool) -> str:
             str(entry.fields.get("phase") or _NONE),
             str(entry.fields.get("queue") or _NONE),
             str(entry.fields.get("user") or _NONE),
-            str(entry.fields.get("queued") or _NONE),
+            _shown(entry.fields.get("queued")),
             entry.between("queued", "placed"),
             entry.between("placed", "finished"),
             str(entry.fields.get("restarts") or 0),
             str(entry.evicted()),
-            quantity.text("cpu", entry.used().get("cpu", 0)),
-            str(_gpus(entry.used())),
+            _hours(entry.used().get("cpu", 0) / 1000),
+            _hours(_gpus(entry.used())),
         )
         for entry in entries
     ]
-    return plain_table((*(("NAMESPACE",) if everywhere else ()), *headings, "GPU-SECONDS"), rows)
+    return plain_table((*(("NAMESPACE",) if everywhere else ()), *headings, "GPU-HOURS"), rows)
 
 
 def _described(entry: Entry) -> str:
@@ -222,11 +231,11 @@ def _described(entry: Entry) -> str:
         (str(eviction["time"]), f"{counted(eviction.get('pods', 1), 'pod')} evicted: {eviction.get('by') or 'unknown'}")
         for eviction in fields.get("evictions") or ()
     ]
-    lines += [f"  {time}  {text}" for time, text in sorted(moments, key=lambda moment: moment[0])]
+    lines += [f"  {_shown(time)}  {text}" for time, text in sorted(moments, key=lambda moment: moment[0])]
     if fields.get("restarts"):
         lines.append(f"  {fields['restarts']} restarts")
     if fields.get("runningDuration"):
         lines.append(f"  running time {fields['runningDuration']}")
-    used = ", ".join(f"{name} {text}" for name, text in sorted((fields.get("resourceSeconds") or {}).items()))
-    lines.append(f"  resource-seconds: {used or 'none'}")
+    used = {name: units / (1000 if name == "cpu" else 1) for name, units in sorted(entry.used().items())}
+    lines.append(f"  resource-hours: {', '.join(f'{name} {_hours(used[name])}' for name in used) or 'none'}")
     return "\n".join(lines)

@@ -21,7 +21,7 @@ from volcanopy.cli.framework.options import Cluster
 from volcanopy.cli.framework.watch import watch_objects
 from volcanopy.cli.jobs.pods import Pod, pods_in_order, selector_of
 from volcanopy.cli.jobs.status import FINISHED, phase, summary
-from volcanopy.cli.jobs.wait_notes import PATIENCE, WaitNotes
+from volcanopy.cli.jobs.wait_notes import GRACE, WaitNotes
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError
 from volcanopy.kube.client.raw_kinds import JOBS, PODS
@@ -73,7 +73,7 @@ async def _running_pod(client: Client, namespace: str, name: str) -> Pod:
                     statuses = pod.status.container_statuses
                     if statuses and statuses[0].state.running is not None:
                         return pod
-            patient = await pods.changed(PATIENCE)
+            patient = await pods.changed(GRACE)
 
 
 async def _connect(socket: aiohttp.ClientWebSocketResponse) -> None:

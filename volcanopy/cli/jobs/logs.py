@@ -24,7 +24,7 @@ from volcanopy.cli.framework.watch import WatchedObjects, watch_objects
 from volcanopy.cli.jobs.options import LogOptions
 from volcanopy.cli.jobs.pods import ContainerStatus, Pod, index_of, pods_in_order, pods_of, selector_of
 from volcanopy.cli.jobs.status import FINISHED, SUSPENDED, message, phase, summary
-from volcanopy.cli.jobs.wait_notes import PATIENCE, WaitNotes
+from volcanopy.cli.jobs.wait_notes import GRACE, WaitNotes
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
@@ -233,7 +233,7 @@ class _Follower:
         """Wait until an object has changed or a log has ended; return False if nothing has for some time."""
         changed = asyncio.create_task(pods.changed())
         waiting = self._reading if only_ends and self._reading else {changed, *self._reading}
-        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
+        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED, timeout=GRACE)
         changed.cancel()
         for task in done - {changed}:
             self._reading.discard(task)

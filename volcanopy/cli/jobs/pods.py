@@ -8,7 +8,8 @@ from msgspec import field
 from volcanopy.api import names
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding
-from volcanopy.api.core import PodSpec, Waiting
+from volcanopy.api.container_states import Waiting
+from volcanopy.api.core import PodSpec
 from volcanopy.api.read_model import Condition, Meta, ReadModel
 from volcanopy.cli.framework.durations import since
 from volcanopy.cli.framework.kinds import readable

@@ -1,10 +1,13 @@
 """Phases of jobs, and the figures of a job that tables and commands show."""
 
 import difflib
+from datetime import datetime
 
 from volcanopy.api.batch_read import BatchJob, TaskSpec
+from volcanopy.api.container_states import POD_START_FAILED, SCALED_TO_ZERO
 from volcanopy.api.core import EstimatedStart, PodGroup, position_of
 from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.durations import local_time
 
 PHASES = (
     "Pending",
@@ -22,8 +25,8 @@ PHASES = (
 FINISHED = frozenset({"Completed", "Terminated", "Failed"})
 """Final phases."""
 SUSPENDED = "Aborted"
-_USUAL = {"Running": frozenset({"", "Started"})}
-"""Reasons of phases that say no more than the phase."""
+_NOT_ALL_RUNS = frozenset({POD_START_FAILED, SCALED_TO_ZERO})
+"""Reasons of running jobs whose message is shown: not all of the job runs."""
 
 
 def phase_named(text: str) -> str:
@@ -57,17 +60,32 @@ def reason(job: BatchJob) -> str:
     state = job.status.state
     if not state.phase:
         return "not yet processed by the job controller"
-    usual = state.phase == "Completed" or state.reason in _USUAL.get(state.phase, ())
+    usual = state.phase == "Completed" or (state.phase == "Running" and state.reason not in _NOT_ALL_RUNS)
     return "" if usual else message(job)
 
 
-def estimated_start(estimate: EstimatedStart | None) -> str:
-    """Return the estimated start of a waiting job with its basis, or why it is unknown; empty if there is no estimate."""
+def estimated_start(estimate: EstimatedStart | None, now: datetime | None = None) -> str:
+    """Return the estimated start of a waiting job with its basis, or why it is unknown; empty if there is no estimate.
+
+    Relative to ``now`` for people, else as the API has it.
+    """
     if estimate is None:
         return ""
     if estimate.time is None:
         return f"unknown: {estimate.message}"
-    return f"{estimate.time:%Y-%m-%dT%H:%M:%SZ} ({estimate.basis})"
+    if now is None:
+        return f"{estimate.time:%Y-%m-%dT%H:%M:%SZ} ({estimate.basis})"
+    return f"{_relative((estimate.time - now).total_seconds())}, {local_time(estimate.time)} ({estimate.basis})"
+
+
+def _relative(seconds: float) -> str:
+    """Return how far away an estimated time is, no more exactly than an estimate is."""
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return "in less than a minute" if seconds >= 0 else "due, later than estimated"
+    if minutes < 120:
+        return f"in about {minutes} min"
+    return f"in about {round(minutes / 60)} h" if minutes < 48 * 60 else f"in about {round(minutes / 1440)} days"
 
 
 def position(group: PodGroup) -> str:

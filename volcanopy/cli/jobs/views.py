@@ -58,7 +58,7 @@ VIEW = View(
         Column("TOTAL", lambda job, _: str(total(job))),
         Column("QUEUE", lambda job, _: queue(job)),
         AGE,
-        Column("ESTIMATED START", lambda job, _: estimated_start(job.status.estimated_start), wide=True),
+        Column("ESTIMATED START", lambda job, now: estimated_start(job.status.estimated_start, now), wide=True),
         _count("pending", "PENDING"),
         _count("running", "RUNNING"),
         _count("succeeded", "SUCCEEDED"),
@@ -99,7 +99,7 @@ async def describe(client: Client, job: BatchJob) -> str:
     lines.line("Reason", message(job))
     if group is not None and group.status.explanation is not None:
         lines.line("Position", position(group))
-    lines.line("Estimated Start", estimated_start(status.estimated_start))
+    lines.line("Estimated Start", estimated_start(status.estimated_start, lines.now))
     if status.alternative is not None:
         lines.line("Alternative", f"{status.alternative.name} ({status.alternative.message or 'selected'})")
     counts = ", ".join(f"{count} {name}" for name in _COUNTS if (count := getattr(status, name))) or "none created"

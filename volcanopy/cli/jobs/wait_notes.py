@@ -4,10 +4,11 @@ import sys
 from collections.abc import Callable
 
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.cli.jobs.status import message, phase, reason
+from volcanopy.cli.framework.durations import current_time
+from volcanopy.cli.jobs.status import estimated_start, message, phase, reason
 from volcanopy.kube.client.printable import printable
 
-PATIENCE = 5.0
+GRACE = 5.0
 """Seconds after which a job that waits as usual, such as for its admission, is noted too."""
 _USUAL = frozenset({"", "Created", "NotAdmitted", "WaitingForPods"})
 """Reasons of a job that starts soon where it can."""
@@ -28,7 +29,9 @@ class WaitNotes:
             if (patient and job.status.state.reason in _USUAL) or text == self._noted:
                 return
             self._noted = text
-            self._write(f'job "{name}" waits: {text}')
+            estimate = job.status.estimated_start
+            start = estimated_start(estimate, current_time()) if estimate is not None and estimate.time else ""
+            self._write(f'job "{name}" waits: {text}' + (f"; estimated start {start}" if start else ""))
         elif phase(job) == "Running" and self._noted:
             self._noted = ""
             self._write(f'job "{name}" has started: {message(job)}')

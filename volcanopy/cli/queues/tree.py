@@ -13,11 +13,12 @@ from volcanopy.api.core import Queue
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.explain.hierarchy import UNFINISHED, full_state, parent_of, state, stop_policy
 from volcanopy.cli.explain.output import show
-from volcanopy.cli.explain.text import Line, Part
+from volcanopy.cli.explain.text import Line, Part, plain
 from volcanopy.cli.framework.kinds import read, readable
 from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.framework.options import Cluster
-from volcanopy.cli.framework.tables import terminal_width
+from volcanopy.cli.framework.tables import coloured, terminal_width
+from volcanopy.cli.framework.watch import watch_objects
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import QUEUES
 
@@ -56,20 +57,50 @@ class Branch:
         return self.queue.metadata.name
 
 
-async def print_tree(cluster: Cluster, top: str, resource: str, output: str) -> None:
-    """Draw the tree below ``top`` (all queues if empty), or print it as a document."""
+async def print_tree(cluster: Cluster, top: str, resource: str, output: str, *, watch: bool = False) -> None:
+    """Draw the tree below ``top`` (all queues if empty), or print it as a document; ``watch``: again after each change."""
     async with cluster.client() as client:
-        queues = readable(Queue, (await client.list(QUEUES)).items)
         if top:
             top = read(Queue, await find_object(client, QUEUES, None, top)).metadata.name
-    tree = branches(queues, top)
+        if not watch:
+            _print(readable(Queue, (await client.list(QUEUES)).items), top, resource, output)
+            return
+        drawn = ""
+        async with watch_objects(client, QUEUES, None) as watched:
+            while True:
+                queues = readable(Queue, watched.objects.values())
+                if top and all(queue.metadata.name != top for queue in queues):
+                    raise CommandError(f'queue "{top}" was deleted')
+                picture = plain(_drawing(queues, top, resource)) if output == "text" else str(document(queues, top))
+                if picture != drawn:
+                    _separate(output, first=not drawn)
+                    _print(queues, top, resource, output)
+                    drawn = picture
+                await watched.changed()
+
+
+def _separate(output: str, *, first: bool) -> None:
+    """Clear the terminal for the next drawing; in a pipe, print an empty line between two."""
+    if output == "text" and coloured():
+        sys.stdout.write("\x1b[H\x1b[2J")
+    elif output == "yaml" and not first:
+        print("---")
+    elif output == "text" and not first:
+        print()
+
+
+def _print(queues: Sequence[Queue], top: str, resource: str, output: str) -> None:
     if output == "name":
-        for branch in tree:
-            print(branch.name)
+        print("\n".join(branch.name for branch in branches(queues, top)), flush=True)
         return
-    resource = select_resource([branch.queue for branch in tree], resource)
+    show(document(queues, top), _drawing(queues, top, resource), output)
+    sys.stdout.flush()
+
+
+def _drawing(queues: Sequence[Queue], top: str, resource: str) -> list[Line]:
+    tree = branches(queues, top)
     width = terminal_width() if sys.stdout.isatty() else _PIPE_WIDTH
-    show(document(queues, top), lines(tree, resource, width), output)
+    return list(lines(tree, select_resource([branch.queue for branch in tree], resource), width))
 
 
 def branches(queues: Sequence[Queue], top: str = "") -> list[Branch]:
@@ -237,10 +268,10 @@ def _layout(cells: Sequence[dict[str, str]], width: int) -> tuple[list[str], int
 
 def _cells(queue: Queue, amounts: Amounts, resource: str) -> dict[str, str]:
     return {
-        "ALLOCATED": quantity.text(resource, amounts.allocated),
-        "FAIR SHARE": quantity.text(resource, amounts.fair_share) if amounts.fair_share else "-",
-        "CAPABILITY": "-" if amounts.capability is None else quantity.text(resource, amounts.capability),
-        "WAITING": quantity.text(resource, amounts.waiting) if amounts.waiting else "-",
+        "ALLOCATED": quantity.shown(resource, amounts.allocated),
+        "FAIR SHARE": quantity.shown(resource, amounts.fair_share) if amounts.fair_share else "-",
+        "CAPABILITY": "-" if amounts.capability is None else quantity.shown(resource, amounts.capability),
+        "WAITING": quantity.shown(resource, amounts.waiting) if amounts.waiting else "-",
         "JOBS": str(sum(getattr(queue.status, phase) for phase in UNFINISHED)),
     }
 

@@ -19,6 +19,7 @@ from volcanopy.scheduler.fairshare.decay import HALF_LIFE
 from volcanopy.scheduler.fairshare.usage_shares import UsageShare, usage_shares
 
 _GIB = 2**30
+_HOUR = 3600
 
 
 async def print_usage(cluster: Cluster, files: Sequence[str], resource: str, output: ReportFormat) -> None:
@@ -72,10 +73,10 @@ def table(queues: Sequence[Queue], shares: Sequence[UsageShare], resource: str) 
                     "-" if row.factor is None else f"{row.factor:.2f}",
                 )
             )
-    return plain_table(("QUEUE", "USER", "SHARE", f"{resource.upper()}-SECONDS", "USED", "FACTOR"), lines)
+    return plain_table(("QUEUE", "USER", "SHARE", f"{resource.upper()}-HOURS", "USED", "FACTOR"), lines)
 
 
 def _amount(resource: str, usage: float) -> str:
     if resource in {"memory", "ephemeral-storage"}:
-        return f"{usage / _GIB:.1f}Gi"
-    return f"{usage:.1f}"
+        return f"{usage / _GIB / _HOUR:.1f}Gi"
+    return f"{usage / _HOUR:.2f}"

@@ -36,7 +36,7 @@ def _dominant(queue: Queue, field: str) -> str:
     """Return the queue's amount of its scarcest resource; ``-`` without one."""
     name = select_resource([queue])
     quantities = getattr(queue.status, field)
-    return f"{name}={quantities[name]}" if name in quantities else "-"
+    return amounts({name: quantities[name]}) if name in quantities else "-"
 
 
 def _count(field: str, *, wide: bool = False) -> Column:
@@ -213,9 +213,9 @@ def _seconds(text: str) -> str:
 
 
 def _usage(usage: Mapping[str, str]) -> str:
-    """Return a usage in core-seconds and device-seconds, to one digit."""
-    seconds = {name: observed_queue_status.seconds(text) for name, text in usage.items()}
-    return ", ".join(f"{name} {amount:.1f}" for name, amount in seconds.items() if name not in {"memory", "pods"})
+    """Return a usage in core-hours and device-hours, to two digits."""
+    hours = {name: observed_queue_status.seconds(text) / 3600 for name, text in usage.items()}
+    return ", ".join(f"{name} {amount:.2f} h" for name, amount in hours.items() if name not in {"memory", "pods"})
 
 
 def _percent(text: str) -> str:

@@ -86,7 +86,7 @@ def _totals(view: ClusterView, nodes: Sequence[Node]) -> dict[str, list[int]]:
 
 
 def _texts(name: str, allocatable: int, allocated: int) -> Json:
-    return {"allocatableText": quantity.text(name, allocatable), "allocatedText": quantity.text(name, allocated)}
+    return {"allocatableText": quantity.shown(name, allocatable), "allocatedText": quantity.shown(name, allocated)}
 
 
 def ordered(resources: Iterable[str]) -> list[str]:

@@ -50,7 +50,7 @@ class NodeUse:
         """Name, requested and allocatable amount of each resource."""
         requested, allocatable = self.requested, self.allocatable
         return [
-            (name, quantity.text(name, requested.get(name, 0)), quantity.text(name, allocatable[name]))
+            (name, quantity.shown(name, requested.get(name, 0)), quantity.shown(name, allocatable[name]))
             for name in ordered(allocatable)
         ]
 
@@ -140,7 +140,7 @@ async def _description(client: Client, use: NodeUse) -> str:
 
 def _requests(pod: Pod) -> list[str]:
     request = request_of(pod.spec)
-    return [quantity.text(name, request.get(name, 0)) for name in _MAIN]
+    return [quantity.shown(name, request.get(name, 0)) for name in _MAIN]
 
 
 async def print_top(cluster: Cluster, output: ReportFormat) -> None:
@@ -163,5 +163,5 @@ async def print_top(cluster: Cluster, output: ReportFormat) -> None:
 
 
 def _top_row(name: str, used: int, total: int) -> list[str]:
-    texts = [quantity.text(name, units) for units in (used, total, total - used)]
+    texts = [quantity.shown(name, units) for units in (used, total, total - used)]
     return [name, *texts, f"{100 * used / total:.0f}%" if total else "-"]

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from msgspec import field
 
 from volcanopy.api import core
+from volcanopy.api.container_states import Terminated
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.simulated import pod_stages
@@ -36,7 +37,7 @@ class ContainerState(core.ReadModel, frozen=True, kw_only=True, gc=False):
     """State of a container: ``waiting`` if neither is set."""
 
     running: Running | None = None
-    terminated: core.Terminated | None = None
+    terminated: Terminated | None = None
 
 
 class ContainerStatus(core.ReadModel, frozen=True, kw_only=True, gc=False):

@@ -1,7 +1,13 @@
-"""Why containers do not start, and how they ended: the sentences that statuses of jobs and commands share."""
+"""States of containers, and the sentences that statuses of jobs and commands share: why they do not start, how they ended."""
+
+from datetime import datetime
+
+from volcanopy.api.read_model import ReadModel
 
 POD_START_FAILED = "PodStartFailed"
 """The reason of a job that has pods which their nodes cannot start."""
+SCALED_TO_ZERO = "ScaledToZero"
+"""The reason of a running job whose tasks have no replicas."""
 _STARTING = frozenset({"ContainerCreating", "PodInitializing", ""})
 """Reasons of containers that start as usual."""
 _PULL_CAUSE = ": ErrImagePull: "
@@ -9,6 +15,38 @@ _PULL_CAUSE = ": ErrImagePull: "
 _ORDINARY_ENDS = frozenset({"Completed", "Error", ""})
 _LONGEST = 512
 """Characters of a message, which may be a whole log (terminationMessagePolicy)."""
+
+
+class Waiting(ReadModel, frozen=True, kw_only=True, gc=False):
+    """Why a container has not started."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class Terminated(ReadModel, frozen=True, kw_only=True, gc=False):
+    """Termination of a container."""
+
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    finished_at: datetime | None = None
+
+
+class ContainerState(ReadModel, frozen=True, kw_only=True, gc=False):
+    """State of a container, which runs if neither field is set."""
+
+    waiting: Waiting | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(ReadModel, frozen=True, kw_only=True, gc=False):
+    """Status of a container."""
+
+    name: str = ""
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
 
 
 def waiting_problem(reason: str, message: str) -> str:
@@ -23,7 +61,7 @@ def waiting_problem(reason: str, message: str) -> str:
 
 
 def termination(exit_code: int, reason: str, message: str) -> str:
-    """Return how a container ended: its exit code, with reason and message where they say more."""
+    """Return how a container ended: its exit code, with a reason and a message that add to it."""
     code = f"{exit_code} ({reason})" if reason not in _ORDINARY_ENDS else str(exit_code)
     return _joined(code, message)
 
