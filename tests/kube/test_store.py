@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from volcanopy.api import core
+from volcanopy.api.container_states import ContainerStatus
 from volcanopy.kube.cache.followed_kinds import slim_pod
 from volcanopy.kube.cache.notifications import ChangeSignal
 from volcanopy.kube.cache.store import Store
@@ -251,7 +252,7 @@ def test_a_nomination_is_assumed_until_the_pod_shows_it() -> None:
 def test_unread_fields_are_not_stored() -> None:
     pod = core.Pod(
         metadata=core.Meta(name="p", annotations={"kubectl.kubernetes.io/last-applied-configuration": "{}", "k": "v"}),
-        status=core.PodStatus(phase="Running", pod_ip="10.0.0.1", container_statuses=(core.ContainerStatus(name="c"),)),
+        status=core.PodStatus(phase="Running", pod_ip="10.0.0.1", container_statuses=(ContainerStatus(name="c"),)),
     )
     slim = slim_pod(pod)
     assert slim.metadata.annotations == {"k": "v"}

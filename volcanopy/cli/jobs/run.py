@@ -168,8 +168,8 @@ def _resources(options: JobOptions) -> Json:
     requests = {"cpu": options.cpu, "memory": options.memory, **pairs("--resource", options.resource)}
     if options.gpus:
         requests["nvidia.com/gpu"] = str(options.gpus)
-    limits = {"cpu": options.cpu_limit, "memory": options.memory_limit}
-    given = {name: amount for name, amount in limits.items() if amount is not None}
+    options_of_limits = {"cpu": options.cpu_limit, "memory": options.memory_limit}
+    given = {name: amount for name, amount in options_of_limits.items() if amount is not None}
     limits = requests | given
     for name, amount in (*requests.items(), *((f"{name}-limit", amount) for name, amount in given.items())):
         _check_amount(name, amount)
