@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from tests.kube.faulty_server import WatchPlan, connect, faulty_server
-from volcanopy.api.core import Condition, ContainerStatus, Pod, PodGroup, PodSpec, PodStatus
+from volcanopy.api.container_states import ContainerStatus
+from volcanopy.api.core import Condition, Pod, PodGroup, PodSpec, PodStatus
 from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
