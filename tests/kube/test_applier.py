@@ -4,7 +4,7 @@ import asyncio
 
 from structlog.testing import capture_logs
 
-from tests.kube.applier_setup import Rig, bind
+from tests.kube.applier_setup import Rig, bind, now
 from tests.kube.cluster import Cluster
 from tests.kube.flaky_client import Fault, lost, refused
 from volcanopy.api import names
@@ -13,6 +13,7 @@ from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.cache.statuses import pod_condition
 from volcanopy.kube.client.errors import Forbidden, StatusCause, StatusDetails
 from volcanopy.scheduler.model.plan import Evict, Nominate
+from volcanopy.scheduler.model.task_status import Status
 
 # Binds
 
@@ -122,19 +123,39 @@ async def test_a_rejected_bind_records_an_event_and_the_pod_is_pending_again(clu
     ]
 
 
+def gated(rig: Rig) -> list[str]:
+    tasks = rig.store.snapshot(now()).tasks
+    return tasks.keys[tasks.gated].tolist()
+
+
 async def test_repeated_bind_rejections_back_off(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
     await rig.see()
     rig.script.plan("bind", refused(), refused())
     await rig.apply(bind("a-0"))
     assert rig.store.waits("default/a-0")
+    assert not gated(rig), "the first time the next cycle decides again"
     await rig.apply(bind("a-0"))
-    assert not rig.store.waits("default/a-0"), "the second time it pauses before it waits again"
+    assert rig.store.waits("default/a-0"), "its resources are given back at once"
+    assert gated(rig) == ["default/a-0"], "the second time it backs off"
     assert rig.applier.waiting == 1
     rig.store.changed.clear()
     async with asyncio.timeout(60):
         await rig.store.changed.wait()
-    assert rig.store.waits("default/a-0")
+    assert not gated(rig)
+
+
+async def test_a_pod_whose_eviction_is_rejected_again_is_no_victim_while_it_backs_off(
+    cluster: Cluster, rig: Rig
+) -> None:
+    await running_pod(cluster, rig)
+    rig.script.plan("delete", refused(403, "not now"), refused(403, "not now"))
+    evict = Evict("default/a-0", "preempted", "default/a")
+    for preemptable in (True, False):
+        assert (await rig.apply(evict)).failed == ("default/a-0",)
+        tasks = rig.store.snapshot(now()).tasks
+        assert tasks.status.tolist() == [Status.RUNNING], "the pod does not count as terminating"
+        assert tasks.preemptable.tolist() == [preemptable]
 
 
 async def test_binding_a_deleted_pod_is_no_error(cluster: Cluster, rig: Rig) -> None:
@@ -143,7 +164,7 @@ async def test_binding_a_deleted_pod_is_no_error(cluster: Cluster, rig: Rig) -> 
     await cluster.client.delete(PODS, "default", "a-0")
     assert (await rig.apply(bind("a-0"))).failed == ("default/a-0",)
     assert rig.script.count() == 1
-    assert "default/a-0" not in rig.store.state.assumed
+    assert "default/a-0" not in rig.store.state.writes.binds
 
 
 async def test_a_recreated_pod_with_the_same_name_is_not_bound(cluster: Cluster, rig: Rig) -> None:
@@ -203,7 +224,7 @@ async def test_an_eviction_tried_again_after_a_failed_delete_deletes(cluster: Cl
     rig.script.plan("delete", refused(403, "not now"))
     evict = Evict("default/a-0", "preempted", "default/a")
     assert (await rig.apply(evict)).failed == ("default/a-0",)
-    assert "default/a-0" not in rig.store.state.evicted
+    assert "default/a-0" not in rig.store.state.writes.evictions
     assert (await rig.apply(evict)).evicted == 1
     assert rig.script.count("patch", "pods") == 1, "it was announced already"
     assert (await cluster.client.list(PODS)).items == []

@@ -94,17 +94,17 @@ class Applier:
     def submit(self, plan: Plan) -> asyncio.Task[Applied]:
         """Start to apply a plan: its writes are queued at once, the task returns the result."""
         first = [task for task in (self._groups.enqueue(key) for key in _admitted_first(plan)) if task is not None]
-        state = self._context.store.state
+        writes = self._context.store.state.writes
         binds, evicts, rest = [], [], []
         # A gang's binds are sent one after another, so that it is complete as soon as possible.
         for bind in sorted(plan.of(Bind), key=_gang_order(plan)):
-            assumed = state.assumed.get(bind.pod)
+            assumed = writes.binds.get(bind.pod)
             if assumed is not None and assumed[1] == bind.node:
                 binds.append((bind.pod, self._spawn(self._placing.bind(bind, assumed[0]))))
         for effect in plan.effects:
             match effect:
-                case Evict() if effect.pod in state.evicted:
-                    evicts.append((effect.pod, self._spawn(self._placing.evict(effect, state.evicted[effect.pod]))))
+                case Evict() if effect.pod in writes.evictions:
+                    evicts.append((effect.pod, self._spawn(self._placing.evict(effect, writes.evictions[effect.pod]))))
                 case Nominate():
                     rest.append((effect.pod, self._spawn(self._placing.nominate(effect))))
                 case SetQueue():

@@ -5,8 +5,8 @@ but a wrong assumption about the first. After every response that leaves a doubt
 until then its resources stay assumed. If a bind that was given up arrives late, either it or its successor wins, and
 reading the pod shows which.
 
-**After a rejection** the pod is pending again: at once the first time, after growing pauses when it is rejected again,
-since the next cycle would decide the same.
+**After a rejection** the next cycle decides again. A pod that is rejected again backs off for growing pauses: its
+resources are given back at once, so that other jobs start, but it is not tried, since a cycle would decide the same.
 """
 
 from __future__ import annotations
@@ -290,7 +290,7 @@ class PodWriter:
             return pod
 
     def _wait_again(self, key: str, uid: str, fault: KubeError) -> None:
-        """Let the next cycle decide again, after a pause if it has failed before."""
+        """Let the next cycle decide again; back off if it has failed before."""
         backoff = self._rejections.setdefault(uid, Backoff(self._context.rng, 0.5, _LONGEST_PAUSE))
         self._rejections.move_to_end(uid)
         if len(self._rejections) > _REMEMBERED:
@@ -299,8 +299,8 @@ class PodWriter:
         pause = backoff.next()
         if is_outage(fault):
             pause = min(pause, AFTER_OUTAGE)
+        self._context.store.forget(key, uid, backs_off=again)
         if not again:
-            self._context.store.forget(key, uid)
             return
 
         async def forget() -> None:

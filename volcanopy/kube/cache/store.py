@@ -118,7 +118,7 @@ class Store:
             and not pod.spec.node_name
             and pod.metadata.deletion_timestamp is None
             and not pod_fields.is_over(pod)
-            and key not in self.state.assumed
+            and key not in self.state.writes.binds
         )
 
     def kind_of(self, shape: type[Any]) -> Kind[Any]:
@@ -221,7 +221,7 @@ class Store:
             return False
         key, node = item.metadata.key, item.spec.node_name
         known = self._pods.get(key)
-        if known is None or self.state.assumed.get(key) != (item.metadata.uid, node):
+        if known is None or self.state.writes.binds.get(key) != (item.metadata.uid, node):
             return False
         return pod_fields.same_pod(replace(known, spec=replace(known.spec, node_name=node)), item)
 
@@ -382,11 +382,10 @@ class Store:
                         self._keep_pod(pod)
         self.state.assume(plan)
 
-    def forget(self, pod: str, uid: str) -> None:
-        """Take back the expected bind or eviction of a pod, which failed, so that the next cycle decides again."""
-        assumed = self.state.assumed.get(pod)
-        if (assumed is not None and assumed[0] == uid) or self.state.evicted.get(pod) == uid:
-            self.state.forget(pod)
+    def forget(self, pod: str, uid: str, *, backs_off: bool = False) -> None:
+        """Take back the bind or eviction of a pod, which failed: the next cycle decides again, unless the pod backs off."""
+        if self.state.writes.concern(pod, uid):
+            self.state.forget(pod, backs_off=backs_off)
             self.changed.set()
 
     def forget_nomination(self, pod: str, uid: str) -> None:

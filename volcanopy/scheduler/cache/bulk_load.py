@@ -1,7 +1,7 @@
 """Bulk load of the pods of an initial list: the same result as single upserts, several times faster.
 
-Upserted one by one are pods that the state has already, and pods with affinity or spread terms, with claims on volumes or
-devices, or with assigned cards or cpus.
+Upserted one by one are pods that the state has already, pods that back off, and pods with affinity or spread terms, with
+claims on volumes or devices, or with assigned cards or cpus.
 """
 
 from collections.abc import Collection
@@ -64,7 +64,7 @@ def load(state: "State", pods: Collection[core.Pod]) -> None:
     rest: list[core.Pod] = []
     for pod in pods:
         key = pod.metadata.key
-        if key in plain or key in state.tasks.rows or not _is_plain(pod):
+        if key in plain or key in state.tasks.rows or key in state.writes.backoffs or not _is_plain(pod):
             rest.append(pod)
         elif _is_task(state, pod):
             plain[key] = pod
@@ -116,7 +116,7 @@ def _load_plain(state: "State", pods: dict[str, core.Pod]) -> None:
 
 def _read(state: "State", key: str, pod: core.Pod, groups: dict[str, _Group], columns: _Columns) -> None:
     spec, meta = pod.spec, pod.metadata
-    bound, evicted = state.assumed.get(key), key in state.evicted
+    bound, evicted = state.writes.binds.get(key), key in state.writes.evictions
     status, node = pod_fields.status_of(pod, "" if bound is None else bound[1], evicted)
     job = pod_fields.task_job(pod) if spec.scheduler_name in state.scheduler_names else ""
     group_key = job or (meta.owner_references[0].uid if meta.owner_references else meta.namespace)

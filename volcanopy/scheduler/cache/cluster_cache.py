@@ -4,10 +4,11 @@ The state is updated one object at a time, in any order, at a cost that does not
 snapshot is a copy of arrays. A new state built from the same objects gives an equal snapshot.
 
 Until the API server confirms a plan, the state *assumes* it: a pod that is being bound is counted on its node, a pod
-that is being evicted counts as releasing.
+that is being evicted counts as releasing. A pod whose bind or eviction the server has rejected *backs off*: until its next
+attempt it counts as gated, so nothing is reserved for it, and as not preemptable.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +21,7 @@ from volcanopy.scheduler.cache import freeze
 from volcanopy.scheduler.cache.bulk_load import load
 from volcanopy.scheduler.cache.claim_cache import CLAIM_KINDS, ClaimCache, ClaimObject
 from volcanopy.scheduler.cache.compaction import compact_if_due
+from volcanopy.scheduler.cache.pod_writes import PodWrites
 from volcanopy.scheduler.cache.row_table import RowSet, RowTable
 from volcanopy.scheduler.cache.shapes import Shapes
 from volcanopy.scheduler.cache.totals import Counted, count, count_due
@@ -76,9 +78,7 @@ class State:
         self.due: dict[Counted, int] = {}  # how often to count what, see totals
         self.assignments = 0  # how often the assigned pods of a node changed
         self.moving: set[int] = set()  # the jobs whose status names moved pods
-        self.assumed: dict[str, tuple[str, str]] = {}  # pod key to (uid, node) of assumed binds
-        self.bind_annotations: dict[str, Mapping[str, str]] = {}  # pod key to the annotations of an assumed bind
-        self.evicted: dict[str, str] = {}  # pod key to uid of assumed evictions
+        self.writes = PodWrites()
         self.layout = freeze.Layout()
         self.measured: Measured | None = None
         self.previous: datetime | None = None  # the time of the previous cycle's snapshot
@@ -125,9 +125,7 @@ class State:
         match obj:
             case core.Pod():
                 self._drop_pod(key)
-                self.assumed.pop(key, None)
-                self.bind_annotations.pop(key, None)
-                self.evicted.pop(key, None)
+                self.writes.drop(key)
             case core.Node():
                 self._drop_node(name)
             case core.PodGroup():
@@ -155,22 +153,18 @@ class State:
                 pod = self._pod(effect.pod)
                 if pod is None:
                     continue
+                self.writes.assume(effect, pod.metadata.uid)
                 if isinstance(effect, Bind):
-                    self.assumed[effect.pod] = (pod.metadata.uid, effect.node)
                     self.claims.assume(effect, pod.metadata.uid)
-                    if effect.annotations:
-                        self.bind_annotations[effect.pod] = effect.annotations
-                else:
-                    self.evicted[effect.pod] = pod.metadata.uid
                 self._set_task(effect.pod, pod)
         self.version += 1
 
-    def forget(self, pod_key: str) -> None:
-        """Drop the assumed bind or eviction of a pod, since it failed."""
-        self.assumed.pop(pod_key, None)
-        self.bind_annotations.pop(pod_key, None)
-        self.evicted.pop(pod_key, None)
+    def forget(self, pod_key: str, *, backs_off: bool = False) -> None:
+        """Drop the assumed bind or eviction of a pod, since it failed; ``backs_off`` until the next call."""
+        self.writes.drop(pod_key)
         pod = self._pod(pod_key)
+        if pod is not None and backs_off:
+            self.writes.backoffs[pod_key] = pod.metadata.uid
         if pod is not None:
             self._set_task(pod_key, pod)
         self.version += 1
@@ -202,12 +196,7 @@ class State:
 
     def _upsert_pod(self, pod: core.Pod) -> None:
         key = pod.metadata.key
-        bind = self.assumed.get(key)
-        if bind is not None and (pod.spec.node_name or pod.metadata.uid != bind[0] or pod_fields.is_over(pod)):
-            del self.assumed[key]
-            self.bind_annotations.pop(key, None)
-        if key in self.evicted and (pod.metadata.deletion_timestamp or pod.metadata.uid != self.evicted[key]):
-            del self.evicted[key]
+        self.writes.confirm(pod)
         is_ours = pod.spec.scheduler_name in self.scheduler_names and pod_fields.job_key(pod)
         if is_ours or (pod.spec.node_name and not pod_fields.is_over(pod)):
             self._set_task(key, pod)
@@ -242,8 +231,6 @@ class State:
         columns["created"][row] = pod_fields.seconds(pod.metadata.creation_timestamp)
         columns["runtime"][row] = runtime
         columns["ordinal"][row] = pod_fields.ordinal(pod.metadata.name)
-        columns["preemptable"][row] = pod_fields.flag(pod.metadata, names.PREEMPTABLE, absent=True)
-        columns["gated"][row] = is_gated(pod)
         self._match(row)
         count(self, row, +1)
         if job_before not in {NONE, job_row}:
@@ -251,14 +238,17 @@ class State:
 
     def _set_place(self, row: int, key: str, pod: core.Pod) -> None:
         """Set the columns of a task that follow from where its pod is and what it does."""
-        columns = self.tasks.plain
-        status, node = pod_fields.status_of(pod, self.assumed.get(key, ("", ""))[1], key in self.evicted)
+        columns, writes = self.tasks.plain, self.writes
+        status, node = pod_fields.status_of(pod, writes.binds.get(key, ("", ""))[1], key in writes.evictions)
         nominated = pod.status.nominated_node_name
         columns["pods"][row] = pod
         columns["status"][row] = status
         columns["node"][row] = self.node_row(node) if node else NONE
         columns["nominated"][row] = self.node_row(nominated) if nominated and status == Status.PENDING else NONE
         columns["started"][row] = pod_fields.seconds(pod.status.start_time)
+        backs_off = key in writes.backoffs
+        columns["gated"][row] = is_gated(pod) or backs_off
+        columns["preemptable"][row] = pod_fields.flag(pod.metadata, names.PREEMPTABLE, absent=True) and not backs_off
 
     def _match(self, row: int) -> None:
         for number in self.shapes.all[self.tasks.plain["shape"][row]].matched:

@@ -38,7 +38,7 @@ def compact(state: "State") -> None:
     """Build the state again from its objects, with what it has assumed. Snapshots taken before stay valid."""
     fresh = type(state)(state.scheduler_names, state.default_queue)
     fresh.claims = state.claims.without_uses()
-    fresh.assumed, fresh.bind_annotations, fresh.evicted = state.assumed, state.bind_annotations, state.evicted
+    fresh.writes = state.writes
     nodes, groups = state.nodes.plain["objects"], state.jobs.plain["groups"]
     ordered = (
         *(state.namespaces.values(), state.priority_classes.values(), state.queues.values()),

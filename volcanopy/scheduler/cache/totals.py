@@ -96,7 +96,7 @@ def _update_assigned_pods(state: "State", row: int, node: int, sign: int) -> Non
             state.assignments += 1
     elif _ON_NODE[state.tasks.plain["status"][row]]:
         key, pod = state.tasks.keys[row], state.tasks.plain["pods"][row]
-        assigned = claim_tables.assigned_pod(row, pod, state.bind_annotations.get(key, {}))
+        assigned = claim_tables.assigned_pod(row, pod, state.writes.annotations.get(key, {}))
         if assigned is not None:
             column[node] = claim_tables.with_assigned(known, assigned)
             state.assignments += 1

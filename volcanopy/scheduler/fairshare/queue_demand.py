@@ -68,8 +68,8 @@ def lacking_of_jobs(cluster: Cluster) -> Ints:
 def unplaceable(cluster: Cluster) -> Mask:
     """(J,): the jobs that reserve nothing: too large for the cluster, or admitted and not able to start.
 
-    Those cannot whose minimum fits on no set of empty nodes, or of whose pods the API server rejects some that they need.
-    They are judged while they have no pods on nodes.
+    Those cannot whose minimum fits on no set of empty nodes, or of whose pods some that they need are gated or rejected by
+    the API server. They are judged while they have no pods on nodes.
     """
     snapshot = cluster.snapshot
     jobs, tasks = snapshot.jobs, snapshot.tasks
@@ -79,12 +79,15 @@ def unplaceable(cluster: Cluster) -> Mask:
         return impossible
     counts = jobs.counts[:, rows]
     starting[rows] = ~counts[HOLDING].any(axis=0)
-    rejected = rows[starting[rows] & jobs.pods_rejected[rows] & (counts.sum(axis=0) < jobs.min_available[rows])]
-    if len(rejected):
-        impossible = impossible.copy()
-        impossible[rejected] = True
-    starting &= ~impossible
     pending = tasks.pending[tasks.job[tasks.pending] != NONE]
+    gated = np.bincount(tasks.job[pending[tasks.gated[pending]]], minlength=len(jobs))[rows]
+    created, minimum = counts.sum(axis=0), jobs.min_available[rows]
+    blocked = jobs.pods_rejected[rows] | ((gated > 0) & (created >= minimum))
+    incomplete = rows[starting[rows] & blocked & (created - gated < minimum)]
+    if len(incomplete):
+        impossible = impossible.copy()
+        impossible[incomplete] = True
+    starting &= ~impossible
     pending = pending[starting[tasks.job[pending]]]
     if not len(pending) or not len(snapshot.nodes):
         return impossible

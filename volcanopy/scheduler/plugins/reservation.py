@@ -406,9 +406,13 @@ class Reservation(Plugin[ReservationArguments]):
 
     def _released(self, reserved: ReservedJob, quota: QuotaMessage, otherwise: float) -> float:
         """Return when the tasks of the member queues have released what a limit lacks (:func:`released_at`)."""
-        missing = np.array(quota.requested) + np.array(quota.allocated) - np.array(quota.limit)
+        dims = np.array(
+            [self.cluster.axis.index[name] for name in quota.names]
+        )  # a limit may concern some resources only
+        missing = np.zeros(len(self.cluster.axis), dtype=np.int64)
+        missing[dims] = np.array(quota.requested) + np.array(quota.allocated) - np.array(quota.limit)
         leaving = self._leaving(reserved, reserved.members)
-        return released_at(leaving, missing, np.array(quota.short), self._now, otherwise)
+        return released_at(leaving, missing, dims[list(quota.short)], self._now, otherwise)
 
     @cached_property
     def _has_equal_priorities(self) -> bool:

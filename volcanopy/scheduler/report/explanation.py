@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from volcanopy.api import core
 from volcanopy.api.gates import Gate
 from volcanopy.api.quantity import counted
+from volcanopy.api.queue_gate import is_gated
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of, with_job_names
@@ -189,11 +191,14 @@ class Explainer:
         )
 
     def _scheduling_gates(self, job: JobView) -> Message:
-        """Too few of the job's pods can be placed, as others have scheduling gates."""
+        """Too few of the job's pods can be placed, as others have scheduling gates or wait after rejected binds."""
+        pods, index = self._session.snapshot.tasks.pods, self._session.snapshot.task_rows
+        rejected = sorted(key for key in self._gated[job.row] if not is_gated(pods[index[key]]))
+        if rejected:
+            return self._rejected_binds([key.rpartition("/")[2] for key in rejected], pods[index[rejected[0]]])
         gated = sorted(self._gated[job.row])
         missing = job.min_available - job.ready_count - len(self._pods.get(job.row, ()))
         missing = min(max(missing, 1), len(gated))
-        pods, index = self._session.snapshot.tasks.pods, self._session.snapshot.task_rows
         gates = sorted({gate.name for key in gated for gate in pods[index[key]].spec.scheduling_gates})
         listed = f"scheduling gate{'s' if len(gates) > 1 else ''} " + ", ".join(f'"{gate}"' for gate in gates)
         names = [key.rpartition("/")[2] for key in gated]
@@ -203,6 +208,18 @@ class Explainer:
             {"gated": str(len(gated)), "missing": str(missing)},
             {},
             f"removal of {listed} from {some}",
+        )
+
+    @staticmethod
+    def _rejected_binds(names: list[str], pod: core.Pod) -> Message:
+        """The API server has rejected the binds of these pods, the first of which is ``pod``."""
+        messages = [condition.message for condition in pod.status.conditions if condition.reason == "SchedulerError"]
+        why = messages[0] if messages else "the API server rejects the bind"
+        return Message(
+            f"{_some(names, 'pod')} {'wait' if len(names) > 1 else 'waits'} for the next attempt to bind: {why}",
+            {"gated": str(len(names)), "missing": str(len(names))},
+            {},
+            "binds that the API server accepts",
         )
 
 

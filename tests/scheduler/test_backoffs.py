@@ -1,0 +1,110 @@
+"""Pods whose bind or eviction the API server rejects: until the next attempt they hold nothing that others could use."""
+
+import pytest
+from msgspec.structs import replace
+
+from volcanopy.api import core
+from volcanopy.scheduler.cache.bulk_load import BULK_SIZE
+from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.cache.compaction import compact
+from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan
+from volcanopy.testing.notation import NOW, config, world
+
+NODES = "node n1 cpu=8\nnode n2 cpu=8\nnode n3 cpu=8\n"
+NEXT = "job next phase=Pending min=3 minres.cpu=24: 3 x cpu=8\n"
+PLUGINS = "priority, gang | overcommit, predicates, proportion, nodeorder, reservation"
+
+
+def state(text: str, *backing_off: str) -> State:
+    state = State()
+    for obj in world(text):
+        state.upsert(obj)
+    for pod in backing_off:
+        state.forget(f"default/{pod}", backs_off=True)
+    return state
+
+
+def decide(state: State, actions: str = "enqueue, allocate, backfill") -> Plan:
+    return schedule(state.snapshot(NOW), config(PLUGINS, actions=actions))
+
+
+def bound(plan: Plan) -> set[str]:
+    return {bind.pod.removeprefix("default/") for bind in plan.of(Bind)}
+
+
+@pytest.mark.parametrize("rejected", [("refused-0", "refused-1", "refused-2"), ("refused-1",)])
+@pytest.mark.parametrize("least", ["", " minres.cpu=24"])
+def test_a_gang_with_too_many_rejected_members_leaves_the_cluster_to_the_next(
+    rejected: tuple[str, ...], least: str
+) -> None:
+    plan = decide(state(NODES + f"job refused min=3{least}: 3 x cpu=8\n" + NEXT, *rejected))
+    assert bound(plan) == {"next-0", "next-1", "next-2"}
+
+
+def test_a_job_that_needs_none_of_its_rejected_pods_starts() -> None:
+    plan = decide(state(NODES + "job elastic min=2: 3 x cpu=8", "elastic-0"))
+    assert bound(plan) == {"elastic-1", "elastic-2"}
+
+
+def test_the_bound_members_of_a_gang_stay_and_the_rejected_one_holds_nothing() -> None:
+    text = "job gang min=3: 2 x cpu=8 role=a on=n1,n2, 1 x cpu=8 role=b\njob small: 1 x cpu=8"
+    assert bound(decide(state(NODES + text, "gang-b-0"))) == {"small-0"}
+
+
+def test_the_reason_of_a_job_that_backs_off_is_the_answer_of_the_server() -> None:
+    cluster, message = state(NODES + "job refused min=1: 1 x cpu=8"), 'binding to node "n1" failed: denied by policy'
+    pod = cluster.tasks.plain["pods"][cluster.tasks.rows["default/refused-0"]]
+    condition = core.Condition(type="PodScheduled", status="False", reason="SchedulerError", message=message)
+    cluster.upsert(replace(pod, status=replace(pod.status, conditions=(condition,))))
+    cluster.forget("default/refused-0", backs_off=True)
+    (explain,) = decide(cluster).of(Explain)
+    assert explain.message == f'pod "refused-0" waits for the next attempt to bind: {message}'
+
+
+def test_a_pod_starts_at_its_next_attempt() -> None:
+    cluster = state(NODES + "job refused min=1: 1 x cpu=8", "refused-0")
+    assert not bound(decide(cluster))
+    cluster.forget("default/refused-0")
+    assert bound(decide(cluster)) == {"refused-0"}
+
+
+def test_the_successor_of_a_rejected_pod_does_not_back_off() -> None:
+    cluster = state(NODES + "job refused min=1: 1 x cpu=8", "refused-0")
+    pod = cluster.tasks.plain["pods"][cluster.tasks.rows["default/refused-0"]]
+    cluster.upsert(replace(pod, metadata=replace(pod.metadata, uid="new")))
+    assert bound(decide(cluster)) == {"refused-0"}
+
+
+def test_pods_back_off_in_a_compacted_state_too() -> None:
+    count = 2 * BULK_SIZE
+    cluster = state(NODES + f"job refused min=1: {count} x cpu=1", "refused-0")
+    compact(cluster)
+    tasks = cluster.snapshot(NOW).tasks
+    assert tasks.keys[tasks.gated].tolist() == ["default/refused-0"]
+
+
+def test_another_victim_is_chosen_while_the_eviction_of_the_first_is_rejected() -> None:
+    text = """
+        class high value=1000
+        node n1 cpu=4
+        node n2 cpu=4
+        job low min=0: 2 x cpu=4 on=n1,n2
+        job urgent priority=high: 1 x cpu=4
+    """
+    cluster = state(text)
+    (first,) = decide(cluster, "enqueue, allocate, preempt").of(Evict)
+    cluster.forget(first.pod, backs_off=True)
+    (second,) = decide(cluster, "enqueue, allocate, preempt").of(Evict)
+    assert {first.pod, second.pod} == {"default/low-0", "default/low-1"}
+
+
+def test_a_reservation_in_a_queue_whose_limit_concerns_some_resources_is_computed() -> None:
+    text = """
+        node n1 cpu=4 memory=8Gi
+        queue q limit.group.g.cpu=5 limit.group.g.memory=3Gi
+        job runs queue=q groups=g: 1 x cpu=3 on=n1
+        job waits queue=q groups=g min=3: 3 x cpu=1 memory=1Gi
+    """
+    plan = schedule(state(text).snapshot(NOW), config(PLUGINS))
+    assert not plan.of(Bind)

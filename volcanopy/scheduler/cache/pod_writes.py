@@ -1,0 +1,52 @@
+"""Writes to pods that the API server has not shown yet, or has rejected."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from volcanopy.api import core
+from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.plan import Bind, Evict
+
+
+@dataclass
+class PodWrites:
+    """The assumed binds and evictions, and the pods whose bind or eviction was rejected; all by the key of the pod."""
+
+    binds: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """The uid and the node of assumed binds."""
+    annotations: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """The annotations of assumed binds."""
+    evictions: dict[str, str] = field(default_factory=dict)
+    """The uid of assumed evictions."""
+    backoffs: dict[str, str] = field(default_factory=dict)
+    """The uid of pods whose next attempt is not due."""
+
+    def assume(self, effect: Bind | Evict, uid: str) -> None:
+        """Assume an effect on the pod of this uid."""
+        if isinstance(effect, Evict):
+            self.evictions[effect.pod] = uid
+            return
+        self.binds[effect.pod] = (uid, effect.node)
+        if effect.annotations:
+            self.annotations[effect.pod] = effect.annotations
+
+    def concern(self, key: str, uid: str) -> bool:
+        """Whether there is anything about the pod of this uid."""
+        return uid in {self.binds.get(key, ("",))[0], self.evictions.get(key), self.backoffs.get(key)}
+
+    def drop(self, key: str) -> None:
+        """Drop what concerns a pod."""
+        for entries in (self.binds, self.annotations, self.evictions, self.backoffs):
+            entries.pop(key, None)
+
+    def confirm(self, pod: core.Pod) -> None:
+        """Drop what this state of a pod shows, and what concerned another pod of its name."""
+        key, uid = pod.metadata.key, pod.metadata.uid
+        bind = self.binds.get(key)
+        if bind is not None and (pod.spec.node_name or uid != bind[0] or pod_fields.is_over(pod)):
+            del self.binds[key]
+            self.annotations.pop(key, None)
+        if key in self.evictions and (pod.metadata.deletion_timestamp or uid != self.evictions[key]):
+            del self.evictions[key]
+        if self.backoffs.get(key, uid) != uid:
+            del self.backoffs[key]
