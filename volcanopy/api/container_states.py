@@ -2,7 +2,9 @@
 
 from datetime import datetime
 
-from volcanopy.api.read_model import ReadModel
+from msgspec import field
+
+from volcanopy.api.read_model import Quantities, ReadModel
 
 POD_START_FAILED = "PodStartFailed"
 """The reason of a job that has pods which their nodes cannot start."""
@@ -15,6 +17,13 @@ _PULL_CAUSE = ": ErrImagePull: "
 _ORDINARY_ENDS = frozenset({"Completed", "Error", ""})
 _LONGEST = 512
 """Characters of a message, which may be a whole log (terminationMessagePolicy)."""
+
+
+class ResourceRequirements(ReadModel, frozen=True, kw_only=True, gc=False):
+    """Requests and limits."""
+
+    requests: Quantities = field(default_factory=dict)
+    limits: Quantities = field(default_factory=dict)
 
 
 class Waiting(ReadModel, frozen=True, kw_only=True, gc=False):
@@ -47,6 +56,8 @@ class ContainerStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     ready: bool = False
     restart_count: int = 0
     state: ContainerState = ContainerState()
+    allocated_resources: Quantities = field(default_factory=dict)
+    resources: ResourceRequirements | None = None
 
 
 def waiting_problem(reason: str, message: str) -> str:

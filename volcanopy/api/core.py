@@ -20,7 +20,7 @@ from volcanopy.api.affinity import (
     WeightedPodAffinityTerm,
 )
 from volcanopy.api.alternatives_read import Alternative, AlternativeTask, SelectedAlternative
-from volcanopy.api.container_states import ContainerStatus
+from volcanopy.api.container_states import ContainerStatus, ResourceRequirements
 from volcanopy.api.read_model import (
     Condition,
     Labels,
@@ -38,6 +38,8 @@ __all__ = [
     "Alternative",
     "AlternativeTask",
     "Condition",
+    "ContainerState",
+    "ContainerStatus",
     "LabelSelector",
     "Labels",
     "Meta",
@@ -52,7 +54,9 @@ __all__ = [
     "Quantities",
     "ReadModel",
     "Requirement",
+    "ResourceRequirements",
     "SelectedAlternative",
+    "Terminated",
     "Toleration",
     "TopologySpreadConstraint",
     "WeightedPodAffinityTerm",
@@ -65,13 +69,6 @@ class ContainerPort(ReadModel, frozen=True, kw_only=True, gc=False):
     host_port: int = 0
     host_ip: str = field(name="hostIP", default="")
     protocol: str = "TCP"
-
-
-class ResourceRequirements(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Requests and limits."""
-
-    requests: Quantities = field(default_factory=dict)
-    limits: Quantities = field(default_factory=dict)
 
 
 class Container(ReadModel, frozen=True, kw_only=True, gc=False):

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from volcanopy.api import core, topology_read
 from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of, binding_of_scheduler, with_own_keys
 from volcanopy.api.builtin import devices, policy, storage
+from volcanopy.api.builtin.resize import with_resized_requests
 from volcanopy.api.gang_apis import GANG_APIS
 from volcanopy.kube.cache.shared_parts import SharedParts
 from volcanopy.kube.client import raw_kinds
@@ -106,7 +107,11 @@ _USUAL = frozenset({"PodReadyToStartContainers", "Initialized", "ContainersReady
 
 
 def slim_pod(pod: core.Pod) -> core.Pod:
-    """Return a pod without container statuses, address, usual conditions, and volumes that do not restrict its nodes."""
+    """Return a pod without container statuses, address, usual conditions, and volumes that do not restrict its nodes.
+
+    Its containers request what counts while it is resized.
+    """
+    pod = with_resized_requests(pod)
     status, meta, spec = pod.status, _slim_meta(pod.metadata), pod.spec
     conditions = tuple([each for each in status.conditions if each.type not in _USUAL or each.status != "True"])
     if (

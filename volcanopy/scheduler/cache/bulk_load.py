@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from volcanopy.api import core, names
+from volcanopy.api.builtin.resize import with_resized_requests
 from volcanopy.api.queue_gate import is_gated
-from volcanopy.scheduler.cache import totals
+from volcanopy.scheduler.cache import task_places, totals
 from volcanopy.scheduler.cache.shapes import has_terms
 from volcanopy.scheduler.model import claim_tables, pod_claims, pod_fields
 from volcanopy.scheduler.model.snapshot import NONE
@@ -67,7 +68,7 @@ def load(state: "State", pods: Collection[core.Pod]) -> None:
         if key in plain or key in state.tasks.rows or key in state.writes.backoffs or not _is_plain(pod):
             rest.append(pod)
         elif _is_task(state, pod):
-            plain[key] = pod
+            plain[key] = with_resized_requests(pod)
     for pod in rest:  # first, since selectors in their terms give the others their shapes
         if pod.metadata.key not in plain:
             state.upsert(pod)
@@ -116,8 +117,7 @@ def _load_plain(state: "State", pods: dict[str, core.Pod]) -> None:
 
 def _read(state: "State", key: str, pod: core.Pod, groups: dict[str, _Group], columns: _Columns) -> None:
     spec, meta = pod.spec, pod.metadata
-    bound, evicted = state.writes.binds.get(key), key in state.writes.evictions
-    status, node = pod_fields.status_of(pod, "" if bound is None else bound[1], evicted)
+    status, node = task_places.status_of(state, key, pod)
     job = pod_fields.task_job(pod) if spec.scheduler_name in state.scheduler_names else ""
     group_key = job or (meta.owner_references[0].uid if meta.owner_references else meta.namespace)
     known = groups.get(group_key)
@@ -138,7 +138,7 @@ def _read(state: "State", key: str, pod: core.Pod, groups: dict[str, _Group], co
     nominated = pod.status.nominated_node_name
     values = (
         *(pod, status, known.row, role, mark, known.shape),
-        state.node_row(node) if node else NONE,
+        node,
         state.node_row(nominated) if nominated and status == Status.PENDING else NONE,
         pod_fields.task_priority(pod),
         pod_fields.seconds(meta.creation_timestamp),

@@ -16,7 +16,7 @@ import numpy as np
 
 from volcanopy.api import core, names, quantity, topology_read
 from volcanopy.api.builtin import policy
-from volcanopy.api.queue_gate import is_gated
+from volcanopy.api.builtin.resize import with_resized_requests
 from volcanopy.scheduler.cache import freeze
 from volcanopy.scheduler.cache.bulk_load import load
 from volcanopy.scheduler.cache.claim_cache import CLAIM_KINDS, ClaimCache, ClaimObject
@@ -24,6 +24,7 @@ from volcanopy.scheduler.cache.compaction import compact_if_due
 from volcanopy.scheduler.cache.pod_writes import PodWrites
 from volcanopy.scheduler.cache.row_table import RowSet, RowTable
 from volcanopy.scheduler.cache.shapes import Shapes
+from volcanopy.scheduler.cache.task_places import set_place, set_places_on
 from volcanopy.scheduler.cache.totals import Counted, count, count_due
 from volcanopy.scheduler.model import pod_fields, run_times
 from volcanopy.scheduler.model.measures import Measured
@@ -32,7 +33,7 @@ from volcanopy.scheduler.model.queue_limits import Submitters
 from volcanopy.scheduler.model.resources import Axis, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.subgroups import Marks
-from volcanopy.scheduler.model.task_status import COUNT, Status
+from volcanopy.scheduler.model.task_status import COUNT
 
 Policy = policy.ResourceQuota | policy.PodDisruptionBudget | topology_read.NumaTopology | topology_read.HyperNode
 Object = core.Pod | core.Node | core.PodGroup | core.Queue | core.PriorityClass | core.Namespace | Policy | ClaimObject
@@ -195,7 +196,7 @@ class State:
         return pod if isinstance(pod, core.Pod) else None
 
     def _upsert_pod(self, pod: core.Pod) -> None:
-        key = pod.metadata.key
+        key, pod = pod.metadata.key, with_resized_requests(pod)
         self.writes.confirm(pod)
         is_ours = pod.spec.scheduler_name in self.scheduler_names and pod_fields.job_key(pod)
         if is_ours or (pod.spec.node_name and not pod_fields.is_over(pod)):
@@ -208,7 +209,7 @@ class State:
         previous = None if known is None else columns["pods"][known]
         if known is not None and previous is not None and pod_fields.differs_in_place_only(previous, pod):
             count(self, known, -1)
-            self._set_place(known, key, pod)
+            set_place(self, known, key, pod)
             count(self, known, +1)
             return
         same = previous is not None and pod_fields.same_shape(previous, pod)
@@ -222,7 +223,7 @@ class State:
             self._unmatch(row)
         job = pod_fields.task_job(pod) if pod.spec.scheduler_name in self.scheduler_names else ""
         job_row = self.jobs.row(job) if job else NONE
-        self._set_place(row, key, pod)
+        set_place(self, row, key, pod)
         columns["job"][row] = job_row
         columns["role"][row] = self.role_row(job_row, pod_fields.role_of(pod)) if job else NONE
         columns["mark"][row] = self.marks.of(self.jobs.plain["groups"][job_row], pod) if job else NONE
@@ -235,20 +236,6 @@ class State:
         count(self, row, +1)
         if job_before not in {NONE, job_row}:
             self._drop_job_if_empty(job_before)
-
-    def _set_place(self, row: int, key: str, pod: core.Pod) -> None:
-        """Set the columns of a task that follow from where its pod is and what it does."""
-        columns, writes = self.tasks.plain, self.writes
-        status, node = pod_fields.status_of(pod, writes.binds.get(key, ("", ""))[1], key in writes.evictions)
-        nominated = pod.status.nominated_node_name
-        columns["pods"][row] = pod
-        columns["status"][row] = status
-        columns["node"][row] = self.node_row(node) if node else NONE
-        columns["nominated"][row] = self.node_row(nominated) if nominated and status == Status.PENDING else NONE
-        columns["started"][row] = pod_fields.seconds(pod.status.start_time)
-        backs_off = key in writes.backoffs
-        columns["gated"][row] = is_gated(pod) or backs_off
-        columns["preemptable"][row] = pod_fields.flag(pod.metadata, names.PREEMPTABLE, absent=True) and not backs_off
 
     def _match(self, row: int) -> None:
         for number in self.shapes.all[self.tasks.plain["shape"][row]].matched:
@@ -317,6 +304,8 @@ class State:
         self.nodes.plain["objects"][row] = node
         self.nodes.amounts["allocatable"][:, row] = self.axis.vector(allocatable)
         self.layout.allocatable_changed()
+        if previous is None:
+            set_places_on(self, row)
 
     def _drop_node(self, name: str) -> None:
         row = self.nodes.rows.get(name)
@@ -325,6 +314,7 @@ class State:
         self.layout.nodes_changed()
         self.nodes.plain["objects"][row] = None
         self.nodes.amounts["allocatable"][:, row] = 0
+        set_places_on(self, row)
 
     # Groups, queues, priorities
 

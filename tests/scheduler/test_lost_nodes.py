@@ -1,0 +1,58 @@
+"""Pods of a deleted Node use nothing until they are collected."""
+
+import pytest
+
+from volcanopy.api import core
+from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.model.plan import Bind, Plan
+from volcanopy.testing.notation import NOW, config, world
+
+WORLD = """
+    queue q {}
+    node n1 cpu=4
+    node n2 cpu=4
+    job old queue=q: 2 x cpu=2 on=n1
+    job new queue=q phase=Pending min=2 minres.cpu=4: 2 x cpu=2
+"""
+
+
+def state(text: str, gone: str = "n1") -> State:
+    state, nodes = State(), {}
+    for obj in world(text):
+        state.upsert(obj)
+        if isinstance(obj, core.Node):
+            nodes[obj.metadata.name] = obj
+    if gone:
+        state.delete(nodes[gone])
+    return state
+
+
+def decide(state: State, shares: str = "proportion") -> Plan:
+    return schedule(
+        state.snapshot(NOW), config(f"priority, gang | overcommit, predicates, {shares}", actions="enqueue, allocate")
+    )
+
+
+@pytest.mark.parametrize("shares", ["proportion", "capacity"])
+@pytest.mark.parametrize(
+    "limit", ["", "guarantee.cpu=2", "deserved.cpu=4", "capability.cpu=4", "limit.user.*.cpu=4", "maxrunning=2"]
+)
+def test_pods_of_a_deleted_node_leave_the_rest_to_others(shares: str, limit: str) -> None:
+    plan = decide(state(WORLD.format(limit)), shares)
+    assert {bind.node for bind in plan.of(Bind)} == {"n2"}
+
+
+def test_pods_count_again_when_the_node_returns() -> None:
+    cluster = state(WORLD.format("capability.cpu=4"))
+    cluster.upsert(world("node n1 cpu=4")[-1])
+    again = state(WORLD.format("capability.cpu=4"), gone="")
+    assert cluster.snapshot(NOW).jobs.allocated["cpu"].tolist() == again.snapshot(NOW).jobs.allocated["cpu"].tolist()
+    assert not decide(cluster).of(Bind)
+
+
+def test_pods_that_are_seen_before_their_node_count_with_it() -> None:
+    cluster = State()
+    for obj in reversed(world(WORLD.format(""))):
+        cluster.upsert(obj)
+    assert sorted(cluster.snapshot(NOW).jobs.allocated["cpu"].tolist()) == [0, 4000]

@@ -1,0 +1,50 @@
+"""The columns of a task that follow from where its pod is and what it does."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volcanopy.api import core, names
+from volcanopy.api.queue_gate import is_gated
+from volcanopy.scheduler.cache.totals import count
+from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import ON_NODE, Status
+
+if TYPE_CHECKING:
+    from volcanopy.scheduler.cache.cluster_cache import State
+
+
+def set_place(state: "State", row: int, key: str, pod: core.Pod) -> None:
+    """Set these columns of a task."""
+    columns, backs_off = state.tasks.plain, key in state.writes.backoffs
+    status, node = status_of(state, key, pod)
+    nominated = pod.status.nominated_node_name
+    columns["pods"][row] = pod
+    columns["status"][row] = status
+    columns["node"][row] = node
+    columns["nominated"][row] = state.node_row(nominated) if nominated and status == Status.PENDING else NONE
+    columns["started"][row] = pod_fields.seconds(pod.status.start_time)
+    columns["gated"][row] = is_gated(pod) or backs_off
+    columns["preemptable"][row] = pod_fields.flag(pod.metadata, names.PREEMPTABLE, absent=True) and not backs_off
+
+
+def status_of(state: "State", key: str, pod: core.Pod) -> tuple[Status, int]:
+    """Return the status of a pod and the row of its node.
+
+    A pod on a node that does not exist terminates: Kubernetes deletes it, and it uses nothing that others could.
+    """
+    writes = state.writes
+    status, name = pod_fields.status_of(pod, writes.binds.get(key, ("", ""))[1], key in writes.evictions)
+    node = state.node_row(name) if name else NONE
+    is_lost = bool(pod.spec.node_name) and ON_NODE[status] and state.nodes.plain["objects"][node] is None
+    return Status.RELEASING if is_lost else status, node
+
+
+def set_places_on(state: "State", node: int) -> None:
+    """Set these columns of the tasks on a node that was created or deleted."""
+    tasks = state.tasks
+    for row in np.flatnonzero(tasks.plain["node"][: tasks.size] == node).tolist():
+        count(state, row, -1)
+        set_place(state, row, tasks.keys[row], tasks.plain["pods"][row])
+        count(state, row, +1)
