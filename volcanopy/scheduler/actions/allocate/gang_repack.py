@@ -9,12 +9,13 @@ needs, or a pod that fits anywhere takes the only node of one that does not.
 4. If amounts alone decide, assign nodes by amounts in two ways (:mod:`.vector_packing`) and place the tasks so; with the
    argument ``exactPlacement`` of allocate, at last by an integer program (:mod:`.exact_packing`), also where 3 stops: it
    selects the tasks as well.
-5. Otherwise try two orders: fewest feasible nodes first, and largest first; place each task on the node where it leaves
-   least, and backtrack a limited number of times.
+5. Otherwise try two orders: fewest feasible nodes first, and largest first; with device claims others too. Place each task on
+   the node where it leaves least, and backtrack a limited number of times.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, permutations
 
 import numpy as np
 
@@ -31,6 +32,8 @@ MOST = 256
 """Larger gangs are not repacked: with many tasks the order matters little."""
 BACKTRACKS = 64
 """How often one search may take a placed task off its node."""
+ORDERS = 24
+"""How many orders of groups with device claims are tried."""
 PROGRAMS = 4
 """How many integer programs may be solved in a session: one takes up to a second or two."""
 
@@ -241,10 +244,16 @@ def _place_on(
 
 
 def _orders(session: Session, groups: Sequence[_Group]) -> Iterator[list[int]]:
-    """Yield the tasks of these groups: those with the fewest feasible nodes first, then the largest; and the largest first."""
+    """Yield the tasks of these groups: those with the fewest feasible nodes first, then the largest; and the largest first.
+
+    With device claims every order of the groups follows: the first tasks get the devices that they name first.
+    """
     feasible = {id(group): int(session.placement.feasible_nodes(group.task).sum()) for group in groups}
     for key in (lambda group: (feasible[id(group)], -group.size), lambda group: (-group.size, feasible[id(group)])):
         yield [row for group in sorted(groups, key=key) for row in group.rows[: group.needed]]
+    if any(group.task.pod.spec.resource_claims for group in groups):
+        for order in islice(permutations(groups), ORDERS):
+            yield [row for group in order for row in group.rows[: group.needed]]
 
 
 def _search(session: Session, queue: QueueView, order: Sequence[int], statement: Statement, state: _Repacking) -> bool:
