@@ -22,7 +22,7 @@ from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
-from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.model.task_status import READY, Status
 from volcanopy.scheduler.report.close import close
 from volcanopy.scheduler.session.session import Session
 from volcanopy.testing.cycles import Simulation
@@ -123,6 +123,29 @@ def stability(case: Case, rng: Random) -> list[str]:
     return ["does not become stable", *_cycle_lines(plans)]
 
 
+def nominations_complete_gangs(case: Case, rng: Random) -> list[str]:
+    """Pods are nominated only where they make their gang complete, with those that have nodes."""
+    snapshot, plan = _decided(case)
+    if "gang" not in _config(case.document).plugins:
+        return []
+    tasks, jobs = snapshot.tasks, snapshot.jobs
+    nodes = {
+        tasks.keys[row]: snapshot.nodes.names[tasks.nominated[row]] for row in np.flatnonzero(tasks.nominated >= 0)
+    }
+    nodes |= {effect.pod: effect.node for effect in plan.of(Nominate)}
+    nodes |= {effect.pod: effect.node for effect in plan.of(Bind)}
+    evicted = {effect.pod for effect in plan.of(Evict)}
+    wrong = []
+    for key in {effect.group for effect in plan.of(Nominate) if effect.node}:
+        job = int(np.flatnonzero(jobs.keys == key)[0])
+        members = snapshot.members(job).tolist()
+        ready = [row for row in members if READY[tasks.status[row]] and tasks.keys[row] not in evicted]
+        waiting = [row for row in members if tasks.status[row] == Status.PENDING and nodes.get(tasks.keys[row])]
+        if len(ready) + len(waiting) < jobs.min_available[job]:
+            wrong.append(f"gang {key} cannot start with its nominations")
+    return wrong
+
+
 def rollback(case: Case, rng: Random) -> list[str]:
     """A rollback restores the state of any checkpoint of a statement."""
     ledger = Ledger(seen(_objects(case.world)))
@@ -205,6 +228,7 @@ PROPERTIES: Mapping[str, Callable[[Case, Random], list[str]]] = {
     "rollback": rollback,
     "incremental_state": incremental_state,
     "running_gangs_first": running_gangs_first,
+    "nominations_complete_gangs": nominations_complete_gangs,
 }
 
 

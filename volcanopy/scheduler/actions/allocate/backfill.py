@@ -1,6 +1,6 @@
 """backfill: place the tasks that request nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from volcanopy.scheduler.actions.running_gangs import place_first
@@ -28,23 +28,29 @@ class Backfill:
         jobs.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
         for job in jobs:
             if not session.hooks.job_valid(session.ledger.single(job.row)):
-                for row in tasks[job.row].tolist():
-                    _place(session, job, TaskView(session.ledger, row))
+                rows = iter(tasks[job.row].tolist())
+                while _place(session, job, rows):
+                    pass
 
 
-def _place(session: Session, job: JobView, task: TaskView) -> None:
-    rejection = None if session.limits is None else session.limits.exceeded(task, 1)
-    if rejection is not None:
-        session.reject(job, rejection)
-        return
+def _place(session: Session, job: JobView, tasks: Iterator[int]) -> bool:
+    """Place tasks of a job until it is ready, and return whether it is: one that cannot start keeps no place on a node."""
     with session.statement() as statement:
-        chosen = session.placement.choose(task)
-        if chosen is None or not chosen[1]:
-            session.reject_nodes(job, task, 0)
-            return
-        statement.allocate(task.row, chosen[0])
-        if session.hooks.job_ready(job):
-            session.bind_reserved(job)
-            session.commit(statement)
-        else:
+        for row in tasks:
+            task = TaskView(session.ledger, row)
+            rejection = None if session.limits is None else session.limits.exceeded(task, 1)
+            if rejection is not None:
+                session.reject(job, rejection)
+                continue
+            chosen = session.placement.choose(task)
+            if chosen is None or not chosen[1]:
+                session.reject_nodes(job, task, len(statement))
+                continue
+            statement.allocate(task.row, chosen[0])
+            if session.hooks.job_ready(job):
+                session.bind_reserved(job)
+                session.commit(statement)
+                return True
+        if len(statement) and session.hooks.job_pipelined(job).value >= 0:
             session.reserve(job, statement)
+    return False
