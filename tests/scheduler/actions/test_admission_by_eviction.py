@@ -85,7 +85,7 @@ CASES = [
     Case(
         "what others on the way to their room were admitted for counts",
         "proportion",
-        BY_WEIGHT + "job next queue=a minres.cpu=2: 2 x cpu=1 gated\nNEW queue=a 3",
+        BY_WEIGHT + "job next queue=a min=2 minres.cpu=2\nNEW queue=a 3",
         False,
     ),
     Case("a queue deserves a fixed amount", "capacity", BY_DESERT + "NEW queue=a 4", True),

@@ -3,6 +3,7 @@
 1. Take the first queue: by its share, with what admitted jobs still lack counted as allocated.
 2. Admit its first job, unless a plugin or a limit rejects it; then compare the queues again. A job with alternatives is
    considered with the one with which it is expected to finish first.
+3. If it is rejected, admitted jobs of lower priority that have no pods on nodes give way (:mod:`.withdrawal`).
 
 A rejection for lack of free resources only (``Vote.yields``) is not final. A job is admitted all the same if it has a
 reservation, if its queue stays within its fair share, or if ``preempt`` could free its minimal resources: others that were
@@ -19,6 +20,7 @@ import numpy as np
 
 from volcanopy.api.core import Alternative
 from volcanopy.api.gates import Gate
+from volcanopy.scheduler.actions.withdrawal import Withdrawal
 from volcanopy.scheduler.fairshare.queue_demand import lacking, outstanding
 from volcanopy.scheduler.framework.plugin import PERMIT, Rejection, Vote
 from volcanopy.scheduler.ledger.views import JobView, QueueView
@@ -54,14 +56,14 @@ class Enqueue:
         single = len(waiting) == 1
         queues = [(() if single else keys.of(of_queue.queue), row) for row, of_queue in waiting.items()]
         heapq.heapify(queues)
-        precedence = _Precedence(session)
+        precedence, withdrawal = _Precedence(session), Withdrawal(session)
         while queues:
             _, row = heapq.heappop(queues)
             of_queue = waiting[row]
             if queues and (key := keys.of(of_queue.queue)) > queues[0][0]:
                 heapq.heappush(queues, (key, row))  # jobs admitted to other queues of the tree changed its key
                 continue
-            if _admit_first(session, of_queue, precedence, moldable=moldable):
+            if _admit_first(session, of_queue, precedence, withdrawal, moldable=moldable):
                 keys.admitted += 1
                 if of_queue.jobs:
                     heapq.heappush(queues, (() if single else keys.of(of_queue.queue), row))
@@ -75,6 +77,12 @@ class _Waiting:
         self.in_turn = self.is_open and queue.in_turn
         """Whether no job is admitted after one that is not."""
         self.jobs: list[tuple[Any, JobView]] = []
+
+    def add(self, session: Session, jobs: Sequence[JobView]) -> None:
+        """Add jobs whose admission was withdrawn."""
+        if jobs:
+            self.jobs += [(session.job_key(job), job) for job in jobs]
+            self.jobs.sort(key=operator.itemgetter(0), reverse=True)
 
 
 class _Keys:
@@ -94,11 +102,13 @@ class _Keys:
         return key
 
 
-def _admit_first(session: Session, waiting: _Waiting, precedence: "_Precedence", *, moldable: bool) -> bool:
+def _admit_first(
+    session: Session, waiting: _Waiting, precedence: "_Precedence", withdrawal: Withdrawal, *, moldable: bool
+) -> bool:
     """Admit the first job of a queue that can be, and return whether there is one: rejections do not change queue keys."""
     while waiting.jobs:
         _, job = waiting.jobs.pop()
-        is_admitted = _admit(session, job, waiting, precedence, moldable=moldable)
+        is_admitted = _admit(session, job, waiting, precedence, withdrawal, moldable=moldable)
         if moldable and (is_admitted or session.alternatives.starts_before(session.rejections.by_job[job.row])):
             session.alternatives.add_before(job)
         if is_admitted:
@@ -110,21 +120,35 @@ def _admit_first(session: Session, waiting: _Waiting, precedence: "_Precedence",
     return False
 
 
-def _admit(session: Session, job: JobView, waiting: _Waiting, precedence: "_Precedence", *, moldable: bool) -> bool:
+def _admit(
+    session: Session,
+    job: JobView,
+    waiting: _Waiting,
+    precedence: "_Precedence",
+    withdrawal: Withdrawal,
+    *,
+    moldable: bool,
+) -> bool:
     """Admit a job, or record why not; without ``moldable`` no job has alternatives."""
     if not waiting.is_open:
         session.reject(job, Rejection(Gate.QUEUE, closed(waiting.queue.name)))
         return False
     alternatives = session.alternatives.of(job) if moldable else ()
-    if alternatives:
-        rejection = _consider(session, job, alternatives, precedence)
-    else:
+
+    def rejected() -> Rejection | None:
+        if alternatives:
+            return _consider(session, job, alternatives, precedence)
         vote = PERMIT if job.minimum_key is None else session.hooks.job_enqueueable(job)
-        rejection = _rejection(session, job, vote, precedence)
-    if rejection is not None:
+        return _rejection(session, job, vote, precedence)
+
+    rejection = rejected()
+    withdrawn = [] if rejection is None else withdrawal.withdraw_for(job, lambda: rejected() is None)
+    if rejection is not None and not withdrawn:
         session.reject(job, rejection)
         return False
     session.enqueue(job)
+    precedence.withdrawn.update(other.row for other in withdrawn)
+    waiting.add(session, withdrawn)
     return True
 
 
@@ -162,11 +186,15 @@ class _Precedence:
         self._claimed: dict[int, Resources] = {}
         self._known: dict[tuple[int, bytes | None, int, str], bool] = {}
         """By queue, minimum, priority and gate."""
+        self.withdrawn: set[int] = set()
+        """The jobs whose admission was withdrawn: they have no precedence."""
         self._admissions = 0
         """The number of admissions for which ``_claimed`` and ``_known`` hold."""
 
     def of(self, job: JobView, vote: Vote) -> bool:
         """Return whether the job has a reservation, is within the share of its queue, or could preempt in it."""
+        if job.row in self.withdrawn:
+            return False
         if self._session.hooks.reservation(job) is not None:
             return True
         admissions = self._session.ledger.admissions
@@ -198,7 +226,10 @@ class _Precedence:
         claimed = self._claimed.get(queue.row)
         if claimed is None:
             inqueue = queue.inqueue
-            claimed = self._claimed[queue.row] = inqueue + Resources(inqueue.axis, self._lacking[:, queue.row])
+            amounts = np.maximum(
+                inqueue.values + self._lacking[:, queue.row], 0
+            )  # withdrawn admissions count negatively
+            claimed = self._claimed[queue.row] = Resources(inqueue.axis, amounts)
         return claimed
 
     @cached_property

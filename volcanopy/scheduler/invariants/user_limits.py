@@ -32,7 +32,7 @@ def beyond_limits(moves: Moves, plan: Plan) -> list[str]:
     gaining = gaining[gaining != NONE]
     if not len(new) and not len(gaining):
         return []
-    counted = _counted(snapshot)
+    counted = _counted(snapshot) & ~_withdrawn(snapshot, plan)
     counted[new] = True
     rows = np.flatnonzero((STARTED[moves.status] | moves.waits) & (snapshot.tasks.job != NONE))
     held = moves.sums(rows, snapshot.tasks.job[rows].astype(np.intp), len(snapshot.jobs))
@@ -81,6 +81,12 @@ def _newly_admitted(snapshot: Snapshot, plan: Plan) -> Rows:
     return np.array(
         [row for row, key in zip(fresh.tolist(), keys, strict=True) if phases.get(key) in _ADMITTED], dtype=np.intp
     )
+
+
+def _withdrawn(snapshot: Snapshot, plan: Plan) -> Mask:
+    """(J,): the jobs without pods on nodes whose admission the plan withdraws."""
+    pending = [effect.pod_group for effect in plan.of(SetPodGroup) if effect.phase == "Pending"]
+    return np.isin(snapshot.jobs.keys, pending) & (_count(snapshot, STARTED) == 0)
 
 
 def _counted(snapshot: Snapshot) -> Mask:

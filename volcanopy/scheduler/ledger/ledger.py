@@ -354,6 +354,18 @@ class Ledger(LedgerColumns):
         self.touched.add(node)
         self._hold(job, amount)
 
+    def admit(self, job: int) -> None:
+        """Count a job as admitted."""
+        self.phase[job], self.unadmitted[job] = "Inqueue", False
+        if self.pools is not None:
+            self.pools.admit(job)
+
+    def withdraw(self, job: int) -> None:
+        """Undo :meth:`admit`."""
+        self.phase[job], self.unadmitted[job] = "Pending", True
+        if self.pools is not None:
+            self.pools.withdraw(job)
+
     def reserve(self, queue: int, amount: Ints) -> None:
         """Count the minimal resources of a job that is enqueued."""
         self.admissions += 1

@@ -100,6 +100,16 @@ class Pools:
             for place, (dim, _) in enumerate(self.caps[pool].amounts):
                 reserved[place] += int(self.requested[dim, job])
 
+    def withdraw(self, job: int) -> None:
+        """Undo :meth:`admit`."""
+        kind = int(self.kind[job])
+        self._counts[job] = False
+        for pool in self.counting[kind]:
+            self.admitted[pool] -= 1
+        for pool in self.bounding[kind]:
+            for place, (dim, _) in enumerate(self.caps[pool].amounts):
+                self.reserved[pool][place] -= int(self.requested[dim, job])
+
     def exceeding_reservations(self, job: int, spared: Callable[[int], Ints] | None = None) -> int | None:
         """Return the first pool whose limit the job's request exceeds, beside what is allocated and reserved.
 

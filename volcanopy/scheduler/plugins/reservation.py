@@ -3,6 +3,7 @@
 import math
 from collections.abc import Hashable, Iterable, Mapping
 from functools import cached_property
+from itertools import chain
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -162,9 +163,10 @@ class Reservation(Plugin[ReservationArguments]):
     @cached_property
     def _unadmitted(self) -> frozenset[int]:
         """Those of the first ``heads`` waiting jobs of each queue that are not admitted: later ones were admitted before them."""
-        first = self._first(np.concatenate([self._admitted, self._waiting]), self.args.heads)
-        rows = np.array([row for heads in first.values() for row in heads], dtype=np.intp)
-        rows = rows[np.isin(rows, self._waiting)]
+        jobs, rows = self.cluster.snapshot.jobs, self.cluster.unsettled_job_rows
+        admitted = rows[jobs.in_phase("Inqueue")[rows] & ~jobs.counts[:, rows].any(axis=0)]  # their pods are created
+        first = self._first(np.concatenate([self._admitted, admitted, self._waiting]), self.args.heads)
+        rows = np.intersect1d(np.array([*chain(*first.values())], dtype=np.intp), self._waiting)
         return frozenset(rows[self._have_waited(rows)].tolist())
 
     def _unlent(self) -> Ints | None:
@@ -406,13 +408,11 @@ class Reservation(Plugin[ReservationArguments]):
 
     def _released(self, reserved: ReservedJob, quota: QuotaMessage, otherwise: float) -> float:
         """Return when the tasks of the member queues have released what a limit lacks (:func:`released_at`)."""
-        dims = np.array(
-            [self.cluster.axis.index[name] for name in quota.names]
-        )  # a limit may concern some resources only
+        dims = np.array([self.cluster.axis.index[name] for name in quota.names])  # a limit may leave some out
         missing = np.zeros(len(self.cluster.axis), dtype=np.int64)
         missing[dims] = np.array(quota.requested) + np.array(quota.allocated) - np.array(quota.limit)
-        leaving = self._leaving(reserved, reserved.members)
-        return released_at(leaving, missing, dims[list(quota.short)], self._now, otherwise)
+        leaving, short = self._leaving(reserved, reserved.members), dims[list(quota.short)]
+        return released_at(leaving, missing, short, self._now, otherwise)
 
     @cached_property
     def _has_equal_priorities(self) -> bool:

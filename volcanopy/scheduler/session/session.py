@@ -309,9 +309,7 @@ class Session:
     def _admit(self, job: JobView) -> None:
         if job.row in self.ledger.alternatives:
             self.alternatives.admitted(job, self.ledger.alternatives[job.row][0])
-        self.ledger.phase[job.row], self.ledger.unadmitted[job.row] = "Inqueue", False
-        if self.ledger.pools is not None:
-            self.ledger.pools.admit(job.row)
+        self.ledger.admit(job.row)
 
     def _binds(self, tasks: Rows, nodes: Rows) -> Sequence[Bind]:
         table, names = self.snapshot.tasks, self.snapshot.nodes.names
