@@ -97,7 +97,8 @@ CASES = [
         True,
     ),
     Case("a leaf of a tree by what it deserves itself", "capacity", TREE + "NEW queue=ml 1", True, tree=True),
-    Case("not by its parent's claim", "capacity", TREE + "NEW queue=ml 3", False, tree=True),
+    Case("with what its siblings leave of its parent's", "capacity", TREE + "NEW queue=ml 3", True, tree=True),
+    Case("and no more than the parent deserves", "capacity", TREE + "NEW queue=ml 5", False, tree=True),
     Case("unless ancestors are asked as well", "capacity", TREE + "NEW queue=ml 3", True, tree=True, level=1),
     Case("up to what the parent deserves", "capacity", TREE + "NEW queue=ml 5", False, tree=True, level=1),
     Case(

@@ -14,6 +14,7 @@ from volcanopy.scheduler.fairshare.admission_votes import AdmissionVotes
 from volcanopy.scheduler.fairshare.credit import Due
 from volcanopy.scheduler.fairshare.device_quota import DeviceQuota
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
+from volcanopy.scheduler.fairshare.inherited_shares import inherited_shares
 from volcanopy.scheduler.fairshare.lending import Lending
 from volcanopy.scheduler.fairshare.queue_quota import QueueQuota, exceeds
 from volcanopy.scheduler.fairshare.whole_gangs import with_whole_gangs
@@ -66,14 +67,26 @@ class Capacity(Plugin[CapacityArguments]):
             bounded = np.where((snapshot.total > 0)[:, None] | queues.capability_set, self._limit, UNLIMITED)
             fair_share = np.minimum(queues.deserved.values, bounded)
         self._fair_share: Ints = np.maximum(fair_share, self._reserved)
+        self._has_fair_share: Mask = queues.deserved_set | (self._reserved > 0)
+        if self.hierarchy and self.args.level is None:
+            self._fair_share, self._has_fair_share = inherited_shares(
+                queues, self._fair_share, self._has_fair_share, self._requested(), self._reserved
+            )
         self._due = Due(snapshot, self._fair_share)
         self._most: Ints = self._fair_share + self._due.paid_back
         self._lending = Lending(self.cluster, self._most)
-        self._has_fair_share: Mask = queues.deserved_set | (self._reserved > 0)
         reserved = np.where(queues.rooted, self._reserved, 0) if self.hierarchy else self._reserved
         self._quota = QueueQuota(
             self.cluster, self._bounds, self._limit, reserved if reserved.any() else None, in_tree=self.hierarchy
         )
+
+    def _requested(self) -> Ints:
+        """(R, Q): what queues and their descendants request."""
+        ledger, queues = self.cluster.ledger, self.cluster.snapshot.queues
+        stops, pending = queues.terms.stops, ledger.queue_pending
+        pending = pending if stops is None else np.where(stops.held, 0, pending)
+        waiting = queue_demand.requested_by_waiting(self.cluster, self._limit)
+        return queues.rolled_up(ledger.queue_allocated + pending + waiting)
 
     @cached_property
     def _lacking(self) -> Ints:
@@ -407,7 +420,6 @@ class Capacity(Plugin[CapacityArguments]):
         if not self.hierarchy:
             return []
         if self.args.level is not None:
-            beside = [*self._ancestors(own), *(NONE for _ in range(self.args.level))]
-            return [row for row, mine in zip(self._ancestors(other), beside, strict=False) if row != mine]
+            return [row for row in self._ancestors(other) if row not in own.line.tolist()]
         shared = {*own.line.tolist(), *(row for row in other.line.tolist() if self._name(row) == "root")}
         return [row for row in other.line.tolist()[1:] if row not in shared]

@@ -1,0 +1,51 @@
+"""Fair shares that queues inherit: what the children of a queue leave of its share is for those of them that request more.
+
+From the root down, for each resource of which a queue has a share:
+
+1. Each child keeps of its own share what it requests, and its guarantee.
+2. The rest is divided by weight among the children that request more, at most what they request.
+3. A child's share is the larger of its own and what 1 and 2 give it.
+"""
+
+import numpy as np
+
+from volcanopy.scheduler.model.resources import Ints, Mask
+from volcanopy.scheduler.model.snapshot import NONE, QueueTable
+
+
+def inherited_shares(
+    queues: QueueTable, own: Ints, named: Mask, requested: Ints, guaranteed: Ints
+) -> tuple[Ints, Mask]:
+    """Return the (R, Q) shares with what queues inherit, and for which resources queues have a share.
+
+    ``own`` are the shares of the queues themselves, of the resources ``named``; ``requested`` includes descendants.
+    """
+    shares, has_share = own.copy(), named.copy()
+    root = queues.index.get("root", NONE)
+    for row in sorted(range(len(queues)), key=lambda row: len(queues.lines[row])):
+        children = np.flatnonzero(queues.parent == row)
+        if row == root or not len(children):
+            continue
+        for dim in np.flatnonzero(has_share[:, row]).tolist():
+            wanted = requested[dim, children]
+            kept = np.maximum(np.minimum(own[dim, children], wanted), guaranteed[dim, children])
+            rest = int(shares[dim, row] - kept.sum())
+            given = kept + _divided(rest, np.maximum(wanted - kept, 0), queues.weight[children])
+            shares[dim, children] = np.maximum(own[dim, children], given)
+            has_share[dim, children] = True
+    return shares, has_share
+
+
+def _divided(amount: int, most: Ints, weights: Ints) -> Ints:
+    """(M,): the amount divided by weight, to each at most so much; no more is given than there is."""
+    given, open_ = np.zeros_like(most), most > 0
+    while amount > 0 and open_.any():
+        total = int(weights[open_].sum())
+        parts = np.where(open_, amount * weights // max(total, 1), 0)
+        if not parts.any():
+            parts[np.flatnonzero(open_)[0]] = amount
+        parts = np.minimum(parts, most - given)
+        given += parts
+        amount -= int(parts.sum())
+        open_ = given < most
+    return given
