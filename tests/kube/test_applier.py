@@ -125,7 +125,7 @@ async def test_a_rejected_bind_records_an_event_and_the_pod_is_pending_again(clu
 
 def gated(rig: Rig) -> list[str]:
     tasks = rig.store.snapshot(now()).tasks
-    return tasks.keys[tasks.gated].tolist()
+    return [str(key) for key in tasks.keys[tasks.gated]]
 
 
 async def test_repeated_bind_rejections_back_off(cluster: Cluster, rig: Rig) -> None:

@@ -27,10 +27,10 @@ def inherited_shares(
         if row == root or not len(children):
             continue
         for dim in np.flatnonzero(has_share[:, row]).tolist():
-            wanted = requested[dim, children]
-            kept = np.maximum(np.minimum(own[dim, children], wanted), guaranteed[dim, children])
+            demand = requested[dim, children]
+            kept = np.maximum(np.minimum(own[dim, children], demand), guaranteed[dim, children])
             rest = int(shares[dim, row] - kept.sum())
-            given = kept + _divided(rest, np.maximum(wanted - kept, 0), queues.weight[children])
+            given = kept + _divided(rest, np.maximum(demand - kept, 0), queues.weight[children])
             shares[dim, children] = np.maximum(own[dim, children], given)
             has_share[dim, children] = True
     return shares, has_share

@@ -86,7 +86,8 @@ def _newly_admitted(snapshot: Snapshot, plan: Plan) -> Rows:
 def _withdrawn(snapshot: Snapshot, plan: Plan) -> Mask:
     """(J,): the jobs without pods on nodes whose admission the plan withdraws."""
     pending = [effect.pod_group for effect in plan.of(SetPodGroup) if effect.phase == "Pending"]
-    return np.isin(snapshot.jobs.keys, pending) & (_count(snapshot, STARTED) == 0)
+    withdrawn: Mask = np.isin(snapshot.jobs.keys, pending) & (_count(snapshot, STARTED) == 0)
+    return withdrawn
 
 
 def _counted(snapshot: Snapshot) -> Mask:

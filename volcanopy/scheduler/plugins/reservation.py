@@ -408,7 +408,7 @@ class Reservation(Plugin[ReservationArguments]):
 
     def _released(self, reserved: ReservedJob, quota: QuotaMessage, otherwise: float) -> float:
         """Return when the tasks of the member queues have released what a limit lacks (:func:`released_at`)."""
-        dims = np.array([self.cluster.axis.index[name] for name in quota.names])  # a limit may leave some out
+        dims = np.array([self.cluster.axis.index[name] for name in quota.names])  # a limit may omit some
         missing = np.zeros(len(self.cluster.axis), dtype=np.int64)
         missing[dims] = np.array(quota.requested) + np.array(quota.allocated) - np.array(quota.limit)
         leaving, short = self._leaving(reserved, reserved.members), dims[list(quota.short)]
