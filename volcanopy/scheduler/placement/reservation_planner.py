@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.messages import QuotaMessage
+from volcanopy.scheduler.model.resources import Axis, Floats, Ints, Mask, Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +149,14 @@ def _planned(free: Ints, needed: Ints, leaving: Leaving, start: float, now: floa
     known = there.pick(there.known & (there.end <= start))
     certain = bool((free + _sums(free, known) >= needed)[:, nodes].all())
     return Hold(nodes, needed, kept, kept, start, until, likely, certain)
+
+
+def lacking_of_quota(axis: Axis, quota: QuotaMessage) -> tuple[Ints, Rows]:
+    """Return the (R,) amounts that a limit lacks, and its short resources; a limit may concern some resources only."""
+    dims = np.array([axis.index[name] for name in quota.names], dtype=np.intp)
+    missing = np.zeros(len(axis), dtype=np.int64)
+    missing[dims] = np.array(quota.requested) + np.array(quota.allocated) - np.array(quota.limit)
+    return missing, dims[quota.short]
 
 
 def released_at(leaving: Leaving, missing: Ints, short: Rows, now: float, otherwise: float) -> float:

@@ -22,7 +22,14 @@ from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import READY, Status
 from volcanopy.scheduler.placement.ample_resources import is_ample
 from volcanopy.scheduler.placement.gang_minimum import lacking_tasks
-from volcanopy.scheduler.placement.reservation_planner import Leaving, Part, hold, hold_now, released_at
+from volcanopy.scheduler.placement.reservation_planner import (
+    Leaving,
+    Part,
+    hold,
+    hold_now,
+    lacking_of_quota,
+    released_at,
+)
 from volcanopy.scheduler.placement.reserved_job import ReservedJob
 from volcanopy.scheduler.placement.runnable_jobs import RunnableJobs
 from volcanopy.scheduler.placement.task_ends import Basis, TaskEnds
@@ -408,11 +415,8 @@ class Reservation(Plugin[ReservationArguments]):
 
     def _released(self, reserved: ReservedJob, quota: QuotaMessage, otherwise: float) -> float:
         """Return when the tasks of the member queues have released what a limit lacks (:func:`released_at`)."""
-        dims = np.array([self.cluster.axis.index[name] for name in quota.names])  # a limit may omit some
-        missing = np.zeros(len(self.cluster.axis), dtype=np.int64)
-        missing[dims] = np.array(quota.requested) + np.array(quota.allocated) - np.array(quota.limit)
-        leaving, short = self._leaving(reserved, reserved.members), dims[list(quota.short)]
-        return released_at(leaving, missing, short, self._now, otherwise)
+        missing, short = lacking_of_quota(self.cluster.axis, quota)
+        return released_at(self._leaving(reserved, reserved.members), missing, short, self._now, otherwise)
 
     @cached_property
     def _has_equal_priorities(self) -> bool:
