@@ -97,15 +97,3 @@ def test_another_victim_is_chosen_while_the_eviction_of_the_first_is_rejected() 
     cluster.forget(first.pod, backs_off=True)
     (second,) = decide(cluster, "enqueue, allocate, preempt").of(Evict)
     assert {first.pod, second.pod} == {"default/low-0", "default/low-1"}
-
-
-def test_a_reservation_in_a_queue_whose_limit_concerns_some_resources_is_computed() -> None:
-    text = """
-        node n1 cpu=4 memory=8Gi
-        queue q limit.group.g.cpu=5 limit.group.g.memory=3Gi
-        job runs queue=q groups=g: 1 x cpu=3 on=n1
-        job waits queue=q groups=g min=3: 3 x cpu=1 memory=1Gi
-        job small queue=q min=1: 1 x cpu=8
-    """
-    plan = schedule(state(text).snapshot(NOW), config(PLUGINS))
-    assert not plan.of(Bind)

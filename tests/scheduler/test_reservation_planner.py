@@ -4,7 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volcanopy.scheduler.placement.reservation_planner import Leaving, Part, hold, hold_now
+from volcanopy.scheduler.model.messages import QuotaMessage
+from volcanopy.scheduler.model.resources import Axis
+from volcanopy.scheduler.placement.reservation_planner import Leaving, Part, hold, hold_now, lacking_of_quota
 
 NOW = 1000.0
 
@@ -72,3 +74,11 @@ def test_a_gang_is_not_put_off_by_tasks_that_leave_what_is_reserved_and_ends_tha
     next_cycle = hold(left, parts, leaving.pick(leaving.end > soon), soon)
     assert next_cycle is not None
     assert next_cycle.start <= max(planned.start, soon)
+
+
+def test_a_limit_on_some_resources_lacks_nothing_of_the_others() -> None:
+    axis = Axis.of(("cpu", "memory", "pods", "gpu"))
+    quota = QuotaMessage("limits", "q", names=("gpu",), requested=(3,), allocated=(2,), limit=(4,))
+    missing, short = lacking_of_quota(axis, quota)
+    place = axis.index["gpu"]
+    assert (missing.tolist(), short.tolist()) == ([int(index == place) for index in range(len(axis))], [place])

@@ -20,16 +20,9 @@ from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import READY, Status
+from volcanopy.scheduler.placement import reservation_planner as planner
 from volcanopy.scheduler.placement.ample_resources import is_ample
 from volcanopy.scheduler.placement.gang_minimum import lacking_tasks
-from volcanopy.scheduler.placement.reservation_planner import (
-    Leaving,
-    Part,
-    hold,
-    hold_now,
-    lacking_of_quota,
-    released_at,
-)
 from volcanopy.scheduler.placement.reserved_job import ReservedJob
 from volcanopy.scheduler.placement.runnable_jobs import RunnableJobs
 from volcanopy.scheduler.placement.task_ends import Basis, TaskEnds
@@ -364,7 +357,7 @@ class Reservation(Plugin[ReservationArguments]):
             if rejection is not None and not is_cluster:
                 return self._reserve_limit(reserved, rejection)
         infeasible = queries.infeasible_nodes
-        parts = [Part(equal[0].request.values, len(equal), ~infeasible(equal[0])) for equal in shapes.values()]
+        parts = [planner.Part(equal[0].request.values, len(equal), ~infeasible(equal[0])) for equal in shapes.values()]
         own = np.zeros_like(free)
         rows = [task.row for task in tasks if task.nominated != NONE]
         if len(rows) == len(tasks):
@@ -376,9 +369,9 @@ class Reservation(Plugin[ReservationArguments]):
         above = None if overdue else next((each for each in shares if each is not None), None)
         if not enough or overdue or above is not None:
             if self._has_equal_priorities:
-                reserved.plan = hold_now(free + own, parts, self._now)
+                reserved.plan = planner.hold_now(free + own, parts, self._now)
             if reserved.plan is None:
-                reserved.plan = hold(free + own, parts, self._leaving(reserved), self._now)
+                reserved.plan = planner.hold(free + own, parts, self._leaving(reserved), self._now)
             if reserved.plan is None:
                 return None
         may_exceed = above is None or (is_first and (not queries.reclaims or above.never_passes))
@@ -415,8 +408,8 @@ class Reservation(Plugin[ReservationArguments]):
 
     def _released(self, reserved: ReservedJob, quota: QuotaMessage, otherwise: float) -> float:
         """Return when the tasks of the member queues have released what a limit lacks (:func:`released_at`)."""
-        missing, short = lacking_of_quota(self.cluster.axis, quota)
-        return released_at(self._leaving(reserved, reserved.members), missing, short, self._now, otherwise)
+        missing, short = planner.lacking_of_quota(self.cluster.axis, quota)
+        return planner.released_at(self._leaving(reserved, reserved.members), missing, short, self._now, otherwise)
 
     @cached_property
     def _has_equal_priorities(self) -> bool:
@@ -424,7 +417,7 @@ class Reservation(Plugin[ReservationArguments]):
         priority = self.cluster.snapshot.jobs.priority[self.cluster.job_rows()]
         return len(np.unique(priority)) < 2
 
-    def _leaving(self, reserved: ReservedJob, queues: frozenset[int] | None = None) -> Leaving:
+    def _leaving(self, reserved: ReservedJob, queues: frozenset[int] | None = None) -> planner.Leaving:
         """Return the running tasks of other jobs with their ends; those that the job can preempt end now."""
         snapshot = self.cluster.snapshot
         table, jobs = snapshot.tasks, snapshot.jobs
@@ -445,12 +438,12 @@ class Reservation(Plugin[ReservationArguments]):
             preemptable = [task.row for task in self.cluster.queries.preemptable(reserved.task, views)]
             now = np.isin(rows, preemptable)
             ends[now], known[now] = self._now, True
-        leaving = Leaving(table.node[rows].astype(np.intp), self._ends.requests(rows), ends, known, earlier)
+        leaving = planner.Leaving(table.node[rows].astype(np.intp), self._ends.requests(rows), ends, known, earlier)
         if queues is not None:
             return leaving
         return leaving.joined([self._future(each) for each in self._planned if each.plan is not None])
 
-    def _future(self, reserved: ReservedJob) -> Leaving:
+    def _future(self, reserved: ReservedJob) -> planner.Leaving:
         """Return what a job with a reservation releases at its end, if it starts at the planned time."""
         assert reserved.plan is not None
         total, known = self._ends.run_times(reserved.tasks, np.zeros(len(reserved.tasks)))
