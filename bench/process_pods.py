@@ -76,7 +76,7 @@ async def _measure(folder: Path, nodes: int, jobs: int) -> dict[str, float]:
 @contextmanager
 def _cluster(folder: Path, nodes: int) -> Iterator[subprocess.Popen[str]]:
     """A running cluster; it is killed if it has not ended at the end."""
-    command = [sys.executable, "-m", "volcanopy", "local", "up", "--nodes", str(nodes), "--allow-root"]
+    command = [sys.executable, "-m", "volcanopy", "local", "up", "--nodes", str(nodes)]
     command += ["--persist", str(folder / "cluster"), "--kubeconfig", str(folder / "config")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -68,7 +68,7 @@ def _command(name: str, folder: str) -> list[str]:
         test = "tests/docs/test_pages.py::test_the_blocks_of_a_page_run[docs/tutorial.md]"
         return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={folder}", test]
     path = ROOT / "examples" / name
-    command = [sys.executable, "-m", "volcanopy", "local", "run", "--allow-root", "--tail", "1"]
+    command = [sys.executable, "-m", "volcanopy", "local", "run", "--tail", "1"]
     if (config := path / "scheduler.conf").exists():
         return [*command, "--scheduler-config", str(config), *map(str, path.glob("*.yaml"))]
     return [*command, str(path)]

@@ -186,7 +186,7 @@ async def test_up_writes_a_kubeconfig_and_stops_on_ctrl_c(tmp_path: Path) -> Non
 
 async def test_a_killed_cluster_leaves_no_program_and_continues_with_its_pods(tmp_path: Path) -> None:
     path = tmp_path / "config"
-    options = ("--nodes", "1", "--allow-root", "--persist", str(tmp_path / "journal"), "--kubeconfig", str(path))
+    options = ("--nodes", "1", "--persist", str(tmp_path / "journal"), "--kubeconfig", str(path))
     script = "test -e /c/first && exit 0; sleep 1000 & echo begun > /c/first; wait"
     container = {
         "name": "main",

@@ -22,12 +22,12 @@ from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
 from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api, Cluster, Document
 from volcanopy.cli.local_cluster.options import (
-    AllowRoot,
     Isolation,
     IsolationOption,
     NodeFile,
     Nodes,
     Rootfs,
+    RunAsRoot,
     SchedulerFile,
     Simulate,
 )
@@ -92,7 +92,7 @@ class Output(StrEnum):
 def local_up(
     nodes: Nodes = None,
     simulate: Simulate = None,
-    allow_root: AllowRoot = False,
+    run_as_root: RunAsRoot = False,
     isolation: IsolationOption = Isolation.machine,
     rootfs: Rootfs = None,
     cluster: NodeFile = None,
@@ -114,7 +114,7 @@ def local_up(
     from volcanopy.cli.local_cluster.process_nodes import size_of
 
     size = size_of(
-        nodes, simulate, from_file=cluster is not None, allow_root=allow_root, isolation=isolation, rootfs=rootfs
+        nodes, simulate, from_file=cluster is not None, run_as_root=run_as_root, isolation=isolation, rootfs=rootfs
     )
     up(
         size=size,
@@ -135,7 +135,7 @@ def local_run(
     ],
     nodes: Nodes = None,
     simulate: Simulate = None,
-    allow_root: AllowRoot = False,
+    run_as_root: RunAsRoot = False,
     isolation: IsolationOption = Isolation.machine,
     rootfs: Rootfs = None,
     cluster: NodeFile = None,
@@ -153,7 +153,7 @@ def local_run(
     from volcanopy.cli.local_cluster.process_nodes import size_of
 
     size = size_of(
-        nodes, simulate, from_file=cluster is not None, allow_root=allow_root, isolation=isolation, rootfs=rootfs
+        nodes, simulate, from_file=cluster is not None, run_as_root=run_as_root, isolation=isolation, rootfs=rootfs
     )
     limit = positive_seconds("--timeout", timeout)
     run(files=files, size=size, cluster=cluster, timeout=limit, config=scheduler_config, tail=tail)

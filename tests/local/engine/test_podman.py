@@ -25,6 +25,7 @@ from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import PlainProcesses
 from volcanopy.local.process.kubelet import ProcessSettings
 from volcanopy.local.process.runtime import MachineRuntime
+from volcanopy.local.process.users import current_user
 
 BUSYBOX = Path("/bin/busybox")
 IMAGE = f"localhost/volcanopy-test-{os.getpid()}:1"
@@ -118,7 +119,9 @@ async def podman_cluster(image: str, tmp_path: Path) -> AsyncIterator[PodmanClus
     guardian = Guardian(tmp_path / "run")
     try:
         async with engine(guardian) as found:
-            runtime = EngineRuntime(found, MachineRuntime(PlainProcesses(), guardian), tmp_path / "none.json")
+            runtime = EngineRuntime(
+                found, MachineRuntime(PlainProcesses(current_user()), guardian), tmp_path / "none.json"
+            )
             settings = ProcessSettings(tmp_path / "run", tmp_path / "claims", runtime, back_off=0.05)
             parts = Parts(scheduler=None, controller=None, admission=None, process=settings)
             async with LocalCluster(0, objects=machine.manifests(1, 4, 8 << 30), parts=parts) as cluster:

@@ -12,7 +12,7 @@ from volcanopy.local.engine.container_body import Abilities, body_of
 from volcanopy.local.engine.images import credentials, full_name, pull_policy, registry_of
 from volcanopy.local.engine.start import NoEngineError, abilities_of, socket_of
 from volcanopy.local.process.container_spec import Sources, resolve
-from volcanopy.local.process.isolation import Placement
+from volcanopy.local.process.file_view import Placement
 from volcanopy.local.process.runtime import ContainerRequest, ImageError
 
 

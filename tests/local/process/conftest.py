@@ -1,6 +1,7 @@
-"""A cluster with process nodes, once with bubblewrap where it works and once with plain processes."""
+"""A cluster with process nodes, once for each step of isolation that works here."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,17 @@ from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import EVENTS
 from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.local.process import machine
-from volcanopy.local.process.isolation import Bubblewrap, PlainProcesses, strongest
+from volcanopy.local.process.container_spec import ContainerSpec
+from volcanopy.local.process.file_view import FileView, Placement
+from volcanopy.local.process.isolation import Command, PlainProcesses, Process
 from volcanopy.local.process.kubelet import ProcessSettings
 from volcanopy.local.process.runtime import MachineRuntime
 from volcanopy.local.process.status_writer import PODS
+from volcanopy.local.process.steps import choose
+from volcanopy.local.process.users import Users, current_user
 
 NAMESPACE = "default"
-RUNTIMES = ("bubblewrap", "plain")
+RUNTIMES = ("bubblewrap", "namespaces", "plain")
 
 
 def is_running(pod: dict[str, Any]) -> bool:
@@ -97,12 +102,19 @@ class ProcessCluster:
 
 def runtime_named(name: str) -> MachineRuntime:
     """The runtime with this isolation, if it can be used here."""
-    if name == "plain":
-        return MachineRuntime(PlainProcesses())
-    isolation = strongest()
-    if not isinstance(isolation, Bubblewrap):
-        pytest.skip("bubblewrap is not installed or may not be used here")
-    return MachineRuntime(isolation)
+    user = current_user()
+    choice = choose((name,), FileView(), user)
+    if choice.isolation is None:
+        pytest.skip(choice.reasons)
+    return MachineRuntime(choice.isolation, users=Users(user, user, maps=choice.isolation.has_mounts and user.uid != 0))
+
+
+def plain_command(folder: Path, *argv: str, groups: tuple[str, ...] = ()) -> Command:
+    """A program of this user as a plain process."""
+    user = current_user()
+    spec = ContainerSpec("main", argv, (), dict(os.environ), str(folder), ())
+    process = Process(spec, Placement({}, folder, folder / "hosts", "host"), user, groups)
+    return PlainProcesses(user).command(process)
 
 
 @pytest.fixture(params=RUNTIMES)

@@ -13,6 +13,7 @@ from volcanopy.local.process.gpus import ANNOTATION, RESOURCE, Gpus, gpus_of_mac
 from volcanopy.local.process.isolation import PlainProcesses
 from volcanopy.local.process.kubelet import ProcessSettings
 from volcanopy.local.process.runtime import MachineRuntime
+from volcanopy.local.process.users import current_user
 
 
 def pod(uid: str, *counts: int, init: int = 0) -> dict[str, Any]:
@@ -58,7 +59,7 @@ async def test_containers_share_out_those_of_their_pod_and_another_pod_waits() -
 
 
 async def test_a_container_sees_its_gpus_only(tmp_path: Path) -> None:
-    settings = ProcessSettings(tmp_path / "run", tmp_path / "claims", MachineRuntime(PlainProcesses()))
+    settings = ProcessSettings(tmp_path / "run", tmp_path / "claims", MachineRuntime(PlainProcesses(current_user())))
     parts = Parts(scheduler=None, controller=None, admission=None, process=settings)
     async with LocalCluster(0, objects=machine.manifests(1, 4, 8 << 30, ["0", "1"]), parts=parts) as cluster:
         process_cluster = ProcessCluster(cluster, tmp_path)

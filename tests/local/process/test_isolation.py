@@ -5,8 +5,9 @@ from collections.abc import Iterable
 import pytest
 
 from volcanopy.kube.client.kinds import Json
+from volcanopy.local.process.file_view import root_operations
 from volcanopy.local.process.hosts import Entry, address_number, address_text, hosts_text, service_addresses
-from volcanopy.local.process.isolation import replaced_paths, root_arguments
+from volcanopy.local.process.isolation import replaced_paths
 
 TREE: dict[str, list[tuple[str, str | None]]] = {
     "/": [("etc", None), ("usr", None), ("bin", "usr/bin")],
@@ -25,31 +26,33 @@ def exists(path: str) -> bool:
 
 
 def test_the_machine_is_bound_as_a_whole_if_all_mount_points_exist() -> None:
-    assert root_arguments(["/etc/hosts", "/usr"], entries, exists) == ["--ro-bind", "/", "/"]
+    assert root_operations(["/etc/hosts", "/usr"], entries, exists) == [("ro-bind", "/", "/")]
 
 
 def test_a_folder_with_a_missing_mount_point_is_made_anew_from_its_entries() -> None:
-    assert " ".join(root_arguments(["/etc/volcano"], entries, exists)) == (
-        "--ro-bind / / --tmpfs /etc --ro-bind-try /etc/hosts /etc/hosts --ro-bind-try /etc/ssl /etc/ssl"
-    )
+    assert root_operations(["/etc/volcano"], entries, exists) == [
+        ("ro-bind", "/", "/"),
+        ("tmpfs", "/etc"),
+        ("ro-bind-try", "/etc/hosts", "/etc/hosts"),
+        ("ro-bind-try", "/etc/ssl", "/etc/ssl"),
+    ]
 
 
 def test_the_root_is_made_anew_for_a_missing_mount_point_in_it() -> None:
-    assert " ".join(root_arguments(["/data"], entries, exists)) == (
-        "--ro-bind-try /etc /etc --ro-bind-try /usr /usr --symlink usr/bin /bin"
-    )
+    assert root_operations(["/data"], entries, exists) == [
+        ("ro-bind-try", "/etc", "/etc"),
+        ("ro-bind-try", "/usr", "/usr"),
+        ("symlink", "usr/bin", "/bin"),
+    ]
 
 
 def test_a_mount_point_below_another_is_made_in_that_volume() -> None:
-    assert root_arguments(["/usr", "/usr/deep/missing"], entries, exists) == ["--ro-bind", "/", "/"]
+    assert root_operations(["/usr", "/usr/deep/missing"], entries, exists) == [("ro-bind", "/", "/")]
 
 
 def test_nested_folders_are_made_from_the_outside_in() -> None:
-    arguments = root_arguments(["/etc/volcano", "/etc/ssl/own"], entries, exists)
-    assert [arguments[index + 1] for index, option in enumerate(arguments) if option == "--tmpfs"] == [
-        "/etc",
-        "/etc/ssl",
-    ]
+    operations = root_operations(["/etc/volcano", "/etc/ssl/own"], entries, exists)
+    assert [operation[1] for operation in operations if operation[0] == "tmpfs"] == ["/etc", "/etc/ssl"]
 
 
 @pytest.mark.parametrize(

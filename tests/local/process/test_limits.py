@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.local.process.conftest import ProcessCluster
+from tests.local.process.conftest import ProcessCluster, plain_command
 from volcanopy.local.process.cgroups import Cgroups, Limits, writable
 from volcanopy.local.process.container_run import End
-from volcanopy.local.process.isolation import Command
 from volcanopy.local.process.limits import EnforcedLimits, described, limits_of
 from volcanopy.local.process.program_run import ProgramRun
 from volcanopy.local.process.runtime import MachineRuntime
@@ -37,7 +36,7 @@ async def cgroups() -> AsyncIterator[Cgroups]:
 async def run(cgroups: Cgroups, tmp_path: Path, script: str, **limits: str) -> tuple[End, str]:
     """Run a program with limits; its end and its output."""
     enforced = EnforcedLimits(cgroups, container(**limits), "run")
-    command = Command((sys.executable, "-c", script), dict(os.environ), "/", prefix=enforced.prefix)
+    command = plain_command(tmp_path, sys.executable, "-c", script, groups=enforced.groups)
     async with asyncio.timeout(60):
         end = await (await ProgramRun.start(command, tmp_path / "log", limits=enforced)).wait()
     return end, (tmp_path / "log").read_text()
@@ -89,7 +88,7 @@ def test_version_2_of_control_groups_is_used_where_it_has_the_controllers(tmp_pa
         (made / name).touch()
     cgroup = cgroups.create("run", Limits(0.5, 1 << 20))
     assert ((made / "memory.max").read_text(), (made / "cpu.max").read_text()) == ("1048576", "50000 100000")
-    assert cgroup.joining[-1] == str(made / "cgroup.procs")
+    assert cgroup.files[-1] == str(made / "cgroup.procs")
     assert cgroup.oom_kills() == 0
     (made / "memory.events").write_text("oom 3\noom_kill 2\n")
     assert cgroup.oom_kills() == 2

@@ -17,6 +17,7 @@ from volcanopy.local.process.isolation import PlainProcesses
 from volcanopy.local.process.pod_runner import PodRunner, Surroundings
 from volcanopy.local.process.runtime import MachineRuntime
 from volcanopy.local.process.status_writer import PODS
+from volcanopy.local.process.users import current_user
 
 SHELL = ("sh", "-c")
 
@@ -214,7 +215,13 @@ async def test_the_deadline_counts_from_the_start_of_the_pod_also_after_a_restar
     addresses = {"pod": "127.1.0.1", "host": "127.0.0.1"}
     sources, statuses = AsyncMock(return_value=Sources()), AsyncMock()
     around = Surroundings(
-        tmp_path, tmp_path / "claims", tmp_path / "hosts", addresses, MachineRuntime(PlainProcesses()), sources, Mock()
+        tmp_path,
+        tmp_path / "claims",
+        tmp_path / "hosts",
+        addresses,
+        MachineRuntime(PlainProcesses(current_user())),
+        sources,
+        Mock(),
     )
     async with asyncio.timeout(30):
         await PodRunner(pod, around, statuses).run()

@@ -101,7 +101,7 @@ async def cluster_with(
     folder: Path, cpus: int, config: Path | None = None, search_path: str = DEFAULT_PATH
 ) -> AsyncIterator[Examples]:
     """A cluster with two process nodes, which leaves no programs, mounts and ports behind."""
-    runtime = replace(runtime_named("bubblewrap"), search_path=search_path)
+    runtime = replace(runtime_named("namespaces"), search_path=search_path)
     settings = ProcessSettings(folder / "run", folder / "claims", runtime)
     nodes = machine.manifests(2, cpus, 4 << 30)
     programs, ports = set(descendants(os.getpid())), listening()

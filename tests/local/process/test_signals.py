@@ -1,14 +1,13 @@
 """Signals to the processes of a container."""
 
 import asyncio
-import os
 import signal
 from pathlib import Path
 
 import pytest
 
+from tests.local.process.conftest import plain_command
 from volcanopy.local.process import program_run
-from volcanopy.local.process.isolation import Command
 from volcanopy.local.process.program_run import ProgramRun
 
 
@@ -17,8 +16,8 @@ async def test_a_process_that_has_just_ended_does_not_keep_a_signal_from_the_oth
 ) -> None:
     ended = await asyncio.create_subprocess_exec("true")
     await ended.wait()
-    run = await ProgramRun.start(Command(("sleep", "1000"), dict(os.environ), "/"), tmp_path / "log")
-    running, run.first_pid = run.first_pid, ended.pid  # as the first process of a name space
+    run = await ProgramRun.start(plain_command(tmp_path, "sleep", "1000"), tmp_path / "log")
+    (running,) = program_run.descendants(run.first_pid)
     monkeypatch.setattr(program_run, "descendants", lambda _: iter([ended.pid, running]))
     run.signal(signal.SIGTERM)
     async with asyncio.timeout(60):

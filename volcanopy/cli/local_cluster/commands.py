@@ -7,7 +7,7 @@ import os
 import shlex
 import signal
 import socket
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,7 +125,7 @@ async def _up(
     config: Path | None,
 ) -> None:
     interrupted = _interrupts()
-    async with _cluster(size, objects, serving, persist, config) as cluster:
+    async with _cluster(size, objects, serving, persist, config, (kubeconfig,)) as cluster:
         _write_kubeconfig(kubeconfig, cluster.kubeconfig())
         counts = {"process": size.process, "simulated": len(cluster.kubelet.nodes.nodes) - size.process}
         kinds = [f"{count} {kind} node{'s' if count > 1 else ''}" for kind, count in counts.items() if count]
@@ -198,12 +198,13 @@ async def _cluster(
     serving: "_Serving",
     persist: "Persistence | None" = None,
     config: Path | None = None,
+    hidden: Sequence[Path] = (),
 ) -> AsyncIterator[LocalCluster]:
     """Run a cluster with the nodes of the file, or with default nodes. Raises CommandError."""
     own = [manifest for manifest in objects if manifest.kind == "Node"]
     bodies = [simulated.copy_of(each.body) if each.kind == "Node" else each.body for each in objects]
     persist = persist or Persistence()
-    async with process_settings(persist.file, size) as process:
+    async with process_settings(persist.file, size, hidden) as process:
         if size.process:
             bodies += machine.manifests(size.process, *machine.machine_size(), gpus_of_machine())
         cluster = LocalCluster(

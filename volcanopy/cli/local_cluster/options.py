@@ -13,6 +13,8 @@ class Isolation(StrEnum):
     auto = "auto"
     engine = "engine"
     machine = "machine"
+    bubblewrap = "bubblewrap"
+    namespaces = "namespaces"
     plain = "plain"
 
 
@@ -33,13 +35,21 @@ Simulate = Annotated[
         min=0, metavar="N", show_default=False, help="Number of simulated nodes of 8 cpu; their pods run no programs."
     ),
 ]
-AllowRoot = Annotated[bool, typer.Option("--allow-root", help="Run the processes of pods as root if you are root.")]
+RunAsRoot = Annotated[
+    bool,
+    typer.Option(
+        "--run-as-root",
+        help="As root, run the programs of pods as root too: they can read and change everything on this machine. Without it they run as "
+        "the user who called sudo, else the owner of the source folder, else as nobody.",
+    ),
+]
 IsolationOption = Annotated[
     Isolation,
     typer.Option(
         "--isolation",
-        help="What runs containers: engine (podman or Docker, with their images), machine (programs of this machine, "
-        "with bubblewrap where it works), plain (without it), auto (an engine if one works, else machine).",
+        help="What runs containers: engine (podman or Docker, with their images); bubblewrap, namespaces (of the kernel) or plain "
+        "(processes without isolation), which run programs of this machine; machine (the first of these three that works); "
+        "auto (an engine if one works, else machine).",
     ),
 ]
 Rootfs = Annotated[
@@ -49,7 +59,7 @@ Rootfs = Annotated[
         show_default=False,
         exists=True,
         file_okay=False,
-        help="Folder with the files that programs see instead of those of this machine; needs bubblewrap.",
+        help="Folder with the files that programs see instead of those of this machine; not with plain processes.",
     ),
 ]
 NodeFile = Annotated[Path | None, typer.Option(help="File with Node manifests to simulate instead.")]

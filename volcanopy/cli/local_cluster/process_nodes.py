@@ -1,12 +1,14 @@
 """The process nodes of an embedded cluster: how many there are, where their pods keep files, and what runs containers."""
 
 import os
+import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import volcanopy
 from volcanopy.api.quantity import counted
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.local_cluster.options import Isolation
@@ -14,13 +16,13 @@ from volcanopy.local.engine.runtime import EngineRuntime
 from volcanopy.local.engine.start import NoEngineError, engine
 from volcanopy.local.process.cgroups import writable
 from volcanopy.local.process.container_spec import DEFAULT_PATH
+from volcanopy.local.process.file_view import FileView, closed_folders
 from volcanopy.local.process.guardian import Guardian
-from volcanopy.local.process.isolation import Bubblewrap, PlainProcesses, strongest
 from volcanopy.local.process.kubelet import ProcessKubelet, ProcessSettings
 from volcanopy.local.process.runtime import MachineRuntime, Runtime
+from volcanopy.local.process.steps import BUBBLEWRAP, PLAIN, STEPS, choose
+from volcanopy.local.process.users import User, Users, current_user, user_of_programs
 
-FALLBACK = 3
-"""Simulated nodes for root, whose pods run no programs unless that is allowed."""
 _NAMED = 5
 """Pods that a line names."""
 _ROOT = Path("/")
@@ -36,6 +38,7 @@ class Size:
     isolation: Isolation = Isolation.machine
     root: Path = _ROOT
     """The folder with the files that programs see."""
+    run_as_root: bool = False
 
 
 def size_of(
@@ -43,34 +46,30 @@ def size_of(
     simulate: int | None,
     *,
     from_file: bool,
-    allow_root: bool,
+    run_as_root: bool = False,
     isolation: Isolation = Isolation.machine,
     rootfs: Path | None = None,
 ) -> Size:
     """Return the nodes that options request; ``from_file`` if Node manifests are given.
 
-    By default one node runs processes. Programs do not run as root unless ``allow_root``: by default simulated nodes replace
-    the node then, which is printed. Raises CommandError if root requests process nodes, and for options that exclude each other.
+    By default one node runs processes. Raises CommandError for options that exclude each other.
     """
     if rootfs is not None and isolation in {Isolation.engine, Isolation.plain}:
-        raise CommandError(f"--rootfs: not with --isolation {isolation}: it needs bubblewrap", 2)
-    root = _ROOT if rootfs is None else rootfs.absolute()
+        raise CommandError(f"--rootfs: not with --isolation {isolation}: use bubblewrap, namespaces or machine", 2)
+    if run_as_root and os.geteuid() != 0:
+        raise CommandError("--run-as-root: only for root: without it, programs run as you", 2)
     process = nodes if nodes is not None else int(simulate is None and not from_file)
-    if process == 0 or allow_root or os.geteuid() != 0:
-        return Size(simulate or 0, process, Isolation.machine if rootfs is not None else isolation, root)
-    if nodes is not None:
-        raise CommandError("--nodes: pods would run as root: use another user, or specify --allow-root", 2)
-    print(
-        f"You are root: {FALLBACK} simulated nodes, which run no programs, replace the process node. "
-        "To run programs, use another user, or specify --allow-root.",
-        flush=True,
-    )
-    return Size(FALLBACK)
+    if rootfs is None:
+        return Size(simulate or 0, process, isolation, run_as_root=run_as_root)
+    isolation = Isolation.machine if isolation is Isolation.auto else isolation
+    return Size(simulate or 0, process, isolation, rootfs.absolute(), run_as_root)
 
 
 @asynccontextmanager
-async def process_settings(persist: Path | None, size: Size) -> AsyncIterator[ProcessSettings | None]:
-    """Return where pods of process nodes keep files, and what runs their containers.
+async def process_settings(
+    persist: Path | None, size: Size, hidden: Sequence[Path] = ()
+) -> AsyncIterator[ProcessSettings | None]:
+    """Return where pods of process nodes keep files, and what runs their containers, which cannot read the files of `hidden`.
 
     The files are beside the file of a persistent cluster, else in a folder that is deleted. Raises CommandError.
     """
@@ -82,11 +81,27 @@ async def process_settings(persist: Path | None, size: Size) -> AsyncIterator[Pr
     guardian = Guardian(folder if persist is None else None, cgroups.folders)
     try:
         async with AsyncExitStack() as stack:
-            machine = MachineRuntime(_isolation(size), guardian, cgroups, _search_path(size))
+            own = [path for path in (folder, claims, persist, *hidden) if path is not None]
+            machine = replace(
+                _machine(size, tuple(path.absolute() for path in own)), guardian=guardian, cgroups=cgroups
+            )
+            if not machine.has_mounts:
+                _open_folder(folder, machine.users)
             yield ProcessSettings(folder, claims, await _runtime(size.isolation, machine, guardian, stack))
     finally:
         await cgroups.remove()
         guardian.close()
+
+
+def _open_folder(folder: Path, users: Users) -> None:
+    """Let plain processes of another user reach the files of their pods. Raises CommandError."""
+    if users.default == users.current:
+        return
+    if closed := closed_folders([folder], users.default):
+        raise CommandError(
+            f"{folder}: {users.default.text}, as which programs of pods run, cannot enter {closed[0]}: use another folder"
+        )
+    folder.chmod(0o711)
 
 
 def _folders(persist: Path | None) -> tuple[Path, Path]:
@@ -99,26 +114,75 @@ def _folders(persist: Path | None) -> tuple[Path, Path]:
     return folder, claims
 
 
-def _search_path(size: Size) -> str:
-    """Return where programs are found: as for this user, and then as in an image; only the latter below another root."""
+def _machine(size: Size, hidden: tuple[Path, ...]) -> MachineRuntime:
+    """What runs programs of this machine, and as whom. Raises CommandError if the requested isolation does not work here."""
+    current = current_user()
+    source = Path(volcanopy.__file__).parents[1]
+    user = current if size.run_as_root else user_of_programs((source, Path.cwd()), os.environ, current)
+    trees = () if user == current else _trees(source)
+    closed = tuple(closed_folders(trees, user))
+    choice = choose(_steps(size), FileView(size.root, hidden, closed, trees), user)
+    isolation = choice.isolation
+    if isolation is None:
+        option = "--rootfs" if size.isolation is Isolation.machine else f"--isolation {size.isolation}"
+        raise CommandError(f"{option}: does not work here: {choice.reasons}")
+    readable = trees if isolation.has_mounts else ()
+    folders = _search_path(size, lambda folder: user == current or _can_read(user, folder, readable))
+    notes = [f"Stronger isolation is not used: {choice.reasons}."] if choice.refusals else []
+    if hidden_trees := [str(tree) for tree in trees if not _can_read(user, tree, readable)]:
+        notes.append(
+            f"Programs cannot read {' and '.join(hidden_trees)}: the folders or those above them are closed to {user.text}."
+        )
+    maps = isolation.has_mounts and current.uid != 0
+    return MachineRuntime(
+        isolation, users=Users(user, current, maps), search_path=":".join(folders), notes=tuple(notes)
+    )
+
+
+def _steps(size: Size) -> tuple[str, ...]:
+    """Return the steps of isolation that are tried."""
+    if size.isolation.value in STEPS:
+        return (size.isolation.value,)
+    # The calls of the kernel that bubblewrap needs are allowed to root.
+    return tuple(
+        step
+        for step in STEPS
+        if not (step == BUBBLEWRAP and os.geteuid() == 0) and not (step == PLAIN and size.root != _ROOT)
+    )
+
+
+def _trees(source: Path) -> tuple[Path, ...]:
+    """Return the folders of this Python and of volcanopy, which programs can read."""
+    folders = (Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent, source)
+    paths = sorted({path for folder in folders for path in (folder.absolute(), folder.resolve())})
+    return tuple(path for path in paths if not any(path.is_relative_to(other) for other in paths if other != path))
+
+
+def _can_read(user: User, folder: Path, trees: tuple[Path, ...]) -> bool:
+    """Whether a user can enter a folder and those above it, which trees are without."""
+    if not folder.is_dir() or not user.can_enter(folder):
+        return False
+    return any(folder.is_relative_to(tree) for tree in trees) or not closed_folders([folder], user)
+
+
+def _search_path(size: Size, is_readable: Callable[[Path], bool]) -> list[str]:
+    """Return where programs are found: as for this user, then as in an image, last the Python of this program.
+
+    Below another root as in an image only.
+    """
     if size.root != _ROOT:
-        return DEFAULT_PATH
-    folders = [folder for folder in os.environ.get("PATH", "").split(":") if folder.startswith("/")]
-    return ":".join(dict.fromkeys((*folders, *DEFAULT_PATH.split(":"))))
-
-
-def _isolation(size: Size) -> Bubblewrap | PlainProcesses:
-    if size.isolation is Isolation.plain:
-        return PlainProcesses()
-    isolation = strongest(size.root)
-    if isolation.root != size.root:
-        raise CommandError("--rootfs: needs bubblewrap, which is not installed, or which this user may not use")
-    return isolation
+        return DEFAULT_PATH.split(":")
+    folders = [*os.environ.get("PATH", "").split(":"), *DEFAULT_PATH.split(":"), str(Path(sys.executable).parent)]
+    return [
+        folder
+        for folder in dict.fromkeys(folders)
+        if folder in DEFAULT_PATH.split(":") or (folder.startswith("/") and is_readable(Path(folder)))
+    ]
 
 
 async def _runtime(isolation: Isolation, machine: MachineRuntime, guardian: Guardian, stack: AsyncExitStack) -> Runtime:
     """The container engine if it is requested, or for `auto` if there is one that works; else programs of this machine."""
-    if isolation in {Isolation.machine, Isolation.plain}:
+    if isolation not in {Isolation.engine, Isolation.auto}:
         return machine
     try:
         started = await stack.enter_async_context(engine(guardian))
@@ -137,7 +201,6 @@ def facts_of(kubelet: ProcessKubelet | None) -> list[str]:
         return []
     return [
         f"Process nodes use {kubelet.runtime.name}: {kubelet.runtime.description}",
-        "They run programs with your rights: this is no security boundary.",
         *_lost(kubelet.lost),
     ]
 

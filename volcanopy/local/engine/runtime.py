@@ -29,6 +29,7 @@ from volcanopy.local.process.pod_events import PodEvent
 from volcanopy.local.process.pod_status import place_of
 from volcanopy.local.process.program_run import ProgramRun
 from volcanopy.local.process.runtime import NO_IMAGE, ContainerRequest, MachineRuntime
+from volcanopy.local.process.users import User
 
 log = structlog.get_logger(__name__)
 
@@ -77,6 +78,10 @@ class EngineRuntime:
             init = any(each["name"] == container["name"] for each in pod["spec"].get("initContainers") or ())
             place = place_of(container["name"], init=init)
             await self._images.make_available(pod, container, sources, report, place)
+
+    def owner(self, pod: Json, container: Json) -> User | None:
+        """The user of a program of this machine; an engine gives files to nobody. Raises ContainerConfigError."""
+        return self._machine.owner(pod, container) if container.get("image") == NO_IMAGE else None
 
     async def start(self, request: ContainerRequest) -> ContainerRun:
         """Create and start a container, and follow its output from the beginning. Raises StartError."""

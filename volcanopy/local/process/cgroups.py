@@ -35,11 +35,9 @@ class Cgroup:
         self._folders = folders
 
     @property
-    def joining(self) -> tuple[str, ...]:
-        """The beginning of a command line that enters the groups and goes on with the rest of it."""
-        files = sorted({str(folder / "cgroup.procs") for folder in self._folders.values()})
-        script = "".join(f'echo 0 > "${number}" && ' for number in range(1, len(files) + 1))
-        return ("/bin/sh", "-c", f'{script}shift {len(files)} && exec "$@"', "sh", *files)
+    def files(self) -> tuple[str, ...]:
+        """The files to which a process writes 0 to join the groups."""
+        return tuple(sorted({str(folder / "cgroup.procs") for folder in self._folders.values()}))
 
     def oom_kills(self) -> int:
         """How many processes the kernel has killed because the limit of memory was reached."""

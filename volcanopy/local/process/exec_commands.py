@@ -10,11 +10,10 @@ from collections.abc import Awaitable, Callable
 
 from volcanopy.local.apiserver.streams.command_streams import CommandStreams, Pipe
 from volcanopy.local.process import spawning
-from volcanopy.local.process.container_run import StartError
 from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Command
-from volcanopy.local.process.measurements import descendants
-from volcanopy.local.process.terminal import Terminal, before_exec
+from volcanopy.local.process.launching import launch
+from volcanopy.local.process.terminal import Terminal
 
 _CHUNK = 1 << 15
 
@@ -59,7 +58,6 @@ async def _run_on_terminal(command: Command, streams: CommandStreams, guardian: 
             terminal.resize(*streams.sizes.get_nowait())
         device = terminal.device
         process = await _start(command, spawning.Streams(device, device, device), guardian, terminal)
-        terminal.started()
         try:
             tasks.append(asyncio.create_task(follow_sizes(terminal.resize, streams), name="terminal size"))
             if streams.stdin is not None:
@@ -92,16 +90,7 @@ async def follow_sizes(resize: Callable[[int, int], None], streams: CommandStrea
 async def _start(
     command: Command, streams: spawning.Streams, guardian: Guardian | None, terminal: Terminal | None = None
 ) -> spawning.Program:
-    try:
-        program = await spawning.start(
-            (*command.prefix, *command.argv),
-            streams,
-            command.environment,
-            command.working_directory,
-            before=before_exec(command, terminal),
-        )
-    except OSError as error:
-        raise StartError(f'exec: "{command.argv[0]}": {error.strerror}', 126) from None
+    program, _ = await launch(command, streams, terminal)
     if guardian is not None:
         guardian.started(program.pid)
     return program
@@ -123,16 +112,11 @@ async def _feed(stdin: Pipe, writer: asyncio.StreamWriter) -> None:
 async def _kill(process: spawning.Program, guardian: Guardian | None) -> None:
     """Kill what still runs of a command."""
     if process.returncode is None:
-        await asyncio.shield(_kill_all(process))
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGTERM)  # the launcher kills everything below it
+        await asyncio.shield(process.wait())
     if guardian is not None:
         guardian.ended(process.pid)
-
-
-async def _kill_all(process: spawning.Program) -> None:
-    for pid in (*descendants(process.pid), process.pid):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
-    await process.wait()
 
 
 def _exit_code(code: int) -> int:

@@ -20,6 +20,8 @@ from pathlib import Path
 
 _ENGINE_ANSWER = 60.0
 """Seconds in which a container engine must answer."""
+_END = 2.0
+"""Seconds that programs have to end what is below them."""
 _ROUNDS = 3
 
 
@@ -79,13 +81,26 @@ def _watch() -> None:
             (groups.add if kind == "+" else groups.discard)(int(text))
     for path, label in engines:
         _remove_containers(path, label)
-    for group in groups:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signal.SIGKILL)
+    # The programs that run containers end what is below them when they are terminated.
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for group in groups:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, number)
+        _wait_for(groups)
     for parent in parents:
         _remove_groups(parent)
     for path in folders:
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _wait_for(groups: Iterable[int]) -> None:
+    """Wait a short time until process groups have ended."""
+    deadline = time.monotonic() + _END
+    for group in groups:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            while time.monotonic() < deadline:
+                os.killpg(group, 0)
+                time.sleep(0.01)
 
 
 def _remove_containers(path: str, label: str) -> None:

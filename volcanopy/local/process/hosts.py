@@ -97,7 +97,8 @@ class HostsFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._entries: dict[str, Entry] = {}
-        self._services: dict[tuple[str, str], list[str]] = {}
+        self.services: dict[tuple[str, str], list[str]] = {}
+        """The addresses behind services, by namespace and name."""
         self._changed: set[str] = set()
         self._written: set[str] = set()
 
@@ -120,11 +121,11 @@ class HostsFiles:
 
     def set_service(self, namespace: str, name: str, addresses: list[str]) -> None:
         """Set the addresses behind a service; none removes it."""
-        if self._services.get((namespace, name), []) == addresses:
+        if self.services.get((namespace, name), []) == addresses:
             return
-        self._services[namespace, name] = addresses
+        self.services[namespace, name] = addresses
         if not addresses:
-            del self._services[namespace, name]
+            del self.services[namespace, name]
         self._changed |= self._written
 
     def write(self) -> None:
@@ -133,6 +134,8 @@ class HostsFiles:
             self._folder.mkdir(parents=True, exist_ok=True)
         for namespace in self._changed:
             own = [entry for entry in self._entries.values() if entry.namespace == namespace]
-            (self._folder / namespace).write_text(hosts_text(own, self._services, namespace), encoding="utf-8")
+            path = self._folder / namespace
+            path.write_text(hosts_text(own, self.services, namespace), encoding="utf-8")
+            path.chmod(0o644)
         self._written |= self._changed
         self._changed.clear()

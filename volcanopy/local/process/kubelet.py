@@ -31,6 +31,7 @@ from volcanopy.local.process.container_spec import Sources, containers_of, refer
 from volcanopy.local.process.gpus import Gpus
 from volcanopy.local.process.machine import description, is_process_node
 from volcanopy.local.process.measurements import Usage
+from volcanopy.local.process.plain_names import PlainNames
 from volcanopy.local.process.pod_runner import FIRST_BACK_OFF, PodRunner, Surroundings
 from volcanopy.local.process.runtime import Runtime
 from volcanopy.local.process.status_writer import PODS, StatusWriter
@@ -100,6 +101,8 @@ class ProcessKubelet:
         self._deleted: set[str] = set()
         """Pods that are deleted while they run."""
         self._last_address = 0
+        self._reserved: dict[tuple[str, str, str], str] = {}
+        """Addresses of pods whose names have been used, by namespace, subdomain and host name."""
         self._measured: tuple[float, dict[tuple[str, str], Usage]] = (0.0, {})
         self.lost: list[str] = []
         """Pods that ran when the cluster ended: their programs have ended with it."""
@@ -271,9 +274,12 @@ class ProcessKubelet:
     def _surroundings(self, pod: Json) -> Surroundings:
         metadata, spec = pod["metadata"], pod["spec"]
         namespace, name = metadata["namespace"], metadata["name"]
-        address = (pod.get("status") or {}).get("podIP") or self._free_address()
-        self._last_address = max(self._last_address, hosts.address_number(address))
         hostname = spec.get("hostname") or name
+        place = (namespace, spec.get("subdomain", ""), hostname)
+        address = (pod.get("status") or {}).get("podIP") or self._reserved.get(place) or self._free_address()
+        self._last_address = max(self._last_address, hosts.address_number(address))
+        if not self.runtime.has_mounts and place[1]:
+            self._reserved[place] = address
         entry = hosts.Entry(address, namespace, name, hostname, spec.get("subdomain", ""))
         self._hosts.add(metadata["uid"], entry)
         return Surroundings(
@@ -287,7 +293,25 @@ class ProcessKubelet:
             back_off=self._settings.back_off,
             gpus=self._take_gpus,
             credentials=self._accounts.of if self._accounts is not None else None,
+            names=str if self.runtime.has_mounts else partial(self._replace_names, namespace),
         )
+
+    def _replace_names(self, namespace: str, text: str) -> str:
+        """The text with addresses in place of the names of pods and Services."""
+        headless = {
+            (service["metadata"]["namespace"], service["metadata"]["name"])
+            for service in self._services.objects.values()
+            if service["spec"].get("clusterIP") == "None"
+        }
+        subdomains = headless | {place[:2] for place in self._reserved}
+        return PlainNames(namespace, subdomains, self._hosts.services, self._address_of).replaced(text)
+
+    def _address_of(self, hostname: str, subdomain: str, namespace: str) -> str:
+        """The address of a pod, which it gets when it is created."""
+        place = (namespace, subdomain, hostname)
+        if place not in self._reserved:
+            self._reserved[place] = self._free_address()
+        return self._reserved[place]
 
     def _renewed(self) -> None:
         """Write new tokens into the volumes of pods that project them."""

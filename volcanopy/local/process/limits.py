@@ -35,9 +35,9 @@ class EnforcedLimits:
             self._cgroup = cgroups.create(name, self._limits)
 
     @property
-    def prefix(self) -> tuple[str, ...]:
-        """The beginning of a command line whose program is limited."""
-        return () if self._cgroup is None else self._cgroup.joining
+    def groups(self) -> tuple[str, ...]:
+        """The files by which a process joins the control groups."""
+        return () if self._cgroup is None else self._cgroup.files
 
     async def watch(self, used: Callable[[], Usage], kill: Callable[[], None]) -> None:
         """Kill the container when it exceeds its memory, if no control group does; returns at once if that is not needed."""

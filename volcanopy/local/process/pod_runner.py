@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 import signal
 import time
 from collections.abc import Awaitable, Callable
@@ -35,8 +34,8 @@ from volcanopy.local.process.container_spec import (
     is_sidecar,
     resolve,
 )
+from volcanopy.local.process.file_view import Placement
 from volcanopy.local.process.gpus import VARIABLE
-from volcanopy.local.process.isolation import Placement
 from volcanopy.local.process.measurements import Usage
 from volcanopy.local.process.pod_events import PodEvent
 from volcanopy.local.process.pod_status import ContainerState
@@ -68,6 +67,8 @@ class Surroundings:
     sources: Callable[[Json], Awaitable[Sources]]
     record: Callable[[PodEvent], None]
     """Writes an Event of the pod."""
+    names: Callable[[str], str] = str
+    """Replaces names of pods in a text where programs have no hosts file."""
     back_off: float = FIRST_BACK_OFF
     gpus: Callable[[Json], Awaitable[dict[str, str]]] | None = None
     """Waits for the GPUs of a pod; returns the visible devices of its containers on a node with GPUs."""
@@ -88,7 +89,7 @@ class PodRunner:
         self._policy: str = spec.get("restartPolicy", "Always")
         start = (pod.get("status") or {}).get("startTime")
         self._began = datetime.fromisoformat(start).timestamp() if start else time.time()
-        self._volumes = Volumes(pod, surroundings.folder, surroundings.claims)
+        self._volumes = Volumes(pod, surroundings.folder, surroundings.claims, surroundings.names)
         self._runs: dict[str, ContainerRun] = {}
         self._stopping = asyncio.Event()
         self._reason = self._message = ""
@@ -198,7 +199,8 @@ class PodRunner:
         """Create the volumes; wait while something that they need is missing."""
         while True:
             try:
-                self._volumes.create(await self._around.sources(self.pod))
+                owners = [self._around.runtime.owner(self.pod, state.container) for state in (*self._init, *self._main)]
+                self._volumes.create(await self._around.sources(self.pod), owners[-1])
             except (ContainerConfigError, OSError) as error:
                 for state in (*self._init, *self._main):
                     state.wait("CreateContainerConfigError", str(error))
@@ -233,8 +235,7 @@ class PodRunner:
         return policy == "Always" or (policy == "OnFailure" and state.exit_code != 0)
 
     async def _run_once(self, state: ContainerState, started: asyncio.Event | None) -> End | None:
-        """Run a container once, with an empty /tmp; None if it could not be started."""
-        shutil.rmtree(self._temporary(state.name), ignore_errors=True)
+        """Run a container once; None if it could not be started."""
         await self._pull(state)
         try:
             run = await self._around.runtime.start(self._request(state, await self._resolve(state)))
@@ -264,6 +265,7 @@ class PodRunner:
         while True:
             try:
                 sources = await self._around.sources(self.pod)
+                self._around.runtime.owner(self.pod, state.container)
                 spec = resolve(pod, state.container, sources, self._credentials.environment)
             except ContainerConfigError as error:
                 state.wait("CreateContainerConfigError", str(error))
@@ -306,7 +308,7 @@ class PodRunner:
         if self._credentials.folder is not None:
             mounts.setdefault(MOUNT_PATH, (self._credentials.folder, True))
         hostname = self.pod["spec"].get("hostname") or self.pod["metadata"]["name"]
-        return Placement(mounts, self._temporary(spec.name), self._around.hosts, hostname[:63])
+        return Placement(mounts, self._temporary(spec.name), self._around.hosts, hostname[:63], self._around.names)
 
     def _temporary(self, container: str) -> Path:
         return self._around.folder / "tmp" / container

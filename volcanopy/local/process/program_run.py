@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import time
@@ -14,9 +13,10 @@ from volcanopy.local.process import spawning
 from volcanopy.local.process.container_run import OUTPUT_CHUNK, ContainerRun, End, StartError
 from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Command
+from volcanopy.local.process.launching import launch
 from volcanopy.local.process.limits import EnforcedLimits
 from volcanopy.local.process.measurements import Usage, descendants, used_by
-from volcanopy.local.process.terminal import Terminal, before_exec
+from volcanopy.local.process.terminal import Terminal
 
 
 class ProgramRun(ContainerRun):
@@ -53,43 +53,23 @@ class ProgramRun(ContainerRun):
         tty: bool = False,
     ) -> ProgramRun:
         """Start the program, with an input that stays open and a terminal if asked. Raises StartError."""
-        argv = list(command.argv)
-        reading, writing = os.pipe() if command.info_option else (-1, -1)
-        if command.info_option:
-            argv[1:1] = [command.info_option, str(writing)]
-        argv = [*command.prefix, *argv]
         log.parent.mkdir(parents=True, exist_ok=True)
         terminal = Terminal() if tty else None
         streams = spawning.Streams(spawning.PIPE if stdin else spawning.NOTHING, spawning.PIPE, spawning.STDOUT)
         if terminal is not None:
             streams = spawning.Streams(terminal.device, terminal.device, spawning.STDOUT)
         try:
-            process = await spawning.start(
-                argv,
-                streams,
-                command.environment,
-                command.working_directory,
-                pass_fds=(writing,) if writing >= 0 else (),
-                before=before_exec(command, terminal),
-            )
-        except FileNotFoundError:
-            _close(reading, writing, terminal)
-            raise StartError(f'exec: "{argv[0]}": executable file not found in $PATH', 127) from None
-        except OSError as error:
-            _close(reading, writing, terminal)
-            raise StartError(f'exec: "{argv[0]}": {error.strerror}', 126) from None
-        if terminal is not None:
-            terminal.started()
-        first_pid = process.pid
-        if command.info_option:
-            os.close(writing)
-            first_pid = await _reported_pid(reading) or process.pid
+            process, first_pid = await launch(command, streams, terminal)
+        except StartError:
+            if terminal is not None:
+                terminal.close()
+            raise
         return cls(process, first_pid, log, terminal, guardian, limits)
 
     @property
-    def prefix(self) -> tuple[str, ...]:
-        """The beginning of a command line whose program has the limits of the container."""
-        return () if self._limits is None else self._limits.prefix
+    def groups(self) -> tuple[str, ...]:
+        """The files by which a process joins the control groups of the container."""
+        return () if self._limits is None else self._limits.groups
 
     async def _read(self) -> bytes:
         if self._terminal is not None:
@@ -124,8 +104,6 @@ class ProgramRun(ContainerRun):
     async def wait(self) -> End:
         """Wait for the end of the program; what it has started and left behind is killed."""
         code = await self._process.wait()
-        if self.first_pid == self._process.pid:
-            self.signal(signal.SIGKILL)
         if self._guardian is not None:
             self._guardian.ended(self._process.pid)
         await self.copied()
@@ -141,29 +119,11 @@ class ProgramRun(ContainerRun):
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to every process of the container."""
-        if self.first_pid == self._process.pid:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, number)
-            return
-        # SIGKILL of the first process of a process name space takes all others with it.
-        pids = [self.first_pid] if number is signal.SIGKILL else list(descendants(self.first_pid))
+        pids = list(descendants(self.first_pid))
+        if number is signal.SIGKILL:
+            # The first process of a process name space takes all others with it; a launcher without one kills them itself.
+            pids = [self.first_pid]
+            number = signal.SIGTERM if self.first_pid == self._process.pid else number
         for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):  # others get it although this one has ended
                 os.kill(pid, number)
-
-
-def _close(reading: int, writing: int, terminal: Terminal | None) -> None:
-    for descriptor in (reading, writing):
-        if descriptor >= 0:
-            os.close(descriptor)
-    if terminal is not None:
-        terminal.close()
-
-
-async def _reported_pid(descriptor: int) -> int:
-    """The pid that the program reports, 0 if it ended before."""
-    reader = await spawning.reader_of(open(descriptor, "rb", buffering=0))  # noqa: ASYNC230, SIM115  its transport closes it
-    try:
-        return int(json.loads(await reader.read())["child-pid"])
-    except (ValueError, KeyError):
-        return 0

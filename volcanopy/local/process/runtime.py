@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,13 +15,17 @@ from volcanopy.local.process import exec_commands
 from volcanopy.local.process.cgroups import Cgroups
 from volcanopy.local.process.container_run import ContainerRun, StartError
 from volcanopy.local.process.container_spec import DEFAULT_PATH, ContainerSpec, Sources
+from volcanopy.local.process.file_view import Placement, resolved
 from volcanopy.local.process.guardian import Guardian
-from volcanopy.local.process.isolation import Isolation, Placement, resolved
+from volcanopy.local.process.isolation import Isolation, Process
 from volcanopy.local.process.limits import EnforcedLimits, described
 from volcanopy.local.process.pod_events import PodEvent
 from volcanopy.local.process.pod_status import place_of
 from volcanopy.local.process.program_run import ProgramRun
+from volcanopy.local.process.users import User, Users, current_user
 
+_SSH = "/root/.ssh"
+"""Where plugin ssh mounts what ssh finds by itself: no path in a command that could be replaced."""
 NO_IMAGE = "none"
 """The image of containers that are meant to run programs of this machine."""
 
@@ -63,6 +68,9 @@ class Runtime(Protocol):
     async def pull(self, pod: Json, container: Json, sources: Sources, report: Callable[[PodEvent], None]) -> None:
         """Make the image of a container available, by its pull policy; `report` gets the Events. Raises ImageError."""
 
+    def owner(self, pod: Json, container: Json) -> User | None:
+        """Who must own the files of a container; None for the user of this process. Raises ContainerConfigError."""
+
     async def start(self, request: ContainerRequest) -> ContainerRun:
         """Start a container. Raises StartError."""
 
@@ -82,6 +90,9 @@ class MachineRuntime:
     guardian: Guardian | None = None
     cgroups: Cgroups = field(default_factory=lambda: Cgroups({}))
     search_path: str = DEFAULT_PATH
+    users: Users = field(default_factory=lambda: Users(current_user(), current_user(), maps=False))
+    notes: tuple[str, ...] = ()
+    """Further sentences for the user."""
     _ignored: set[str] = field(default_factory=set)
 
     @property
@@ -92,7 +103,9 @@ class MachineRuntime:
     @property
     def description(self) -> str:
         """What the isolation separates, and which limits are enforced."""
-        return f"{self.isolation.description}. {described(self.cgroups)} Images are not used."
+        return " ".join(
+            (f"{self.isolation.description}.", *self.notes, described(self.cgroups), "Images are not used.")
+        )
 
     @property
     def has_mounts(self) -> bool:
@@ -116,15 +129,28 @@ class MachineRuntime:
             raise StartError(
                 f"no command: images are not run on process nodes, and {image!r} has its command inside", 127
             )
+        if not self.has_mounts and _SSH in placement.mounts:
+            raise StartError(f"ssh reads {_SSH}, which {self.isolation.name} cannot have: install bubblewrap", 128)
         spec = self._with_path(spec)
-        placement.temporary.mkdir(parents=True, exist_ok=True)
-        tty = bool(container.get("tty"))
-        command = self.isolation.command(spec, placement, tty=tty)
+        owner = self.owner(request.pod, container)
+        for folder in (placement.temporary, placement.shared_memory):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            if owner is not None:
+                os.chown(folder, owner.uid, owner.gid)
+        tty, stdin = bool(container.get("tty")), bool(container.get("stdin"))
         _check_executable(spec, placement, self.isolation.root)
         limits = self._limits(request)
-        stdin = bool(container.get("stdin"))
-        command = replace(command, prefix=limits.prefix)
+        command = self.isolation.command(Process(spec, placement, self._user(request), limits.groups, tty))
         return await ProgramRun.start(command, request.log, self.guardian, limits, stdin=stdin, tty=tty)
+
+    def _user(self, request: ContainerRequest) -> User:
+        return self.users.of(request.pod, request.container)
+
+    def owner(self, pod: Json, container: Json) -> User | None:
+        """The user of a container, if files must be given to it. Raises ContainerConfigError."""
+        user, current = self.users.of(pod, container), self.users.current
+        return None if self.users.maps or user == current else user
 
     def _with_path(self, spec: ContainerSpec) -> ContainerSpec:
         """The container with the search path that an image would set."""
@@ -141,8 +167,8 @@ class MachineRuntime:
         assert isinstance(run, ProgramRun)
         spec = self._with_path(request.spec)
         _check_executable(spec, request.placement, self.isolation.root)
-        beside = self.isolation.beside(run.first_pid, spec, request.placement, tty=streams.tty)
-        return await exec_commands.run(replace(beside, prefix=run.prefix), streams, self.guardian)
+        process = Process(spec, request.placement, self._user(request), run.groups, streams.tty)
+        return await exec_commands.run(self.isolation.beside(run.first_pid, process), streams, self.guardian)
 
 
 def _check_executable(spec: ContainerSpec, placement: Placement, root: Path) -> None:

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import errno
 import fcntl
 import os
-import signal
 import struct
 import termios
 from collections.abc import Callable
 
-from volcanopy.local.process.isolation import Command
-
 _CHUNK = 1 << 16
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-def die_with_parent() -> None:
-    """In a new process: it is killed with its parent, however that ends."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Terminal:
@@ -33,8 +22,7 @@ class Terminal:
         os.set_blocking(self._side, False)
 
     def control(self) -> None:
-        """In the new process: die with the parent, and make this the terminal that controls its session."""
-        die_with_parent()
+        """In the new process: make this the terminal that controls its session."""
         with contextlib.suppress(PermissionError):
             os.setsid()  # the event loop does it before or after this
         fcntl.ioctl(self.device, termios.TIOCSCTTY, 0)
@@ -91,10 +79,3 @@ class Terminal:
             await possible.wait()
         finally:
             remove(side)
-
-
-def before_exec(command: Command, terminal: Terminal | None) -> Callable[[], None] | None:
-    """What has to be called in the new process of a command: nothing where its program sees to that."""
-    if terminal is not None and command.takes_terminal:
-        return terminal.control
-    return None if command.dies_with_parent else die_with_parent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from volcanopy.kube.client.kinds import Json
@@ -14,6 +14,7 @@ from volcanopy.local.process.container_spec import (
     resource_value,
     selected_items,
 )
+from volcanopy.local.process.users import User
 
 _UNSUPPORTED = "volume {name}: {kind} volumes are not supported on process nodes"
 
@@ -21,12 +22,15 @@ _UNSUPPORTED = "volume {name}: {kind} volumes are not supported on process nodes
 class Volumes:
     """The volumes of one pod: `folder` is for those that end with it, `claims` has a directory for every claim."""
 
-    def __init__(self, pod: Json, folder: Path, claims: Path) -> None:
-        self._pod, self._folder, self._claims = pod, folder, claims
+    def __init__(self, pod: Json, folder: Path, claims: Path, names: Callable[[str], str] = str) -> None:
+        """`names` replaces names in the text of files where programs cannot resolve them."""
+        self._pod, self._folder, self._claims, self._names = pod, folder, claims, names
         self.paths: dict[str, Path] = {}
+        self._owner: User | None = None
 
-    def create(self, sources: Sources) -> None:
-        """Create and fill every volume. Raises ContainerConfigError."""
+    def create(self, sources: Sources, owner: User | None = None) -> None:
+        """Create and fill every volume; `owner` gets their files. Raises ContainerConfigError."""
+        self._owner = owner
         for volume in self._pod["spec"].get("volumes") or ():
             self.paths[volume["name"]] = self._create(volume, sources)
 
@@ -35,7 +39,7 @@ class Volumes:
         for volume in self._pod["spec"].get("volumes") or ():
             files = self._files(volume, sources)
             if files is not None and volume["name"] in self.paths:
-                _write(self.paths[volume["name"]], files, _mode(volume))
+                _write(self.paths[volume["name"]], files, _mode(volume), self._owner)
 
     def _create(self, volume: Json, sources: Sources) -> Path:
         name: str = volume["name"]
@@ -46,32 +50,40 @@ class Volumes:
         if "ephemeral" in volume:
             return self._claim(f"{self._pod['metadata']['name']}-{name}")
         path = self._folder / "volumes" / name
-        path.mkdir(parents=True, exist_ok=True)
+        _make_folder(path, everyone="emptyDir" in volume)
         if "emptyDir" in volume:
             return path
         files = self._files(volume, sources)
         if files is None:
             kind = next((key for key in volume if key != "name"), "unknown")
             raise ContainerConfigError(_UNSUPPORTED.format(name=name, kind=kind))
-        _write(path, files, _mode(volume))
+        _write(path, files, _mode(volume), self._owner)
         return path
 
     def _claim(self, name: str) -> Path:
         path = self._claims / str(self._pod["metadata"]["namespace"]) / name
-        path.mkdir(parents=True, exist_ok=True)
+        _make_folder(path, everyone=True)
         return path
 
     def _files(self, volume: Json, sources: Sources) -> dict[str, bytes] | None:
         """The files of a volume made from objects; None for a volume of another kind."""
         if "projected" in volume:
-            files: dict[str, bytes] = {}
-            for source in volume["projected"].get("sources") or ():
-                files |= self._projected(source, sources)
-            return files
-        for kind in ("configMap", "secret", "downwardAPI"):
-            if kind in volume:
-                return self._projected({kind: volume[kind]}, sources)
-        return None
+            parts = volume["projected"].get("sources") or ()
+        else:
+            parts = [{kind: volume[kind]} for kind in ("configMap", "secret", "downwardAPI") if kind in volume]
+            if not parts:
+                return None
+        files: dict[str, bytes] = {}
+        for source in parts:
+            replaced = bytes if "downwardAPI" in source else self._with_addresses
+            files |= {name: replaced(content) for name, content in self._projected(source, sources).items()}
+        return files
+
+    def _with_addresses(self, content: bytes) -> bytes:
+        try:
+            return self._names(content.decode()).encode()
+        except UnicodeDecodeError:
+            return content
 
     def _projected(self, source: Json, sources: Sources) -> dict[str, bytes]:
         if (reference := source.get("configMap")) is not None:
@@ -102,7 +114,14 @@ def _mode(volume: Json) -> int:
     return 0o644
 
 
-def _write(path: Path, files: Mapping[str, bytes], mode: int) -> None:
+def _make_folder(path: Path, *, everyone: bool) -> None:
+    """Make a folder that everyone who reaches it may read and, as a volume in a cluster, also write."""
+    if not path.exists():
+        path.mkdir(parents=True)
+        path.chmod(0o777 if everyone else 0o755)
+
+
+def _write(path: Path, files: Mapping[str, bytes], mode: int, owner: User | None) -> None:
     """Make the directory hold exactly these files; each is replaced at once, so that a reader sees old or new content."""
     for name, content in files.items():
         target = (path / name).resolve()
@@ -115,6 +134,8 @@ def _write(path: Path, files: Mapping[str, bytes], mode: int) -> None:
         descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
         with open(descriptor, "wb") as file:
             file.write(content)
+            if owner is not None:
+                os.chown(descriptor, owner.uid, owner.gid)
         written.rename(target)
     for present in path.iterdir():
         if present.is_file() and present.name not in files:

@@ -1,0 +1,82 @@
+"""Chooses how containers are isolated: the strongest step that works here, tried by starting a program."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from volcanopy.local.process.container_spec import DEFAULT_PATH, ContainerSpec
+from volcanopy.local.process.file_view import FileView, Placement
+from volcanopy.local.process.isolation import Bubblewrap, Isolation, Namespaces, PlainProcesses, Process
+from volcanopy.local.process.launching import trial
+from volcanopy.local.process.users import User
+
+BUBBLEWRAP, NAMESPACES, PLAIN = "bubblewrap", "namespaces", "plain"
+STEPS = (BUBBLEWRAP, NAMESPACES, PLAIN)
+"""The names of the steps, the strongest first."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The isolation that is used, None if none works, and why each step before it is not, by its name."""
+
+    isolation: Isolation | None
+    refusals: dict[str, str]
+
+    @property
+    def reasons(self) -> str:
+        """The refusals as the end of a sentence."""
+        return "; ".join(f"{name}: {reason}" for name, reason in self.refusals.items())
+
+
+def choose(steps: tuple[str, ...], view: FileView, user: User) -> Choice:
+    """Try steps in their order; programs run as `user` and see the `view`, which plain processes cannot give."""
+    refusals: dict[str, str] = {}
+    for name in steps:
+        isolation = _isolation(name, view, user)
+        if isinstance(isolation, str):
+            refusals[name] = isolation
+        elif reason := _failure(isolation, user):
+            refusals[name] = f"refused here: {reason}"
+        else:
+            return Choice(isolation, refusals)
+    return Choice(None, refusals)
+
+
+def _isolation(name: str, view: FileView, user: User) -> Isolation | str:
+    """The isolation of a step, or why it is not tried."""
+    if name == NAMESPACES:
+        return Namespaces(view, user)
+    if name == PLAIN:
+        return PlainProcesses(user)
+    if os.geteuid() == 0:
+        return "not needed by root, for whom the kernel's own calls do the same"
+    program = shutil.which("bwrap")
+    return "not installed" if program is None else Bubblewrap(program, view, user)
+
+
+def _failure(isolation: Isolation, user: User) -> str:
+    """Why a program cannot be started; empty if it can."""
+    with tempfile.TemporaryDirectory(prefix="volcanopy-trial-") as name:
+        folder = Path(name)
+        placement = Placement({}, folder / "tmp", folder / "hosts", "trial")
+        placement.temporary.mkdir()
+        placement.shared_memory.mkdir()
+        placement.hosts.touch()
+        for path in (folder, placement.temporary):
+            path.chmod(0o755)
+        command = tuple(_program(isolation.root))
+        spec = ContainerSpec("trial", command, (), {"PATH": DEFAULT_PATH}, "", ())
+        return trial(isolation.command(Process(spec, placement, user)))
+
+
+def _program(root: Path) -> Iterator[str]:
+    """A program that ends at once."""
+    for path in ("/bin/true", "/usr/bin/true"):
+        if os.path.exists(root / path.lstrip("/")):
+            yield path
+            return

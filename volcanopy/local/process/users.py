@@ -1,0 +1,98 @@
+"""As whom the programs of pods run."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from volcanopy.kube.client.kinds import Json
+from volcanopy.local.process.container_spec import ContainerConfigError
+
+NOBODY = 65534
+"""The user and group of programs where nothing else says whose they are."""
+
+
+@dataclass(frozen=True)
+class User:
+    """A user and a group by their numbers."""
+
+    uid: int
+    gid: int
+
+    @property
+    def is_privileged(self) -> bool:
+        """Whether programs of this user are root's, with all that root may do."""
+        return os.geteuid() == 0 == self.uid
+
+    @property
+    def text(self) -> str:
+        """The user for people: `uid 1000 (ana)`."""
+        try:
+            return f"uid {self.uid} ({pwd.getpwuid(self.uid).pw_name})"
+        except KeyError:
+            return f"uid {self.uid}"
+
+    def can_enter(self, folder: Path) -> bool:
+        """Whether the mode of a folder lets this user reach what is in it, without supplementary groups."""
+        status = folder.stat()
+        shift = 6 if status.st_uid == self.uid else 3 if status.st_gid == self.gid else 0
+        return self.uid == 0 or bool(status.st_mode >> shift & 1)
+
+
+def current_user() -> User:
+    """The user and group of this process."""
+    return User(os.geteuid(), os.getegid())
+
+
+def user_of_programs(folders: Iterable[Path], environment: Mapping[str, str], current: User) -> User:
+    """The user for programs whose pods name none: this user, and for root the first of these three.
+
+    1. The user who called sudo.
+    2. The owner of the first of the folders that is not root's.
+    3. Nobody.
+    """
+    if current.uid != 0:
+        return current
+    uid, gid = environment.get("SUDO_UID", ""), environment.get("SUDO_GID", "")
+    if uid.isdecimal() and int(uid) != 0:
+        return User(int(uid), int(gid) if gid.isdecimal() and int(gid) != 0 else NOBODY)
+    owners = [(status.st_uid, status.st_gid) for status in map(Path.stat, folders) if status.st_uid != 0]
+    return User(owners[0][0], owners[0][1] or NOBODY) if owners else User(NOBODY, NOBODY)
+
+
+@dataclass(frozen=True)
+class Users:
+    """The users that programs may have: `default` for pods that name none, `current` is that of this process."""
+
+    default: User
+    current: User
+    maps: bool
+    """Whether a program may see this user under any number, as in a user name space."""
+
+    def of(self, pod: Json, container: Json) -> User:
+        """The user of a container by its securityContext. Raises ContainerConfigError for one that it cannot have here."""
+        context = {**(pod["spec"].get("securityContext") or {}), **(container.get("securityContext") or {})}
+        named: Json = {key: value for key, value in context.items() if value is not None}
+        user = User(named.get("runAsUser", self.default.uid), named.get("runAsGroup", self.default.gid))
+        if named.get("runAsNonRoot") and user.uid == 0:
+            reason = "container's runAsUser breaks non-root policy" if "runAsUser" in named else _IMAGE_OF_ROOT
+            raise ContainerConfigError(f'{reason} (pod: "{pod["metadata"]["name"]}", container: {container["name"]})')
+        if user == self.default or self.maps:
+            return user
+        if self.current.uid != 0:
+            raise ContainerConfigError(
+                f"securityContext: runAsUser {user.uid} and runAsGroup {user.gid} are not possible with plain processes: "
+                f"programs run as {self.current.text}, gid {self.current.gid}"
+            )
+        if 0 in {user.uid, user.gid} and self.default.uid != 0:
+            raise ContainerConfigError(
+                f"securityContext: runAsUser {user.uid} and runAsGroup {user.gid} are root's: "
+                "start the cluster with --run-as-root"
+            )
+        return user
+
+
+_IMAGE_OF_ROOT = "container has runAsNonRoot and image will run as root"
