@@ -80,7 +80,7 @@ def _launch(process: Process, **settings: object) -> Command:
         "gid": process.user.gid,
         "privileged": process.user.is_privileged,
         "terminal": process.tty,
-        "namespaces": 0,
+        "namespaces": False,
         "enter": 0,
         "parent": os.getpid(),
     }
@@ -178,7 +178,7 @@ class Namespaces:
         placement = process.placement
         return _launch(
             process,
-            namespaces=launcher.SPACES | (launcher.USERS if os.geteuid() != 0 else 0),
+            namespaces=True,
             operations=self._view.operations(placement, directory),
             hostname=placement.hostname,
         )

@@ -27,10 +27,8 @@ from typing import Any, NoReturn
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 1, 24, 36, 38, 47
 _CLEAR_AMBIENT = 4
-SPACES = 0x00020000 | 0x04000000 | 0x08000000 | 0x20000000
-"""New name spaces of mounts, host names, IPC and processes."""
-USERS = 0x10000000
-"""A new name space of users."""
+_VIEW, _PROCESSES, _USERS = 0x00020000 | 0x04000000 | 0x08000000, 0x20000000, 0x10000000
+"""Name spaces: of mounts, host names and IPC, which only processes of the container enter; of processes; of users."""
 _READ_ONLY, _NO_SUID, _NO_DEVICES, _NO_EXEC = 1, 2, 4, 8
 _REMOUNT, _BIND, _RECURSIVE, _SLAVE = 0x20, 0x1000, 0x4000, 0x80000
 _DETACH = 2
@@ -91,19 +89,20 @@ def _start(launch: dict[str, Any], info: int) -> int:
     """Start the first process of the container; its pid. Raises LaunchError, OSError."""
     groups = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in launch["groups"]]
     uid, gid = launch["uid"], launch["gid"]
-    if launch["enter"]:
-        _enter(launch["enter"])
+    spaces = _spaces(launch["enter"]) if launch["enter"] else []
+    if spaces:
+        _enter(spaces, "user", "pid")
     elif launch["namespaces"]:
         own = os.geteuid(), os.getegid()
-        _call("unshare", launch["namespaces"])
-        if launch["namespaces"] & USERS:
+        _call("unshare", _PROCESSES | (_USERS if own[0] != 0 else 0))
+        if own[0] != 0:
             _map_users(own, uid, gid)
     else:
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     if (child := os.fork()) == 0:
-        _guarded(info, lambda: _first(launch, info, groups))
-    for group in groups:
-        os.close(group)
+        _guarded(info, lambda: (_enter(spaces, "mnt", "uts", "ipc"), _first(launch, info, groups)))
+    for descriptor in (*groups, *(space for _, space in spaces)):
+        os.close(descriptor)
     return child
 
 
@@ -112,6 +111,7 @@ def _first(launch: dict[str, Any], info: int, groups: list[int]) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if not launch["namespaces"]:
         _execute(launch, groups)
+    _call("unshare", _VIEW)
     hostname = os.fsencode(launch["hostname"])
     _call("sethostname", hostname, len(hostname))
     _mount_all([tuple(operation) for operation in launch["operations"]])
@@ -188,15 +188,19 @@ def _map_users(own: tuple[int, int], uid: int, gid: int) -> None:
             raise LaunchError(f"{name}: {error.strerror}") from None
 
 
-def _enter(pid: int) -> None:
-    """Enter the name spaces of a process; the children of this one are in its process name space."""
+def _spaces(pid: int) -> list[tuple[str, int]]:
+    """The name spaces of a process, open, by name."""
     names = ["mnt", "uts", "ipc", "pid"]
     if os.stat(f"/proc/{pid}/ns/user").st_ino != os.stat("/proc/self/ns/user").st_ino:
-        names.insert(0, "user")
-    spaces = [(name, os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)) for name in names]
-    for name, space in spaces:
-        _call(f"setns {name}", space, 0)
-        os.close(space)
+        names.append("user")
+    return [(name, os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)) for name in names]
+
+
+def _enter(spaces: list[tuple[str, int]], *names: str) -> None:
+    """Enter some of the name spaces, in this order; only the children of this process enter one of processes."""
+    for name in names:
+        for _, space in [each for each in spaces if each[0] == name]:
+            _call(f"setns {name}", space, 0)
 
 
 def _mount_all(operations: list[tuple[str, ...]]) -> None:
