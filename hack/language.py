@@ -87,6 +87,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     # the action of a ValidatingAdmissionPolicyBinding
     "volcanopy/local/apiserver/webhooks/admission_policies.py": ("deny",),
     "volcanopy/local/apiserver/kinds/admission_configuration.py": ("deny",),
+    "volcanopy/local/process/launcher.py": ("deny",),
     # a field of Kubernetes' access reviews
     "volcanopy/local/apiserver/wire/protobuf_group_fields.py": ("4 denied b",),
     **{

@@ -40,7 +40,7 @@ RunAsRoot = Annotated[
     typer.Option(
         "--run-as-root",
         help="As root, run the programs of pods as root too: they can read and change everything on this machine. Without it they run as "
-        "the user who called sudo, else the owner of the source folder, else as nobody.",
+        "the user who called sudo, else the owner of the source folder, else as uid 65534.",
     ),
 ]
 IsolationOption = Annotated[

@@ -128,7 +128,7 @@ def _machine(size: Size, hidden: tuple[Path, ...]) -> MachineRuntime:
         raise CommandError(f"{option}: does not work here: {choice.reasons}")
     readable = trees if isolation.has_mounts else ()
     folders = _search_path(size, lambda folder: user == current or _can_read(user, folder, readable))
-    notes = [f"Stronger isolation is not used: {choice.reasons}."] if choice.refusals else []
+    notes = [f"Stronger isolation is not used: {choice.reasons}."] if choice.rejections else []
     if hidden_trees := [str(tree) for tree in trees if not _can_read(user, tree, readable)]:
         notes.append(
             f"Programs cannot read {' and '.join(hidden_trees)}: the folders or those above them are closed to {user.text}."

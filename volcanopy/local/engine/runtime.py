@@ -80,7 +80,7 @@ class EngineRuntime:
             await self._images.make_available(pod, container, sources, report, place)
 
     def owner(self, pod: Json, container: Json) -> User | None:
-        """The user of a program of this machine; an engine gives files to nobody. Raises ContainerConfigError."""
+        """The user of a program of this machine; an engine needs none. Raises ContainerConfigError."""
         return self._machine.owner(pod, container) if container.get("image") == NO_IMAGE else None
 
     async def start(self, request: ContainerRequest) -> ContainerRun:

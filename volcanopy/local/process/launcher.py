@@ -100,15 +100,16 @@ def _start(launch: dict[str, Any], info: int) -> int:
     else:
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     if (child := os.fork()) == 0:
-        _guarded(info, lambda: (_enter(spaces, "mnt", "uts", "ipc"), _first(launch, info, groups)))
+        _guarded(info, lambda: _first(launch, info, groups, spaces))
     for descriptor in (*groups, *(space for _, space in spaces)):
         os.close(descriptor)
     return child
 
 
-def _first(launch: dict[str, Any], info: int, groups: list[int]) -> NoReturn:
+def _first(launch: dict[str, Any], info: int, groups: list[int], spaces: list[tuple[str, int]]) -> NoReturn:
     """The first process of a container: the program itself, or in new name spaces what prepares them and starts it."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _enter(spaces, "mnt", "uts", "ipc")
     if not launch["namespaces"]:
         _execute(launch, groups)
     _call("unshare", _VIEW)
@@ -144,7 +145,7 @@ def _execute(launch: dict[str, Any], groups: list[int]) -> NoReturn:
     try:
         os.chdir(launch["directory"])
     except OSError as error:
-        raise LaunchError(f'chdir to cwd ("{launch["directory"]}") failed: {_words(error)}') from None
+        raise LaunchError(f'chdir to cwd ("{launch["directory"]}") failed: {_message(error)}') from None
     try:
         os.execvpe(argv[0], argv, launch["environment"])
     except OSError as error:
@@ -153,10 +154,10 @@ def _execute(launch: dict[str, Any], groups: list[int]) -> NoReturn:
                 f"stat {argv[0]}: no such file or directory" if "/" in argv[0] else "executable file not found in $PATH"
             )
             raise LaunchError(f'exec: "{argv[0]}": {what}', 127) from None
-        raise LaunchError(f'exec: "{argv[0]}": {_words(error)}', 126) from None
+        raise LaunchError(f'exec: "{argv[0]}": {_message(error)}', 126) from None
 
 
-def _words(error: OSError) -> str:
+def _message(error: OSError) -> str:
     return os.strerror(error.errno or 0).lower()
 
 

@@ -25,26 +25,26 @@ class Choice:
     """The isolation that is used, None if none works, and why each step before it is not, by its name."""
 
     isolation: Isolation | None
-    refusals: dict[str, str]
+    rejections: dict[str, str]
 
     @property
     def reasons(self) -> str:
-        """The refusals as the end of a sentence."""
-        return "; ".join(f"{name}: {reason}" for name, reason in self.refusals.items())
+        """The rejections as the end of a sentence."""
+        return "; ".join(f"{name}: {reason}" for name, reason in self.rejections.items())
 
 
 def choose(steps: tuple[str, ...], view: FileView, user: User) -> Choice:
     """Try steps in their order; programs run as `user` and see the `view`, which plain processes cannot give."""
-    refusals: dict[str, str] = {}
+    rejections: dict[str, str] = {}
     for name in steps:
         isolation = _isolation(name, view, user)
         if isinstance(isolation, str):
-            refusals[name] = isolation
+            rejections[name] = isolation
         elif reason := _failure(isolation, user):
-            refusals[name] = f"refused here: {reason}"
+            rejections[name] = f"rejected here: {reason}"
         else:
-            return Choice(isolation, refusals)
-    return Choice(None, refusals)
+            return Choice(isolation, rejections)
+    return Choice(None, rejections)
 
 
 def _isolation(name: str, view: FileView, user: User) -> Isolation | str:

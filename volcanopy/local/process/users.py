@@ -11,8 +11,8 @@ from pathlib import Path
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.process.container_spec import ContainerConfigError
 
-NOBODY = 65534
-"""The user and group of programs where nothing else says whose they are."""
+UNPRIVILEGED = 65534
+"""The user and group of programs where nothing else determines whose they are."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,15 @@ def user_of_programs(folders: Iterable[Path], environment: Mapping[str, str], cu
 
     1. The user who called sudo.
     2. The owner of the first of the folders that is not root's.
-    3. Nobody.
+    3. The user that owns no files.
     """
     if current.uid != 0:
         return current
     uid, gid = environment.get("SUDO_UID", ""), environment.get("SUDO_GID", "")
     if uid.isdecimal() and int(uid) != 0:
-        return User(int(uid), int(gid) if gid.isdecimal() and int(gid) != 0 else NOBODY)
+        return User(int(uid), int(gid) if gid.isdecimal() and int(gid) != 0 else UNPRIVILEGED)
     owners = [(status.st_uid, status.st_gid) for status in map(Path.stat, folders) if status.st_uid != 0]
-    return User(owners[0][0], owners[0][1] or NOBODY) if owners else User(NOBODY, NOBODY)
+    return User(owners[0][0], owners[0][1] or UNPRIVILEGED) if owners else User(UNPRIVILEGED, UNPRIVILEGED)
 
 
 @dataclass(frozen=True)
