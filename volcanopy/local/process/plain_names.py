@@ -1,7 +1,7 @@
 """Replaces names of pods and Services by addresses, for programs that have no hosts file of their own.
 
 What a cluster's DNS resolves is replaced: `HOSTNAME.SUBDOMAIN` and `SERVICE` in all their forms. Pods that do not exist yet get
-their address when their name is first used. Many short names stand for other things too: a Service's stands alone, before a port, or in a URL.
+their address when their name is first used. A Service's short name is replaced alone, before a port, or in a URL.
 """
 
 from __future__ import annotations
