@@ -50,7 +50,7 @@ class Volumes:
         if "ephemeral" in volume:
             return self._claim(f"{self._pod['metadata']['name']}-{name}")
         path = self._folder / "volumes" / name
-        _make_folder(path, everyone="emptyDir" in volume)
+        _make_folder(path, everyone=self._owner is not None and "emptyDir" in volume)
         if "emptyDir" in volume:
             return path
         files = self._files(volume, sources)
@@ -62,7 +62,7 @@ class Volumes:
 
     def _claim(self, name: str) -> Path:
         path = self._claims / str(self._pod["metadata"]["namespace"]) / name
-        _make_folder(path, everyone=True)
+        _make_folder(path, everyone=self._owner is not None)
         return path
 
     def _files(self, volume: Json, sources: Sources) -> dict[str, bytes] | None:
