@@ -31,14 +31,9 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.run
 	@$(BIN)/python hack/pip_install.py requirements-dev.lock
 	@touch $@
 
-demo: $(VENV)/.run  ## Run three examples as programs of this machine; as root on simulated nodes, unless ALLOW_ROOT=1.
-	$(BIN)/volcanopy local run examples/16-processes examples/17-array examples/19-pipeline --tail 2 $(if $(ALLOW_ROOT),--allow-root)
-	@echo
-	@test "$$(id -u)" != 0 || test -n "$(ALLOW_ROOT)" || echo "As root the demo runs on simulated nodes. To run the programs: make demo ALLOW_ROOT=1, or another user."
-	@echo "Next: start a cluster with '$(BIN)/volcanopy local up', and in a second terminal:"
-	@echo "  export KUBECONFIG=$$PWD/volcanopy.kubeconfig PATH=$$PWD/$(BIN):\$$PATH"
-	@echo "  volcanopy job run --name hello --image none --follow -- echo hello"
-	@echo "The tutorial continues from there: docs/tutorial.md"
+demo: $(VENV)/.run  ## Run a gang, an array, a flow and a job that waits as programs of this machine.
+	@PATH="$$PATH:$$PWD/$(BIN)" $(BIN)/volcanopy local run examples/demo --tail 1 --allow-waiting
+	@echo "Next: '. $(BIN)/activate', 'volcanopy local up' for a cluster of your own, and docs/tutorial.md"
 
 check: $(VENV)/.dev  ## The four checks below, two at a time.
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-style check-imports check-docs

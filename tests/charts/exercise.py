@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.test_bare_pods import owner, pod
+from tests.e2e.test_bare_pods import pod
 from tests.e2e.test_volumes import claim, storage_class, volume, with_volume
 from tests.e2e.world import CRON_JOBS, FLOWS, JOBS, POD_GROUPS, PODS, QUEUES, World, batch_job, condition, phase_of
 from volcanopy.api import names
@@ -153,7 +153,14 @@ async def queue_is_closed_and_opened(world: World) -> None:
 async def bare_and_workload_pods(world: World) -> None:
     """One alone; those of workloads, which say how many belong together; and a group that goes when its pods have ended."""
     await world.create(pod("alone", "100m", duration="100ms"))
-    reference = await owner(world, **{names.GROUP_MIN_MEMBER: "2"})
+    labels = {"app": "daemon"}
+    daemon = {"metadata": {"labels": labels}, "spec": pod("x", "100m")["spec"] | {"restartPolicy": "Always"}}
+    spec = {"selector": {"matchLabels": labels}, "template": daemon}
+    metadata = {"name": "set", "annotations": {names.GROUP_MIN_MEMBER: "2"}}
+    manifest = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": spec}
+    made = await world.client.create(DAEMON_SETS, world.namespace, manifest)  # no controller fills it here
+    reference = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "set", "controller": True}
+    reference |= {"uid": made["metadata"]["uid"]}
     await world.create(*(pod(f"of-set-{number}", "100m", reference) for number in range(2)))
     template = {"metadata": {"labels": {"app": "y"}}, "spec": pod("y", "100m")["spec"] | {"restartPolicy": "Never"}}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "plain"}, "spec": {"template": template}}

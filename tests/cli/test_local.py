@@ -42,17 +42,12 @@ def manifest(folder: Path, *bodies: Json, name: str = "jobs.yaml") -> str:
     return str(path)
 
 
-def test_a_run_of_an_example_shows_its_phases() -> None:
+def test_a_run_of_an_example_prints_its_jobs_at_the_end() -> None:
     done = run_program("local", "run", str(EXAMPLES / "01-hello"), "--simulate", "1")
     assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
-    said = [line.split(":")[0] for line in lines if line.startswith("default/hello ") and ":" in line]
-    assert [line for line in dict.fromkeys(said) if "Pending" not in line] == [
-        "default/hello Running",
-        "default/hello Completed",
-    ]
-    assert lines[-2].split() == ["JOB", "PHASE", "RUNNING", "SUCCEEDED", "FAILED", "PODS", "QUEUE", "TIME", "REASON"]
-    assert lines[-1].split()[:7] == ["default/hello", "Completed", "0", "1", "0", "1", "default"]
+    heading, row = done.stdout.splitlines()
+    assert heading.split() == ["JOB", "PHASE", "READY", "MIN", "TOTAL", "QUEUE", "TIME"]
+    assert row.split()[:6] == ["hello", "Completed", "1", "1", "1", "default"]
 
 
 @pytest.mark.usefixtures("own_logging")
@@ -61,20 +56,75 @@ def test_a_run_fails_if_a_job_fails(tmp_path: Path, capsys: pytest.CaptureFixtur
     bad = batch_job("bad", 1, "1", duration="100ms", exit_code="3")
     with pytest.raises(CommandError, match=r"^not all jobs completed: default/bad is Failed \(.+\)$"):
         run(files=[manifest(tmp_path, good, bad)], size=Size(1), cluster=None, timeout=60)
-    assert "default/good   Completed" in capsys.readouterr().out
+    assert "good   Completed" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("own_logging")
-def test_a_run_that_times_out_has_the_reason_of_each_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    why = "4 pods must start together, 3 can be placed: 0/3 nodes are available: 3 Insufficient cpu"
-    # A busy machine may need longer until the scheduler has explained the job.
-    for timeout in (1.5, 10, 60):
-        with pytest.raises(CommandError) as stopped:
-            run(files=[manifest(tmp_path, batch_job("large", 4, "5"))], size=Size(3), cluster=None, timeout=timeout)
-        if why in str(stopped.value):
-            break
-    assert str(stopped.value) == f"timed out after {timeout:g} s: default/large is Pending ({why})"
-    assert f"default/large Pending: {why}" in capsys.readouterr().out
+def test_a_run_that_times_out_names_the_unfinished_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second job could start when the first has ended, so the run goes on."""
+    jobs = batch_job("endless", 2, "5", duration="forever"), batch_job("second", 1, "5", duration="forever")
+    with pytest.raises(CommandError, match=r"^timed out after 3 s: ") as stopped:
+        run(files=[manifest(tmp_path, *jobs)], size=Size(2), cluster=None, timeout=3)
+    assert "default/second is Pending" in str(stopped.value)
+    assert "second    Pending" in capsys.readouterr().out
+
+
+STARTED = batch_job("first", 2, "1", duration="1s")
+LARGE = batch_job("large", 4, "5")
+BLOCKED = [
+    "job large never starts [nodes]: 4 pods must start together, 3 can be placed: 0/3 nodes are available: 3 Insufficient cpu",
+    '  starts with: 1 more node like "node-1"',
+    "  starts with: set minAvailable to 3 instead of 4",
+    "  starts with: request at most 4 cpu per pod instead of 5",
+]
+
+
+@pytest.mark.usefixtures("own_logging")
+@pytest.mark.parametrize("jobs", [(LARGE,), (STARTED, LARGE)], ids=["alone", "after another job"])
+def test_a_run_ends_when_only_a_change_lets_the_other_jobs_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], jobs: tuple[Json, ...]
+) -> None:
+    with pytest.raises(CommandError, match=r"^not all jobs started: default/large is Pending \(4 pods must"):
+        run(files=[manifest(tmp_path, *jobs)], size=Size(3), cluster=None, timeout=300)
+    *rows, last = capsys.readouterr().out.splitlines()
+    assert rows[-4:] == BLOCKED
+    assert last == "The scheduler has tried each change on a copy of the cluster."
+    assert [row.split()[1] for row in rows if row.startswith("first")] == ["Completed"] * (len(jobs) - 1)
+
+
+@pytest.mark.usefixtures("own_logging")
+def test_a_run_with_waiting_jobs_succeeds_if_they_are_allowed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [manifest(tmp_path, LARGE)]
+    run(files=files, size=Size(3), cluster=None, timeout=300, allow_waiting=True)
+    assert BLOCKED[0] in capsys.readouterr().out.splitlines()
+    failed = manifest(tmp_path, batch_job("bad", 1, "1", duration="100ms", exit_code="3"), name="bad.yaml")
+    with pytest.raises(CommandError, match="^not all jobs completed: default/bad is Failed"):
+        run(files=[*files, failed], size=Size(3), cluster=None, timeout=300, allow_waiting=True)
+
+
+@pytest.mark.usefixtures("own_logging")
+def test_a_flow_whose_job_never_starts_ends_the_run_after_its_other_jobs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The steps of one branch start one after the other, while that of the other branch waits."""
+    small, large = (
+        {**job, "apiVersion": "flow.volcanopy.io/v1alpha1", "kind": "JobTemplate"}
+        for job in (batch_job("small", 1, "1", duration="50ms"), LARGE)
+    )
+    chain = [{"name": f"s{number}", "template": "small"} for number in range(3)]
+    steps = [step | ({"dependsOn": {"targets": [f"s{number - 1}"]}} if number else {}) for number, step in enumerate(chain)]
+    after = {"name": "after", "template": "small", "dependsOn": {"targets": ["large"]}}
+    flow = {
+        "apiVersion": "flow.volcanopy.io/v1alpha1",
+        "kind": "JobFlow",
+        "metadata": {"name": "f"},
+        "spec": {"jobRetainPolicy": "retain", "flows": [*steps, {"name": "large"}, after]},
+    }
+    run(files=[manifest(tmp_path, small, large, flow)], size=Size(3), cluster=None, timeout=300, allow_waiting=True)
+    rows = dict(line.split()[:2] for line in capsys.readouterr().out.splitlines() if line.startswith("f-"))
+    assert rows == {"f-large": "Pending", "f-s0": "Completed", "f-s1": "Completed", "f-s2": "Completed"}
 
 
 @pytest.mark.usefixtures("own_logging")

@@ -6,7 +6,7 @@ import msgspec
 from rich.console import Console
 
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.cli.local_cluster.progress import TABLE, seconds
+from volcanopy.cli.local_cluster.progress import seconds, table
 
 NOW = datetime(2030, 1, 1, 0, 1, 0, tzinfo=UTC)
 
@@ -24,7 +24,8 @@ def job(**state: str) -> BatchJob:
 
 def test_a_job_without_status_is_pending() -> None:
     pending = msgspec.structs.replace(job(), status=BatchJob(metadata=job().metadata).status)
-    assert TABLE.cells([pending], NOW) == [["lab/j", "Pending", "0", "0", "0", "3", "q", "60s", ""]]
+    reason = "not yet processed by the job controller"
+    assert table([pending]).cells([pending], NOW) == [["j", "Pending", "0", "0", "3", "q", "60s", reason]]
 
 
 def test_a_running_job_grows_older_and_an_ended_one_does_not() -> None:
@@ -33,20 +34,30 @@ def test_a_running_job_grows_older_and_an_ended_one_does_not() -> None:
     assert seconds(job(phase="Failed", **ended), NOW) == 30.0
 
 
-def test_a_plain_table_has_aligned_columns() -> None:
-    assert TABLE.plain([job(phase="Running", message="2/3 pods running")], NOW).splitlines() == [
-        "JOB     PHASE     RUNNING   SUCCEEDED   FAILED   PODS   QUEUE   TIME   REASON",
-        "lab/j   Running   2         1           0        3      q       60s    2/3 pods running",
+def test_a_table_has_reasons_and_namespaces_where_they_say_something() -> None:
+    running, pending = job(phase="Running", message="2/3 pods running"), job(phase="Pending", message="no node")
+    other = msgspec.structs.replace(running, metadata=msgspec.structs.replace(running.metadata, namespace="other"))
+    assert table([running]).plain([running], NOW).splitlines() == [
+        "JOB   PHASE     READY   MIN   TOTAL   QUEUE   TIME",
+        "j     Running   3       0     3       q       60s",
     ]
+    assert table([running, other]).plain([running, other], NOW).splitlines() == [
+        "NAMESPACE   JOB   PHASE     READY   MIN   TOTAL   QUEUE   TIME",
+        "lab         j     Running   3       0     3       q       60s",
+        "other       j     Running   3       0     3       q       60s",
+    ]
+    assert table([pending]).plain([pending], NOW).splitlines()[1].endswith("60s    no node")
+    assert "no node" not in table([pending], {"lab/j"}).plain([pending], NOW)
 
 
 def test_a_table_on_a_terminal_wraps_only_the_sentence() -> None:
     """Square brackets in a message are no markup."""
     message = "a long sentence [bold] that goes on and on until it does not fit into one line"
+    pending = job(phase="Pending", message=message)
     terminal = Console(width=100, force_terminal=True, color_system=None)
     with terminal.capture() as captured:
-        terminal.print(TABLE.rich([job(phase="Pending", message=message)], NOW))
+        terminal.print(table([pending]).rich([pending], NOW))
     heading, first, *more = captured.get().splitlines()
     column = heading.index("REASON")
-    assert first.startswith("lab/j   Pending")
+    assert first.startswith("j     Pending")
     assert " ".join(line[column:].strip() for line in (first, *more)).strip() == message

@@ -146,8 +146,14 @@ def local_run(
     tail: Annotated[
         int, typer.Option(min=0, metavar="N", help="Number of last lines of each pod's log to print at the end.")
     ] = 0,
+    allow_waiting: Annotated[
+        bool, typer.Option("--allow-waiting", help="Succeed although jobs wait that only a change lets start.")
+    ] = False,
 ) -> None:
-    """Start a cluster, run the jobs of manifests, and stop it."""
+    """Start a cluster, run the jobs of manifests, and stop it.
+
+    Ends when all jobs have ended. Jobs that only a change lets start are not waited for: the reason and the changes are printed, and the exit status is 1.
+    """
     from volcanopy.cli.framework.durations import positive_seconds
     from volcanopy.cli.local_cluster.commands import run
     from volcanopy.cli.local_cluster.process_nodes import size_of
@@ -155,8 +161,15 @@ def local_run(
     size = size_of(
         nodes, simulate, from_file=cluster is not None, run_as_root=run_as_root, isolation=isolation, rootfs=rootfs
     )
-    limit = positive_seconds("--timeout", timeout)
-    run(files=files, size=size, cluster=cluster, timeout=limit, config=scheduler_config, tail=tail)
+    run(
+        files=files,
+        size=size,
+        cluster=cluster,
+        timeout=positive_seconds("--timeout", timeout),
+        config=scheduler_config,
+        tail=tail,
+        allow_waiting=allow_waiting,
+    )
 
 
 @app.command("plan")

@@ -1,7 +1,7 @@
 """Remedies of a waiting job in a cluster: the what-if engine on everything that the user may read."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -20,6 +20,7 @@ from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
 from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.services.process.entry_points import ThirdPartyError
 from volcanopy.services.process.scheduler_plugins import registry
+from volcanopy.services.scheduler.threads import in_thread
 from volcanopy.whatif.answer import JobAnswer, answer
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.kinds import ManifestError
@@ -39,12 +40,17 @@ async def confirmed(client: Client, group: str, seconds: float) -> Confirmed:
     """Return when the job of a pod group starts, and its remedies, searched for at most so long."""
     try:
         state = await cluster_state(client)
-        engine = whatif.engine(Loaded(state.cluster), state.config, datetime.now(UTC), state.registry)
-        result = answer(engine, whatif.limits(seconds, jobs=frozenset({group})))
     except UnreadableError as fault:
         return Confirmed(note=f"remedies are not confirmed: {fault}")
     note = "" if state.configured else "scheduler configuration not found: remedies are confirmed with the default one"
-    return Confirmed(next((job for job in result.jobs if job.target.group == group), None), note)
+    return Confirmed((await answers(state, {group}, seconds)).get(group), note)
+
+
+async def answers(state: "ClusterState", groups: Collection[str], seconds: float) -> dict[str, JobAnswer]:
+    """Return by pod group when these jobs start, with their remedies, searched for at most so long; those that wait only."""
+    engine = whatif.engine(Loaded(state.cluster), state.config, datetime.now(UTC), state.registry)
+    result = await in_thread(answer, engine, whatif.limits(seconds, jobs=frozenset(groups)))
+    return {job.target.group: job for job in result.jobs if job.target.group in groups}
 
 
 async def print_plan(client: Client, bodies: Sequence[Json], namespace: str, as_json: bool) -> None:

@@ -30,6 +30,7 @@ from volcanopy.cli.logs import configure
 from volcanopy.cli.manifests import Manifest, read
 from volcanopy.cli.ui.server import UiSettings, page_served
 from volcanopy.cli.ui.timings import of_this_process
+from volcanopy.cli.whatif import job_lines
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import CRON_JOBS, FLOWS, JOBS, bound, is_of
@@ -41,6 +42,7 @@ from volcanopy.local.process.gpus import gpus_of_machine
 from volcanopy.local.simulated import nodes as simulated
 from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.process.settings import SchedulerSettings
+from volcanopy.whatif.answer import JobAnswer
 
 _NAME = "volcanopy"
 _RUNNABLE = (JOBS, FLOWS, CRON_JOBS)
@@ -91,11 +93,19 @@ def up(
 
 
 def run(
-    *, files: list[str], size: Size, cluster: Path | None, timeout: float, config: Path | None = None, tail: int = 0
+    *,
+    files: list[str],
+    size: Size,
+    cluster: Path | None,
+    timeout: float,
+    config: Path | None = None,
+    tail: int = 0,
+    allow_waiting: bool = False,
 ) -> None:
     """Run the jobs of files on a new cluster and show their progress, and the last lines of their logs.
 
-    Volcano's API is served too if an object of the files is of it. Raises CommandError unless all complete.
+    Ends early when only a change lets the other jobs start. Volcano's API is served too if an object of the files is of it.
+    Raises CommandError unless all complete, or with `allow_waiting` wait for a change.
     """
     objects = _objects_of(cluster)
     manifests = read(files)
@@ -107,7 +117,7 @@ def run(
         validate(manifest)
     volcano = any(binding_of(str(each.body["apiVersion"])) is VOLCANO for each in manifests + objects)
     api = "both" if volcano else VOLCANOPY.name
-    _until_done(_run(size, objects, manifests, timeout, _Serving(api=api), config, tail))
+    _until_done(_run(size, objects, manifests, timeout, _Serving(api=api), config, tail, allow_waiting))
 
 
 def _is_runnable(manifest: Manifest) -> bool:
@@ -154,6 +164,7 @@ async def _run(
     serving: "_Serving",
     config: Path | None,
     tail: int,
+    allow_waiting: bool,
 ) -> None:
     interrupted = _interrupts()
     async with _cluster(size, objects, serving, config=config) as cluster:
@@ -168,9 +179,11 @@ async def _run(
         finally:
             following.cancel()
             await asyncio.wait((following,))
-        if tail:
-            await print_last_lines(cluster.client, progress.jobs(), tail)
         progress.show_end()
+        if tail:
+            print()
+            await print_last_lines(cluster.client, progress.jobs(), tail)
+        _print_blocked(progress.blocked)
         if ended is following:
             following.result()
         elif ended is None:
@@ -179,6 +192,18 @@ async def _run(
             raise CommandError(f"interrupted: {progress.unfinished()}", 130)
         if failed := progress.failed():
             raise CommandError(f"not all jobs completed: {failed}")
+        if progress.blocked and not allow_waiting:
+            raise CommandError(f"not all jobs started: {progress.unfinished()}")
+
+
+def _print_blocked(answers: Sequence[JobAnswer]) -> None:
+    """Print why jobs do not start, and the changes that let them start."""
+    if answers:
+        print()
+    for answer in answers:
+        print("\n".join(job_lines(answer)))
+    if any(answer.remedies for answer in answers):
+        print("The scheduler has tried each change on a copy of the cluster.", flush=True)
 
 
 def _objects_of(cluster: Path | None) -> list[Manifest]:

@@ -1,10 +1,11 @@
-"""Progress of the jobs of `local run`: a live table on a terminal, a line for each change in a pipe.
+"""Progress of the jobs of `local run`: a live table on a terminal, changes of each interval in a pipe.
 
-A flow is done in its final phase, a cron job when one of its jobs has completed.
+A flow is done in its final phase, a cron job when one of its jobs has completed. The run is over when everything is done, or
+when only a change lets the other jobs start.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -15,18 +16,34 @@ from rich.live import Live
 
 from volcanopy.api.batch_read import BatchJob, CronBatchJob, JobFlow
 from volcanopy.api.bindings import VOLCANOPY, Binding
-from volcanopy.cli.framework.tables import Column, TableForm, phase_style, reason_column
-from volcanopy.cli.jobs.status import FINISHED, SUSPENDED, message, phase, queue, shown_phase, summary, total
+from volcanopy.cli.framework.tables import NAMESPACE, Column, TableForm, phase_style, print_table, reason_column
+from volcanopy.cli.jobs.status import (
+    FINISHED,
+    SUSPENDED,
+    message,
+    minimum,
+    phase,
+    queue,
+    ready,
+    reason,
+    shown_phase,
+    summary,
+    total,
+)
+from volcanopy.cli.local_cluster.blocked_jobs import blocked_jobs, is_blocked, is_explained
 from volcanopy.cli.views.flows import phase as flow_phase
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.raw_kinds import CRON_JOBS, FLOWS, JOBS, bound
+from volcanopy.whatif.answer import JobAnswer
 
 T = TypeVar("T")
 ENDED = FINISHED | {SUSPENDED}
 """Phases of a job in which nothing of it runs."""
 _TICK = 0.5
 """Seconds between updates of the table when nothing changes but the ages."""
+_INTERVAL = 10.0
+"""Seconds between the changes that are printed in a pipe."""
 
 
 def seconds(job: BatchJob, now: datetime) -> float:
@@ -36,55 +53,62 @@ def seconds(job: BatchJob, now: datetime) -> float:
     return max(0.0, ((end or now) - (created or now)).total_seconds())
 
 
-TABLE = TableForm(
-    (
-        Column("JOB", lambda job, _: job.metadata.key),
-        Column("PHASE", lambda job, _: shown_phase(job), style=phase_style),
-        Column("RUNNING", lambda job, _: str(job.status.running)),
-        Column("SUCCEEDED", lambda job, _: str(job.status.succeeded)),
-        Column("FAILED", lambda job, _: str(job.status.failed)),
-        Column("PODS", lambda job, _: str(total(job))),
-        Column("QUEUE", lambda job, _: queue(job)),
-        Column("TIME", lambda job, now: f"{seconds(job, now):.0f}s"),
-        reason_column(message),
-    )
+_COLUMNS = (
+    Column("JOB", lambda job, _: job.metadata.name),
+    Column("PHASE", lambda job, _: shown_phase(job), style=phase_style),
+    Column("READY", lambda job, _: str(ready(job))),
+    Column("MIN", lambda job, _: str(minimum(job))),
+    Column("TOTAL", lambda job, _: str(total(job))),
+    Column("QUEUE", lambda job, _: queue(job)),
+    Column("TIME", lambda job, now: f"{seconds(job, now):.0f}s"),
 )
+
+
+def table(jobs: Sequence[BatchJob], explained: Collection[str] = ()) -> TableForm:
+    """Return the columns for jobs: with namespaces if there are several, and with reasons except for `explained` jobs."""
+    namespaces = (NAMESPACE,) if len({job.metadata.namespace for job in jobs}) > 1 else ()
+    keys = {job.metadata.key for job in jobs if reason(job)} - set(explained)
+    reasons = (reason_column(lambda job: reason(job) if job.metadata.key in keys else ""),) if keys else ()
+    return TableForm((*namespaces, *_COLUMNS, *reasons))
 
 
 class Progress:
     """Shows every job of a cluster until all have ended, whichever of the served APIs it is of."""
 
     def __init__(self, client: Client, console: Console, apis: Sequence[Binding] = (VOLCANOPY,)) -> None:
+        self._client = client
         self._watches = {api: Reflector(client, bound(JOBS, api).of(BatchJob)) for api in apis}
         self._flows = [Reflector(client, bound(FLOWS, api).of(JobFlow)) for api in apis]
         self._crons = [Reflector(client, bound(CRON_JOBS, api).of(CronBatchJob)) for api in apis]
         self._console = console
         self._jobs: dict[tuple[str, str], tuple[Binding, BatchJob]] = {}
-        self._printed: dict[tuple[str, str], str] = {}
+        self._printed: dict[str, str] = {}
         self._changed = asyncio.Event()
+        self.blocked: list[JobAnswer] = []
+        """What the scheduler answers about the jobs with which the run was over before they started."""
 
     async def follow(self) -> None:
-        """Show the jobs that exist and those created meanwhile, until all have ended."""
+        """Show the jobs that exist and those created meanwhile, until the run is over."""
         owners: tuple[Reflector[Any], ...] = (*self._flows, *self._crons)
         async with asyncio.TaskGroup() as tasks:
             watching = [tasks.create_task(owner.run(lambda _: self._changed.set())) for owner in owners]
             watching += [tasks.create_task(jobs.run(partial(self._take, api))) for api, jobs in self._watches.items()]
             for reflector in (*owners, *self._watches.values()):
                 await reflector.synced.wait()
-            if self._console.is_terminal:
-                await self._follow_live()
-            else:
-                while not self._all_ended():
+            showing = asyncio.create_task(self._show_live() if self._console.is_terminal else self._print_changes())
+            try:
+                while not await self._is_over():
                     await self._next_change()
+            finally:
+                showing.cancel()
+                await asyncio.wait((showing,))
             for task in watching:
                 task.cancel()
 
     def show_end(self) -> None:
-        """Print the final table of all jobs."""
-        if self._console.is_terminal:
-            self._console.print(TABLE.rich(self._rows(), datetime.now(UTC)))
-        else:
-            self._print(TABLE.plain(self._rows(), datetime.now(UTC)))
+        """Print the final table of all jobs; the reasons of blocked jobs are for their own lines."""
+        explained = {f"{answer.target.namespace}/{answer.target.name}" for answer in self.blocked}
+        print_table(table(self._rows(), explained), self._rows(), datetime.now(UTC))
 
     def jobs(self) -> list[tuple[Binding, BatchJob]]:
         """Return the jobs by name, each with its API."""
@@ -93,61 +117,61 @@ class Progress:
     def unfinished(self) -> str:
         """Return the jobs that have not ended with their messages, as a clause."""
         jobs = _listed(job for job in self._rows() if phase(job) not in ENDED)
-        return "; ".join([*self._unfinished_owners(), *jobs]) or "all jobs are done"
+        flows, crons = self._unfinished_owners()
+        return "; ".join([*map(_flow_state, flows), *map(_cron_state, crons), *jobs]) or "all jobs are done"
 
     def failed(self) -> str:
-        """Return the jobs that have not completed with their messages, as a clause; empty if there are none."""
+        """Return the jobs that have ended without success, with their messages, as a clause; empty if there are none."""
         failed = [_flow_state(flow) for flow in _objects(self._flows) if flow_phase(flow) == "Failed"]
         jobs = _listed(job for job in self._rows() if phase(job) in ENDED - {"Completed"})
         return "; ".join([*failed, *jobs])
 
-    async def _follow_live(self) -> None:
+    async def _is_over(self) -> bool:
+        """Return whether everything is done, or only a change lets the rest start."""
+        unfinished = [job for job in self._rows() if phase(job) not in ENDED]
+        flows, crons = self._unfinished_owners()
+        if not (unfinished or flows or crons):
+            return True
+        if crons or not all(map(is_explained, unfinished)) or not all(is_blocked(flow, self._rows()) for flow in flows):
+            return False
+        blocked = await blocked_jobs(self._client, unfinished)
+        if not self._changed.is_set():
+            self.blocked = blocked
+        return bool(self.blocked)
+
+    async def _show_live(self) -> None:
         with Live(console=self._console, auto_refresh=False, transient=True) as live:
             while True:
-                live.update(TABLE.rich(self._rows(), datetime.now(UTC)), refresh=True)
-                if self._all_ended():
-                    return
-                await self._next_change(_TICK)
+                live.update(table(self._rows()).rich(self._rows(), datetime.now(UTC)), refresh=True)
+                await asyncio.sleep(_TICK)
 
-    async def _next_change(self, timeout: float | None = None) -> None:
+    async def _print_changes(self) -> None:
+        """Print after each interval the jobs that have changed in it."""
+        while True:
+            await asyncio.sleep(_INTERVAL)
+            for job in self._rows():
+                key, change = job.metadata.key, f"{job.metadata.key} {summary(job)}"
+                if self._printed.get(key) != change:
+                    self._printed[key] = change
+                    print(change, file=self._console.file, flush=True)
+
+    async def _next_change(self) -> None:
+        await self._changed.wait()
         self._changed.clear()
-        try:
-            async with asyncio.timeout(timeout):
-                await self._changed.wait()
-        except TimeoutError:
-            return
 
     def _take(self, api: Binding, changes: Sequence[Change[BatchJob]]) -> None:
         for change in changes:
             job = _deleted(change.object) if change.type is ChangeType.DELETED else change.object
-            key = (job.metadata.key, api.name)
-            self._jobs[key] = (api, job)
-            if not self._console.is_terminal:
-                self._print_change(key, job)
+            self._jobs[job.metadata.key, api.name] = (api, job)
         self._changed.set()
-
-    def _print_change(self, key: tuple[str, str], job: BatchJob) -> None:
-        """Print a job whose phase is new, or that is pending for another reason."""
-        reason = job.status.state.reason
-        change = f"{phase(job)} {reason}" if phase(job) == "Pending" else phase(job)
-        if reason and self._printed.get(key) != change:
-            self._printed[key] = change
-            self._print(f"{job.metadata.key} {summary(job)}")
-
-    def _print(self, text: str) -> None:
-        print(text, file=self._console.file, flush=True)
 
     def _rows(self) -> list[BatchJob]:
         return [job for _, job in self.jobs()]
 
-    def _all_ended(self) -> bool:
-        return not self._unfinished_owners() and all(phase(job) in ENDED for job in self._rows())
-
-    def _unfinished_owners(self) -> list[str]:
-        """Return the flows that are not done, and the cron jobs without a completed job, as clauses."""
+    def _unfinished_owners(self) -> tuple[list[JobFlow], list[CronBatchJob]]:
+        """Return the flows that are not done, and the cron jobs without a completed job."""
         flows = [flow for flow in _objects(self._flows) if flow_phase(flow) not in {"Succeed", "Failed"}]
-        crons = [cron for cron in _objects(self._crons) if cron.status.last_successful_time is None]
-        return [*map(_flow_state, flows), *map(_cron_state, crons)]
+        return flows, [cron for cron in _objects(self._crons) if cron.status.last_successful_time is None]
 
 
 def _objects(watches: Iterable[Reflector[T]]) -> Iterator[T]:
