@@ -12,6 +12,8 @@ _DOMAIN = "svc.cluster.local"
 _FIRST = (127 << 24) + (1 << 16)
 _LAST = (127 << 24) + (255 << 16)
 HOST_ADDRESS = "127.0.0.1"
+BLOCK = 256
+"""Addresses between the first ones of two clusters: the pods of one that runs long may reach those of another."""
 
 
 class Entry(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
@@ -100,7 +101,7 @@ class ProcessKubelet:
         self._ended: set[str] = set()
         self._deleted: set[str] = set()
         """Pods that are deleted while they run."""
-        self._last_address = 0
+        self._last_address = os.getpid() * hosts.BLOCK  # clusters of one machine share its loopback network
         self._reserved: dict[tuple[str, str, str], str] = {}
         """Addresses of pods whose names have been used, by namespace, subdomain and host name."""
         self._measured: tuple[float, dict[tuple[str, str], Usage]] = (0.0, {})
