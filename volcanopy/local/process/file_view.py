@@ -59,6 +59,8 @@ class FileView:
             ("ro-bind" if read_only else "bind", str(source), path)
             for path, (source, read_only) in sorted(mounts.items())
         ]
+        if self.root == Path("/"):
+            operations += [("ro-bind", str(tree), str(tree)) for tree in self.trees if tree.is_relative_to("/tmp")]
         if not self._exists(directory) and not any(directory.startswith(f"{path}/") for path in mounts):
             operations.append(("dir", directory))
         folders += [] if operations[0][-1] == "/" else ["/"]
@@ -69,9 +71,10 @@ class FileView:
         if self.root != Path("/"):
             return
         for folder in self.closed:
-            yield ("tmpfs", str(folder))
+            if not folder.is_relative_to("/tmp"):  # which is another folder in a container
+                yield ("tmpfs", str(folder))
         for tree in self.trees:
-            if any(tree.is_relative_to(folder) for folder in self.closed):
+            if not tree.is_relative_to("/tmp") and any(tree.is_relative_to(folder) for folder in self.closed):
                 yield ("ro-bind", str(tree), str(tree))
         for path in self.hidden:
             if path.is_relative_to("/tmp") or any(path.is_relative_to(folder) for folder in self.closed):
