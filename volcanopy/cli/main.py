@@ -17,20 +17,11 @@ from typer.core import TyperGroup
 
 import volcanopy
 from volcanopy.cli import standard_output
-from volcanopy.cli.commands import chaos, services, simulate, ui, usage
+from volcanopy.cli.commands import chaos, local, services, simulate, ui, usage
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
 from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api, Cluster, Document
-from volcanopy.cli.local_cluster.options import (
-    Isolation,
-    IsolationOption,
-    NodeFile,
-    Nodes,
-    Rootfs,
-    RunAsRoot,
-    SchedulerFile,
-    Simulate,
-)
+from volcanopy.cli.local_cluster.options import SchedulerFile
 from volcanopy.cli.vcctl import PROGRAMS, translated
 from volcanopy.kube.client.printable import printable
 
@@ -60,12 +51,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings=SETTINGS,
 )
-local = typer.Typer(
-    help="Run a whole cluster on this machine.",
-    no_args_is_help=True,
-    context_settings=SETTINGS,
-)
-app.add_typer(local, name="local")
+app.add_typer(local.app, name="local")
 app.add_typer(services.app)
 app.add_typer(chaos.app)
 app.add_typer(simulate.app)
@@ -86,90 +72,6 @@ class Output(StrEnum):
 
     text = "text"
     json = "json"
-
-
-@local.command("up")
-def local_up(
-    nodes: Nodes = None,
-    simulate: Simulate = None,
-    run_as_root: RunAsRoot = False,
-    isolation: IsolationOption = Isolation.machine,
-    rootfs: Rootfs = None,
-    cluster: NodeFile = None,
-    kubeconfig: Annotated[Path, typer.Option(help="Kubeconfig file to write.")] = Path("volcanopy.kubeconfig"),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the API server; 0: a free one.")] = 0,
-    scheduler_config: SchedulerFile = None,
-    api: Annotated[Api, typer.Option("--api", help="API groups that are served.")] = Api.both,
-    persist: Annotated[Path | None, typer.Option(help="File that keeps the cluster's objects between starts.")] = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Keep what precedes a damaged record of the file.")] = False,
-    fsync: Annotated[
-        bool, typer.Option("--fsync", help="Force every change to the disk: slower, but survives a power cut.")
-    ] = False,
-    rbac: Annotated[
-        bool, typer.Option("--rbac", help="Enforce the rights that roles and bindings give to users; uses HTTPS.")
-    ] = False,
-) -> None:
-    """Start a cluster on this machine until Ctrl-C."""
-    from volcanopy.cli.local_cluster.commands import Persistence, up
-    from volcanopy.cli.local_cluster.process_nodes import size_of
-
-    size = size_of(
-        nodes, simulate, from_file=cluster is not None, run_as_root=run_as_root, isolation=isolation, rootfs=rootfs
-    )
-    up(
-        size=size,
-        cluster=cluster,
-        kubeconfig=kubeconfig,
-        port=port,
-        persist=Persistence(persist, repair, fsync),
-        config=scheduler_config,
-        rbac=rbac,
-        api=api.value,
-    )
-
-
-@local.command("run")
-def local_run(
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Manifests: files, folders, or - for standard input.")
-    ],
-    nodes: Nodes = None,
-    simulate: Simulate = None,
-    run_as_root: RunAsRoot = False,
-    isolation: IsolationOption = Isolation.machine,
-    rootfs: Rootfs = None,
-    cluster: NodeFile = None,
-    scheduler_config: SchedulerFile = None,
-    timeout: Annotated[
-        str, typer.Option("--timeout", metavar="DURATION", help="Maximum time for the jobs, such as 40s or 5m.")
-    ] = "5m",
-    tail: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Number of last lines of each pod's log to print at the end.")
-    ] = 0,
-    allow_waiting: Annotated[
-        bool, typer.Option("--allow-waiting", help="Succeed although jobs wait that only a change lets start.")
-    ] = False,
-) -> None:
-    """Start a cluster, run the jobs of manifests, and stop it.
-
-    Ends when all jobs have ended. Jobs that only a change lets start are not waited for: the reason and the changes are printed, and the exit status is 1.
-    """
-    from volcanopy.cli.framework.durations import positive_seconds
-    from volcanopy.cli.local_cluster.commands import run
-    from volcanopy.cli.local_cluster.process_nodes import size_of
-
-    size = size_of(
-        nodes, simulate, from_file=cluster is not None, run_as_root=run_as_root, isolation=isolation, rootfs=rootfs
-    )
-    run(
-        files=files,
-        size=size,
-        cluster=cluster,
-        timeout=positive_seconds("--timeout", timeout),
-        config=scheduler_config,
-        tail=tail,
-        allow_waiting=allow_waiting,
-    )
 
 
 @app.command("plan")

@@ -41,10 +41,12 @@ async def blocked_jobs(client: Client, jobs: Sequence[BatchJob]) -> list[JobAnsw
         state = await cluster_state(client)
     except UnreadableError:
         return []
-    found = await answers(state, [group_key(job) for job in jobs], _SECONDS)
+    job_answers = await answers(state, [group_key(job) for job in jobs], _SECONDS)
     pods = state.cluster.of_kind("Pod").values()
     idle = not any(pod.spec.node_name and not pod_fields.is_over(pod) for pod in pods)
     blocked = [
-        answer for answer in found.values() if answer.start is Start.NEVER or (idle and answer.start is Start.AFTER)
+        answer
+        for answer in job_answers.values()
+        if answer.start is Start.NEVER or (idle and answer.start is Start.AFTER)
     ]
     return blocked if len(blocked) == len(jobs) else []
