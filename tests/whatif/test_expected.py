@@ -3,6 +3,8 @@
 from datetime import timedelta
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.whatif.asking import batch_job, bodies, engine, loaded
@@ -112,10 +114,41 @@ def test_an_overdue_job_ends_later_and_is_not_forgotten() -> None:
     began, pod = NOW, made.cluster.pod("default/run-0")
     assert pod is not None
     made.cluster.put(replace(pod, status=replace(pod.status, start_time=began)))
-    for minutes, expected in ((29, 30), (30, 60), (100, 120)):
+    for minutes, expected, basis in ((29, 30, "estimate"), (30, 60, "overdue"), (100, 120, "overdue")):
         made.now = began + timedelta(minutes=minutes)
         (estimate,) = estimated_starts(made, Budget(100)).values()
-        assert estimate.time == began + timedelta(minutes=expected)
+        assert (estimate.time, estimate.basis) == (began + timedelta(minutes=expected), basis)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    ends=st.lists(st.integers(1000, 9000), min_size=2, max_size=6),
+    times=st.lists(st.integers(1, 900), min_size=1, max_size=6).map(sorted),
+)
+@example(ends=[1000, 1049, 1060], times=[100])
+def test_an_estimate_does_not_move_later_while_nothing_changes(ends: list[int], times: list[int]) -> None:
+    """Time passes, but no job ends, starts or becomes overdue."""
+    running = "\n".join(
+        f"node n{number} cpu=1\njob r{number} {ESTIMATE}={end}s: 1 x cpu=1 on=n{number}"
+        for number, end in enumerate(ends)
+    )
+    waiting = "\n".join(f"job w{number} {ESTIMATE}=700s: 1 x cpu=1" for number in range(len(ends)))
+    made = engine(loaded(bodies(f"{running}\n{waiting}")).cluster, RULES)
+    for number in range(len(ends)):
+        pod = made.cluster.pod(f"default/r{number}-0")
+        assert pod is not None
+        made.cluster.put(replace(pod, status=replace(pod.status, start_time=NOW)))
+    before = estimated_starts(made, Budget(1000))
+    for seconds in times:
+        made.now = NOW + timedelta(seconds=seconds)
+        after = estimated_starts(made, Budget(1000))
+        later = {
+            job: (start.time, after[job].time)
+            for job, start in before.items()
+            if start.time is None or after[job].time is None or after[job].time > start.time
+        }
+        assert not later
+        before = after
 
 
 def test_a_budget_that_ends_is_the_reason() -> None:

@@ -151,7 +151,8 @@ class EstimatedStart(Model):
     """Estimated time of the start. Not set if it is unknown."""
     basis: str = Field(default="", max_length=63)
     """Least certain of the run times that the estimate is based on: walltime (activeDeadlineSeconds), estimate
-    (runningEstimate) or learnt (from earlier jobs); now if the job waits for the end of no other job."""
+    (runningEstimate), learnt (from earlier jobs) or overdue (a job has run longer than estimated, so that its
+    estimate was doubled); now if the job waits for the end of no other job."""
     message: str = Field(default="", max_length=1024)
     """Reason why the time is unknown."""
 

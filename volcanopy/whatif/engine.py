@@ -29,8 +29,8 @@ _ROUNDS = 16
 """The most cycles of a run without virtual time: a scheduler that is not stable by then moves pods for ever."""
 
 
-_TOGETHER = 0.05
-"""Ends within this part of the time since the beginning are taken together."""
+_TOGETHER = 16
+"""The time until an end is at least so many times as long as the interval in which ends are taken together."""
 
 
 class BudgetEndedError(Exception):
@@ -185,15 +185,14 @@ class _Running:
     def _pass_time(self) -> bool:
         """Let the running pods that end first end; return whether there are any before the last time.
 
-        Ends within a twentieth of the time that has passed since the beginning are taken together: the error stays
-        small, and the number of steps grows with the logarithm of the time only.
+        Ends in one interval are taken together: the error stays small, and the number of steps grows with the
+        logarithm of the time only.
         """
         self.ends.follow()
         first = self.ends.first()
         if self.until is None or first is None or max(first, self.now) > self.until:
             return False
-        width = max(first - self.engine.now, timedelta(0)) * _TOGETHER
-        ended = self.ends.pop(first + width)
+        ended = self.ends.pop(_end_of_interval(first, self.engine.now))
         self.now = self.simulation.now = self.controllers.now = max(self.now, *(end for end, _, _ in ended))
         cluster = self.engine.cluster
         for _, basis, pod in ended:
@@ -202,6 +201,19 @@ class _Running:
             self.result.bases.append((self.now, basis))
         self.controllers.step()
         return True
+
+
+def _end_of_interval(first: datetime, begin: datetime) -> datetime:
+    """Return the end of the interval of an end; intervals are powers of two in seconds.
+
+    They begin at fixed times of day, not at ``begin``: those of a later question divide those of an earlier one, so
+    that an end is not taken later because time has passed.
+    """
+    rest = (first - begin).total_seconds() / _TOGETHER
+    if rest < 1:
+        return first
+    width = 2 ** (int(rest).bit_length() - 1)
+    return first + timedelta(seconds=width - first.timestamp() % width, microseconds=-1)
 
 
 class _Ends:

@@ -25,7 +25,7 @@ NOW = "now"
 """The basis of a start that waits for no end."""
 NEVER = "it does not start when other jobs have ended"
 """Why the start of a job is unknown that waits for something else."""
-_CERTAINTY = (Basis.WALLTIME, Basis.ESTIMATE, Basis.LEARNT)
+_CERTAINTY = (Basis.WALLTIME, Basis.ESTIMATE, Basis.LEARNT, Basis.OVERDUE)
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class EstimatedStart:
 
     time: datetime | None = None
     basis: str = ""
-    """``now``, ``walltime``, ``estimate`` or ``learnt``: the least certain of the ends that the job waits for."""
+    """``now``, ``walltime``, ``estimate``, ``learnt`` or ``overdue``: the least certain of the ends that the job waits for."""
     message: str = ""
     """Why the time is unknown."""
 

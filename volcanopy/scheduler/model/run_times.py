@@ -20,6 +20,8 @@ class Basis(StrEnum):
     WALLTIME = "walltime"
     ESTIMATE = "estimate"
     LEARNT = "learnt"
+    OVERDUE = "overdue"
+    """An estimate, declared or learnt, that the job has exceeded already."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class RunTime:
         if self.estimate:
             total = float(extended(np.array([self.estimate]), np.array([elapsed]))[0])
             if not self.walltime or total < self.walltime:
+                if total > self.estimate:
+                    return total, Basis.OVERDUE
                 return total, Basis.LEARNT if self.learnt else Basis.ESTIMATE
         return (self.walltime, Basis.WALLTIME) if self.walltime else None
 
