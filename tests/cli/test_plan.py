@@ -289,13 +289,13 @@ def test_a_difference_names_the_jobs_whose_start_changes(tmp_path: Path, capsys:
 @pytest.mark.parametrize(
     ("note", "expected"),
     [
-        (f" note.{names.WALLTIME}=2h", f"{NOW + timedelta(hours=2):%Y-%m-%dT%H:%M:%SZ} (walltime)"),
+        (f" note.{names.WALLTIME}=2h", f"in about 2 h, {NOW + timedelta(hours=2):%Y-%m-%d %H:%M:%S} UTC (walltime)"),
         ("", "unknown: job now declares no run time"),
     ],
 )
 def test_a_job_that_starts_after_others_has_an_estimated_start(note: str, expected: str) -> None:
     answer = job(f"node n1 cpu=4\njob now phase=Running{note}: 1 x cpu=4 on=n1\njob next: 1 x cpu=4", "next")
-    lines = list(whatif.job_lines(answer))
+    lines = list(whatif.job_lines(answer, NOW))
     assert lines[0].startswith('job next starts after job "now" (cpu 4) [nodes]: ')
     assert lines[1] == f"  estimated start {expected}"
 
@@ -318,7 +318,7 @@ def test_the_next_job_of_a_cron_job_is_planned(tmp_path: Path, capsys: pytest.Ca
     cron = json.dumps(body | {"kind": "CronBatchJob", "metadata": {"name": "nightly"}, "spec": spec})
     plan_with(files(tmp_path, world=WORLD, cron=cron), PlanOptions(now="2030-01-02T00:00:00Z", as_json=True))
     output = capsys.readouterr()
-    planned = "CronBatchJob default/nightly: the job that is due at 2030-01-02T03:00:00Z is planned as of now"
+    planned = "CronBatchJob default/nightly: the job that is due at 2030-01-02 03:00:00 UTC is planned as of now"
     assert output.err.splitlines()[-1] == f"volcanopy: {planned}"
     assert any(job["name"].startswith("nightly-") for job in json.loads(output.out)["jobs"])
 

@@ -7,6 +7,7 @@ import pytest
 from volcanopy.api import quantity
 from volcanopy.api.core import EstimatedStart
 from volcanopy.cli.framework.description import amounts
+from volcanopy.cli.framework.durations import local_times
 from volcanopy.cli.jobs.status import estimated_start
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -26,6 +27,12 @@ def test_an_estimated_start_is_relative_with_local_time_and_basis(seconds: float
     estimate = EstimatedStart(time=time, basis="walltime")
     assert estimated_start(estimate, NOW) == f"{text}, {time:%Y-%m-%d %H:%M:%S} UTC (walltime)"
     assert estimated_start(estimate) == f"{time:%Y-%m-%dT%H:%M:%SZ} (walltime)"
+
+
+def test_times_in_sentences_of_the_api_are_local() -> None:
+    sentence = '"small" starts 2030-01-01T12:00:00Z, finishes 2030-01-01T13:30:00Z'
+    assert local_times(sentence) == '"small" starts 2030-01-01 12:00:00 UTC, finishes 2030-01-01 13:30:00 UTC'
+    assert local_times("job 2030-01-01T12 declares no run time") == "job 2030-01-01T12 declares no run time"
 
 
 def test_an_estimate_that_has_passed_says_so() -> None:

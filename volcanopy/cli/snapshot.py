@@ -14,6 +14,7 @@ from volcanopy.api.bindings import APIS, BINDINGS, VOLCANOPY, Binding
 from volcanopy.api.config_file import ConfigError
 from volcanopy.api.model import Json
 from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.durations import local_time
 from volcanopy.cli.framework.options import Cluster
 from volcanopy.cli.volcano_objects import ApiObjects, own_job, served, unfinished_jobs, with_own_owner
 from volcanopy.kube.cache import cluster_reader
@@ -68,7 +69,7 @@ async def snapshot(
     for piece in pieces:
         sys.stdout.write(piece)
     sys.stdout.flush()
-    _note(f"{_counts(taken)} as of {taken.now:%Y-%m-%dT%H:%M:%SZ}; replay it with `volcanopy plan -f FILE`")
+    _note(f"{_counts(taken)} as of {local_time(taken.now)}; replay it with `volcanopy plan -f FILE`")
 
 
 async def read_snapshot(

@@ -10,6 +10,8 @@ from volcanopy.api.model import Json
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli.conversion import converted
 from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.durations import local_times
+from volcanopy.cli.jobs.status import estimated_start
 from volcanopy.cli.manifests import Manifest
 from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.registry import Registry
@@ -140,11 +142,11 @@ def lines(answer: Answer, result: load.Loaded, engine: Engine) -> Iterator[str]:
         yield f"{entry['kind']} {name} rejected by admission: {entry['message']}"
         yield from (f"  starts with: {remedy['text']}" for remedy in entry["remedies"])
     for job in answer.jobs:
-        yield from job_lines(job)
+        yield from job_lines(job, engine.now)
 
 
-def job_lines(job: JobAnswer) -> Iterator[str]:
-    """Yield the lines about one job."""
+def job_lines(job: JobAnswer, now: datetime) -> Iterator[str]:
+    """Yield the lines about one job; ``now`` is the time of the question."""
     name = f"job {short(f'{job.target.namespace}/{job.target.name}')}"
     if job.start is Start.NOW:
         evictions = f" after the eviction of {', '.join(map(short, job.evictions))}" if job.evictions else ""
@@ -157,7 +159,7 @@ def job_lines(job: JobAnswer) -> Iterator[str]:
         Start.UNKNOWN: f"{name} does not start now{gate}: {job.message or 'the budget ended'}",
     }
     yield heads[job.start]
-    yield from [f"  estimated start {job.estimate}"] if job.estimate is not None else []
+    yield from [f"  estimated start {estimated_start(job.estimate, now)}"] if job.estimate is not None else []
     yield from (f"  starts with: {remedy.text}" for remedy in job.remedies)
     if not job.remedies and job.searched is not None:
         yield f"  {no_remedy(job)}"
@@ -175,4 +177,4 @@ def document(answer: Answer, result: load.Loaded, engine: Engine) -> list[Json]:
 
 def note_line(sentence: str) -> None:
     """Print a sentence on standard error."""
-    print(f"volcanopy: {sentence}", file=sys.stderr)
+    print(f"volcanopy: {local_times(sentence)}", file=sys.stderr)

@@ -44,9 +44,6 @@ class EstimatedStart:
         fields = {"time": time, "basis": self.basis, "message": self.message}
         return {name: text for name, text in fields.items() if text}
 
-    def __str__(self) -> str:
-        return f"{self.time:%Y-%m-%dT%H:%M:%SZ} ({self.basis})" if self.time is not None else f"unknown: {self.message}"
-
 
 def estimated_starts(engine: Engine, budget: Budget, horizon: timedelta = HORIZON) -> dict[str, EstimatedStart]:
     """Return the estimated starts of all waiting jobs of a settled engine, by pod group. The cluster stays as it is."""

@@ -14,6 +14,7 @@ from volcanopy.cli.explain.report import (
     WaitingGroup,
     listed,
 )
+from volcanopy.cli.framework.durations import local_times
 from volcanopy.cli.framework.tables import plain_table
 
 
@@ -157,4 +158,4 @@ def _heading(text: str) -> Iterator[Line]:
 def _section(title: str, lines: Sequence[str]) -> Iterator[Line]:
     if lines:
         yield from _heading(title)
-        yield from ([Part(f"  {line}")] for line in lines)
+        yield from ([Part(f"  {local_times(line)}")] for line in lines)

@@ -11,6 +11,7 @@ CLOCK = "_VOLCANOPY_NOW"
 WEEK = 7 * 86400.0
 """Timeout in seconds for a negative ``--timeout``, as with kubectl."""
 _PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
+_UTC_TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _LONGEST = 10_000 * 86400.0
 """Seconds of the longest duration of an option."""
@@ -76,6 +77,11 @@ def local_time(time: datetime) -> str:
     """Return a time for people: in the time zone of the machine, with its name."""
     aware = time if time.tzinfo else time.replace(tzinfo=UTC)
     return f"{aware.astimezone():%Y-%m-%d %H:%M:%S %Z}"
+
+
+def local_times(sentence: str) -> str:
+    """Return a sentence of the API for people: its times in UTC as local times."""
+    return _UTC_TIME.sub(lambda found: local_time(datetime.fromisoformat(found[0])), sentence)
 
 
 def span(length: float) -> str:

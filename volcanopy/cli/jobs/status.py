@@ -2,12 +2,16 @@
 
 import difflib
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from volcanopy.api.batch_read import BatchJob, TaskSpec
 from volcanopy.api.container_states import POD_START_FAILED, SCALED_TO_ZERO
 from volcanopy.api.core import EstimatedStart, PodGroup, position_of
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.durations import local_time
+
+if TYPE_CHECKING:
+    from volcanopy.whatif import expected
 
 PHASES = (
     "Pending",
@@ -64,7 +68,7 @@ def reason(job: BatchJob) -> str:
     return "" if usual else message(job)
 
 
-def estimated_start(estimate: EstimatedStart | None, now: datetime | None = None) -> str:
+def estimated_start(estimate: "EstimatedStart | expected.EstimatedStart | None", now: datetime | None = None) -> str:
     """Return the estimated start of a waiting job with its basis, or why it is unknown; empty if there is no estimate.
 
     Relative to ``now`` for people, else as the API has it.
