@@ -2,19 +2,24 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from tests.cli.fake_api_server import FakeApiServer, forbidden
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.core import PodGroup
 from volcanopy.api.gates import GATES
+from volcanopy.cli.explain.cluster_reads import start_warnings
 from volcanopy.cli.explain.job import JobFacts, Lease, job_report
 from volcanopy.cli.explain.report import GateRow, GateState, JobReport
 from volcanopy.cli.explain.text import job_lines, plain
 from volcanopy.cli.jobs import status as job_status
 from volcanopy.cli.jobs.pods import Pod
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json
 from volcanopy.whatif.answer import JobAnswer, Start
 from volcanopy.whatif.target import Target
@@ -254,6 +259,54 @@ def test_pods_with_the_same_problem_share_a_line() -> None:
     assert [(problem.state, len(problem.names)) for problem in result.pods] == [("cannot start", 1), ("unscheduled", 5)]
     text = plain(job_lines(result))
     assert '5 pods of task "main" unscheduled: train-0, train-1, train-2 and 2 more' in text
+
+
+MOUNT = 'MountVolume.SetUp failed for volume "data"'
+
+
+def an_event(number: int, kind: str, reason: str, message: str = "", pod: str = "train-0") -> Json:
+    metadata = {"name": f"e{number}", "namespace": "lab"}
+    about = {"kind": "Pod", "name": pod}
+    when = ago(60 - number)
+    return {
+        "metadata": metadata,
+        "involvedObject": about,
+        "type": kind,
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": when,
+    }
+
+
+@pytest.mark.parametrize(
+    ("events", "warnings"),
+    [
+        ([an_event(1, "Normal", "Scheduled"), an_event(2, "Warning", "FailedMount", MOUNT)], {"train-0"}),
+        ([an_event(1, "Warning", "FailedMount", MOUNT), an_event(2, "Normal", "Pulling")], set()),
+        ([an_event(1, "Warning", "FailedScheduling", "0/3 nodes are available")], set()),
+        ([], set()),
+    ],
+)
+async def test_a_pod_whose_latest_event_is_a_warning_of_its_kubelet_cannot_start(
+    server: FakeApiServer, tmp_path: Path, events: list[Json], warnings: set[str]
+) -> None:
+    server.has("/api/v1/namespaces/lab/events", *events)
+    unstarted = a_pod("train-0", containerStatuses=waiting("ContainerCreating"))
+    unstarted["metadata"] |= {"namespace": "lab", "uid": "p"}
+    pods = msgspec.convert([unstarted, a_pod("train-1", "Running")], list[Pod])
+    async with Client(Connection.load(server.kubeconfig(tmp_path))) as client:
+        found = await start_warnings(client, pods)
+    assert found.keys() == warnings
+    assert [query["fieldSelector"] for _, _, query, _ in server.asked] == [["involvedObject.uid=p"]]
+    result = report(a_job(), a_group(), pods=[unstarted], warnings=found)
+    text = f'job "train" cannot start: pod "train-0" cannot start: FailedMount: {MOUNT}'
+    assert (result.summary == text) == bool(warnings)
+
+
+async def test_events_that_may_not_be_read_are_left_out(server: FakeApiServer, tmp_path: Path) -> None:
+    server.answers["GET", "/api/v1/namespaces/default/events"] = forbidden("list", "events")
+    async with Client(Connection.load(server.kubeconfig(tmp_path))) as client:
+        assert await start_warnings(client, msgspec.convert([a_pod("train-0")], list[Pod])) == {}
 
 
 @pytest.mark.parametrize(

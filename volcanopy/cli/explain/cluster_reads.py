@@ -11,12 +11,15 @@ from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding
 from volcanopy.cli.explain.confirmed import Confirmed, confirmed, waits
 from volcanopy.cli.explain.hierarchy import ancestors, descendants, parent_of
 from volcanopy.cli.explain.job import JobFacts, Lease
+from volcanopy.cli.explain.pod_problems import is_starting
 from volcanopy.cli.explain.queue import QueueFacts
+from volcanopy.cli.explain.report import single_line
+from volcanopy.cli.framework.description import events_of
 from volcanopy.cli.framework.durations import current_time
 from volcanopy.cli.framework.kinds import read, readable
 from volcanopy.cli.framework.objects import bare_name, find_object
 from volcanopy.cli.jobs import status as job_status
-from volcanopy.cli.jobs.pods import pods_of
+from volcanopy.cli.jobs.pods import Pod, pods_of
 from volcanopy.cli.jobs.status import queue as queue_of
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, KubeError, NotFound
@@ -26,6 +29,8 @@ from volcanopy.kube.client.raw_kinds import JOBS, LEASES, POD_GROUPS, QUEUES, bo
 T = TypeVar("T")
 _DEPTH = 32
 """Maximum number of ancestors of a queue that are read."""
+_STARTING_PODS = 8
+"""Maximum number of pods whose events are read."""
 
 
 @dataclass
@@ -93,9 +98,24 @@ async def job_facts(
         queue=queue[0],
         queue_missing=queue[1],
         pods=pods,
+        warnings=await start_warnings(client, pods or ()),
         lease=lease,
         unread=tuple(sorted(reads.unread)),
     )
+
+
+async def start_warnings(client: Client, pods: Sequence[Pod]) -> dict[str, str]:
+    """Return the warning of pods that are starting, by name, where it is in the latest event of the pod.
+
+    A volume that cannot be mounted is in no status: kubelets write an event only.
+    """
+    starting = [pod.metadata for pod in pods if is_starting(pod)][:_STARTING_PODS]
+    latest = {event.involved_object.name: event for event in await events_of(client, *starting) or ()}
+    return {
+        name: single_line(f"{event.reason}: {event.message}")
+        for name, event in latest.items()
+        if event.type == "Warning" and event.reason != "FailedScheduling"
+    }
 
 
 async def queue_if_readable(reads: Reads, client: Client, name: str) -> tuple[core.Queue | None, bool]:

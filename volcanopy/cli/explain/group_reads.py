@@ -6,7 +6,7 @@ from volcanopy.api import core, names
 from volcanopy.api.bindings import BINDINGS, VOLCANOPY, is_job
 from volcanopy.api.gang_apis import GANG_APIS, GangApi
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.explain.cluster_reads import Reads, lease_of, queue_if_readable
+from volcanopy.cli.explain.cluster_reads import Reads, lease_of, queue_if_readable, start_warnings
 from volcanopy.cli.explain.confirmed import Confirmed, confirmed, waits
 from volcanopy.cli.explain.pod_group import GroupFacts, title_of
 from volcanopy.cli.framework.durations import current_time
@@ -113,6 +113,7 @@ async def group_facts(
         queue=queue[0],
         queue_missing=queue[1],
         pods=pods,
+        warnings=await start_warnings(client, pods or ()),
         lease=lease,
         answer=search.answer,
         unread=tuple(sorted(reads.unread)),

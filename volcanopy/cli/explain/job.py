@@ -3,8 +3,8 @@
 BatchJob and PodGroup are enough for the summary and the gates; the other objects add detail.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from volcanopy.api import core, names
@@ -43,7 +43,7 @@ class JobFacts:
     """The objects about a job.
 
     ``group``, ``queue``, ``pods`` and ``lease`` (the scheduler's) are None if they do not exist or may not be read;
-    ``unread`` has a sentence for each that may not be read. ``answer`` is that of the what-if engine. ``queue_missing`` is True if the queue does not exist.
+    ``unread`` has a sentence for each that may not be read. ``warnings`` are those of pods that are starting, by name. ``answer`` is that of the what-if engine. ``queue_missing`` is True if the queue does not exist.
     """
 
     job: BatchJob
@@ -52,6 +52,7 @@ class JobFacts:
     queue: core.Queue | None = None
     queue_missing: bool = False
     pods: Sequence[Pod] | None = None
+    warnings: Mapping[str, str] = field(default_factory=dict)
     lease: Lease | None = None
     answer: JobAnswer | None = None
     unread: tuple[str, ...] = ()
@@ -83,7 +84,7 @@ def job_report(facts: JobFacts) -> JobReport:
         expected_start=job_status.estimated_start(estimate, facts.now),
         alternatives=_alternatives(facts),
         tasks=tuple(_waiting_tasks(job)),
-        pods=pod_problems(facts.pods or ()),
+        pods=pod_problems(facts.pods or (), facts.warnings),
         notes=facts.unread,
     )
     if phase == "Pending":

@@ -1,7 +1,7 @@
 """Report about a pod group without a BatchJob: of an operator, of a workload, of a single pod, or of another gang API."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from volcanopy.api import core, names
@@ -26,6 +26,7 @@ class GroupFacts:
     queue: core.Queue | None = None
     queue_missing: bool = False
     pods: Sequence[Pod] | None = None
+    warnings: Mapping[str, str] = field(default_factory=dict)
     lease: Lease | None = None
     answer: JobAnswer | None = None
     unread: tuple[str, ...] = ()
@@ -52,7 +53,7 @@ def group_report(facts: GroupFacts) -> JobReport:
         queue=facts.queue_name,
         state=phase.lower(),
         summary=f"{facts.title} is {phase.lower()}",
-        pods=pod_problems(facts.pods or ()),
+        pods=pod_problems(facts.pods or (), facts.warnings),
         notes=facts.unread,
         kind=KIND,
     )

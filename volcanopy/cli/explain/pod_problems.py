@@ -1,6 +1,7 @@
 """Problems of pods: unscheduled, unable to start, crashing, failed or terminating, grouped by state and message."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from volcanopy.api.container_states import termination, waiting_problem
 from volcanopy.api.quantity import counted
@@ -16,15 +17,22 @@ UNSCHEDULED, STUCK, CRASHING, FAILED, TERMINATING, STARTING = (
     "starting",
 )
 """States of pods that do not run as they should."""
+_STARTS = STARTING, ""
+"""The problem of a pod on a node that reports nothing unusual."""
 _IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"})
 _ORDER = (STUCK, CRASHING, FAILED, UNSCHEDULED, STARTING, TERMINATING)
 
 
-def pod_problems(pods: Iterable[Pod]) -> tuple[PodProblem, ...]:
-    """Return the problems of these pods, the most serious first; pods that run or have succeeded have none."""
+def pod_problems(pods: Iterable[Pod], warnings: Mapping[str, str] = MappingProxyType({})) -> tuple[PodProblem, ...]:
+    """Return the problems of these pods, the most serious first; pods that run or have succeeded have none.
+
+    ``warnings`` has the warning in the latest event of pods that are starting, by name.
+    """
     groups: dict[tuple[str, str], list[Pod]] = {}
     for pod in pods:
         problem = _problem(pod)
+        if problem == _STARTS and (warning := warnings.get(pod.metadata.name)):
+            problem = STUCK, warning
         if problem is not None:
             groups.setdefault(problem, []).append(pod)
     problems = []
@@ -33,6 +41,11 @@ def pod_problems(pods: Iterable[Pod]) -> tuple[PodProblem, ...]:
         task = tasks.pop() if len(tasks) == 1 else ""
         problems.append(PodProblem(state, message, tuple(pod.metadata.name for pod in members), task))
     return tuple(sorted(problems, key=lambda problem: _ORDER.index(problem.state)))
+
+
+def is_starting(pod: Pod) -> bool:
+    """Whether a pod on a node has not started, and its status has no reason."""
+    return _problem(pod) == _STARTS
 
 
 def startup_problem(problems: Sequence[PodProblem]) -> str:
@@ -56,7 +69,7 @@ def _problem(pod: Pod) -> tuple[str, str] | None:
         return TERMINATING, ""
     if not pod.spec.node_name:
         return UNSCHEDULED, _unscheduled(status)
-    return _container_problem(status) or ((STARTING, "") if status.phase == "Pending" else None)
+    return _container_problem(status) or (_STARTS if status.phase == "Pending" else None)
 
 
 def _unscheduled(status: PodStatus) -> str:
