@@ -1,6 +1,7 @@
 """One parser reads the durations of all options, and every option of a duration is one of text."""
 
 import pytest
+from click import Parameter
 from typer.core import TyperGroup
 
 from volcanopy.cli.errors import CommandError
@@ -27,10 +28,16 @@ def test_limits_of_durations_are_named() -> None:
         positive_seconds("--x", "0s")
     with pytest.raises(CommandError, match="whole seconds"):
         whole_seconds("--x", "500ms")
+    with pytest.raises(CommandError, match="use at least 1s"):
+        positive_seconds("--x", "500ms", minimum=1)
     assert whole_seconds("--x", "1h") == 3600
 
 
 def test_no_option_takes_a_duration_as_a_number() -> None:
+    def _is_of_time(parameter: Parameter) -> bool:
+        help_text = str(getattr(parameter, "help", None) or "")
+        return parameter.metavar in {"SECONDS", "DURATION"} or help_text.lower().startswith(("seconds", "time"))
+
     def numbers(group: TyperGroup, path: str) -> list[str]:
         found = []
         for name, command in group.commands.items():
@@ -40,8 +47,8 @@ def test_no_option_takes_a_duration_as_a_number() -> None:
             found += [
                 f"{path} {name} {parameter.opts[-1]}"
                 for parameter in command.params
-                if getattr(parameter, "metavar", None) == "SECONDS" or parameter.opts[-1] == "--timeout"
-                if parameter.type.name != "str"
+                if parameter.opts[-1] == "--timeout" or _is_of_time(parameter)
+                if parameter.type.name in {"int", "float", "int range", "float range"}
             ]
         return found
 

@@ -120,6 +120,12 @@ def test_an_overdue_job_ends_later_and_is_not_forgotten() -> None:
         assert (estimate.time, estimate.basis) == (began + timedelta(minutes=expected), basis)
 
 
+def _is_later(before: EstimatedStart, after: EstimatedStart) -> bool:
+    assert before.time is not None
+    assert after.time is not None
+    return after.time > before.time
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     ends=st.lists(st.integers(1000, 9000), min_size=2, max_size=6),
@@ -142,11 +148,7 @@ def test_an_estimate_does_not_move_later_while_nothing_changes(ends: list[int], 
     for seconds in times:
         made.now = NOW + timedelta(seconds=seconds)
         after = estimated_starts(made, Budget(1000))
-        later = {
-            job: (start.time, after[job].time)
-            for job, start in before.items()
-            if start.time is None or after[job].time is None or after[job].time > start.time
-        }
+        later = {job: (start.time, after[job].time) for job, start in before.items() if _is_later(start, after[job])}
         assert not later
         before = after
 

@@ -10,6 +10,7 @@ import typer
 
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import command
+from volcanopy.cli.framework.durations import positive_seconds
 from volcanopy.cli.framework.options import KUBECONFIG
 
 if TYPE_CHECKING:
@@ -111,8 +112,9 @@ class TargetOptions:
 async def chaos_command(
     target: TargetOptions,
     seconds: Annotated[
-        float, typer.Option("--seconds", min=1, metavar="N", help="Time for which jobs arrive and faults begin.")
-    ] = 60.0,
+        str,
+        typer.Option("--seconds", metavar="DURATION", help="Time for which jobs arrive and faults begin, at least 1s."),
+    ] = "60s",
     jobs: Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="Number of gangs.")] = 20,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random jobs and faults.")] = 1,
     logs: Annotated[
@@ -128,6 +130,7 @@ async def chaos_command(
     from volcanopy.chaos.stage import StageError, StageSettings
 
     target.check()
+    time = positive_seconds("--seconds", seconds, minimum=1)
     stage = StageSettings(
         nodes=target.nodes or (6 if target.embedded else 0),
         run_services=target.run_services or target.embedded,
@@ -138,7 +141,7 @@ async def chaos_command(
         folder=logs,
     )
     try:
-        outcome = await _run(target, stage, RunSettings(seconds=seconds, jobs=jobs, seed=seed))
+        outcome = await _run(target, stage, RunSettings(seconds=time, jobs=jobs, seed=seed))
     except* StageError as errors:
         raise CommandError(str(errors.exceptions[0])) from None
     print(json.dumps(outcome.document(), indent=2) if output is OutcomeFormat.json else _text(outcome))

@@ -10,6 +10,7 @@ import typer
 from volcanopy.api import names
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import command
+from volcanopy.cli.framework.durations import positive_seconds, whole_seconds
 from volcanopy.cli.framework.options import Api, Cluster, GangApiName, ProcessOptions
 
 if TYPE_CHECKING:
@@ -58,17 +59,23 @@ class ElectionOptions:
         ),
     ] = ""
     lease_duration: Annotated[
-        int, typer.Option("--lease-duration", min=1, help="Seconds without renewal until another process may lead.")
-    ] = 10
-    renew_deadline: Annotated[
-        float,
+        str,
         typer.Option(
-            "--renew-deadline", help="Seconds without renewal after which the leader stops. Less than --lease-duration."
+            "--lease-duration", metavar="DURATION", help="Time without renewal until another process may lead."
         ),
-    ] = 6.0
+    ] = "10s"
+    renew_deadline: Annotated[
+        str,
+        typer.Option(
+            "--renew-deadline",
+            metavar="DURATION",
+            help="Time without renewal after which the leader stops. Less than --lease-duration.",
+        ),
+    ] = "6s"
     retry_period: Annotated[
-        float, typer.Option("--retry-period", help="Seconds between renewals. Less than --renew-deadline.")
-    ] = 2.0
+        str,
+        typer.Option("--retry-period", metavar="DURATION", help="Time between renewals. Less than --renew-deadline."),
+    ] = "2s"
 
     def election(self, name: str) -> "Election | None":
         """Return the election to take part in; ``name`` is the default name of the Lease."""
@@ -78,7 +85,11 @@ class ElectionOptions:
         if not self.leader_elect:
             return None
         try:
-            terms = Terms(duration=self.lease_duration, renew=self.renew_deadline, retry=self.retry_period)
+            terms = Terms(
+                duration=whole_seconds("--lease-duration", self.lease_duration, minimum=1),
+                renew=positive_seconds("--renew-deadline", self.renew_deadline),
+                retry=positive_seconds("--retry-period", self.retry_period),
+            )
         except ValueError as error:
             raise CommandError(f"--lease-duration, --renew-deadline, --retry-period: {error}", 2) from None
         return Election(name=self.lease_name or name, namespace=self.lease_namespace, terms=terms)
@@ -105,8 +116,11 @@ def scheduler_command(
     scheduler_name: SchedulerName = names.SCHEDULER,
     api: ServedApi = Api.both,
     stuck_after: Annotated[
-        float, typer.Option("--stuck-after", min=1.0, help="Seconds without a finished cycle until /healthz fails.")
-    ] = 120.0,
+        str,
+        typer.Option(
+            "--stuck-after", metavar="DURATION", help="Time without a finished cycle until /healthz fails, at least 1s."
+        ),
+    ] = "2m",
     anonymous_dumps: Annotated[
         bool, typer.Option("--anonymous-dumps", help="Write pseudonyms instead of names into dumps of invalid plans.")
     ] = False,
@@ -124,7 +138,7 @@ def scheduler_command(
         scheduler_name=scheduler_name,
         config=config,
         election=election.election(f"{scheduler_name}-scheduler"),
-        stuck_after=stuck_after,
+        stuck_after=positive_seconds("--stuck-after", stuck_after, minimum=1),
         anonymous_dumps=anonymous_dumps,
         pod_events=pod_events,
     )
@@ -236,8 +250,11 @@ def agent_command(
         Path, typer.Option("--root", metavar="FOLDER", help="Folder with sys and proc of the node.")
     ] = Path("/"),
     interval: Annotated[
-        float, typer.Option("--interval", min=1.0, help="Seconds between two reads of the files of the node.")
-    ] = 15.0,
+        str,
+        typer.Option(
+            "--interval", metavar="DURATION", help="Time between two reads of the files of the node, at least 1s."
+        ),
+    ] = "15s",
     api: ServedApi = Api.both,
 ) -> None:
     """Run the agent of a node: it reports its CPUs and load."""
@@ -245,5 +262,10 @@ def agent_command(
     from volcanopy.services.agent.agent_service import AgentSettings, run
     from volcanopy.services.agent.machine_files import MachineFiles
 
-    settings = AgentSettings(node=node, api=api.value, files=MachineFiles(root, kubelet_dir), interval=interval)
+    settings = AgentSettings(
+        node=node,
+        api=api.value,
+        files=MachineFiles(root, kubelet_dir),
+        interval=positive_seconds("--interval", interval, minimum=1),
+    )
     serve(cluster, process, lambda connection, stop, health: run(connection, settings, stop, health=health))

@@ -52,11 +52,12 @@ def seconds(option: str, text: str) -> float:
     return result
 
 
-def positive_seconds(option: str, text: str) -> float:
-    """Return the seconds of a duration that is more than 0. Raises CommandError."""
+def positive_seconds(option: str, text: str, *, minimum: float = 0) -> float:
+    """Return the seconds of a duration that is more than 0, and at least ``minimum``. Raises CommandError."""
     result = seconds(option, text)
-    if not result:
-        raise CommandError(f"{option}: {text!r} is invalid: use more than 0, such as 30s", 2)
+    if not result or result < minimum:
+        least = f"at least {minimum:g}s" if minimum else "more than 0"
+        raise CommandError(f"{option}: {text!r} is invalid: use {least}, such as 30s", 2)
     return result
 
 
