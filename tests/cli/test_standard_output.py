@@ -2,13 +2,29 @@
 
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.cli.explain.golden_cases import world
 from tests.cli.run_commands import COMMAND
 
 COMMANDS = (["--help"], ["job", "--help"], ["crd"], ["version", "--client"], ["completion", "bash"])
+READS = (
+    "queue tree",
+    "queue list",
+    "queue describe research",
+    "job list -o wide",
+    "job describe training",
+    "podgroup describe training-uid-of-training",
+    "pod list",
+    "explain job training",
+    "explain queue research",
+    "--help",
+)
+LATIN = {"PYTHONIOENCODING": "latin-1"}
+C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -45,3 +61,22 @@ def test_an_encoding_without_a_character_replaces_it(encoding: str, tmp_path: Pa
     done = subprocess.run([*COMMAND, "convert", "-f", str(path)], env=environment, capture_output=True, check=False)
     assert b"Traceback" not in done.stderr
     assert (done.returncode, b"a: ?? ??" in done.stdout) == (0, True)
+
+
+@pytest.fixture(scope="module")
+def kubeconfig() -> Iterator[Path]:
+    """A server with fixed responses."""
+    with world() as path:
+        yield path
+
+
+@pytest.mark.parametrize(
+    ("words", "variables"),
+    [*((words, LATIN) for words in READS), ("queue tree", C_LOCALE), ("explain job training", C_LOCALE)],
+)
+def test_what_people_read_is_printed_in_every_encoding(words: str, variables: dict[str, str], kubeconfig: Path) -> None:
+    environment = {name: text for name, text in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHON"))}
+    environment |= {"KUBECONFIG": str(kubeconfig), **variables}
+    done = subprocess.run([*COMMAND, *words.split()], env=environment, capture_output=True, check=False)
+    assert b"Traceback" not in done.stderr
+    assert (done.returncode, bool(done.stdout)) == (0, True), done.stderr
