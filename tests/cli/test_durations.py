@@ -1,7 +1,6 @@
 """One parser reads the durations of all options, and every option of a duration is one of text."""
 
 import pytest
-from click import Parameter
 from typer.core import TyperGroup
 
 from volcanopy.cli.errors import CommandError
@@ -34,9 +33,11 @@ def test_limits_of_durations_are_named() -> None:
 
 
 def test_no_option_takes_a_duration_as_a_number() -> None:
-    def _is_of_time(parameter: Parameter) -> bool:
+    def _is_of_time(parameter: object) -> bool:
         help_text = str(getattr(parameter, "help", None) or "")
-        return parameter.metavar in {"SECONDS", "DURATION"} or help_text.lower().startswith(("seconds", "time"))
+        return getattr(parameter, "metavar", None) in {"SECONDS", "DURATION"} or help_text.lower().startswith(
+            ("seconds", "time")
+        )
 
     def numbers(group: TyperGroup, path: str) -> list[str]:
         found = []

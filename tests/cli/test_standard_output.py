@@ -80,3 +80,4 @@ def test_what_people_read_is_printed_in_every_encoding(words: str, variables: di
     done = subprocess.run([*COMMAND, *words.split()], env=environment, capture_output=True, check=False)
     assert b"Traceback" not in done.stderr
     assert (done.returncode, bool(done.stdout)) == (0, True), done.stderr
+    assert b"?" not in done.stdout, "every mark has one that the encoding has"
