@@ -82,7 +82,7 @@ def local_time(time: datetime) -> str:
 
 def local_times(sentence: str) -> str:
     """Return a sentence of the API for people: its times in UTC as local times."""
-    return _UTC_TIME.sub(lambda found: local_time(datetime.fromisoformat(found[0])), sentence)
+    return _UTC_TIME.sub(lambda match: local_time(datetime.fromisoformat(match[0])), sentence)
 
 
 def span(length: float) -> str:
