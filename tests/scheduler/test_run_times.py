@@ -34,7 +34,7 @@ def test_an_extended_estimate_is_a_doubling_and_exceeds_the_time(estimate: float
         (RunTime(100, 30), 0, (30, Basis.ESTIMATE)),
         (RunTime(100, 30), 70, (100, Basis.WALLTIME)),
         (RunTime(100, 300), 0, (100, Basis.WALLTIME)),
-        (RunTime(0, 30, learnt=True), 40, (60, Basis.LEARNT)),
+        (RunTime(0, 30, learnt=True), 40, (60, Basis.OVERDUE)),
     ],
 )
 def test_the_end_of_a_job_is_its_estimate_and_at_most_its_walltime(
