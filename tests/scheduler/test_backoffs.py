@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from volcanopy.api import core
+from volcanopy.api.gates import Gate
 from volcanopy.scheduler.cache.bulk_load import BULK_SIZE
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.cache.compaction import compact
@@ -52,14 +53,45 @@ def test_the_bound_members_of_a_gang_stay_and_the_rejected_one_holds_nothing() -
     assert bound(decide(state(NODES + text, "gang-b-0"))) == {"small-0"}
 
 
-def test_the_reason_of_a_job_that_backs_off_is_the_answer_of_the_server() -> None:
-    cluster, message = state(NODES + "job refused min=1: 1 x cpu=8"), 'binding to node "n1" failed: denied by policy'
-    pod = cluster.tasks.plain["pods"][cluster.tasks.rows["default/refused-0"]]
-    condition = core.Condition(type="PodScheduled", status="False", reason="SchedulerError", message=message)
-    cluster.upsert(replace(pod, status=replace(pod.status, conditions=(condition,))))
-    cluster.forget("default/refused-0", backs_off=True)
-    (explain,) = decide(cluster).of(Explain)
-    assert explain.message == f'pod "refused-0" waits for the next attempt to bind: {message}'
+REASONS = [
+    ("", "job refused min=1: 1 x cpu=8", ("refused-0",), 'pod "refused-0" waits'),
+    ("", "job refused min=3: 3 x cpu=8", ("refused-0",), 'pod "refused-0" waits'),
+    ("", "job refused min=3: 3 x cpu=8\njob busy: 3 x cpu=8 on=n1,n2,n3", ("refused-0",), 'pod "refused-0" waits'),
+    (
+        "queue q capability.cpu=8",
+        "job refused queue=q min=2: 2 x cpu=4\njob busy queue=q: 1 x cpu=8 on=n1",
+        ("refused-0",),
+        'pod "refused-0" waits',
+    ),
+    (
+        "queue q capability.cpu=8",
+        "job refused queue=q min=2: 2 x cpu=4\njob busy queue=q: 1 x cpu=8 on=n1",
+        ("refused-0", "refused-1"),
+        'pods "refused-0", "refused-1" wait',
+    ),
+]
+
+
+@pytest.mark.parametrize(("queue", "jobs", "rejected", "start"), REASONS)
+@pytest.mark.parametrize("actions", ["enqueue, allocate, backfill", "enqueue, allocate, preempt, reclaim, backfill"])
+def test_the_reason_of_a_job_that_backs_off_is_the_answer_of_the_server(
+    queue: str, jobs: str, rejected: tuple[str, ...], start: str, actions: str
+) -> None:
+    message = 'binding to node "n1" failed: denied by policy'
+    cluster = state(f"{NODES}{queue}\n{jobs}")
+    for name in rejected:
+        pod = cluster.tasks.plain["pods"][cluster.tasks.rows[f"default/{name}"]]
+        condition = core.Condition(type="PodScheduled", status="False", reason="SchedulerError", message=message)
+        cluster.upsert(replace(pod, status=replace(pod.status, conditions=(condition,))))
+        cluster.forget(f"default/{name}", backs_off=True)
+    (explain,) = [effect for effect in decide(cluster, actions).of(Explain) if effect.job == "default/refused"]
+    assert explain.message == f"{start} for the next attempt to bind: {message}"
+
+
+def test_a_job_that_could_start_without_its_rejected_pods_names_what_it_lacks() -> None:
+    cluster = state(NODES + "job refused min=2: 3 x cpu=8\njob busy: 2 x cpu=8 on=n1,n2", "refused-0")
+    (explain,) = [effect for effect in decide(cluster).of(Explain) if effect.job == "default/refused"]
+    assert explain.gate == Gate.NODES
 
 
 def test_a_pod_starts_at_its_next_attempt() -> None:

@@ -80,6 +80,8 @@ class Explainer:
         admitted = job.phase != "Pending"
         if admitted and session.ledger.job_counts[Status.PIPELINED, job.row] and not job.is_ready and job.is_pipelined:
             return self._make(job, Gate.NODES, self._terminating(job))
+        if admitted and not job.is_ready and (rejected := self._rejected_pods(job)):
+            return self._make(job, Gate.GANG, self._rejected_binds(rejected))
         if rejection is not None:
             fitted = session.rejections.placed.get(job.row, 0)
             gate, message = self._rejected(rejection, job, fitted)
@@ -191,11 +193,8 @@ class Explainer:
         )
 
     def _scheduling_gates(self, job: JobView) -> Message:
-        """Too few of the job's pods can be placed, as others have scheduling gates or wait after rejected binds."""
+        """Too few of the job's pods can be placed, as others have scheduling gates."""
         pods, index = self._session.snapshot.tasks.pods, self._session.snapshot.task_rows
-        rejected = sorted(key for key in self._gated[job.row] if not is_gated(pods[index[key]]))
-        if rejected:
-            return self._rejected_binds([key.rpartition("/")[2] for key in rejected], pods[index[rejected[0]]])
         gated = sorted(self._gated[job.row])
         missing = job.min_available - job.ready_count - len(self._pods.get(job.row, ()))
         missing = min(max(missing, 1), len(gated))
@@ -210,10 +209,19 @@ class Explainer:
             f"removal of {listed} from {some}",
         )
 
+    def _rejected_pods(self, job: JobView) -> list[core.Pod]:
+        """The pods of a job that wait for the next attempt after rejected binds, by name; without them it cannot start."""
+        pods, index = self._session.snapshot.tasks.pods, self._session.snapshot.task_rows
+        waiting = [pods[index[key]] for key in sorted(self._gated.get(job.row, ()))]
+        rejected = [pod for pod in waiting if not is_gated(pod)]
+        others = job.ready_count + len(self._pods.get(job.row, ()))
+        return rejected if others < job.min_available else []
+
     @staticmethod
-    def _rejected_binds(names: list[str], pod: core.Pod) -> Message:
-        """The API server has rejected the binds of these pods, the first of which is ``pod``."""
-        messages = [condition.message for condition in pod.status.conditions if condition.reason == "SchedulerError"]
+    def _rejected_binds(pods: list[core.Pod]) -> Message:
+        """The API server has rejected the binds of these pods."""
+        names, conditions = [pod.metadata.name for pod in pods], pods[0].status.conditions
+        messages = [condition.message for condition in conditions if condition.reason == "SchedulerError"]
         why = messages[0] if messages else "the API server rejects the bind"
         return Message(
             f"{_some(names, 'pod')} {'wait' if len(names) > 1 else 'waits'} for the next attempt to bind: {why}",
