@@ -1,7 +1,8 @@
 """Search for the smallest changes that let a job start, each confirmed by the engine.
 
 1. Each kind of change is tried at its strongest, those that concern the job's gate first.
-2. One that lets the gang start is narrowed: parts are left out, then the strength of each is bisected.
+2. One that lets the gang start is narrowed: parts are left out, then the strength of each is bisected, until the change is
+   enough and the next smaller one is not.
 3. The result is applied once more as data, as a user would apply it, and kept only if the gang starts.
 4. If no single change is enough, all are tried together and left out one by one.
 """
@@ -18,9 +19,9 @@ from volcanopy.whatif.changes import Change, Configure, Steps, as_data, perform,
 from volcanopy.whatif.cluster import Cluster, ManifestError
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine
 from volcanopy.whatif.remedies import constraints, jobs, missing, nodes, queues
-from volcanopy.whatif.remedies.candidate import Candidate, Kind, Part, Question, fixed
+from volcanopy.whatif.remedies.candidate import Candidate, Kind, Part, Question
 
-_KINDS: tuple[Kind, ...] = (
+KINDS: tuple[Kind, ...] = (
     queues.created_queues,
     queues.lifted_holds,
     missing.missing_objects,
@@ -40,6 +41,7 @@ _KINDS: tuple[Kind, ...] = (
     jobs.smaller_requests,
     queues.other_queues,
 )
+"""The kinds of changes, in the order in which they are tried."""
 _FIRST: dict[str, tuple[Kind, ...]] = {
     Gate.LIMITS: (queues.limits,),
     Gate.QUOTA: (jobs.quotas,),
@@ -102,7 +104,7 @@ class Search:
     def _kinds(self) -> Iterator[Kind]:
         first = _FIRST.get(self.question.gate, ())
         yield from first
-        yield from (kind for kind in _KINDS if kind not in first)
+        yield from (kind for kind in KINDS if kind not in first)
 
     def _singles(self) -> Iterator[Remedy]:
         done: set[str] = set()
@@ -149,13 +151,21 @@ class Search:
     # Narrowing
 
     def _narrowed(self, kind: str, parts: Sequence[Part]) -> Remedy | None:
+        """Return the remedy of parts that are enough together, none of which can be left out or weakened."""
         if not parts or not self._starts(_steps(parts)):
             return None
-        kept = self._without_excess(list(parts)) if len(parts) <= _COMBINED or kind == "several" else list(parts)
-        for place, part in enumerate(kept):
-            if part.most > 1:
-                kept[place] = self._weakest(kept, place)
-        return self._confirmed(kind, kept)
+        before: list[Part] = []
+        narrowed = list(parts)
+        while narrowed != before:
+            before = narrowed
+            if len(parts) <= _COMBINED or kind == "several":
+                narrowed = self._without_excess(narrowed)
+            for place, part in enumerate(narrowed):
+                if part.most > 1:
+                    narrowed = [*narrowed[:place], self._weakest(narrowed, place), *narrowed[place + 1 :]]
+            if len(narrowed) == 1:
+                break  # a part that stays alone is as weak as it can be
+        return self._confirmed(kind, narrowed)
 
     def _most_useful(self, parts: Sequence[Part]) -> Sequence[Part]:
         """Return the fewest of the first parts with which the job starts: first 1, 2, 4, ..., then bisected.
@@ -194,15 +204,25 @@ class Search:
         return parts
 
     def _weakest(self, parts: Sequence[Part], place: int) -> Part:
+        """Return a part in its weakest form that is enough, such that the next weaker form is not.
+
+        Round amounts are tried first. Only if the form right below the weakest round one is enough too, those between the
+        round amounts are.
+        """
         part = parts[place]
-        low, high = 0, part.most
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._starts(_steps([*parts[:place], fixed(part, middle), *parts[place + 1 :]])):
-                high = middle
-            else:
-                low = middle
-        return fixed(part, high)
+
+        def is_enough(strength: int) -> bool:
+            return self._starts(_steps([*parts[:place], part._replace(most=strength), *parts[place + 1 :]]))
+
+        if not is_enough(part.most - 1):
+            return part
+        low, high = bisected(
+            0, -(-part.most // part.stride), lambda count: is_enough(min(count * part.stride, part.most))
+        )
+        low, high = low * part.stride, min(high * part.stride, part.most)
+        if high - low > 1 and is_enough(high - 1):
+            _, high = bisected(low, high - 1, is_enough)
+        return part._replace(most=high)
 
     def _confirmed(self, kind: str, parts: Sequence[Part]) -> Remedy | None:
         """Return the remedy, if its data lets the job start."""
@@ -238,6 +258,17 @@ class Search:
             except ManifestError:
                 return False
             return goal in run.started
+
+
+def bisected(low: int, high: int, is_enough: Callable[[int], bool]) -> tuple[int, int]:
+    """Return neighbours between a number that is not enough and one that is: the lower is not, the higher is."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        if is_enough(middle):
+            high = middle
+        else:
+            low = middle
+    return low, high
 
 
 def _steps(parts: Sequence[Part]) -> Steps:

@@ -12,11 +12,15 @@ from volcanopy.whatif.target import Target
 
 
 class Part(NamedTuple):
-    """A part of a change: its strongest form is ``steps(most)``, ``text`` is its sentence."""
+    """A part of a change: its strongest form is ``steps(most)``, ``text`` is its sentence.
+
+    ``stride``: the strengths that give round amounts are its multiples.
+    """
 
     most: int
     steps: Callable[[int], Steps]
     text: Callable[[int], str]
+    stride: int = 1
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,3 @@ Kind = Callable[[Question], Sequence[Candidate]]
 def single(steps: Steps, text: str) -> Part:
     """Return a part without strength."""
     return Part(1, lambda _: steps, lambda _: text)
-
-
-def fixed(part: Part, strength: int) -> Part:
-    """Return a part of one strength."""
-    return single(part.steps(strength), part.text(strength))

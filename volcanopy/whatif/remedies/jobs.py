@@ -13,7 +13,7 @@ from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import read_job
 from volcanopy.whatif.remedies.candidate import Candidate, Part, Question, single
 from volcanopy.whatif.remedies.freed_nodes import freeing_order
-from volcanopy.whatif.remedies.queues import step_of, total_request
+from volcanopy.whatif.remedies.queues import Raised, grain_of, step_of, total_request
 from volcanopy.whatif.target import (
     edit_job,
     foreign_scheduler,
@@ -97,8 +97,10 @@ def _node_sizes(cluster: Cluster, resource: str) -> set[int]:
 
 
 def _smaller(question: Question, resource: str, largest: int, step: int) -> Part:
+    grain = grain_of(resource, largest)
+
     def limit(count: int) -> int:
-        return max(largest - count * step, 1)
+        return max(largest - count * grain, 1)
 
     def steps(count: int) -> Steps:
         return with_requests_up_to(question.cluster, question.target, resource, limit(count))
@@ -107,7 +109,7 @@ def _smaller(question: Question, resource: str, largest: int, step: int) -> Part
         now, then = quantity.text(resource, largest), quantity.text(resource, limit(count))
         return f"request at most {then} {resource} per pod instead of {now}"
 
-    return Part(max(-(-(largest - 1) // step), 1), steps, text)
+    return Part(-(-(largest - 1) // grain), steps, text, max(step // grain, 1))
 
 
 def fewer_pods(question: Question) -> Sequence[Candidate]:
@@ -141,16 +143,16 @@ def _quota(question: Question, key: str, quota: policy.ResourceQuota, name: str)
     now = quantity.amount(resource, quota.status.hard[name])
     used = quantity.amount(resource, quota.status.used.get(name, 0))
     total = total_request(question).get(resource, 0) or len(pod_specs(question.cluster, question.target))
-    step = step_of(question, resource, now, used) if resource in total_request(question) else 1
+    raised = Raised(question, resource, now, max(used - now, 0) + 2 * total)
 
     def steps(count: int) -> Steps:
-        return (Edit("ResourceQuota", key, partial(_raised, name, quantity.text(resource, now + count * step))),)
+        return (Edit("ResourceQuota", key, partial(_raised, name, quantity.text(resource, raised.units(count)))),)
 
     def text(count: int) -> str:
-        value = quantity.text(resource, now + count * step)
+        value = quantity.text(resource, raised.units(count))
         return f'raise {name} of ResourceQuota "{quota.metadata.name}" from {quantity.text(resource, now)} to {value}'
 
-    return Part(max(-(-(max(used - now, 0) + 2 * total) // step), 1), steps, text)
+    return raised.part(steps, text)
 
 
 def _raised(name: str, value: str, body: Json) -> Json:

@@ -15,9 +15,9 @@ from volcanopy.whatif.target import edit_group, minimum_of, queue_of, requests_o
 _DEPTH = 32
 _OTHER_QUEUES = 6
 """The most other queues that a job is moved to."""
-_MOST_JOBS = 16
-"""The most that a limit on running jobs, or a weight, is raised by."""
 _MOST_WEIGHT = 4096
+"""The most that a weight is raised by."""
+_MEBIBYTE = 1 << 20
 
 
 def chain(cluster: Cluster, name: str) -> list[core.Queue]:
@@ -93,19 +93,19 @@ def _listed(queue: core.Queue, field: str) -> core.Quantities:
 def _amount(cluster: Cluster, question: Question, place: tuple[str, str, str]) -> Part:
     name, field, resource = place
     now = quantity.amount(resource, _listed(cluster.state.queues[name], field).get(resource, 0))
-    step = step_of(question, resource, now)
     beyond = 0 if field == "guarantee" else total_of(cluster, resource)
-    most = -(-(total_request(question)[resource] + beyond) // step)
+    raised = Raised(question, resource, now, total_request(question)[resource] + beyond)
 
     def steps(count: int) -> Steps:
-        return (Edit("Queue", name, lambda body: _raised(body, field, resource, now + count * step)),)
+        return (Edit("Queue", name, lambda body: _raised(body, field, resource, raised.units(count))),)
 
     def text(count: int) -> str:
-        more, value = quantity.text(resource, count * step), quantity.text(resource, now + count * step)
+        value = quantity.text(resource, raised.units(count))
+        more = quantity.text(resource, raised.units(count) - now)
         what = f'{field} of queue "{name}"'
         return f"raise the {what} by {more} {resource} to {value}" if now else f"set the {what} to {value} {resource}"
 
-    return Part(max(most, 1), steps, text)
+    return raised.part(steps, text)
 
 
 def total_request(question: Question) -> dict[str, int]:
@@ -125,6 +125,29 @@ def step_of(question: Question, resource: str, *values: int) -> int:
     """Return the granularity in which amounts of a resource are searched: what divides requests and limits."""
     sizes = {request.get(resource, 0) for request in requests_of(question.cluster, question.target)}
     return gcd(*sizes, *values, total_request(question).get(resource, 0)) or 1
+
+
+def grain_of(resource: str, units: int) -> int:
+    """Return the smallest difference between two amounts that a remedy names: a thousandth of a cpu, 1Mi, or one piece."""
+    is_bytes = resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")
+    return _MEBIBYTE if is_bytes and units >= _MEBIBYTE else 1
+
+
+class Raised:
+    """An amount that is raised by a number of grains, at least by one and by ``most`` units."""
+
+    def __init__(self, question: Question, resource: str, now: int, most: int) -> None:
+        self._now, self._grain = now, grain_of(resource, max(now, most))
+        self._most = max(-(-most // self._grain), 1)
+        self._stride = max(step_of(question, resource, now) // self._grain, 1)
+
+    def units(self, count: int) -> int:
+        """Return the amount raised by so many grains."""
+        return self._now + count * self._grain
+
+    def part(self, steps: Callable[[int], Steps], text: Callable[[int], str]) -> Part:
+        """Return the part of which the strength is the number of grains."""
+        return Part(self._most, steps, text, self._stride)
 
 
 def total_of(cluster: Cluster, resource: str) -> int:
@@ -153,22 +176,23 @@ def _with(body: Json, field: str, value: Any) -> Json:
 def limits(question: Question) -> Sequence[Candidate]:
     """Return a candidate that raises limits on running jobs, and on resources of users and groups."""
     parts: list[Part] = []
+    most_jobs = len(question.cluster.keys.get("PodGroup", ())) + 1
     requested = total_request(question) | {"pods": minimum_of(question.cluster, question.target)}
     for queue in reversed(_chain(question)):
         if queue.spec.max_running_jobs is not None:
-            parts.append(_jobs_limit(queue))
+            parts.append(_jobs_limit(queue, most_jobs))
         for number, entry in enumerate(queue.spec.limits):
             parts += _entry_limits(question, (queue, number), entry, requested)
     return [Candidate("limits", tuple(parts))] if parts else []
 
 
-def _jobs_limit(queue: core.Queue) -> Part:
+def _jobs_limit(queue: core.Queue, most: int) -> Part:
     now, name = queue.spec.max_running_jobs or 0, queue.metadata.name
 
     def steps(more: int) -> Steps:
         return (Edit("Queue", name, lambda body: _with(body, "maxRunningJobs", now + more)),)
 
-    return Part(_MOST_JOBS, steps, lambda more: f'raise maxRunningJobs of queue "{name}" from {now} to {now + more}')
+    return Part(most, steps, lambda more: f'raise maxRunningJobs of queue "{name}" from {now} to {now + more}')
 
 
 def _entry_limits(
@@ -179,7 +203,7 @@ def _entry_limits(
     if entry.max_running_jobs is not None:
         now = entry.max_running_jobs
         yield Part(
-            _MOST_JOBS,
+            len(question.cluster.keys.get("PodGroup", ())) + 1,
             lambda more: (Edit("Queue", queue.metadata.name, partial(_entry, number, "maxRunningJobs", now + more)),),
             lambda more: f"raise maxRunningJobs of {whose} from {now} to {now + more}",
         )
@@ -189,18 +213,18 @@ def _entry_limits(
 
 def _entry_resource(question: Question, place: tuple[core.Queue, int], resource: str, whose: str, now: int) -> Part:
     queue, number = place
-    step = 1 if resource == "pods" else step_of(question, resource, now)
-    most = -(-(total_request(question).get(resource, 0) + total_of(question.cluster, resource)) // step)
+    most = total_request(question).get(resource, 0) + total_of(question.cluster, resource)
+    raised = Raised(question, resource, now, most)
 
-    def steps(more: int) -> Steps:
-        value = quantity.text(resource, now + more * step)
+    def steps(count: int) -> Steps:
+        value = quantity.text(resource, raised.units(count))
         return (Edit("Queue", queue.metadata.name, partial(_entry, number, resource, value)),)
 
-    def text(more: int) -> str:
-        before, after = quantity.text(resource, now), quantity.text(resource, now + more * step)
+    def text(count: int) -> str:
+        before, after = quantity.text(resource, now), quantity.text(resource, raised.units(count))
         return f"raise the limit of {whose} from {before} to {after} {resource}"
 
-    return Part(max(most, 1), steps, text)
+    return raised.part(steps, text)
 
 
 def _entry(number: int, field: str, value: Any, body: Json) -> Json:
