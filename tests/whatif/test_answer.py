@@ -67,7 +67,10 @@ def test_a_job_behind_others_starts_after_they_end() -> None:
 def test_a_job_that_no_node_can_hold_never_starts() -> None:
     answer = job(NODES + "job big: 1 x cpu=5", "big")
     assert (answer.start, answer.gate) == (Start.NEVER, "nodes")
-    assert [remedy.text for remedy in answer.remedies] == ["request at most 4 cpu per pod instead of 5"]
+    assert [remedy.text for remedy in answer.remedies] == [
+        '1 more node like "n1" with 5 cpu instead of 4',
+        "request at most 4 cpu per pod instead of 5",
+    ]
 
 
 def test_the_remedy_of_a_gang_is_for_the_whole_gang() -> None:

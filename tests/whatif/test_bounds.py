@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from tests.whatif.asking import batch_job, bodies, engine, loaded, remedies
+from tests.whatif.asking import batch_job, engine, loaded, remedies
 from tests.whatif.worlds import random_world
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import parse
@@ -62,7 +62,7 @@ def test_no_remedy_is_larger_than_needed(first: int) -> None:
         for job in answer(made, Limits(Budget(100), Budget(5000))).jobs:
             if job.start is Start.NOW:
                 continue
-            question = Question(made.cluster, made.config, job.target, job.explanation)
+            question = Question(made.cluster, made.config, job.target, job.explanation, builtin())
             for remedy in job.remedies:
                 for steps in _weaker(question, remedy):
                     weakened += 1

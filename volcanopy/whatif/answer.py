@@ -11,13 +11,23 @@ from enum import StrEnum
 from volcanopy.api.core import Pod, position_of
 from volcanopy.api.gates import Gate
 from volcanopy.api.model import Json
+from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.model.plan import Bind, Explain, Plan
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine, Run
 from volcanopy.whatif.expected import EstimatedStart, estimated_starts
 from volcanopy.whatif.remedies.candidate import Question
 from volcanopy.whatif.search import Remedy, Search
-from volcanopy.whatif.target import Target, foreign_scheduler, is_other, minimum_of, queue_of, targets
+from volcanopy.whatif.target import (
+    Target,
+    foreign_scheduler,
+    is_other,
+    is_suspended,
+    minimum_of,
+    queue_of,
+    suspended_jobs,
+    targets,
+)
 
 
 class Start(StrEnum):
@@ -115,7 +125,7 @@ class Limits:
 def answer(engine: Engine, limits: Limits) -> Answer:
     """Return when each waiting job of a settled engine starts, with remedies for those that do not start now."""
     cluster = engine.cluster
-    waiting = targets(cluster)
+    waiting = waiting_jobs(cluster)
     watched = frozenset(target.group for target in waiting)
     with cluster.trial():
         try:
@@ -145,6 +155,12 @@ def answer(engine: Engine, limits: Limits) -> Answer:
     return Answer(tuple(_estimated(engine, limits.estimates, answers)), tuple(run.plans), placed)
 
 
+def waiting_jobs(cluster: Cluster) -> list[Target]:
+    """Return the jobs that a question is about, ordered by group: those that wait, and suspended ones."""
+    jobs = {target.group: target for target in (*suspended_jobs(cluster), *targets(cluster))}
+    return [jobs[group] for group in sorted(jobs)]
+
+
 def _unknown(cluster: Cluster, target: Target) -> JobAnswer:
     return JobAnswer(target, queue_of(cluster, target), Start.UNKNOWN, searched=False)
 
@@ -168,7 +184,10 @@ def _waiting(engine: Engine, budget: Budget, known: JobAnswer, *, search: bool) 
     if not search:
         return known
     result = Search(
-        engine, Question(cluster, engine.config, target, explanation), budget, known.start is Start.AFTER
+        engine,
+        Question(cluster, engine.config, target, explanation, engine.registry or builtin()),
+        budget,
+        known.start is Start.AFTER,
     ).run()
     ends = next((remedy for remedy in result.remedies if remedy.kind == "end"), None)
     after = tuple(text.removeprefix("end of ") for text in ends.parts) if ends is not None else ()
@@ -197,6 +216,8 @@ def verdict(cluster: Cluster, target: Target, run: Run) -> tuple[str, str]:
         return Gate.GANG.value, f'the pods have schedulerName "{other}": volcanopy does not schedule them'
     if (explanation := run.explanations.get(target.group)) is not None:
         return explanation.gate, explanation.message
+    if is_suspended(cluster, target):
+        return Gate.GANG.value, "the job is suspended: spec.suspend is true"
     if target.job:
         state = ((cluster.objects["BatchJob", target.job].get("status") or {}).get("state")) or {}
         return Gate.GANG.value, str(state.get("message") or "not processed by the job controller")

@@ -4,7 +4,8 @@
 2. One that lets the gang start is narrowed: parts are left out, then the strength of each is bisected, until the change is
    enough and the next smaller one is not.
 3. The result is applied once more as data, as a user would apply it, and kept only if the gang starts.
-4. If no single change is enough, all are tried together and left out one by one.
+4. If no single change is enough, all are tried together and left out one by one. If the job does not start even with all of
+   them, that is the proof that no change of it, of its queues and of nodes lets it start.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,15 +27,19 @@ KINDS: tuple[Kind, ...] = (
     queues.lifted_holds,
     missing.missing_objects,
     missing.missing_actions,
+    jobs.resumed_job,
     jobs.own_scheduler,
     constraints.scheduling_gates,
     jobs.ended_jobs,
+    missing.evicting_actions,
     queues.limits,
     queues.capabilities,
     queues.shares,
     jobs.quotas,
     nodes.more_nodes,
+    nodes.new_nodes,
     constraints.network_topology,
+    nodes.labelled_nodes,
     constraints.node_constraints,
     nodes.schedulable_nodes,
     jobs.fewer_pods,
@@ -48,8 +53,14 @@ _FIRST: dict[str, tuple[Kind, ...]] = {
     Gate.CAPABILITY: (queues.capabilities,),
     Gate.SHARE: (queues.shares,),
     Gate.TOPOLOGY: (constraints.network_topology,),
-    Gate.NODES: (nodes.more_nodes, constraints.node_constraints, nodes.schedulable_nodes),
-    Gate.OVERCOMMIT: (nodes.more_nodes,),
+    Gate.NODES: (
+        nodes.more_nodes,
+        nodes.new_nodes,
+        nodes.labelled_nodes,
+        constraints.node_constraints,
+        nodes.schedulable_nodes,
+    ),
+    Gate.OVERCOMMIT: (nodes.more_nodes, nodes.new_nodes),
 }
 _COMBINED = 16
 """The most parts of a kind in a change of several kinds, and of jobs that end of which each is tried without."""
@@ -121,18 +132,30 @@ class Search:
                     yield remedy
 
     def _combined(self) -> Remedy | None:
-        """Return the remedy of several kinds of changes: what is left of all of them together."""
-        candidates = [self._valid(candidate.parts[:_COMBINED]) for candidate in self._distinct()]
-        return self._narrowed("several", [part for parts in reversed(candidates) for part in parts])
+        """Return the remedy of several kinds of changes: what is left of all of them together.
 
-    def _distinct(self) -> Iterator[Candidate]:
-        """Yield one candidate of each kind; changes of the pods' own spec exclude each other only in part."""
-        seen: set[str] = set()
+        The job stays in its queue, unless it starts only in another one.
+        """
+        candidates = [
+            (candidate.kind, self._valid(candidate.parts[:_COMBINED])) for candidate in reversed(self._distinct())
+        ]
+        in_queue = [part for kind, parts in candidates if kind != "queue" for part in parts]
+        remedy = self._narrowed("several", in_queue)
+        if remedy is None and any(kind == "queue" for kind, _ in candidates):
+            remedy = self._narrowed("several", [part for _, parts in candidates for part in parts])
+        return remedy
+
+    def _distinct(self) -> list[Candidate]:
+        """Return one candidate of each kind: the first one, the widest of nodes, and all objects that are created."""
+        candidates: dict[str, Candidate] = {}
         for kind in self._kinds():
             for candidate in kind(self.question):
-                if candidate.kind not in seen | {"queue", "scheduler"}:
-                    seen.add(candidate.kind)
-                    yield candidate
+                before = candidates.get(candidate.kind)
+                if before is None or candidate.kind == "nodes":
+                    candidates[candidate.kind] = candidate
+                elif candidate.kind == "create":
+                    candidates["create"] = Candidate("create", (*before.parts, *candidate.parts))
+        return list(candidates.values())
 
     def _valid(self, parts: Sequence[Part]) -> Sequence[Part]:
         """Return the parts, or the most of the first ones, that admission accepts at their strongest."""

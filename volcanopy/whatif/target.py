@@ -17,6 +17,8 @@ from volcanopy.whatif.cluster import Cluster, Key
 from volcanopy.whatif.controllers import read_job
 
 EditSpec = Callable[[Json], Json]
+_SUSPENDED = frozenset({"", "Pending", "Aborting", "Aborted"})
+"""The phases of a job that its spec suspends: before the job controller handled it, and afterwards."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,21 @@ def targets(cluster: Cluster) -> list[Target]:
         if any(not pod.spec.node_name and _is_scheduled(cluster, pod) for pod in cluster.pods_of_group(key)):
             waiting.setdefault(key, Target(key))
     return [waiting[key] for key in sorted(waiting)]
+
+
+def suspended_jobs(cluster: Cluster) -> list[Target]:
+    """Return the jobs that their spec suspends, ordered by group."""
+    groups = (
+        Target(f"{key}-{body['metadata'].get('uid', '')}", key)
+        for key, body in cluster.of_kind("BatchJob").items()
+        if body["spec"].get("suspend") and _phase(body) in _SUSPENDED
+    )
+    return sorted(groups, key=lambda target: target.group)
+
+
+def is_suspended(cluster: Cluster, target: Target) -> bool:
+    """Whether the spec of a job suspends it."""
+    return bool(target.job) and bool(cluster.objects["BatchJob", target.job]["spec"].get("suspend"))
 
 
 def _waits(cluster: Cluster, key: str, group: core.PodGroup) -> bool:

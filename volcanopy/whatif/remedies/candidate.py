@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.model.plan import Explain
 from volcanopy.whatif.changes import Steps
 from volcanopy.whatif.cluster import Cluster
@@ -38,6 +39,7 @@ class Question(NamedTuple):
     config: SchedulerConfig
     target: Target
     explanation: Explain | None
+    registry: Registry
 
     @property
     def gate(self) -> str:

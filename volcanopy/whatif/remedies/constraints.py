@@ -37,6 +37,14 @@ def _removals(question: Question, specs: list[Json]) -> Iterator[Part]:
             yield part(partial(_without_affinity, kind), f"remove the {title}")
     if any(spec.get("topologySpreadConstraints") for spec in specs):
         yield part(lambda spec: _without(spec, "topologySpreadConstraints"), "remove the topology spread constraints")
+    if any(_ports(spec) for spec in specs):
+        yield part(_without_ports, "remove the host ports")
+    if any(spec.get("resourceClaims") for spec in specs):
+        yield part(_without_claims, "remove the resource claims")
+    for name in sorted(
+        {volume["name"] for spec in specs for volume in spec.get("volumes") or () if _is_claimed(volume)}
+    ):
+        yield part(partial(_without_volume, name), f'remove the volume "{name}"')
 
 
 def _without(body: Json, *fields: str) -> Json:
@@ -45,6 +53,37 @@ def _without(body: Json, *fields: str) -> Json:
 
 def _without_selector(key: str, spec: Json) -> Json:
     return spec | {"nodeSelector": _without(spec.get("nodeSelector") or {}, key)}
+
+
+def _ports(spec: Json) -> list[Json]:
+    """Return the ports of a pod that are also ports of its node."""
+    containers = spec.get("containers") or ()
+    ports = [port for container in containers for port in container.get("ports") or ()]
+    return [port for port in ports if port.get("hostPort") or spec.get("hostNetwork")]
+
+
+def _without_ports(spec: Json) -> Json:
+    return _without(spec, "hostNetwork") | {"containers": [_without(item, "ports") for item in spec["containers"]]}
+
+
+def _without_claims(spec: Json) -> Json:
+    containers = [
+        item | {"resources": _without(item.get("resources") or {}, "claims")} for item in spec.get("containers") or ()
+    ]
+    return _without(spec, "resourceClaims") | {"containers": containers}
+
+
+def _is_claimed(volume: Json) -> bool:
+    return bool(volume.get("persistentVolumeClaim") or "ephemeral" in volume)
+
+
+def _without_volume(name: str, spec: Json) -> Json:
+    containers = [
+        item | {"volumeMounts": [mount for mount in item.get("volumeMounts") or () if mount.get("name") != name]}
+        for item in spec.get("containers") or ()
+    ]
+    volumes = [volume for volume in spec.get("volumes") or () if volume["name"] != name]
+    return spec | {"volumes": volumes, "containers": containers}
 
 
 def _without_affinity(kind: str, spec: Json) -> Json:

@@ -17,6 +17,7 @@ from volcanopy.whatif.remedies.queues import Raised, grain_of, step_of, total_re
 from volcanopy.whatif.target import (
     edit_job,
     foreign_scheduler,
+    is_suspended,
     minimum_of,
     other_jobs,
     pod_specs,
@@ -160,6 +161,15 @@ def _raised(name: str, value: str, body: Json) -> Json:
     hard = (body.get("spec") or {}).get("hard") or {}
     spec = (body.get("spec") or {}) | ({"hard": hard | {name: value}} if hard else {})
     return body | {"spec": spec, "status": status | {"hard": (status.get("hard") or {}) | {name: value}}}
+
+
+def resumed_job(question: Question) -> Sequence[Candidate]:
+    """Return a candidate that resumes a job that its spec suspends."""
+    cluster, target = question.cluster, question.target
+    if not is_suspended(cluster, target):
+        return []
+    steps = edit_job(cluster, target, lambda spec: spec | {"suspend": False})
+    return [Candidate("hold", (single(steps, "set spec.suspend of the job to false"),))]
 
 
 def own_scheduler(question: Question) -> Sequence[Candidate]:

@@ -1,29 +1,43 @@
-"""More nodes of an existing kind, and nodes that become schedulable."""
+"""More nodes, of existing kinds or made for the pods of a job, and nodes that become schedulable or get labels."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from volcanopy.api import core, topology_read
 from volcanopy.api.model import Json
-from volcanopy.api.quantity import amounts, counted
+from volcanopy.api.quantity import amounts, counted, text, texts
 from volcanopy.whatif.changes import Create, Edit, Step, Steps
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.remedies.candidate import Candidate, Part, Question, single
+from volcanopy.whatif.remedies.node_needs import NodeNeed, is_given, node_needs
 from volcanopy.whatif.target import minimum_of, requests_of
 
 _KINDS = 4
 """The most kinds of nodes that are tried."""
 _NODES = 512
-"""The most nodes that are added."""
+"""The most nodes that are added beyond one for each pod that must start."""
+_LABELLED = 512
+"""The most nodes that get labels."""
+_PODS = 110
+"""The pods of a node in a cluster without nodes: the default of the kubelet."""
 _HOSTNAME = "kubernetes.io/hostname"
+_CONDITIONS = "node.kubernetes.io/"
+"""The prefix of the taints by which Kubernetes reports the condition of a node."""
 
 
 def more_nodes(question: Question) -> Sequence[Candidate]:
     """Return a candidate for each kind of node: those that a pod of the job fits first, smaller ones before larger."""
     cluster = question.cluster
-    requests = requests_of(cluster, question.target)
+    minimum = minimum_of(cluster, question.target)
+    most = max(minimum, min(max(2 * minimum, 8), _NODES))
+    return [Candidate("nodes", (_nodes_like(cluster, node, most),)) for node in _kinds(question)[:_KINDS]]
+
+
+def _kinds(question: Question) -> list[core.Node]:
+    """Return one node of each kind, in the order in which they are tried."""
+    requests = requests_of(question.cluster, question.target)
     largest = {name: max(request.get(name, 0) for request in requests) for request in requests for name in request}
     templates: dict[str, core.Node] = {}
-    for node in cluster.of_kind("Node").values():
+    for node in question.cluster.of_kind("Node").values():
         templates.setdefault(_kind(node), node)
 
     def order(node: core.Node) -> tuple[bool, list[int], str]:
@@ -31,16 +45,12 @@ def more_nodes(question: Question) -> Sequence[Candidate]:
         fits = all(sizes.get(name, 0) >= units for name, units in largest.items())
         return not fits, [sizes.get(name, 0) for name in sorted(largest)], node.metadata.name
 
-    most = min(max(2 * minimum_of(cluster, question.target), 8), _NODES)
-    return [
-        Candidate("nodes", (_nodes_like(cluster, node, most),))
-        for node in sorted(templates.values(), key=order)[:_KINDS]
-    ]
+    return sorted(templates.values(), key=order)
 
 
 def _kind(node: core.Node) -> str:
     labels = {key: value for key, value in node.metadata.labels.items() if key != _HOSTNAME}
-    taints = [taint for taint in node.spec.taints if taint.key != "node.kubernetes.io/unschedulable"]
+    taints = [taint for taint in node.spec.taints if not taint.key.startswith(_CONDITIONS)]
     return repr((sorted(labels.items()), taints, sorted(node.status.allocatable.items())))
 
 
@@ -48,23 +58,107 @@ def _nodes_like(cluster: Cluster, node: core.Node, most: int) -> Part:
     name = node.metadata.name
 
     def steps(count: int) -> Steps:
-        copies = [_copy(cluster.body("Node", name), f"{name}-new-{number}") for number in range(1, count + 1)]
-        joined = [
-            _joining(key, name, copies) for key, item in cluster.of_kind("HyperNode").items() if _lists(item, name)
-        ]
-        return (*(Create(copy) for copy in copies), *joined)
+        return _added(
+            cluster, name, [_copy(cluster.body("Node", name), f"{name}-new-{n}") for n in range(1, count + 1)]
+        )
 
-    def text(count: int) -> str:
-        return f'{counted(count, "more node")} like "{name}"'
+    return Part(most, steps, lambda count: f'{counted(count, "more node")} like "{name}"')
 
-    return Part(most, steps, text)
+
+def new_nodes(question: Question) -> Sequence[Candidate]:
+    """Return a candidate of nodes that are made for the pods of the job: a part for each kind of pods.
+
+    Such a node is like an existing one, with what this lacks of the pod's request and of the labels that the pod requires.
+    """
+    kinds = _kinds(question)
+    template = min(kinds, key=_is_tainted, default=None)
+    needs = node_needs(question.cluster, question.target)
+    parts = [_new_nodes(question.cluster, template, need, number) for number, need in enumerate(needs)]
+    return [Candidate("nodes", tuple(parts))] if parts else []
+
+
+def _is_tainted(node: core.Node) -> bool:
+    return any(
+        taint.effect != "PreferNoSchedule" and not taint.key.startswith(_CONDITIONS) for taint in node.spec.taints
+    )
+
+
+def _new_nodes(cluster: Cluster, template: core.Node | None, need: NodeNeed, number: int) -> Part:
+    like = template.metadata.name if template is not None else ""
+    body = cluster.body("Node", like) if template is not None else _empty_node()
+    sizes = amounts(body["status"].get("allocatable") or body["status"].get("capacity") or {})
+    labels = body["metadata"].get("labels") or {}
+    sized = {name: units for name, units in need.request.items() if units > sizes.get(name, 0)}
+    labelled = {key: value for key, value in need.labels.items() if labels.get(key) != value}
+
+    def steps(count: int) -> Steps:
+        copies = []
+        for place in range(1, count + 1):
+            copy = _copy(body, need.node or f"{like or 'node'}-new-{number}-{place}")
+            copy["metadata"]["labels"] |= need.labels
+            resources = texts(sizes | sized)
+            copies.append(copy | {"status": copy["status"] | {"allocatable": resources, "capacity": resources}})
+        return _added(cluster, like, copies)
+
+    def sentence(count: int) -> str:
+        if need.node:
+            head = f'a node with the name "{need.node}"' + (f' like "{like}"' if like else "")
+        else:
+            head = f'{counted(count, "more node")} like "{like}"' if like else counted(count, "node")
+        return head + _attributes(sized, {name: sizes.get(name, 0) for name in sized}, labelled)
+
+    return Part(1 if need.node else need.pods, steps, sentence)
+
+
+def _empty_node() -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "node", "labels": {_HOSTNAME: "node"}},
+        "spec": {},
+        "status": {"allocatable": {"pods": str(_PODS)}},
+    }
+
+
+def _attributes(sized: Mapping[str, int], before: Mapping[str, int], labels: Mapping[str, str]) -> str:
+    """Return the resources and labels of a new node as the end of a sentence."""
+    resources = [
+        f"{text(name, units)} {name}" + (f" instead of {text(name, before[name])}" if before[name] else "")
+        for name, units in sorted(sized.items())
+    ]
+    label = [f"label {key}={value}" for key, value in sorted(labels.items())]
+    return f" with {' and '.join([*resources, *label])}" if resources or label else ""
+
+
+def _added(cluster: Cluster, like: str, copies: Sequence[Json]) -> Steps:
+    """Return the steps that add copies of a node with what belongs to it: devices, topology, hypernodes."""
+    joined = [_joining(key, like, copies) for key, item in cluster.of_kind("HyperNode").items() if _lists(item, like)]
+    attached = [
+        Create(_attached(cluster.body(kind, key), like, copy["metadata"]["name"]))
+        for kind in ("ResourceSlice", "CSINode", "NumaTopology")
+        for key, item in (cluster.of_kind(kind).items() if like else ())
+        if (item.spec.node_name if kind == "ResourceSlice" else item.metadata.name) == like
+        for copy in copies
+    ]
+    return (*(Create(copy) for copy in copies), *attached, *joined)
+
+
+def _attached(body: Json, like: str, node: str) -> Json:
+    """Return a copy of an object of a node, such as its devices, for another node."""
+    name = body["metadata"]["name"]
+    metadata = {"name": node if name == like else f"{name}-{node}", "uid": f"whatif-{name}-{node}"}
+    spec = dict(body.get("spec") or {})
+    if body["kind"] == "ResourceSlice":
+        spec |= {"nodeName": node, "pool": (spec.get("pool") or {}) | {"name": node}}
+    spec.pop("podAllocations", None)
+    return {**body, "metadata": metadata, "spec": spec}
 
 
 def _copy(body: Json, name: str) -> Json:
     metadata, spec = body["metadata"], body.get("spec") or {}
     labels = {key: name if key == _HOSTNAME else value for key, value in (metadata.get("labels") or {}).items()}
     kept = {key: value for key, value in metadata.items() if key in {"annotations", "creationTimestamp"}}
-    taints = [taint for taint in spec.get("taints") or () if taint.get("key") != "node.kubernetes.io/unschedulable"]
+    taints = [taint for taint in spec.get("taints") or () if not taint.get("key", "").startswith(_CONDITIONS)]
     return {
         **{key: value for key, value in body.items() if key in {"apiVersion", "kind", "status"}},
         "metadata": {**kept, "name": name, "uid": f"whatif-{name}", "labels": labels},
@@ -108,6 +202,14 @@ def schedulable_nodes(question: Question) -> Sequence[Candidate]:
         kept = [taint for taint in body["spec"].get("taints") or () if taint.get("effect") == "PreferNoSchedule"]
         return body | {"spec": body["spec"] | {"taints": kept}}
 
+    def sentence(kind: str, key: str) -> str:
+        if kind == "uncordon":
+            return f'uncordon node "{key}"'
+        taints = [taint for taint in nodes[key].spec.taints if taint.effect != "PreferNoSchedule"]
+        if all(taint.key.startswith(_CONDITIONS) for taint in taints):
+            return f'recovery of node "{key}" from {", ".join(taint.key for taint in taints)}'
+        return f'remove the taints of node "{key}"'
+
     cordoned = [key for key, node in nodes.items() if node.spec.unschedulable]
     tainted = [
         key
@@ -115,10 +217,38 @@ def schedulable_nodes(question: Question) -> Sequence[Candidate]:
         if any(taint.effect != "PreferNoSchedule" for taint in node.spec.taints) and not node.spec.unschedulable
     ]
     return [
-        Candidate(kind, tuple(single((Edit("Node", key, change),), text.format(key)) for key in keys))
-        for kind, keys, change, text in (
-            ("uncordon", cordoned, uncordoned, 'uncordon node "{}"'),
-            ("taints", tainted, untainted, 'remove the taints of node "{}"'),
-        )
+        Candidate(kind, tuple(single((Edit("Node", key, change),), sentence(kind, key)) for key in keys))
+        for kind, keys, change in (("uncordon", cordoned, uncordoned), ("taints", tainted, untainted))
         if keys
     ]
+
+
+def labelled_nodes(question: Question) -> Sequence[Candidate]:
+    """Return a candidate that gives nodes the labels that pods require, those of the largest nodes first.
+
+    Labels that a node has with another value, and those that the kubelet or a cloud provider sets, stay as they are.
+    """
+    parts: list[Part] = []
+    nodes = sorted(question.cluster.of_kind("Node").values(), key=_size, reverse=True)
+    for need in node_needs(question.cluster, question.target):
+        given = {key for key in need.labels if is_given(key)}
+        for node in nodes[:_LABELLED]:
+            labels = node.metadata.labels
+            missing = {key: value for key, value in need.labels.items() if labels.get(key) != value}
+            if missing and not missing.keys() & (given | labels.keys()):
+                parts.append(_labelled(node.metadata.name, missing))
+    return [Candidate("label", tuple(parts))] if parts else []
+
+
+def _size(node: core.Node) -> tuple[int, ...]:
+    sizes = amounts(node.status.allocatable)
+    return (not node.spec.unschedulable and not _is_tainted(node), sizes.get("cpu", 0), sizes.get("memory", 0))
+
+
+def _labelled(node: str, missing: Mapping[str, str]) -> Part:
+    def labelled(body: Json) -> Json:
+        metadata = body["metadata"]
+        return body | {"metadata": metadata | {"labels": (metadata.get("labels") or {}) | missing}}
+
+    listed = " ".join(f"{key}={value}" for key, value in sorted(missing.items()))
+    return single((Edit("Node", node, labelled),), f'label node "{node}" {listed}')
