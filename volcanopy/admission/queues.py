@@ -127,14 +127,12 @@ def _order(spec: QueueSpec) -> Iterator[Problem]:
     """Yield guarantees and deserved amounts that are greater than the capability, and guarantees above the deserved."""
     capability, deserved = amounts_of(spec.capability or {}), amounts_of(spec.deserved or {})
     for name, units in amounts_of(spec.guarantee.resource if spec.guarantee else {}).items():
-        path, detail = f"spec.deserved[{name}]", f"must not be less than the guarantee ({text(name, units)})"
         if units > capability.get(name, units):
             above = f"must not be greater than the capability ({text(name, capability[name])})"
             yield invalid(f"{PATHS['guarantee']}[{name}]", text(name, units), above)
-        elif name not in deserved:
-            yield Problem(path, f"Required value: {detail}")
-        elif units > deserved[name]:
-            yield invalid(path, text(name, deserved[name]), detail)
+        elif units > deserved.get(name, units):
+            detail = f"must not be less than the guarantee ({text(name, units)})"
+            yield invalid(f"spec.deserved[{name}]", text(name, deserved[name]), detail)
     for name, units in deserved.items():
         if name in capability and units > capability[name]:
             detail = f"must not be greater than the capability ({text(name, capability[name])})"
