@@ -402,6 +402,6 @@ def test_a_plan_with_limits_is_printed_and_read_back() -> None:
         == """
             bind b-0 -> n1
             bind b-1 -> n1
-            podgroup a Inqueue Unschedulable: 3 pods must start together, 2 can be placed: resource limit of user "ana" in queue "q" exceeded: cpu requested 1, allocated 0, limit 2; 2 pods of this job tentatively placed with 2
+            podgroup a Inqueue Unschedulable: resource limit of user "ana" in queue "q" covers 2 of 3 pods: cpu requested 3, allocated 0, limit 2
         """
     )

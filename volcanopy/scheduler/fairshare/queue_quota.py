@@ -3,11 +3,14 @@
 import operator
 from collections.abc import Iterable
 
+import numpy as np
+
 from volcanopy.scheduler.fairshare.borrowing import Commitments
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.model.messages import QuotaMessage
 from volcanopy.scheduler.model.queue_shares import Bounds
 from volcanopy.scheduler.model.resources import Ints
+from volcanopy.scheduler.model.snapshot import NONE
 
 
 def exceeds(amounts: Ints, limit: Ints, request: Ints, pods: int) -> bool:
@@ -28,7 +31,9 @@ class QueueQuota:
         self._cluster, self._bounds, self.limit = cluster, bounds, limit
         self._pods = cluster.axis.index["pods"]
         self._commitments: Commitments | None = None
+        self._in_tree = in_tree
         if reserved is not None:
+            self._reserved = reserved
             self._commitments = Commitments(snapshot.queues, reserved, limit, snapshot.total, in_tree=in_tree)
 
     def exceeds_limit(self, row: int, allocated: Ints, request: Ints) -> bool:
@@ -57,5 +62,32 @@ class QueueQuota:
         amounts = (tuple(requested), tuple(allocated.tolist()), tuple(limit.tolist()), tuple(reserved))
         message = QuotaMessage(kind, snapshot.queues.names[row], self._cluster.axis.names, *amounts, parts)
         message = message.of_borrower(self._bounds.borrowed(snapshot.queues, row))
+        if kind == "capability" and self._commitments is not None and (guaranteed := self._guaranteed(row, limit)):
+            free = snapshot.total - self._cluster.ledger.queue_allocated.sum(axis=1)
+            message = message._replace(guaranteed=guaranteed, free=tuple(np.maximum(free, 0).tolist()))
         capability, total = self.limit[:, row].tolist(), snapshot.total.tolist()
         return message._replace(capability=tuple(capability), cluster=tuple(total))
+
+    def _guaranteed(self, row: int, limit: Ints) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Return other queues with what is guaranteed to them and not used, where it lowers this (R,) limit of a queue.
+
+        They are those beside the queue and its ancestors.
+        """
+        queues, ledger = self._cluster.snapshot.queues, self._cluster.ledger
+        line, above = queues.lines[row].tolist(), NONE
+        if self._in_tree and len(line) > 1:
+            above = line[1]
+        whole = self._cluster.snapshot.total if above == NONE else self.limit[:, above]
+        lowered = limit < np.minimum(self._bounds.limit[:, row], whole)
+        if not lowered.any():
+            return ()
+        allocated = ledger.tree_allocated if self._in_tree else ledger.queue_allocated
+        unused = np.where(lowered[:, None], np.maximum(self._reserved - allocated, 0), 0)
+        unused[self._pods] = 0
+        parents = {int(queues.above[queue]) for queue in line}
+        guaranteed = (
+            (queues.names[queue], tuple(unused[:, queue].tolist()))
+            for queue in np.flatnonzero(unused.any(axis=0)).tolist()
+            if queue not in line and (not self._in_tree or int(queues.above[queue]) in parents)
+        )
+        return tuple(sorted(guaranteed))

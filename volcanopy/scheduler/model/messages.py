@@ -35,6 +35,8 @@ class Message:
     amounts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     unblocked_by: str = ""
     blocked_by: tuple[str, ...] = ()
+    of_gang: bool = False
+    """Whether the sentence has the number of pods of the gang that can be placed."""
 
     def as_message(self) -> "Message":
         """Return itself."""
@@ -133,6 +135,8 @@ def sum_text(amounts: list[tuple[str, int]]) -> str:
     return " and ".join(f"{quantity.text(name, units)} {name}" for name, units in amounts)
 
 
+_NAMED = 3
+"""The number of queues that a message names one by one."""
 _GATES = {"share": Gate.SHARE, "cluster": Gate.NODES, "overcommit": Gate.OVERCOMMIT, "limits": Gate.LIMITS}
 
 
@@ -158,6 +162,12 @@ class QuotaMessage(NamedTuple):
     tentative: Amounts = ()
     """The part of ``allocated`` in which pods of this job were placed before it was rejected; they are not allocated."""
     tentative_pods: int = 0
+    gang: int = 0
+    """The number of pods that had to be placed together, with the tentatively placed ones; 0 for a pod alone."""
+    guaranteed: tuple[tuple[str, Amounts], ...] = ()
+    """Other queues with the unused part of their guarantees, if these are the limit."""
+    free: Amounts = ()
+    """What is allocated to no queue; with ``guaranteed``."""
     capability: Amounts = ()
     """Of a share: the most that may be allocated to the queue."""
     cluster: Amounts = ()
@@ -276,7 +286,7 @@ def _of_amounts(quota: QuotaMessage) -> Message:
         "allocated": quantities(names, _allocated(quota), counted),
         "reserved": quantities(names, quota.reserved, counted) if quota.reserved else {},
         "tentative": quantities(names, quota.tentative, counted) if quota.tentative_pods else {},
-        "limit": quantities(names, quota.limit, counted),
+        "limit": quantities(names, tuple(max(units, 0) for units in quota.limit), counted),
         "available": quantities(names, tuple(left), counted),
         "fairShare": quantities(names, quota.fair_share, limited) if quota.fair_share else {},
         "borrowingLimit": quantities(names, quota.borrowing, counted) if quota.borrowing else {},
@@ -287,6 +297,7 @@ def _of_amounts(quota: QuotaMessage) -> Message:
         {key: value for key, value in amounts.items() if value},
         _unblocked_by(quota, short),
         (f"queue {quota.queue}",) if quota.kind not in {"limits", "overcommit"} else (),
+        bool(quota.gang) and bool(short),
     )
 
 
@@ -322,34 +333,62 @@ def _text(quota: QuotaMessage, short: list[int]) -> str:
     place = short[0]
     name = quota.names[place]
     borrows = quota.kind == "capability" and quota.borrows(place)
-    subject, limit_name = _limit_names(quota, borrows)
-    limits = [(limit_name, quota.limit)]
+    guarantees = _guarantees(quota, place)
+    limit_name = _limit_name(quota)
+    limits = [f"{limit_name} {quantity.text(name, quota.limit[place])}"]
     if borrows:
-        limits = [("fair share", quota.fair_share), ("borrowingLimit", quota.borrowing)]
-    reserved = [("reserved", quota.reserved)] if quota.reserved and quota.reserved[place] else []
-    requested = quota.requested[place] // quota.parts
+        amounts = [("fair share", quota.fair_share), ("borrowingLimit", quota.borrowing)]
+        limits = [f"{key} {quantity.text(name, units[place])}" for key, units in amounts]
+    if guarantees:
+        free = quota.free[place] + (quota.tentative[place] if quota.tentative_pods else 0)
+        limits = [f"free {quantity.text(name, free)}", f"guaranteed to {guarantees}"]
+    reserved = quota.reserved[place] if quota.reserved else 0
+    requested = quota.requested[place] // quota.parts + (quota.own[place] if quota.gang else 0)
     numbers = [
-        f"{key} {quantity.text(name, amounts[place])}"
-        for key, amounts in [("allocated", _allocated(quota)), *reserved, *limits]
+        f"requested {quantity.text(name, requested)}",
+        f"allocated {quantity.text(name, _allocated(quota)[place])}",
+        *([f"reserved {quantity.text(name, reserved)}"] if reserved else []),
+        *limits,
     ]
-    text = f"{subject}: {name} requested {quantity.text(name, requested)}, {', '.join(numbers)}"
-    if quota.tentative_pods:
-        tentative = quantity.text(name, quota.tentative[place])
-        text += f"; {quantity.counted(quota.tentative_pods, 'pod')} of this job tentatively placed with {tentative}"
-    return text
+    return f"{_subject(quota, bool(guarantees), borrows)}: {name} {', '.join(numbers)}"
 
 
-def _limit_names(quota: QuotaMessage, borrows: bool) -> tuple[str, str]:
-    """What is exceeded, and the name of its limit."""
-    if quota.kind == "limits":
-        return f"resource limit of {quota.owner} exceeded", "limit"
-    if quota.kind == "overcommit":
-        return "overcommit limit of the cluster exceeded", "limit"
+def _subject(quota: QuotaMessage, guarantees: bool, borrows: bool) -> str:
+    """Return what is exceeded; for a gang, how many of its pods it covers."""
+    covered = f"{quota.tentative_pods} of {quota.gang} pods" if quota.gang else ""
+    if guarantees:
+        head = (
+            "guarantees of other queues leave resources for"
+            if covered
+            else "free resources are guaranteed to other queues"
+        )
+        return f"{head} {covered}".rstrip()
     if quota.kind == "share":
-        return f"{quota.owner} is over its fair share", "fair share"
-    if quota.is_cluster:
-        return f"{quota.owner} exceeds the capacity of the cluster", "capacity"
-    return f"{quota.owner} {'borrowing limit' if borrows else 'capability'} exceeded", "capability"
+        owner = quota.owner
+        return f"fair share of {owner} covers {covered}" if covered else f"{owner} is over its fair share"
+    if quota.kind == "capability" and not quota.is_cluster:
+        limit, owner = "borrowing limit" if borrows else "capability", quota.owner
+        return f"{limit} of {owner} covers {covered}" if covered else f"{owner} {limit} exceeded"
+    limits = {"limits": f"resource limit of {quota.owner}", "overcommit": "overcommit limit of the cluster"}
+    limit = limits.get(quota.kind, "capacity of the cluster")
+    return f"{limit} covers {covered}" if covered else f"{limit} exceeded"
+
+
+def _limit_name(quota: QuotaMessage) -> str:
+    """Return the name of the limit, as it stands before its amount."""
+    if quota.kind in {"limits", "overcommit"}:
+        return "limit"
+    return "fair share" if quota.kind == "share" else "capacity" if quota.is_cluster else "capability"
+
+
+def _guarantees(quota: QuotaMessage, place: int) -> str:
+    """Return the queues to which resources are guaranteed that they do not use, with the amounts."""
+    if quota.kind != "capability":
+        return ""
+    unused = [(queue, amounts[place]) for queue, amounts in quota.guaranteed if amounts[place] > 0]
+    listed = [f'queue "{queue}" {quantity.text(quota.names[place], units)}' for queue, units in unused[:_NAMED]]
+    more = len(unused) - _NAMED
+    return ", ".join(listed) + (f" and {more} more" if more > 0 else "")
 
 
 def _unblocked_by(quota: QuotaMessage, short: list[int]) -> str:
@@ -373,11 +412,12 @@ def _unblocked_by(quota: QuotaMessage, short: list[int]) -> str:
     if quota.kind == "overcommit":
         return f"release of {text} by pods or admitted jobs, or {text} more in the cluster"
     by = f"by {quota.owner}" if quota.subject != "queue" else f"in {quota.owner}"
-    return f"release of {text} {by}" + (f", or {text} more in the cluster" if quota.is_cluster else "")
+    of_cluster = quota.is_cluster or (quota.kind == "capability" and bool(quota.guaranteed))
+    return f"release of {text} {by}" + (f", or {text} more in the cluster" if of_cluster else "")
 
 
 def _raised(quota: QuotaMessage, missing: str) -> str:
-    if quota.is_cluster:
+    if quota.is_cluster or (quota.kind == "capability" and quota.guaranteed):
         return f"{missing} more in the cluster"
     limit = {"share": "fair share", "limits": "resource limit"}.get(quota.kind, "capability")
     return f"raising the {limit} of {quota.owner} by {missing}"

@@ -106,7 +106,7 @@ class Explainer:
     ) -> Explain:
         needed = max(int(self._session.snapshot.jobs.min_available[job.row]), 1)
         text, numbers = message.text, {"needed": str(needed), "fit": str(fitted), **message.numbers}
-        if fitted and not job.is_ready:
+        if fitted and not job.is_ready and not message.of_gang:
             text = f"{needed} pods must start together, {fitted} can be placed: {text}"
         considered = self._session.ledger.alternatives.get(job.row)
         if considered is not None:
@@ -164,7 +164,8 @@ class Explainer:
             return quota._replace(requested=tuple(ledger.request(waiting[0])[places].tolist())) if waiting else quota
         others = fitted if job.is_ready else max(fitted, job.min_available - job.ready_count - 1)
         own = sum((ledger.request(row)[places] for row in waiting[:others]), start=np.zeros(len(places), np.int64))
-        return quota._replace(own=tuple(own.tolist()))
+        gang = len(waiting[:others]) + 1 if quota.tentative_pods else 0
+        return quota._replace(own=tuple(own.tolist()), gang=gang)
 
     def _limited(self, quota: QuotaMessage, job: JobView) -> Message:
         """The message of a limit, with the other jobs that use it."""
