@@ -19,7 +19,7 @@ from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.messages import short
 from volcanopy.services.process.job_plugins import job_registry
 from volcanopy.whatif import load
-from volcanopy.whatif.answer import Answer, JobAnswer, Limits, Start
+from volcanopy.whatif.answer import NO_REMEDY, Answer, JobAnswer, Limits, Start
 from volcanopy.whatif.engine import Budget, Engine
 from volcanopy.whatif.kinds import ManifestError
 from volcanopy.whatif.rejected import rejected_remedies
@@ -167,7 +167,7 @@ def job_lines(job: JobAnswer, now: datetime) -> Iterator[str]:
 
 def no_remedy(job: JobAnswer) -> str:
     """Return why there is no remedy."""
-    return "no change found that lets it start" if job.searched else "the budget ended before a change was found"
+    return NO_REMEDY if job.searched else "the budget ended before a change was found"
 
 
 def document(answer: Answer, result: load.Loaded, engine: Engine) -> list[Json]:

@@ -29,6 +29,9 @@ from volcanopy.whatif.target import (
     targets,
 )
 
+NO_REMEDY = "no change of this job, one queue or one node lets it start"
+"""The message about a job that does not start even with all changes together that are tried."""
+
 
 class Start(StrEnum):
     """When a job starts."""

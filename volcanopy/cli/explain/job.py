@@ -19,7 +19,7 @@ from volcanopy.cli.explain.report import GateRow, JobReport, PodProblem, listed,
 from volcanopy.cli.framework.durations import since, span
 from volcanopy.cli.jobs import status as job_status
 from volcanopy.cli.jobs.pods import Pod
-from volcanopy.whatif.answer import JobAnswer, Start
+from volcanopy.whatif.answer import NO_REMEDY, JobAnswer, Start
 
 GRACE = 30.0
 """Seconds in which a running controller or scheduler processes a new object."""
@@ -128,8 +128,7 @@ def with_remedies(report: JobReport, answer: JobAnswer) -> JobReport:
     """Return the report with the start and the remedies that the what-if engine confirmed."""
     lines = tuple(remedy.text for remedy in answer.remedies)
     if not lines and answer.start is not Start.NOW:
-        complete = "no change found that lets it start"
-        lines = (complete if answer.searched else "the search ended before a change was found (--budget SECONDS)",)
+        lines = (NO_REMEDY if answer.searched else "the search ended before a change was found (--budget SECONDS)",)
     return replace(
         report,
         blocked_by=() if answer.start is Start.NEVER else answer.after or report.blocked_by,

@@ -9,7 +9,7 @@ from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.target import Target, pod_specs, requests_of
 
 _MOST = 16
-"""The most kinds of pods that are told apart."""
+"""The most kinds of pods that are handled."""
 _GIVEN = ("kubernetes.io", "k8s.io")
 _NAME = "metadata.name"
 _NEW = "new"

@@ -248,7 +248,7 @@ def _size(node: core.Node) -> tuple[int, ...]:
 def _labelled(node: str, missing: Mapping[str, str]) -> Part:
     def labelled(body: Json) -> Json:
         metadata = body["metadata"]
-        return body | {"metadata": metadata | {"labels": (metadata.get("labels") or {}) | missing}}
+        return body | {"metadata": metadata | {"labels": {**(metadata.get("labels") or {}), **missing}}}
 
     listed = " ".join(f"{key}={value}" for key, value in sorted(missing.items()))
     return single((Edit("Node", node, labelled),), f'label node "{node}" {listed}')

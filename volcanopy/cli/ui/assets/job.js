@@ -145,7 +145,7 @@ function blocking(text) {
 function unknown({ result, searchEnded, notes = [] }) {
   if (result === "starts now") return "it starts now";
   if (searchEnded) return "the search ended before a change was found";
-  return result ? "no change found that lets it start" : notes.join("; ") || "not known";
+  return result ? "no change of this job, one queue or one node lets it start" : notes.join("; ") || "not known";
 }
 
 function gates(report) {
