@@ -10,6 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -201,7 +202,7 @@ def _print_blocked(answers: Sequence[JobAnswer]) -> None:
     if answers:
         print()
     for answer in answers:
-        print("\n".join(job_lines(answer)))
+        print("\n".join(job_lines(answer, datetime.now(UTC))))
     if any(answer.remedies for answer in answers):
         print("The scheduler has tried each change on a copy of the cluster.", flush=True)
 
