@@ -32,6 +32,8 @@ from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import Status
 
+_LARGEST = 700.0
+"""The largest loss whose exponential is a finite number: the score of larger losses is as good as 0."""
 _DIGITS = 9
 """Differences below this decimal place of a GPU are rounding, not preferences."""
 
@@ -203,7 +205,7 @@ class Fragmentation(Plugin[FragmentationArguments]):
         return self._value(mix, task, rows, (units, gpus, free), candidates.placed)
 
     def _score(self, losses: Floats) -> Floats:
-        score: Floats = self.args.weight * 100.0 / (1.0 + np.exp(np.round(losses, _DIGITS)))
+        score: Floats = self.args.weight * 100.0 / (1.0 + np.exp(np.minimum(np.round(losses, _DIGITS), _LARGEST)))
         return score
 
     # The measure
