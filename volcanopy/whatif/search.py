@@ -126,6 +126,8 @@ class Search:
                 parts = self._valid(candidate.parts) if candidate.kind in _REVIEWED else candidate.parts
                 if candidate.kind == "end":
                     parts = self._most_useful(parts) if self.alone else ()
+                elif len(parts) > _COMBINED:
+                    parts = self._most_useful(parts[::-1])
                 remedy = self._narrowed(candidate.kind, parts)
                 if remedy is not None:
                     done.add(candidate.kind)
@@ -136,14 +138,16 @@ class Search:
 
         The job stays in its queue, unless it starts only in another one.
         """
-        candidates = [
-            (candidate.kind, self._valid(candidate.parts[:_COMBINED])) for candidate in reversed(self._distinct())
-        ]
-        in_queue = [part for kind, parts in candidates if kind != "queue" for part in parts]
-        remedy = self._narrowed("several", in_queue)
-        if remedy is None and any(kind == "queue" for kind, _ in candidates):
-            remedy = self._narrowed("several", [part for _, parts in candidates for part in parts])
-        return remedy
+        parts: list[Part] = []
+        moves: Sequence[Part] = ()
+        for candidate in self._distinct():
+            valid = self._valid(candidate.parts[:_COMBINED])
+            if candidate.kind == "queue":
+                moves = valid
+            elif len(self._valid([*valid, *parts])) == len(valid) + len(parts):
+                parts = [*valid, *parts]  # those of the later kinds come first
+        remedy = self._narrowed("several", parts)
+        return remedy or (self._narrowed("several", [*parts, *moves]) if moves else None)
 
     def _distinct(self) -> list[Candidate]:
         """Return one candidate of each kind: the first one, the widest of nodes, and all objects that are created."""

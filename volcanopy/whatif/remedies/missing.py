@@ -230,5 +230,5 @@ def _entry(plugin: PluginConfig) -> Json:
     entry: Json = {"name": plugin.name} | dict.fromkeys(sorted(plugin.off), False)
     if plugin.hierarchy:
         entry["enableHierarchy"] = True
-    arguments = plugin.arguments.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    arguments = plugin.arguments.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return entry | ({"arguments": arguments} if arguments else {})

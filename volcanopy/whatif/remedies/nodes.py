@@ -27,9 +27,13 @@ _CONDITIONS = "node.kubernetes.io/"
 def more_nodes(question: Question) -> Sequence[Candidate]:
     """Return a candidate for each kind of node: those that a pod of the job fits first, smaller ones before larger."""
     cluster = question.cluster
-    minimum = minimum_of(cluster, question.target)
-    most = max(minimum, min(max(2 * minimum, 8), _NODES))
+    most = _most(minimum_of(cluster, question.target))
     return [Candidate("nodes", (_nodes_like(cluster, node, most),)) for node in _kinds(question)[:_KINDS]]
+
+
+def _most(pods: int) -> int:
+    """Return the most nodes that are added for so many pods: more than one for each, as others use and reserve some."""
+    return max(pods, min(max(2 * pods, 8), _NODES))
 
 
 def _kinds(question: Question) -> list[core.Node]:
@@ -107,7 +111,7 @@ def _new_nodes(cluster: Cluster, template: core.Node | None, need: NodeNeed, num
             head = f'{counted(count, "more node")} like "{like}"' if like else counted(count, "node")
         return head + _attributes(sized, {name: sizes.get(name, 0) for name in sized}, labelled)
 
-    return Part(1 if need.node else need.pods, steps, sentence)
+    return Part(1 if need.node else _most(need.pods), steps, sentence)
 
 
 def _empty_node() -> Json:
@@ -224,15 +228,15 @@ def schedulable_nodes(question: Question) -> Sequence[Candidate]:
 
 
 def labelled_nodes(question: Question) -> Sequence[Candidate]:
-    """Return a candidate that gives nodes the labels that pods require, those of the largest nodes first.
+    """Return a candidate that gives nodes the labels that pods require; the largest nodes come last.
 
     Labels that a node has with another value, and those that the kubelet or a cloud provider sets, stay as they are.
     """
     parts: list[Part] = []
-    nodes = sorted(question.cluster.of_kind("Node").values(), key=_size, reverse=True)
+    nodes = sorted(question.cluster.of_kind("Node").values(), key=_size)
     for need in node_needs(question.cluster, question.target):
         given = {key for key in need.labels if is_given(key)}
-        for node in nodes[:_LABELLED]:
+        for node in nodes[-_LABELLED:]:
             labels = node.metadata.labels
             missing = {key: value for key, value in need.labels.items() if labels.get(key) != value}
             if missing and not missing.keys() & (given | labels.keys()):
