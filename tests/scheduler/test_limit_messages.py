@@ -19,7 +19,7 @@ CAPACITY = "priority, gang | predicates, capacity"
 def message(world: str, plugins: str = PROPORTION) -> str:
     """The explanation of job a."""
     (explain,) = [effect for effect in decide(world, plugins).of(Explain) if effect.job == "default/a"]
-    return explain.message
+    return str(explain.message)
 
 
 @pytest.mark.parametrize(

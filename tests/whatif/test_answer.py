@@ -10,6 +10,7 @@ from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.testing.notation import NOW, config
 from volcanopy.whatif.answer import Limits, Start, answer
 from volcanopy.whatif.engine import Budget
+from volcanopy.whatif.expected import EstimatedStart
 from volcanopy.whatif.kinds import KINDS, read
 from volcanopy.whatif.rejected import rejected_remedies
 
@@ -88,7 +89,7 @@ def test_a_budget_that_ends_is_told() -> None:
 
 def test_expected_ends_give_the_expected_start() -> None:
     text = "node n1 cpu=4\njob now phase=Running: 1 x cpu=4 on=n1 note.volcanopy.io/max-runtime=2h\njob next: 1 x cpu=4"
-    assert str(job(text, "next").estimate) == f"{NOW + timedelta(hours=2):%Y-%m-%dT%H:%M:%SZ} (walltime)"
+    assert job(text, "next").estimate == EstimatedStart(NOW + timedelta(hours=2), "walltime")
 
 
 @pytest.mark.parametrize(
