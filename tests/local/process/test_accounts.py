@@ -15,6 +15,7 @@ from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.process.accounts import ACCOUNTS, RENEWAL, Accounts, ApiAddress
 from volcanopy.local.process.api_service import ApiService
+from volcanopy.local.process.users import UNPRIVILEGED, User
 
 ASK = """\
 import json, os, ssl, sys, urllib.request
@@ -30,7 +31,7 @@ answer = urllib.request.urlopen(request, context=ssl.create_default_context(cafi
 print(read("namespace"), json.load(answer)["status"]["userInfo"]["username"])
 """
 LOOK = ["sh", "-c", "ls /var/run/secrets/kubernetes.io/serviceaccount 2>&1; echo $KUBERNETES_SERVICE_HOST"]
-only_with_mounts = pytest.mark.parametrize("process_cluster", ["bubblewrap"], indirect=True)
+only_with_mounts = pytest.mark.parametrize("process_cluster", ["bubblewrap", "namespaces"], indirect=True)
 
 
 def pod_of(command: list[str], **spec: Any) -> Json:
@@ -177,3 +178,13 @@ async def test_a_pod_whose_account_does_not_exist_or_gets_no_token_starts_withou
     assert (await accounts.of(pod("stranger"))).folder is None
     server.client.post_raw.side_effect = Forbidden(403)
     assert (await accounts.of(pod("robot"))).folder is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+async def test_the_user_of_the_programs_owns_the_credentials(tmp_path: Path) -> None:
+    server = Server()
+    accounts = Accounts(server.client, tmp_path, ApiAddress("127.0.0.1", 1, "PEM"), User(UNPRIVILEGED, UNPRIVILEGED))
+    folder = (await accounts.of(pod("robot"))).folder
+    assert folder is not None
+    assert {path.stat().st_uid for path in (folder, *folder.iterdir())} == {UNPRIVILEGED}
+    assert {path.stat().st_mode & 0o077 for path in (folder, *folder.iterdir())} == {0}
