@@ -99,7 +99,10 @@ def test_a_plan_shows_when_a_job_would_start_and_creates_nothing(volcanopy: Run)
     large = volcanopy("job", "run", "--name", "large", "--image", "i", "--cpu", "9", "--plan")
     assert large.status == 0
     assert large.lines[0].startswith("job test-job-commands/large never starts [")
-    assert large.lines[1:] == ["  starts with: request at most 8 cpu per pod instead of 9"]
+    assert large.lines[1:] == [
+        '  starts with: 1 more node like "node-1" with 9 cpu instead of 8',
+        "  starts with: request at most 8 cpu per pod instead of 9",
+    ]
     document = json.loads(
         volcanopy(
             "job", "submit", "-f", "-", "--plan", "-o", "json", stdin=yaml.safe_dump(batch_job("small", 1, "1"))

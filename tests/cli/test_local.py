@@ -145,8 +145,8 @@ def test_a_run_accepts_several_files_and_creates_missing_objects(
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "big"}, "status": {"capacity": {"cpu": "99"}}}
     (tmp_path / "nodes.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node]}))
     run(files=files, size=Size(3), cluster=tmp_path / "nodes.json", timeout=60)
-    rows = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[-2:]]
-    assert rows == [["default/v", "Completed"], ["lab/j", "Completed"]]
+    rows = [line.split()[:3] for line in capsys.readouterr().out.splitlines()[-2:]]
+    assert rows == [["default", "v", "Completed"], ["lab", "j", "Completed"]]
 
 
 @pytest.mark.parametrize(

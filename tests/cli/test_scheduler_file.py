@@ -16,7 +16,7 @@ def test_the_readme_command_runs_the_shared_gpu_example() -> None:
     words = [word.replace("examples/", f"{EXAMPLES}/") for word in command.split()[2:]]
     done = run_program(*words)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-1].split()[:7] == ["default/models", "Completed", "0", "5", "0", "5", "default"]
+    assert done.stdout.splitlines()[-1].split()[:6] == ["models", "Completed", "5", "5", "5", "default"]
 
 
 def test_an_invalid_scheduler_file_is_reported_in_one_sentence(tmp_path: Path) -> None:

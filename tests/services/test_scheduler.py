@@ -102,7 +102,7 @@ async def test_an_unschedulable_gang_has_a_reason_and_runs_within_a_second_of_a_
         condition = pod_condition(await cluster.get_pod("a-0"), "PodScheduled")
         assert condition is not None
         assert condition.status == "False"
-        assert "3 pods must start together, 2 can be placed" in condition.message
+        assert "covers 2 of 3 pods" in condition.message
         await cluster.until(lambda: has_condition(cluster, "a"), POD_GROUPS)
         (said,) = (await cluster.get_group("a")).status.conditions
         assert (said.type, said.message) == ("Unschedulable", condition.message)
