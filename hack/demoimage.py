@@ -1,6 +1,6 @@
-"""Draws docs/images/demo.svg, the picture at the top of the README, from what the demo prints.
+"""Draws docs/images/demo.svg, the image at the top of the README, from what the demo prints.
 
-Run as `python -m hack.demopicture`; the output differs from run to run in times only, so it is not a part of `make golden`.
+Run as `python -m hack.demoimage`; the output differs from run to run in times only, so it is not a part of `make golden`.
 """
 
 import re
@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.text import Text
 
 ROOT = Path(__file__).resolve().parent.parent
-PICTURE = ROOT / "docs" / "images" / "demo.svg"
+IMAGE = ROOT / "docs" / "images" / "demo.svg"
 COLUMNS = 118
 
 
 def main() -> None:
-    """Run the demo and write the picture."""
+    """Run the demo and write the image."""
     recipe = re.search(r"\$\(BIN\)/volcanopy (local run .*)", (ROOT / "Makefile").read_text(encoding="utf-8"))
     assert recipe is not None
     command = [sys.executable, "-m", "volcanopy", *recipe[1].split()]
@@ -35,7 +35,7 @@ def main() -> None:
     svg = console.export_svg(title="volcanopy", unique_id="demo")
     # No font is loaded from another site.
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
-    PICTURE.write_text(re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE), encoding="utf-8")
+    IMAGE.write_text(re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE), encoding="utf-8")
 
 
 if __name__ == "__main__":
