@@ -75,8 +75,8 @@ def _of_type(kind: inspect.Type) -> Callable[[Any], Any]:
     """Return the function that cleans the values of a type. Types are trees: no read model contains itself."""
     match kind:
         case inspect.StructType(fields=fields):
-            known = {field.encode_name: (_of_type(field.type), _has_null(field.type)) for field in fields}
-            return lambda value: _mapping(value, lambda name: known.get(name, (_unchanged, True)))
+            members = {field.encode_name: (_of_type(field.type), _has_null(field.type)) for field in fields}
+            return lambda value: _mapping(value, lambda name: members.get(name, (_unchanged, True)))
         case inspect.DictType(value_type=item):
             entry = (_of_type(item), _has_null(item))
             return lambda value: _mapping(value, lambda _: entry)

@@ -192,10 +192,10 @@ class Model(BaseModel):
             nulls = [
                 problem["loc"] for problem in problems if problem["type"] != "missing" and problem["input"] is None
             ]
-            shorter = reduce(_without, nulls, data)
-            if shorter is data:
+            content = reduce(_without, nulls, data)
+            if content is data:
                 raise InvalidObjectError(cls.__name__, map(_problem, problems[:MOST_PROBLEMS]))
-            data = shorter
+            data = content
 
     @classmethod
     def problems(cls, data: Mapping[str, Any]) -> tuple[Problem, ...]:

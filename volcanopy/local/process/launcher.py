@@ -30,7 +30,7 @@ _CLEAR_AMBIENT = 4
 _VIEW, _PROCESSES, _USERS = 0x00020000 | 0x04000000 | 0x08000000, 0x20000000, 0x10000000
 """Name spaces: of mounts, host names and IPC, which only processes of the container enter; of processes; of users."""
 _READ_ONLY, _NO_SUID, _NO_DEVICES, _NO_EXEC = 1, 2, 4, 8
-_REMOUNT, _BIND, _RECURSIVE, _SLAVE = 0x20, 0x1000, 0x4000, 0x80000
+_BIND, _RECURSIVE, _SLAVE = 0x1000, 0x4000, 0x80000
 _DETACH = 2
 _AT_RECURSIVE, _AT_FDCWD = 0x8000, -100
 _MOUNT_SETATTR = 442
@@ -286,7 +286,7 @@ def _give_up_privileges(launch: dict[str, Any]) -> None:
     uid, gid = launch["uid"], launch["gid"]
     if launch["privileged"]:
         return
-    _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    _call("prctl no_new_privs", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     for capability in range(_LAST_CAPABILITY + 1):
         _LIBC.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     if os.geteuid() != uid:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from volcanopy.api.builtin import storage
+from volcanopy.api.decoding import convert
 from volcanopy.kube.apply.claim_writer import BOUND_BY_CONTROLLER, PROTECTION
 from volcanopy.kube.client.kinds import Json
 from volcanopy.scheduler.filters.volumes import volume_matching
@@ -36,12 +37,12 @@ def _readable(volumes: Iterable[Json]) -> Iterator[tuple[Json, storage.Persisten
     """Yield the volumes with their read models; one without a required field, which a real server rejects, matches no claim."""
     for volume in volumes:
         with contextlib.suppress(msgspec.ValidationError):
-            yield volume, msgspec.convert(volume, storage.PersistentVolume)
+            yield volume, convert(volume, storage.PersistentVolume)
 
 
 def reserved_for(claim: Json, volumes: Iterable[Json]) -> Json | None:
     """Return the volume whose claimRef is this claim."""
-    target = msgspec.convert(claim, storage.PersistentVolumeClaim)
+    target = convert(claim, storage.PersistentVolumeClaim)
     for volume, read in _readable(volumes):
         if volume_matching.is_for(read, target) and volume_matching.is_large_enough(read, target):
             return volume
@@ -50,7 +51,7 @@ def reserved_for(claim: Json, volumes: Iterable[Json]) -> Json | None:
 
 def smallest_match(claim: Json, volumes: Iterable[Json]) -> Json | None:
     """Return the smallest available volume that matches a claim."""
-    target = msgspec.convert(claim, storage.PersistentVolumeClaim)
+    target = convert(claim, storage.PersistentVolumeClaim)
     matches = []
     for volume, read in _readable(volumes):
         is_open = read.spec.claim_ref is None and read.status.phase == "Available"

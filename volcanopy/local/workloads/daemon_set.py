@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-import msgspec
-
 from volcanopy.api import core
+from volcanopy.api.decoding import convert
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.workloads.plan import (
     Create,
@@ -89,7 +88,7 @@ def _runs_on(daemon_set: Json, node: Json) -> bool:
     name = pod["spec"].get("nodeName")
     if name and name != node["metadata"]["name"]:
         return False
-    return admits(msgspec.convert(node, core.Node, strict=False), msgspec.convert(pod, core.Pod, strict=False))
+    return admits(convert(node, core.Node), convert(pod, core.Pod))
 
 
 def _pod(daemon_set: Json, node: str, revision: str) -> Json:

@@ -57,8 +57,9 @@ def place_first(session: Session) -> None:
                 _complete(session, job, members[job.row])
         gangs.broken = {row for row in members if not session.hooks.job_ready(session.cluster.job(row))}
         for job in lacking:
-            is_free = not session.snapshot.jobs.structured[job.row]  # another domain may fit all
-            if is_free and job.row in gangs.broken and not session.hooks.will_start(job):
+            if session.snapshot.jobs.structured[job.row]:
+                continue  # another domain may fit all
+            if job.row in gangs.broken and not session.hooks.will_start(job):
                 _reserve(session, job, members[job.row])
 
 

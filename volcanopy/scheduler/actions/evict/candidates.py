@@ -19,7 +19,7 @@ Cost = tuple[float, ...]
 NO_COST: Cost = (0.0,) * 8
 """The least of each part of a cost."""
 
-_FEW = 64
+_MOST_COMPARED = 64
 """The most candidates and nodes of which all sets of victims for a gang are compared."""
 _READY, _HOLDING = np.flatnonzero(READY), np.flatnonzero(HOLDING)
 
@@ -171,7 +171,7 @@ class Candidates:
     def are_few(self, within: Mask) -> bool:
         """Return whether there are so few on these (N,) nodes, and so few nodes, that sets for a whole gang are compared."""
         nodes = self._session.ledger.node[self.rows]
-        return int(within.sum()) <= _FEW and int(within[nodes].sum()) <= _FEW
+        return int(within.sum()) <= _MOST_COMPARED and int(within[nodes].sum()) <= _MOST_COMPARED
 
     def losers(self, queue: int) -> list[int]:
         """Return the queues that lose what is evicted in a queue, and may fall below their shares."""
