@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,14 @@ def plain_command(folder: Path, *argv: str, groups: tuple[str, ...] = ()) -> Com
     spec = ContainerSpec("main", argv, (), dict(os.environ), str(folder), ())
     process = Process(spec, Placement({}, folder, folder / "hosts", "host"), user, groups)
     return PlainProcesses(user).command(process)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that all users can enter: pytest closes those of `tmp_path` to others, again whenever it starts."""
+    with tempfile.TemporaryDirectory(prefix="volcanopy-test-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 @pytest.fixture(params=RUNTIMES)

@@ -53,34 +53,29 @@ def _environment(home: Path) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-@pytest.fixture(scope="module")
-def without_optional_programs(tmp_path_factory: pytest.TempPathFactory) -> str:
+@pytest.fixture
+def without_optional_programs(open_folder: Path) -> str:
     """A PATH on which the programs that isolation may use are missing."""
-    folder = tmp_path_factory.mktemp("programs")
+    folder = open_folder / "programs"
+    folder.mkdir()
     for name in ("/usr/local/bin", "/usr/bin", "/bin"):
         for program in Path(name).iterdir():
             if program.name not in OPTIONAL and not (folder / program.name).exists():
                 (folder / program.name).symlink_to(program)
-    for path in (folder, *folder.parents[:2]):
-        path.chmod(0o755)
     return str(folder)
 
 
-def run_demo(
-    tmp_path: Path, root: Path = ROOT, *, user: bool, path: str = "", options: tuple[str, ...] = ()
-) -> list[str]:
+def run_demo(home: Path, root: Path = ROOT, *, user: bool, path: str = "", options: tuple[str, ...] = ()) -> list[str]:
     """The lines that the demo prints."""
     as_user = user and os.geteuid() == 0
     python = interpreter(USER) if as_user else sys.executable
     if python is None:
         pytest.skip("this Python or these files cannot be read by an ordinary user")
-    environment = _environment(tmp_path)
+    environment = _environment(home)
     environment["PATH"] = path or environment["PATH"]
     identity = {"user": USER, "group": USER, "extra_groups": []} if as_user else {}
     if as_user:
-        os.chown(tmp_path, USER, USER)
-    for folder in tmp_path.parents[:2]:
-        folder.chmod(0o755)
+        os.chown(home, USER, USER)
     done = subprocess.run(
         [python, "-m", "volcanopy", *demo_arguments(), *options], cwd=root, env=environment, text=True, capture_output=True, check=False,
         timeout=120, **identity,  # type: ignore[call-overload]
@@ -106,35 +101,35 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 @as_root
 @pytest.mark.parametrize("hidden", [False, True], ids=["all programs", "without bubblewrap and unshare"])
 def test_as_root_the_demo_runs_in_namespaces_of_the_kernel(
-    tmp_path: Path, without_optional_programs: str, hidden: bool
+    open_folder: Path, without_optional_programs: str, hidden: bool
 ) -> None:
-    check(run_demo(tmp_path, user=False, path=without_optional_programs if hidden else ""), "namespaces")
+    check(run_demo(open_folder, user=False, path=without_optional_programs if hidden else ""), "namespaces")
 
 
 @as_root
-def test_as_root_the_demo_runs_as_plain_processes(tmp_path: Path) -> None:
-    check(run_demo(tmp_path, user=False, options=("--isolation", "plain")), "plain processes")
+def test_as_root_the_demo_runs_as_plain_processes(open_folder: Path) -> None:
+    check(run_demo(open_folder, user=False, options=("--isolation", "plain")), "plain processes")
 
 
 @as_root
-def test_as_root_the_demo_runs_in_a_checkout_that_others_cannot_read(tmp_path: Path) -> None:
-    checkout = tmp_path / "closed"
+def test_as_root_the_demo_runs_in_a_checkout_that_others_cannot_read(open_folder: Path) -> None:
+    checkout = open_folder / "closed"
     checkout.mkdir(mode=0o700)
     for name in ("volcanopy", "examples/demo"):
         shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
-    check(run_demo(tmp_path, checkout, user=False), "namespaces")
+    check(run_demo(open_folder, checkout, user=False), "namespaces")
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
-def test_as_a_user_the_demo_runs_in_bubblewrap(tmp_path: Path) -> None:
-    check(run_demo(tmp_path, user=True), "bubblewrap")
+def test_as_a_user_the_demo_runs_in_bubblewrap(open_folder: Path) -> None:
+    check(run_demo(open_folder, user=True), "bubblewrap")
 
 
 def test_as_a_user_without_bubblewrap_the_demo_runs_on_the_best_step_that_works(
-    tmp_path: Path, without_optional_programs: str
+    open_folder: Path, without_optional_programs: str
 ) -> None:
-    check(run_demo(tmp_path, user=True, path=without_optional_programs), "")
+    check(run_demo(open_folder, user=True, path=without_optional_programs), "")
 
 
-def test_as_a_user_the_demo_runs_as_plain_processes(tmp_path: Path) -> None:
-    check(run_demo(tmp_path, user=True, options=("--isolation", "plain")), "plain processes")
+def test_as_a_user_the_demo_runs_as_plain_processes(open_folder: Path) -> None:
+    check(run_demo(open_folder, user=True, options=("--isolation", "plain")), "plain processes")

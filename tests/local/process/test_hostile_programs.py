@@ -33,22 +33,19 @@ NOT_PREVENTED = {"plain": {*OTHERS}}
 
 
 @pytest.fixture(params=RUNTIMES)
-async def hostile(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[str, ProcessCluster]]:
+async def hostile(request: pytest.FixtureRequest, open_folder: Path) -> AsyncIterator[tuple[str, ProcessCluster]]:
     current = current_user()
     user = User(UNPRIVILEGED, UNPRIVILEGED) if current.uid == 0 else current
-    folder = tmp_path / "run"
+    folder = open_folder / "run"
     folder.mkdir()
-    for path in (tmp_path, *tmp_path.parents[:2]):
-        if path.owner() == os.environ.get("USER", "root"):
-            path.chmod(0o755)
-    choice = choose((request.param,), FileView(hidden=(folder, tmp_path / "claims")), user)
+    choice = choose((request.param,), FileView(hidden=(folder, open_folder / "claims")), user)
     if choice.isolation is None:
         pytest.skip(choice.reasons)
     users = Users(user, current, maps=choice.isolation.has_mounts and current.uid != 0)
-    settings = ProcessSettings(folder, tmp_path / "claims", MachineRuntime(choice.isolation, users=users))
+    settings = ProcessSettings(folder, open_folder / "claims", MachineRuntime(choice.isolation, users=users))
     parts = Parts(scheduler=None, controller=None, admission=None, process=settings)
     async with LocalCluster(0, objects=machine.manifests(1, 4, 8 << 30), parts=parts) as cluster:
-        yield request.param, ProcessCluster(cluster, tmp_path)
+        yield request.param, ProcessCluster(cluster, open_folder)
 
 
 async def test_a_program_changes_nothing_outside_and_reaches_other_pods_only_on_the_last_step(
