@@ -69,7 +69,7 @@ async def test_a_gang_larger_than_the_cluster_has_no_pods(cluster: World) -> Non
     await cluster.create(batch_job("vast", 5, "6"))
     job = await cluster.all_of(JOBS, lambda jobs: "capacity" in str(jobs[0].get("status")))
     message = job[0]["status"]["state"]["message"]
-    assert message == "capacity of the cluster exceeded: cpu requested 30, allocated 0, capacity 24"
+    assert message == "request exceeds the capacity of the cluster: cpu requested 30, capacity 24"
     assert not (await cluster.client.list(PODS, cluster.namespace)).items
 
 

@@ -136,7 +136,7 @@ def test_a_pending_job_is_admitted_when_its_minimum_fits_and_its_pods_are_placed
 def test_a_job_larger_than_the_cluster_is_not_admitted() -> None:
     made = plan("node n1 cpu=4\njob a phase=Pending minres.cpu=9: 9 x cpu=1", DEFAULT)
     assert made.lines == [
-        "podgroup a Pending Unschedulable: capacity of the cluster exceeded: cpu requested 9, allocated 0, capacity 4"
+        "podgroup a Pending Unschedulable: request exceeds the capacity of the cluster: cpu requested 9, capacity 4"
     ]
 
 

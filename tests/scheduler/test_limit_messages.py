@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from tests.whatif.worlds import random_world
+from volcanopy.api.quantity import amount
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import parse
 from volcanopy.scheduler.model.plan import Explain
@@ -39,7 +40,7 @@ def message(world: str, plugins: str = PROPORTION) -> str:
         ),
         (
             "node n1 cpu=8\njob a: 1 x gpu=1",
-            "capacity of the cluster exceeded: nvidia.com/gpu requested 1, allocated 0, capacity 0",
+            "the cluster has no nvidia.com/gpu: requested 1, capacity 0",
         ),
         (
             "node n1 cpu=8\nqueue q limit.user.ana.cpu=4\njob a queue=q user=ana: 2 x cpu=1 role=x, 2 x cpu=2 role=y",
@@ -85,6 +86,100 @@ def test_what_is_guaranteed_to_other_queues_is_named(world: str, expected: str, 
     assert message(world, plugins) == expected
 
 
+@pytest.mark.parametrize("plugins", [PROPORTION, CAPACITY])
+@pytest.mark.parametrize(
+    ("world", "expected", "unblocked_by"),
+    [
+        (
+            "node n1 cpu=8\njob a: 1 x cpu=1 gpu=1",
+            "the cluster has no nvidia.com/gpu: requested 1, capacity 0",
+            "1 nvidia.com/gpu more in the cluster, or a smaller request",
+        ),
+        (
+            "job a: 1 x cpu=1",
+            "the cluster has no cpu: requested 1, capacity 0",
+            "1 cpu more in the cluster, or a smaller request",
+        ),
+        # the queue as a whole is at its fair share: nothing
+        (
+            "queue q fifo\njob a queue=q: 2 x cpu=1 pvc=data\njob c queue=q: 4 x cpu=8",
+            "the cluster has no cpu: requested 1, capacity 0",
+            "1 cpu more in the cluster, or a smaller request",
+        ),
+        (
+            "node n1 cpu=8\njob b: 2 x cpu=1 on=n1\njob a: 1 x cpu=20",
+            "request exceeds the capacity of the cluster: cpu requested 20, capacity 8",
+            "12 cpu more in the cluster, or a smaller request",
+        ),
+        # the required pods of the job run, one more waits
+        (
+            "node n1 cpu=16\njob a min=4: 4 x cpu=4 on=n1, 1 x cpu=4",
+            "too little is free in the cluster: cpu requested 4, allocated 16, capacity 16",
+            "release of 4 cpu by pods, or 4 cpu more in the cluster",
+        ),
+        # what other queues have allocated counts as well
+        (
+            "node n1 cpu=16\nqueue q\nqueue r\njob b queue=r: 2 x cpu=4 on=n1\njob c queue=q: 2 x cpu=3 on=n1\n"
+            "job a queue=q: 1 x cpu=12",
+            "too little is free in the cluster: cpu requested 12, allocated 14, capacity 16",
+            "release of 10 cpu by pods, or 10 cpu more in the cluster",
+        ),
+        # a job is admitted by what its own queue has allocated and reserved
+        (
+            "node n1 cpu=16\nqueue q\nqueue r\njob b queue=r: 2 x cpu=1 on=n1\njob c queue=q: 2 x cpu=3 on=n1\n"
+            "job d queue=q minres.cpu=8: 1 x cpu=8\njob a queue=q phase=Pending minres.cpu=12",
+            'queue "q" has too little left of the cluster: cpu requested 12, allocated 6, reserved 2, capacity 16',
+            'release of 4 cpu in queue "q", or 4 cpu more in the cluster',
+        ),
+        (
+            "node n1 cpu=8\njob a phase=Pending minres.cpu=20",
+            "request exceeds the capacity of the cluster: cpu requested 20, capacity 8",
+            "12 cpu more in the cluster, or a smaller request",
+        ),
+    ],
+)
+def test_what_the_cluster_lacks_is_not_a_limit_of_a_queue(
+    world: str, expected: str, unblocked_by: str, plugins: str
+) -> None:
+    (explain,) = [effect for effect in decide(world, plugins).of(Explain) if effect.job == "default/a"]
+    assert (explain.message, explain.unblocked_by) == (expected, unblocked_by)
+
+
+@pytest.mark.parametrize(
+    ("world", "expected"),
+    [
+        ("node n1 cpu=8\njob a phase=Pending minres.nvidia.com/gpu=1", "the cluster has no nvidia.com/gpu"),
+        (
+            "node n1 cpu=8\njob a phase=Pending minres.cpu=20",
+            "overcommit limit of the cluster exceeded: cpu requested 20",
+        ),
+    ],
+)
+def test_no_release_is_proposed_for_more_than_the_overcommit_limit(world: str, expected: str) -> None:
+    (explain,) = decide(world, "priority, gang | overcommit, predicates").of(Explain)
+    assert explain.message.startswith(expected)
+    assert "release" not in explain.unblocked_by
+
+
+def test_a_message_about_the_cluster_counts_all_queues() -> None:
+    """Released is at most what is allocated."""
+    messages = 0
+    for seed in range(400):
+        manifests, document = random_world(Random(seed))
+        snapshot = load(manifests).cluster.snapshot(NOW, "test")
+        for effect in schedule(snapshot, parse(document, builtin())).of(Explain):
+            if effect.message.startswith(("the cluster has no", "request exceeds the capacity of the cluster")):
+                messages += 1
+                assert "release" not in effect.unblocked_by, f"seed {seed}: {effect}"
+            elif effect.message.startswith("too little is free in the cluster"):
+                messages += 1
+                (released,) = re.findall(r"^release of (\w+) cpu", effect.unblocked_by)
+                assert amount("cpu", released) <= amount("cpu", effect.amounts["allocated"]["cpu"]), (
+                    f"seed {seed}: {effect}"
+                )
+    assert messages > 20
+
+
 def test_no_message_has_a_negative_amount() -> None:
     explained = 0
     for seed in range(200):
@@ -92,7 +187,7 @@ def test_no_message_has_a_negative_amount() -> None:
         snapshot = load(manifests).cluster.snapshot(NOW, "test")
         for effect in schedule(snapshot, parse(document, builtin())).of(Explain):
             explained += 1
-            amounts = [str(amount) for given in effect.amounts.values() for amount in given.values()]
+            amounts = [str(units) for given in effect.amounts.values() for units in given.values()]
             assert not re.search(r" -\d", effect.message), f"seed {seed}: {effect.message}"
-            assert not [amount for amount in amounts if amount.startswith("-")], f"seed {seed}: {effect.amounts}"
+            assert not [units for units in amounts if units.startswith("-")], f"seed {seed}: {effect.amounts}"
     assert explained > 100

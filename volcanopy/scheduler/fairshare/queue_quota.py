@@ -62,11 +62,21 @@ class QueueQuota:
         amounts = (tuple(requested), tuple(allocated.tolist()), tuple(limit.tolist()), tuple(reserved))
         message = QuotaMessage(kind, snapshot.queues.names[row], self._cluster.axis.names, *amounts, parts)
         message = message.of_borrower(self._bounds.borrowed(snapshot.queues, row))
-        if kind == "capability" and self._commitments is not None and (guaranteed := self._guaranteed(row, limit)):
+        guaranteed = self._guaranteed(row, limit) if kind == "capability" and self._commitments is not None else ()
+        if guaranteed or self._may_exceed_cluster(message):
             free = snapshot.total - self._cluster.ledger.queue_allocated.sum(axis=1)
             message = message._replace(guaranteed=guaranteed, free=tuple(np.maximum(free, 0).tolist()))
         capability, total = self.limit[:, row].tolist(), snapshot.total.tolist()
         return message._replace(capability=tuple(capability), cluster=tuple(total))
+
+    def _may_exceed_cluster(self, message: QuotaMessage) -> bool:
+        """Return whether the request exceeds the total of the cluster in a resource other than the count of pods, or is open."""
+        if not message.requested:
+            return True
+        columns = zip(message.requested, message.allocated, self._cluster.snapshot.total.tolist(), strict=False)
+        return any(
+            more > 0 and now + more > total and dim != self._pods for dim, (more, now, total) in enumerate(columns)
+        )
 
     def _guaranteed(self, row: int, limit: Ints) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """Return other queues with what is guaranteed to them and not used, where it lowers this (R,) limit of a queue.

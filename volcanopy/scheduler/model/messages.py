@@ -167,7 +167,7 @@ class QuotaMessage(NamedTuple):
     guaranteed: tuple[tuple[str, Amounts], ...] = ()
     """Other queues with the unused part of their guarantees, if these are the limit."""
     free: Amounts = ()
-    """What is allocated to no queue; with ``guaranteed``."""
+    """What is allocated to no queue; with ``guaranteed``, and where the request exceeds the total of the cluster."""
     capability: Amounts = ()
     """Of a share: the most that may be allocated to the queue."""
     cluster: Amounts = ()
@@ -213,8 +213,10 @@ class QuotaMessage(NamedTuple):
         if quota.kind == "share" and quota.capability:
             narrower = quota._replace(kind="capability", limit=quota.capability)
             quota = narrower if narrower.short else quota
-        is_pod = quota.kind == "capability" and not quota.reserved
-        return quota._replace(kind="cluster") if is_pod and quota.is_cluster else quota
+        if quota.kind != "capability" or quota.reserved or not quota.is_cluster:
+            return quota
+        allocated = tuple(total - free for total, free in zip(quota.cluster, quota.free, strict=True))
+        return quota._replace(kind="cluster", allocated=allocated)
 
     @property
     def is_cluster(self) -> bool:
@@ -296,7 +298,7 @@ def _of_amounts(quota: QuotaMessage) -> Message:
         _numbers(quota),
         {key: value for key, value in amounts.items() if value},
         _unblocked_by(quota, short),
-        (f"queue {quota.queue}",) if quota.kind not in {"limits", "overcommit"} else (),
+        (f"queue {quota.queue}",) if quota.kind in {"share", "capability"} else (),
         bool(quota.gang) and bool(short),
     )
 
@@ -344,6 +346,11 @@ def _text(quota: QuotaMessage, short: list[int]) -> str:
         limits = [f"free {quantity.text(name, free)}", f"guaranteed to {guarantees}"]
     reserved = quota.reserved[place] if quota.reserved else 0
     requested = quota.requested[place] // quota.parts + (quota.own[place] if quota.gang else 0)
+    if (quota.is_cluster or quota.kind == "overcommit") and not quota.limit[place]:
+        return f"the cluster has no {name}: requested {quantity.text(name, requested)}, capacity 0"
+    if quota.is_cluster and not quota.gang and requested > quota.limit[place]:
+        more = quantity.text(name, requested)
+        return f"request exceeds the capacity of the cluster: {name} requested {more}, {limits[0]}"
     numbers = [
         f"requested {quantity.text(name, requested)}",
         f"allocated {quantity.text(name, _allocated(quota)[place])}",
@@ -369,8 +376,14 @@ def _subject(quota: QuotaMessage, guarantees: bool, borrows: bool) -> str:
     if quota.kind == "capability" and not quota.is_cluster:
         limit, owner = "borrowing limit" if borrows else "capability", quota.owner
         return f"{limit} of {owner} covers {covered}" if covered else f"{owner} {limit} exceeded"
-    limits = {"limits": f"resource limit of {quota.owner}", "overcommit": "overcommit limit of the cluster"}
-    limit = limits.get(quota.kind, "capacity of the cluster")
+    if quota.is_cluster:
+        full = (
+            "too little is free in the cluster"
+            if quota.kind == "cluster"
+            else f"{quota.owner} has too little left of the cluster"
+        )
+        return f"capacity of the cluster covers {covered}" if covered else full
+    limit = "overcommit limit of the cluster" if quota.kind == "overcommit" else f"resource limit of {quota.owner}"
     return f"{limit} covers {covered}" if covered else f"{limit} exceeded"
 
 
@@ -400,7 +413,7 @@ def _unblocked_by(quota: QuotaMessage, short: list[int]) -> str:
     never = [
         (quota.names[place], whole[place] - quota.limit[place]) for place in short if whole[place] > quota.limit[place]
     ]
-    if never and quota.kind != "overcommit":
+    if never:
         return f"{_raised(quota, sum_text(never))}, or a smaller request"
     gaps = [(quota.names[place], quota.taken[place] + pod[place] - quota.limit[place]) for place in short]
     gaps = [(name, gap) for name, gap in gaps if gap > 0]
@@ -411,13 +424,15 @@ def _unblocked_by(quota: QuotaMessage, short: list[int]) -> str:
     text = sum_text(gaps)
     if quota.kind == "overcommit":
         return f"release of {text} by pods or admitted jobs, or {text} more in the cluster"
+    if quota.kind == "cluster":
+        return f"release of {text} by pods, or {text} more in the cluster"
     by = f"by {quota.owner}" if quota.subject != "queue" else f"in {quota.owner}"
     of_cluster = quota.is_cluster or (quota.kind == "capability" and bool(quota.guaranteed))
     return f"release of {text} {by}" + (f", or {text} more in the cluster" if of_cluster else "")
 
 
 def _raised(quota: QuotaMessage, missing: str) -> str:
-    if quota.is_cluster or (quota.kind == "capability" and quota.guaranteed):
+    if quota.is_cluster or quota.kind == "overcommit" or (quota.kind == "capability" and quota.guaranteed):
         return f"{missing} more in the cluster"
     limit = {"share": "fair share", "limits": "resource limit"}.get(quota.kind, "capability")
     return f"raising the {limit} of {quota.owner} by {missing}"
