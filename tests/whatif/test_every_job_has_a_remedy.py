@@ -98,6 +98,27 @@ def test_changes_of_several_kinds_are_found_together(world: str, parts: set[str]
     assert parts == set(remedy.parts)
 
 
+def test_a_job_moves_to_any_queue_in_which_the_other_changes_let_it_start() -> None:
+    """The child queue, which is tried first, is held."""
+    rules = parse(
+        "actions: enqueue, allocate\n"
+        "tiers: [{plugins: [{name: gang}, {name: predicates}, {name: capacity, enableHierarchy: true}]}]",
+        builtin(),
+    )
+    text = """
+    node n1 cpu=8
+    queue root
+    queue p parent=root
+    queue c parent=p stop=Hold
+    job a queue=p: 1 x cpu=1 gpu=1
+    """
+    (remedy,) = job(text, "a", rules).remedies
+    assert set(remedy.parts) == {
+        'submit the job to queue "default"',
+        '1 more node like "n1" with 1 nvidia.com/gpu',
+    }
+
+
 def test_another_scheduler_and_a_large_pod_are_mended_together() -> None:
     (remedy,) = job("node n1 cpu=4", "a", None, batch_job("a", 1, "9", schedulerName="other")).remedies
     assert 'set schedulerName to "volcanopy" instead of "other"' in remedy.parts

@@ -139,21 +139,19 @@ class Search:
         The job stays in its queue, unless it starts only in another one.
         """
         parts: list[Part] = []
-        moves: Sequence[Part] = ()
         for candidate in self._distinct():
             valid = self._valid(candidate.parts[:_COMBINED])
-            if candidate.kind == "queue":
-                moves = valid
-            elif len(self._valid([*valid, *parts])) == len(valid) + len(parts):
+            if len(self._valid([*valid, *parts])) == len(valid) + len(parts):
                 parts = [*valid, *parts]  # those of the later kinds come first
-        remedy = self._narrowed("several", parts)
-        return remedy or (self._narrowed("several", [*parts, *moves]) if moves else None)
+        moves = (candidate.parts for candidate in queues.other_queues(self.question))
+        attempts = (self._narrowed("several", [*parts, *moved]) for moved in ((), *moves))
+        return next(filter(None, attempts), None)
 
     def _distinct(self) -> list[Candidate]:
-        """Return one candidate of each kind: the first one, the widest of nodes, and all objects that are created."""
+        """Return one candidate of each kind in the job's queue: the first one, the widest of nodes, all objects to create."""
         candidates: dict[str, Candidate] = {}
         for kind in self._kinds():
-            for candidate in kind(self.question):
+            for candidate in kind(self.question) if kind is not queues.other_queues else ():
                 before = candidates.get(candidate.kind)
                 if before is None or candidate.kind == "nodes":
                     candidates[candidate.kind] = candidate
