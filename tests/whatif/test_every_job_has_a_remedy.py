@@ -98,25 +98,30 @@ def test_changes_of_several_kinds_are_found_together(world: str, parts: set[str]
     assert parts == set(remedy.parts)
 
 
-def test_a_job_moves_to_any_queue_in_which_the_other_changes_let_it_start() -> None:
-    """The child queue, which is tried first, is held."""
+@pytest.mark.parametrize(
+    ("pod", "part"),
+    [
+        # the child queue, which is tried first, is held
+        ("gpu=1", '1 more node like "n1" with 1 nvidia.com/gpu'),
+        # the first gate that the job does not pass is another than the queue, which takes no jobs
+        ("gated", 'remove the scheduling gates of pod "a-0"'),
+    ],
+)
+def test_a_job_moves_to_a_queue_in_which_the_other_changes_let_it_start(pod: str, part: str) -> None:
     rules = parse(
         "actions: enqueue, allocate\n"
         "tiers: [{plugins: [{name: gang}, {name: predicates}, {name: capacity, enableHierarchy: true}]}]",
         builtin(),
     )
-    text = """
+    text = f"""
     node n1 cpu=8
     queue root
     queue p parent=root
     queue c parent=p stop=Hold
-    job a queue=p: 1 x cpu=1 gpu=1
+    job a queue=p: 1 x cpu=1 {pod}
     """
     (remedy,) = job(text, "a", rules).remedies
-    assert set(remedy.parts) == {
-        'submit the job to queue "default"',
-        '1 more node like "n1" with 1 nvidia.com/gpu',
-    }
+    assert set(remedy.parts) == {'submit the job to queue "default"', part}
 
 
 def test_another_scheduler_and_a_large_pod_are_mended_together() -> None:

@@ -143,7 +143,7 @@ class Search:
             valid = self._valid(candidate.parts[:_COMBINED])
             if len(self._valid([*valid, *parts])) == len(valid) + len(parts):
                 parts = [*valid, *parts]  # those of the later kinds come first
-        moves = (candidate.parts for candidate in queues.other_queues(self.question))
+        moves = (candidate.parts for candidate in queues.moves(self.question))
         attempts = (self._narrowed("several", [*parts, *moved]) for moved in ((), *moves))
         return next(filter(None, attempts), None)
 

@@ -291,10 +291,13 @@ def new_queue(name: str) -> Json:
 
 
 def other_queues(question: Question) -> Sequence[Candidate]:
-    """Return candidates that submit the job to another queue, if its own takes no jobs: its children first."""
+    """Return candidates that submit the job to another queue, if its own takes no jobs."""
+    return moves(question) if question.gate == "queue" else []
+
+
+def moves(question: Question) -> Sequence[Candidate]:
+    """Return candidates that submit the job to another queue: the children of its own first."""
     cluster, own = question.cluster, queue_of(question.cluster, question.target)
-    if question.gate != "queue":
-        return []
     parents = {queue.spec.parent for queue in cluster.state.queues.values()} | {names.ROOT_QUEUE}
     leaves = [queue for queue in cluster.state.queues.values() if queue.metadata.name not in parents]
     leaves.sort(key=lambda queue: (queue.spec.parent != own, queue.metadata.name))
