@@ -175,3 +175,15 @@ def test_pre_commit_runs_programs_of_the_lock_and_downloads_nothing() -> None:
 
 def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_no_text_installs_volcanopy_from_an_index_which_has_no_such_distribution() -> None:
+    texts = [*CODE, *(path for folder in (".", "docs", "examples") for path in _pages(ROOT / folder))]
+    installs = re.compile(r"pip install\s+['\"]?(kubectl-)?volcanopy\b")
+    assert [str(path.relative_to(ROOT)) for path in texts if installs.search(path.read_text())] == []
+
+
+def _pages(folder: Path) -> list[Path]:
+    """The documents of a folder; of the root only those that describe the present."""
+    pages = folder.glob("*.md") if folder == ROOT else folder.rglob("*.md")
+    return sorted(path for path in pages if path.name != "CHANGELOG.md")

@@ -220,7 +220,7 @@ def test_a_wrong_cluster_is_one_sentence(files: Path, text: str, sentence: str) 
 def test_parquet_needs_its_extra(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     sentence = simulate(files, "--jobs", str(files / "jobs.parquet")).sentence()
-    assert sentence == "--jobs: Parquet needs pyarrow: pip install 'volcanopy[parquet]'"
+    assert sentence == "--jobs: Parquet needs pyarrow: pip install pyarrow"
 
 
 def test_a_snapshot_has_its_own_configuration_and_running_jobs(files: Path) -> None:

@@ -119,5 +119,5 @@ def test_without_the_solver_the_argument_is_an_error(monkeypatch: pytest.MonkeyP
         parse(text, builtin())
     assert str(error.value) == (
         "configurations[0].arguments (allocate).exactPlacement: must be false unless highspy is installed "
-        "(pip install 'volcanopy[exact]'), not True"
+        "(pip install highspy), not True"
     )

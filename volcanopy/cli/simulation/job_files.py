@@ -58,4 +58,4 @@ def _pyarrow() -> tuple[Any, Any]:
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
-        raise CommandError("--jobs: Parquet needs pyarrow: pip install 'volcanopy[parquet]'") from None
+        raise CommandError("--jobs: Parquet needs pyarrow: pip install pyarrow") from None

@@ -72,7 +72,7 @@ def provider_token(files: Sequence[Path], context: str) -> str:
         from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger  # noqa: PLC0415
     except ModuleNotFoundError as fault:
         raise ValueError(
-            "auth-provider needs the package kubernetes: pip install 'volcanopy[auth-providers]', or use an exec plugin"
+            "auth-provider needs the package kubernetes: pip install kubernetes, or use an exec plugin"
         ) from fault
 
     merger = KubeConfigMerger(os.pathsep.join(str(path) for path in files))

@@ -53,7 +53,7 @@ class AllocateArguments(Arguments):
     @classmethod
     def _has_solver(cls, exact: bool) -> bool:
         if exact and not is_installed():
-            raise ValueError("must be false unless highspy is installed (pip install 'volcanopy[exact]')")
+            raise ValueError("must be false unless highspy is installed (pip install highspy)")
         return exact
 
 
