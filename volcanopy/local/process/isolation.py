@@ -91,12 +91,12 @@ def _launch(process: Process, **settings: object) -> Command:
 def _seen(view: FileView, user: User) -> str:
     """What a program sees and may write with mounts of its own."""
     files = "this machine" if view.root == Path("/") else str(view.root)
-    own = "each container has its own processes, /tmp, /dev/shm and /etc/hosts"
+    own = "each container has its own processes, /tmp and /etc/hosts"
     if user.is_privileged:
         return f"{own}, but programs run as root with all privileges and can read and change everything on this machine"
     return (
-        f"{own}; programs run as {user.text} without privileges, can read the files of {files} that this user "
-        "can read, and can write only to their volumes, /tmp, /dev/shm and devices of this user; the network is the machine's"
+        f"{own}; programs run as {user.text} without privileges, read the files of {files} that this user can read, "
+        "and write only to their volumes, /tmp, /dev/shm and devices of this user; the network is the machine's"
     )
 
 

@@ -59,6 +59,8 @@ class EnforcedLimits:
 
 def described(cgroups: Cgroups) -> str:
     """One sentence for the user: which limits are enforced."""
+    if {"memory", "cpu"} <= cgroups.controllers:
+        return "Control groups enforce limits of memory and cpu."
     memory = (
         "Limits of memory are enforced by control groups"
         if "memory" in cgroups.controllers
