@@ -65,6 +65,7 @@ UNOBSERVED: dict[str, dict[Right, str]] = {
         Right("delete", "batch.volcanopy.io", "jobhistories"): "when there are too many: 50 in a namespace, 500 in all",
         Right("get", "flow.volcanopy.io", "jobflows"): AFTER_A_CONFLICT,
         Right("get", SCHEDULING, "queues"): AFTER_A_CONFLICT,
+        Right("create", SCHEDULING, "queues"): "root and default, where they exist in Volcano's API only",
         Right("update", "batch.volcanopy.io", "batchjobs/finalizers"): WHERE_ASKED_FOR,
         Right("update", "batch.volcanopy.io", "cronbatchjobs/finalizers"): WHERE_ASKED_FOR,
         Right("update", "flow.volcanopy.io", "jobflows/finalizers"): WHERE_ASKED_FOR,

@@ -89,3 +89,12 @@ def test_changes_of_the_one_that_is_not_seen_change_nothing() -> None:
     follower.take(ChangeType.DELETED, queue(THEIRS))
     assert follower.seen["q"].spec.weight == 5
     assert follower.reported == [(THEIRS, OURS)]
+
+
+def test_of_the_default_queue_ours_is_seen_whichever_is_older_and_none_is_reported() -> None:
+    for name in names.SHARED_QUEUES:
+        follower = Follower()
+        follower.take(ChangeType.ADDED, queue(THEIRS, 60, name=name))
+        follower.take(ChangeType.ADDED, queue(OURS, name=name))
+        assert follower.seen[name].api_version == OURS
+        assert follower.reported == []

@@ -130,6 +130,37 @@ def test_a_queue_with_the_name_of_one_of_the_other_api_is_rejected() -> None:
     assert "Queue of scheduling.volcanopy.io has this name: choose another name" in refusal(answer)
 
 
+@pytest.mark.parametrize("name", sorted(names.SHARED_QUEUES))
+def test_the_queues_of_every_api_are_admitted_in_each(name: str) -> None:
+    made = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": {}}
+    seen = Context(queues={name: queue(name) for name in names.SHARED_QUEUES}, policy=POLICY)
+    assert refusal(validate(asked("scheduling.volcano.sh", "Queue", made), seen)) == ""
+
+
+def test_an_object_of_another_api_is_no_way_round_the_rules_for_a_queue() -> None:
+    seen = Context(
+        queues={
+            "root": queue("root"),
+            "default": queue("default", administrators=core.Subjects(users=("ben",))),
+        },
+        policy=POLICY,
+    )
+
+    def answer(name: str, operation: str, **spec: Any) -> str:
+        made = {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "Queue",
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+        old = made | {"spec": {}} if operation == "UPDATE" else None
+        return refusal(validate(asked("scheduling.volcano.sh", "Queue", made, operation, old), seen))
+
+    for operation in ("CREATE", "UPDATE"):
+        assert 'may not change queue "default"' in answer("default", operation, weight=2)
+        assert "immutable for the root queue" in answer("root", operation, capability={"cpu": "4"})
+
+
 def test_fields_that_only_volcano_has_are_accepted() -> None:
     spec = {"extendClusters": [{"name": "a", "weight": 1}]}
     made = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "new"}, "spec": spec}

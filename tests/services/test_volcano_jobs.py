@@ -10,6 +10,7 @@ import pytest_asyncio
 from volcanopy.api.bindings import VOLCANO
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS
 from volcanopy.kube.client import raw_kinds
+from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import bound
@@ -40,16 +41,16 @@ def job(name: str, replicas: int = 2, annotations: Json | None = None, **spec: A
 
 
 async def until(
-    cluster: LocalCluster, kind: Kind[Json], name: str, holds: Callable[[Json], Any], place: str | None = "default"
+    client: Client, kind: Kind[Json], name: str, holds: Callable[[Json], Any], place: str | None = "default"
 ) -> Json:
     """Wait for an object to be as expected."""
     async with asyncio.timeout(60):
         while True:
-            listing = await cluster.client.list(kind, place)
+            listing = await client.list(kind, place)
             item = next((item for item in listing.items if item["metadata"]["name"] == name), None)
             if item is not None and holds(item):
                 return item
-            async with cluster.client.watch(kind, place, resource_version=listing.resource_version) as stream:
+            async with client.watch(kind, place, resource_version=listing.resource_version) as stream:
                 await stream.readline()
 
 
@@ -62,7 +63,7 @@ async def test_a_job_runs_and_its_pods_have_the_names_of_volcano(cluster: LocalC
     await cluster.client.create(
         JOBS, "default", job("train", annotations=RUNS_FOR_EVER, plugins=plugins, queue="default")
     )
-    running = await until(cluster, JOBS, "train", in_phase("Running"))
+    running = await until(cluster.client, JOBS, "train", in_phase("Running"))
     pod = await cluster.client.get(raw_kinds.PODS, "default", "train-worker-1")
     meta, spec = pod["metadata"], pod["spec"]
     uid = running["metadata"]["uid"]
@@ -92,13 +93,15 @@ async def test_a_job_runs_and_its_pods_have_the_names_of_volcano(cluster: LocalC
     assert {mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]} >= {"/etc/volcano", "/root/.ssh"}
     service = await cluster.client.get(raw_kinds.SERVICES, "default", "train")
     assert service["spec"]["selector"] == {"volcano.sh/job-name": "train", "volcano.sh/job-namespace": "default"}
-    group = await until(cluster, GROUPS, f"train-{uid}", lambda item: item.get("status", {}).get("phase") == "Running")
+    group = await until(
+        cluster.client, GROUPS, f"train-{uid}", lambda item: item.get("status", {}).get("phase") == "Running"
+    )
     assert group["spec"]["minMember"] == 2
 
 
 async def test_the_status_has_the_form_of_volcano(cluster: LocalCluster) -> None:
     await cluster.client.create(JOBS, "default", job("short"))
-    ended = await until(cluster, JOBS, "short", in_phase("Completed"))
+    ended = await until(cluster.client, JOBS, "short", in_phase("Completed"))
     status = ended["status"]
     assert (status["succeeded"], status["minAvailable"]) == (2, 2)
     assert status["taskStatusCount"] == {"worker": {"phase": {"Succeeded": 2}}}
@@ -110,12 +113,12 @@ async def test_the_status_has_the_form_of_volcano(cluster: LocalCluster) -> None
 
 async def test_a_command_aborts_and_resumes_a_job(cluster: LocalCluster) -> None:
     made = await cluster.client.create(JOBS, "default", job("long", 1, RUNS_FOR_EVER))
-    await until(cluster, JOBS, "long", in_phase("Running"))
+    await until(cluster.client, JOBS, "long", in_phase("Running"))
     reference = {"apiVersion": JOBS.api_version, "kind": "Job", "name": "long", "uid": made["metadata"]["uid"]}
     for action, phase in (("AbortJob", "Aborted"), ("ResumeJob", "Running")):
         body = {"apiVersion": COMMANDS.api_version, "kind": "Command", "metadata": {"generateName": "long-"}}
         await cluster.client.create(COMMANDS, "default", {**body, "action": action, "target": reference})
-        await until(cluster, JOBS, "long", in_phase(phase))
+        await until(cluster.client, JOBS, "long", in_phase(phase))
     with pytest.raises(NotFound):
         await cluster.client.get(raw_kinds.JOBS, "default", "long")
 
@@ -126,7 +129,7 @@ async def test_a_flow_creates_jobs_of_its_api(cluster: LocalCluster) -> None:
     flow = {"apiVersion": FLOWS.api_version, "kind": "JobFlow", "metadata": {"name": "flow"}}
     steps = [{"name": "step"}]
     await cluster.client.create(FLOWS, "default", {**flow, "spec": {"flows": steps, "jobRetainPolicy": "retain"}})
-    await until(cluster, FLOWS, "flow", in_phase("Succeed"))
+    await until(cluster.client, FLOWS, "flow", in_phase("Succeed"))
     made = await cluster.client.get(JOBS, "default", "flow-step")
     assert made["metadata"]["annotations"]["volcano.sh/createdByJobFlow"] == "default.flow"
 
@@ -138,7 +141,9 @@ async def test_a_pod_without_a_job_gets_a_pod_group_of_volcanos_api(cluster: Loc
     spec = {"schedulerName": "volcano", "containers": [container]}
     made = await cluster.client.create(raw_kinds.PODS, "default", {**pod, "spec": spec})
     name = f"podgroup-{made['metadata']['uid']}"
-    group = await until(cluster, GROUPS, name, lambda group: (group.get("status") or {}).get("phase") == "Running")
+    group = await until(
+        cluster.client, GROUPS, name, lambda group: (group.get("status") or {}).get("phase") == "Running"
+    )
     keys = {key for key in group["metadata"]["annotations"] if "preemptable" in key}
     assert keys == {"volcano.sh/preemptable"}
 
@@ -146,12 +151,12 @@ async def test_a_pod_without_a_job_gets_a_pod_group_of_volcanos_api(cluster: Loc
 async def test_a_queue_of_volcano_counts_its_jobs_and_closes(cluster: LocalCluster) -> None:
     body = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": "team"}, "spec": {"weight": 1}}
     queue = await cluster.client.create(QUEUES, None, body)
-    await until(cluster, QUEUES, "team", lambda item: (item.get("status") or {}).get("state") == "Open", None)
+    await until(cluster.client, QUEUES, "team", lambda item: (item.get("status") or {}).get("state") == "Open", None)
     await cluster.client.create(JOBS, "default", job("queued", 1, RUNS_FOR_EVER, queue="team"))
-    await until(cluster, QUEUES, "team", lambda item: item["status"].get("running") == 1, None)
+    await until(cluster.client, QUEUES, "team", lambda item: item["status"].get("running") == 1, None)
     target = {"apiVersion": QUEUES.api_version, "kind": "Queue", "name": "team", "uid": queue["metadata"]["uid"]}
     command = {"apiVersion": COMMANDS.api_version, "kind": "Command", "metadata": {"generateName": "team-"}}
     await cluster.client.create(COMMANDS, "default", {**command, "action": "CloseQueue", "target": target})
-    await until(cluster, QUEUES, "team", lambda item: item["status"].get("state") == "Closing", None)
+    await until(cluster.client, QUEUES, "team", lambda item: item["status"].get("state") == "Closing", None)
     await cluster.client.delete(JOBS, "default", "queued")
-    await until(cluster, QUEUES, "team", lambda item: item["status"].get("state") == "Closed", None)
+    await until(cluster.client, QUEUES, "team", lambda item: item["status"].get("state") == "Closed", None)

@@ -36,7 +36,8 @@ def validate_queue(request: Request, context: Context) -> Iterator[Problem]:
         yield from long_lists
         return
     queue = request.read(Queue)
-    yield from name_problems(request, (context.queues or {}).get(queue.metadata.name))
+    existing = (context.queues or {}).get(queue.metadata.name)
+    yield from name_problems(request, existing)
     invalid_amounts = list(_amounts(queue.spec))
     yield from invalid_amounts
     if not invalid_amounts:
@@ -48,7 +49,7 @@ def validate_queue(request: Request, context: Context) -> Iterator[Problem]:
         fields = unread_fields(at(manifest, "spec") or {}, plugins)
         yield from (as_warning(Problem(f"spec.{name}", message)) for name, message in fields)
     after = known_queue(manifest)
-    before = known_queue(request.old) if request.old is not None else None
+    before = known_queue(request.old) if request.old is not None else existing  # in another API
     if queue.metadata.name == names.ROOT_QUEUE:
         yield from _root(queue, before, after, context)
     if context.queues is None or after is None:

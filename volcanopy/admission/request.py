@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
+from volcanopy.api import names
 from volcanopy.api.bindings import (
     VOLCANOPY,
     Binding,
@@ -202,7 +203,10 @@ class Known(Protocol):
 
 def name_problems(request: Request, known: Known | None) -> Iterator[Problem]:
     """Yield a problem if an object of another API has the name: the scheduler sees only one object of a name."""
-    if request.operation == "CREATE" and known is not None and binding_of(known.api_version) is not request.binding:
+    is_shared = request.kind == "Queue" and request.name in names.SHARED_QUEUES
+    if is_shared or request.operation != "CREATE" or known is None:
+        return
+    if binding_of(known.api_version) is not request.binding:
         group = known.api_version.partition("/")[0]
         detail = f"{request.kind} of {group} has this name: choose another name"
         yield Problem("metadata.name", f"Invalid value: {shown(request.name)}: {detail}")

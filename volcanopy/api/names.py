@@ -21,6 +21,8 @@ SCHEDULER = "volcanopy"
 
 DEFAULT_QUEUE = "default"
 ROOT_QUEUE = "root"
+SHARED_QUEUES = frozenset({ROOT_QUEUE, DEFAULT_QUEUE})
+"""Queues that exist in every served API, as one object in each."""
 
 # On pods of a job: labels and annotations.
 TASK_SPEC = "volcanopy.io/task-spec"
@@ -181,6 +183,8 @@ HIERARCHY_WEIGHTS = "volcanopy.io/hierarchy-weights"
 """Weight of each element of the path."""
 CLOSED_BY_PARENT = "volcanopy.io/closed-by-parent"
 """``true`` on a queue that was closed with its parent queue and opens with it again."""
+SYNCHRONIZED_CONTENT = "volcanopy.io/synchronized-content"
+"""Content of the root or default queue and of its object in Volcano's API when they were last synchronized, as JSON."""
 
 # On jobs, job templates, flows, cron jobs, PodGroups and pods: set by admission only.
 SUBMITTED_BY = "volcanopy.io/submitted-by"

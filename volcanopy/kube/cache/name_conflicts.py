@@ -2,7 +2,8 @@
 
 A queue of either API is the same queue to the scheduler, and a pod names its PodGroup without a group. So only one of two objects
 with the same name can be meant: the older one, and of two as old the one of volcanopy's API. The other one is reported, and is
-taken when the first is deleted.
+taken when the first is deleted. The root and default queue exist in each API with the same content, and that of volcanopy's
+API is taken.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from volcanopy.api import core, topology_read
+from volcanopy.api import core, names, topology_read
 from volcanopy.api.bindings import BINDINGS, binding_of
 from volcanopy.kube.cache.watch import Change, ChangeType
 
@@ -53,12 +54,22 @@ class NameConflicts:
         else:
             yield Change(ChangeType.DELETED, was)
             yield Change(ChangeType.ADDED, now)
-        if now is not None and change.type is not ChangeType.DELETED and len(after) > len(before):
+        if (
+            now is not None
+            and change.type is not ChangeType.DELETED
+            and len(after) > len(before)
+            and not is_shared(now)
+        ):
             for other in after[1:]:
                 self.reported(other, now)
 
 
 def precedence(item: Any) -> tuple[float, int]:
     """Return the key of an object among those of the same name: the least one is taken."""
-    created = item.metadata.creation_timestamp
+    created = None if is_shared(item) else item.metadata.creation_timestamp
     return (created.timestamp() if created else 0.0, BINDINGS.index(binding_of(item.api_version)))
+
+
+def is_shared(item: Any) -> bool:
+    """Whether this is a queue that exists in every API."""
+    return isinstance(item, core.Queue) and item.metadata.name in names.SHARED_QUEUES

@@ -68,7 +68,8 @@ class QueueEdits:
         """Return the response and record the change if it is allowed. Raises KubeError if the ConfigMap is not usable."""
         for _ in range(_TRIES):
             page = await self._page(make=not request.dry_run)
-            queues = {queue.metadata.name: queue for queue in await self._listed(QUEUES, page=0)}
+            listed = await self._listed(QUEUES, page=0)
+            queues = {queue.metadata.name: queue for queue in reversed(listed)}  # the first API counts
             rows = [row for row in _rows(page) if self._is_open(row, queues)]
             edits = tuple(map(_edit, rows))
             context = replace(context, queues=queues, edits=edits)

@@ -6,7 +6,7 @@ The scheduler writes other fields of the same status. Both write merge patches o
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
@@ -23,6 +23,7 @@ from volcanopy.jobcontroller.plan import DeleteCommand, RecordEvent
 from volcanopy.jobcontroller.queues import PatchQueue, PatchQueueStatus, QueueObserved, reconcile_queue
 from volcanopy.kube import machine
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
+from volcanopy.kube.cache.read_your_writes import version
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
@@ -32,6 +33,7 @@ from volcanopy.services.controllers.controller import Controller
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_objects import OutdatedError, delete_same
 from volcanopy.services.controllers.reconcile_metrics import queue_is_gone
+from volcanopy.services.controllers.shared_queues import SharedQueues
 
 log = structlog.get_logger(__name__)
 
@@ -121,7 +123,8 @@ class QueueController(Controller):
         super().__init__(client, recorder, now, bindings[0])
         self._bindings = tuple(bindings)
         self._hidden: dict[str, Json] = {}
-        """By name: queues that are ignored, because a queue of another API has the name."""
+        """By name: queues that are ignored, because a queue of another API has the name, or that are copies of it."""
+        self._shared = SharedQueues(client, bindings)
         self._opened = opened
         self.contents = QueueContents(self._contents_changed)
         self._commands: defaultdict[str, dict[str, Command]] = defaultdict(dict)
@@ -146,20 +149,26 @@ class QueueController(Controller):
 
     def _queue_event(self, event: str | None, manifest: Json) -> None:
         """Take a queue, unless a queue of another API with its name is older."""
-        name, version = key_of(manifest), manifest.get("apiVersion")
-        known = self.objects.get(name)
-        if known is None or known.get("apiVersion") == version:
+        name, known = key_of(manifest), self.objects.get(key_of(manifest))
+        if known is None or known.get("apiVersion") == manifest.get("apiVersion"):
             self.object_event(event, manifest)
             if event == "DELETED" and (hidden := self._hidden.pop(name, None)) is not None:
                 self.object_event(None, hidden)
-        elif event == "DELETED":
-            self._hidden.pop(name, None)
+            return
+        hidden, uid = self._hidden.get(name), uid_of(manifest)
+        same = hidden if hidden is not None and uid_of(hidden) == uid else None
+        if event == "DELETED":
+            self.writes.deleted(uid)
+            if same is not None:
+                del self._hidden[name]
+        elif not self.writes.event(uid, version(manifest), version(same) if same is not None else -1):
+            return
         elif _precedence(manifest) < _precedence(known):
             self._hidden[name] = known
             self.objects[name] = manifest
-            self.queue.add(name)
         else:
             self._hidden[name] = manifest
+        self.queue.add(name)
 
     def object_event(self, event: str | None, manifest: Json) -> None:
         """Take a queue that was listed, added, changed or deleted; its children follow its state."""
@@ -225,7 +234,15 @@ class QueueController(Controller):
                     self.record(manifest, effect.type, effect.reason, effect.message)
                 case DeleteCommand():
                     await self._delete_command(name, effect)
-        return None
+        return await self._synchronize(name) if name in self._shared else None
+
+    async def _synchronize(self, name: str) -> datetime | None:
+        """Give every API the queue, with the same content and status."""
+        queue = self.objects.get(name)
+        current, pause = ([], 0.0) if queue is None else await self._shared.synchronize(queue, self._hidden.get(name))
+        for manifest in current:
+            self._queue_event(None, manifest)
+        return self.now() + timedelta(seconds=pause) if pause else None
 
     def _observed(self, raw: Json) -> QueueObserved:
         name, above = raw["metadata"]["name"], _parent(raw)
@@ -234,10 +251,17 @@ class QueueController(Controller):
         return QueueObserved(
             parent=None if parent is None else _readable(parent),
             parent_ordered=above in self._commands,
-            commands=tuple(self._commands.get(name, {}).values()),
+            commands=tuple(self._addressed(command, name) for command in self._commands.get(name, {}).values()),
             groups={phase: count for phase, count in groups.items() if count},
             jobs=self.contents.jobs[name],
         )
+
+    def _addressed(self, command: Command, name: str) -> Command:
+        """Return a Command; one for the copy of a shared queue is for the queue."""
+        copy = self._hidden.get(name) if name in self._shared else None
+        if copy is None or command.target.uid != uid_of(copy):
+            return command
+        return command.model_copy(update={"target": command.target.model_copy(update={"uid": ""})})
 
     async def _write(self, manifest: Json, patch: Json) -> Json:
         """Patch a queue. A new state has the version read as precondition. Raises OutdatedError."""
@@ -284,7 +308,9 @@ def _binding(manifest: Json) -> Binding:
 
 def _precedence(queue: Json) -> tuple[str, int]:
     """Return the sort key of queues with the same name: the scheduler takes the first."""
-    return str(queue["metadata"].get("creationTimestamp", "")), BINDINGS.index(_binding(queue))
+    metadata = queue["metadata"]
+    created = "" if metadata["name"] in names.SHARED_QUEUES else metadata.get("creationTimestamp", "")
+    return str(created), BINDINGS.index(_binding(queue))
 
 
 def _state(queue: Json | None) -> str:

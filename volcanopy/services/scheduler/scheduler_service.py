@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import structlog
 
 from volcanopy.api import names
+from volcanopy.api.shared_queues import recorded
 from volcanopy.kube import machine
 from volcanopy.kube.apply.applier import Applied, Applier
 from volcanopy.kube.apply.event_writer import EventRecorder
@@ -188,6 +189,8 @@ async def create_queues(client: Client, store: Store, default_queue: str) -> Non
         if name in store.queues:
             continue
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "spec": spec}
+        if kind == QUEUES and name in names.SHARED_QUEUES:
+            body = recorded(body, None)
         try:
             await client.create(kind, None, body)
             made = await client.patch_status(kind, None, name, {"status": {"state": "Open"}})
