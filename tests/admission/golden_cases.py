@@ -72,6 +72,7 @@ def world(said: Json) -> Context:
             for group in groups
             if group.status.phase in {None, "", "Pending"}
         ),
+        job_templates={},
         hyper_nodes={hyper_node.metadata.name: hyper_node for hyper_node in hyper},
         edits=tuple(
             Edit(edit["name"], None if edit.get("deleted") else _queue(edit)) for edit in said.get("edits", ())

@@ -1,11 +1,14 @@
 """Flows, templates and cron jobs are judged before they are stored: every problem at once, each with its path."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.admission.test_review import after, ask, refusals, task, values
+from tests.admission.test_review import CONTEXT, after, ask, refusals, task, values
+from volcanopy.api.flow import JobTemplate
 from volcanopy.api.model import Json
 
 
@@ -117,3 +120,17 @@ def test_malformed_objects_get_a_response(flows: Any, schedule: Any, job: Any) -
         ({**flow(), "kind": "JobTemplate", "spec": job}, "flow.volcanopy.io"),
     ):
         assert isinstance(ask(result, group=group)["allowed"], bool)
+
+
+@given(st.dictionaries(st.sampled_from(["tasks", "queue", "plugins", "minAvailable", "policies", "volumes"]), values))
+def test_malformed_patches_of_templates_get_a_response(patch: Json) -> None:
+    spec = {"tasks": [task(dependsOn={"name": []})], "policies": [{"event": "PodFailed", "action": "AbortJob"}]}
+    manifest = {
+        "apiVersion": "flow.volcanopy.io/v1alpha1",
+        "kind": "JobTemplate",
+        "metadata": {"name": "a"},
+        "spec": spec,
+    }
+    context = replace(CONTEXT, job_templates={"a": JobTemplate.read(manifest)})
+    result = ask(flow(step("a", patch={"jobSpec": patch})), group="flow.volcanopy.io", context=context)
+    assert isinstance(result["allowed"], bool)

@@ -14,6 +14,7 @@ from volcanopy.admission.request import Request
 from volcanopy.admission.review import validate
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, TaskSpec
+from volcanopy.api.flow import JobTemplate
 from volcanopy.api.model import Json, Problem
 from volcanopy.services.admission.pod_dry_run import pod_maker
 from volcanopy.services.process.job_plugins import job_registry
@@ -241,3 +242,31 @@ def test_dry_run_rejections_are_listed_with_the_others() -> None:
     assert "spec.minAvailable: Invalid value: 9" in message
     assert 'spec.queue: Not found: queue "nope"' in message
     assert "spec.tasks[0].template.spec.containers[0].image: Required" in message
+
+
+def test_a_flow_has_dry_runs_of_the_tasks_that_it_changes() -> None:
+    source = JobTemplate.read(
+        {
+            "apiVersion": names.FLOW_V1ALPHA1,
+            "kind": "JobTemplate",
+            "metadata": {"name": "t", "namespace": "team"},
+            "spec": {"tasks": [task("a"), task("b")]},
+        }
+    )
+    change = {"name": "b", "template": {"spec": {"restartPolicy": "Sometimes"}}}
+    manifest = {
+        "apiVersion": names.FLOW_V1ALPHA1,
+        "kind": "JobFlow",
+        "metadata": {"name": "f", "namespace": "team"},
+        "spec": {"flows": [{"name": "t"}, {"name": "u", "template": "t", "patch": {"jobSpec": {"tasks": [change]}}}]},
+    }
+    [trial] = asked(manifest, context=replace(WORLD, job_templates={"t": source}))
+    assert trial.path == "spec.flows[1].patch.jobSpec.tasks[0].template"
+    assert not trial.immediate
+    assert isinstance(trial.pod, dict)
+    assert trial.pod["spec"]["restartPolicy"] == "Sometimes"
+    rejection = DryRunResult(422, "x", (Problem("spec.restartPolicy", "Unsupported value"),))
+    [problem] = dry_run_findings([(trial, rejection)], WORLD.policy)
+    assert str(problem) == "spec.flows[1].patch.jobSpec.tasks[0].template.spec.restartPolicy: Unsupported value"
+    assert asked(manifest) == ()
+    assert asked(manifest, manifest, replace(WORLD, job_templates={"t": source})) == ()

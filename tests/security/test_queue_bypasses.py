@@ -180,6 +180,10 @@ REFUSED: dict[str, tuple[Try, str]] = {
         lambda s: s.eve.create(s.flow("f", "bobs", queue=s.fast)),
         NOT_IN_FAST,
     ),
+    "a flow with an existing template for a queue of others": (
+        lambda s: s.eve.create(s.flow("f", "bobs-template")),
+        NOT_IN_FAST,
+    ),
     "a pod in a PodGroup of another user": (
         lambda s: s.eve.create(s.pod("p", annotations={GROUP: "bobs-group"})),
         'PodGroup "bobs-group" belongs to user "bob"',
@@ -366,9 +370,9 @@ COUNTED: dict[str, str] = {
     "a job submitted with the annotations of another user": "counted for the authenticated user, rejected in queues of others",
     "an ephemeral container": "permitted; it cannot request resources",
     "more resources of a running pod, in a queue without limits": "counted in full",
-    "a flow with a template for a queue of others": "its job is rejected",
-    "the flow of a permitted user with a template of another author": "its job is rejected",
-    "a flow that runs the template of a permitted user": "its job is rejected",
+    "a flow with a template for a queue of others, created after it": "its job is rejected",
+    "the flow of a permitted user with a template of another author, created after it": "its job is rejected",
+    "a flow that runs the template of a permitted user, created after it": "its job is rejected",
     "a Deployment with annotations of another queue and user": "counted in the queue of its pods, for its service account",
     "the deletion of PodGroups by an administrator": "the pods stay counted; the PodGroup of a job is created again",
 }
@@ -505,14 +509,15 @@ async def test_what_is_permitted_counts_in_full(scene: Scene) -> None:
     await allocated(scene, wide, "6")
     shown += ["an ephemeral container", "more resources of a running pod, in a queue without limits"]
 
-    # Jobs of flows and cron jobs run on behalf of the submitter, in queues that the author of the template may use as well.
+    # Jobs of flows and cron jobs run on behalf of the submitter, in queues that the author of the template may use as well. The
+    # templates are created after the flows, which would be rejected with them.
     await done(
-        lambda: eve.create(scene.template("eves-template", fast)),
         lambda: eve.create(scene.flow("eves-flow", "eves-template")),
         lambda: bob.create(scene.flow("bobs-flow", "eves-template")),
-        lambda: bob.create(scene.template("bobs-template", fast)),
         lambda: eve.create(scene.flow("borrowed", "bobs-template")),
         lambda: bob.create(scene.flow("own", "bobs-template")),
+        lambda: eve.create(scene.template("eves-template", fast)),
+        lambda: bob.create(scene.template("bobs-template", fast)),
     )
     await scene.world.job("own-bobs-template", "Running")
     refusals = {"eves-flow": "eve", "bobs-flow": "eve", "borrowed": "eve"}
@@ -525,9 +530,9 @@ async def test_what_is_permitted_counts_in_full(scene: Scene) -> None:
     }
     await allocated(scene, fast, "1")
     shown += [
-        "a flow with a template for a queue of others",
-        "the flow of a permitted user with a template of another author",
-        "a flow that runs the template of a permitted user",
+        "a flow with a template for a queue of others, created after it",
+        "the flow of a permitted user with a template of another author, created after it",
+        "a flow that runs the template of a permitted user, created after it",
     ]
 
     # Pods of a workload run on behalf of their service account; annotations lead only to its queues.

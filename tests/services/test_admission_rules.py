@@ -16,7 +16,7 @@ from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.errors import ApiError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.raw_kinds import CONFIG_MAPS, JOBS
+from volcanopy.kube.client.raw_kinds import CONFIG_MAPS, FLOWS, JOBS, TEMPLATES
 from volcanopy.services.admission.admission_service import QUEUES, AdmissionSettings
 from volcanopy.services.admission.queue_edits import PAGE
 
@@ -234,3 +234,27 @@ async def test_fields_of_a_job_that_decide_its_pods_are_immutable(cluster: Clust
         assert written["status"]["state"] == status
         assert written["spec"]["tasks"][0]["replicas"] == 5
         assert written["metadata"]["annotations"]["volcanopy.io/submitted-by"]
+
+
+async def test_a_flow_is_admitted_only_if_the_jobs_of_its_templates_can_be(cluster: Cluster) -> None:
+    def of(kind: Kind[Json], name: str, spec: Json) -> Json:
+        return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "spec": spec}
+
+    def flow(name: str, **patch: Any) -> Json:
+        return of(FLOWS, name, {"flows": [{"name": "t", "patch": {"jobSpec": patch}}]})
+
+    pod = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}}]}}
+    rejected: dict[str, Json] = {
+        "spec.flows[0].patch.jobSpec.minAvailable: Invalid value: 3": {"minAvailable": 3},
+        "spec.flows[0].patch.jobSpec.tasks[0].template.spec.containers[0].resources.requests": {
+            "tasks": [{"name": "b", "template": pod}]
+        },
+    }
+    client, namespace = cluster.client, cluster.namespace
+    async with admission(cluster):
+        await client.create(FLOWS, namespace, flow("early", minAvailable=3))
+        await client.create(TEMPLATES, namespace, of(TEMPLATES, "t", {"tasks": [task("a"), task("b")]}))
+        for message, patch in rejected.items():
+            with pytest.raises(ApiError, match=re.escape(message)):
+                await client.create(FLOWS, namespace, flow("late", **patch))
+        await client.create(FLOWS, namespace, flow("late", minAvailable=1))

@@ -11,6 +11,7 @@ from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, TaskSpec
 from volcanopy.api.config_file import read_config
 from volcanopy.api.core import Namespace, PodGroup, Queue
+from volcanopy.api.flow import JobTemplate
 from volcanopy.api.model import Bool, Json, Model, Problem, Subdomain, forbidden
 from volcanopy.api.scheduling import Subjects
 from volcanopy.api.topology_read import HyperNode
@@ -141,6 +142,8 @@ class Context:
     pod_groups: Mapping[str, PodGroup] | None = None
     unfinished: Mapping[str, int] = field(default_factory=dict)
     hyper_nodes: Mapping[str, HyperNode] | None = None
+    job_templates: Mapping[str, JobTemplate] | None = None
+    """The JobTemplates that a reviewed flow names, by name."""
     edits: tuple[Edit, ...] = ()
     queued_jobs: Mapping[tuple[str, User], int] | None = None
     make_pod: MakePod | None = None

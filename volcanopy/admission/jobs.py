@@ -246,22 +246,22 @@ def _milli(cpu: object) -> int:
 _MAX_CONTAINERS = 64
 
 
-def job_warnings(spec: BatchJobSpec, context: Context, prefix: str = "") -> Iterator[Problem]:
-    """Yield the warnings of a job; ``prefix`` is prepended to each path."""
+def job_warnings(spec: BatchJobSpec, context: Context) -> Iterator[Problem]:
+    """Yield the warnings of a job."""
     if spec.min_available == 0 and "min_available" in spec.model_fields_set:
         detail = f"the same as no value: the minimum is {spec.needed} pods, the sum of the tasks' minAvailable"
-        yield invalid(f"{prefix}spec.minAvailable", 0, detail)
+        yield invalid("spec.minAvailable", 0, detail)
     for number, task in enumerate(spec.tasks):
-        path = f"{prefix}spec.tasks[{number}]"
+        path = f"spec.tasks[{number}]"
         if task.min_available == 0 and task.replicas:
             yield invalid(f"{path}.minAvailable", 0, f'the job can run without any pod of task "{task.name}"')
         if not task.replicas:
             yield invalid(f"{path}.replicas", 0, f'task "{task.name}" has no pods')
         yield from pod_warnings(at(task.template, "spec"), f"{path}.template.spec", context)
-    yield from _priority(spec.priority_class_name, f"{prefix}spec.priorityClassName", context)
+    yield from _priority(spec.priority_class_name, "spec.priorityClassName", context)
     if spec.scheduler_name not in context.policy.scheduler_names:
         detail = "pods of another scheduler are neither scheduled as a gang nor counted in the queue"
-        yield invalid(f"{prefix}spec.schedulerName", spec.scheduler_name, detail)
+        yield invalid("spec.schedulerName", spec.scheduler_name, detail)
 
 
 def queue_warnings(path: str, name: str, context: Context) -> Iterator[Problem]:

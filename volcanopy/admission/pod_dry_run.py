@@ -9,11 +9,14 @@ job, so that jobs with the same template have equal dry runs. It has no owner, a
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from volcanopy.admission.context import AdmissionPolicy, Context, DryRun, DryRunResult
+from volcanopy.admission.future_jobs import jobs_of_flow, named_templates
 from volcanopy.admission.request import Request, at, size_problems
 from volcanopy.admission.response import as_warning, with_severity
 from volcanopy.api import names
@@ -29,6 +32,8 @@ _NAME = "dry-run"
 _MAX_REPLICAS = 2
 MAX_BYTES = 256 * 1024
 """Maximum size of the dry-run pods of one object as JSON; further pods are not checked."""
+_MOST_OF_FLOW = 32
+"""Maximum number of dry-run pods of one flow."""
 _TOO_LARGE = f"the pods of the tasks exceed {MAX_BYTES} bytes in total"
 _TEMPLATES: dict[tuple[str, str], tuple[str, Callable[[Json], BatchJobSpec]]] = {
     (names.BATCH, "BatchJob"): ("", lambda manifest: read_as(BatchJob, manifest).spec),
@@ -42,10 +47,12 @@ _TEMPLATES: dict[tuple[str, str], tuple[str, Callable[[Json], BatchJobSpec]]] = 
 
 def dry_runs(request: Request, context: Context) -> tuple[DryRun, ...]:
     """Return the pods to check; none for an object that is not valid or has not changed."""
-    template = _TEMPLATES.get((request.group, request.kind))
-    if template is None or context.make_pod is None or context.policy.pod_rejected == "allow":
+    if context.make_pod is None or context.policy.pod_rejected == "allow":
         return ()
-    if request.operation not in {"CREATE", "UPDATE"} or request.object is None:
+    if named_templates(request):
+        return tuple(islice(_of_flow(request, context), _MOST_OF_FLOW))
+    template = _TEMPLATES.get((request.group, request.kind))
+    if template is None or request.operation not in {"CREATE", "UPDATE"} or request.object is None:
         return ()
     if request.old is not None and at(request.old, "spec") == at(request.object, "spec"):
         return ()  # the object was admitted before
@@ -59,6 +66,18 @@ def dry_runs(request: Request, context: Context) -> tuple[DryRun, ...]:
     except InvalidObjectError:
         return ()
     return tuple(_of_job(request, spec, prefix, context))
+
+
+def _of_flow(request: Request, context: Context) -> Iterator[DryRun]:
+    """Yield the pods of tasks that a flow changes; those of its templates were checked when these were created."""
+    for job in jobs_of_flow(request, context):
+        try:
+            spec = job.request.read(BatchJob).spec
+        except InvalidObjectError:
+            continue
+        for run in _of_job(job.request, spec, "", context) if job.patch else ():
+            if path := job.path(run.path):
+                yield replace(run, path=path, immediate=False)
 
 
 def _of_job(request: Request, spec: BatchJobSpec, prefix: str, context: Context) -> Iterator[DryRun]:

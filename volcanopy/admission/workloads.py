@@ -1,7 +1,6 @@
 """Validation of BatchJobs, CronBatchJobs, JobFlows, JobTemplates and Commands beyond their schemas."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from volcanopy.admission.access import (
     administration_problems,
@@ -12,8 +11,10 @@ from volcanopy.admission.access import (
     submission_problems,
 )
 from volcanopy.admission.alternatives import merged_templates, with_any_alternative
+from volcanopy.admission.annotation_values import value_problems
 from volcanopy.admission.context import Context
 from volcanopy.admission.feasibility import gang_of, job_findings
+from volcanopy.admission.future_jobs import FutureJob, job_of_cron, jobs_of_flow, missing_templates
 from volcanopy.admission.jobs import (
     budget_problems,
     immutability_problems,
@@ -25,13 +26,12 @@ from volcanopy.admission.jobs import (
 )
 from volcanopy.admission.limits import limit_findings, queued_problems
 from volcanopy.admission.ownership import change_problems, protection_problems
-from volcanopy.admission.request import Request, User, annotations, at
+from volcanopy.admission.request import Request, User, annotations, at, size_problems
 from volcanopy.admission.response import as_warning
 from volcanopy.admission.submitter import submitter, template_author
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec, dependency_cycle
-from volcanopy.api.bindings import Binding
-from volcanopy.api.cron import CronBatchJob, Schedule, ScheduleError, longest_job_name
+from volcanopy.api.cron import CronBatchJob, Schedule, ScheduleError
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import (
     UNKNOWN_FIELD,
@@ -50,6 +50,7 @@ from volcanopy.api.volcano import bound, read_as
 
 _MAX_JOB_NAME = 60
 _MAX_CRON_NAME = 52
+_JOB_TEMPLATE = ("spec", "jobTemplate")
 _JOB_FIELDS = {field.alias or name for name, field in BatchJobSpec.model_fields.items()}
 
 
@@ -68,7 +69,7 @@ def validate_job(request: Request, context: Context) -> Iterator[Problem]:
         spec = request.read(BatchJob).spec
     except InvalidObjectError:
         return  # reported above
-    yield from _secret_arguments(spec, "")
+    yield from _secret_arguments(spec)
     yield from queued_problems("spec.queue", queue, user, context)
     yield from map(as_warning, job_warnings(spec, context))
     yield from with_any_alternative(spec, lambda each: job_findings(each, context))
@@ -88,13 +89,13 @@ def validate_job_update(request: Request, context: Context) -> Iterator[Problem]
     yield from _protection_problems(request, user, context)
 
 
-def _secret_arguments(spec: BatchJobSpec, prefix: str) -> Iterator[Problem]:
+def _secret_arguments(spec: BatchJobSpec) -> Iterator[Problem]:
     """Yield the arguments of plugins that contain a private key, which everybody that may read the job could read."""
     for name, arguments in spec.plugins.items():
         for number, argument in enumerate(arguments):
             if argument.startswith("--ssh-private-key"):
                 detail = "is readable with the job: leave it out, the plugin creates keys in a Secret of the job"
-                yield forbidden(f"{prefix}spec.plugins.{name}[{number}]", f"--ssh-private-key {detail}")
+                yield forbidden(f"spec.plugins.{name}[{number}]", f"--ssh-private-key {detail}")
 
 
 def _protection_problems(request: Request, user: User, context: Context) -> Iterator[Problem]:
@@ -118,19 +119,40 @@ def validate_cron(request: Request, context: Context) -> Iterator[Problem]:
     if len(name) > _MAX_CRON_NAME:
         yield too_long("metadata.name", name, _MAX_CRON_NAME)
     yield from _schedule(cron)
-    for problem in _job(longest_job_name(cron), spec, context, request.binding):
-        yield problem if problem.path == "metadata.name" else replace(problem, path=f"spec.jobTemplate.{problem.path}")
-    yield from _secret_arguments(spec, "spec.jobTemplate.")
-    user = submitter(request, context.policy)
-    path = "spec.jobTemplate.spec.queue"
-    queue = spec.queue if "queue" in spec.model_fields_set else assigned_queue(user, request.namespace, context)
-    if request.operation == "CREATE" or at(request.old, "spec", "jobTemplate") != at(
-        request.object, "spec", "jobTemplate"
-    ):
-        yield from submission_problems(path, queue, user, request.namespace, context)
-    yield from change_problems(request, context, queue, "spec", "jobTemplate")
-    yield from map(as_warning, queue_warnings(path, queue, context))
-    yield from _template_warnings(spec, context, "spec.jobTemplate.")
+    is_new = request.operation == "CREATE" or at(request.old, *_JOB_TEMPLATE) != at(request.object, *_JOB_TEMPLATE)
+    job = job_of_cron(request, cron)
+    yield from map(job.located, _future_job_findings(job, context, is_new=is_new))
+    queue = spec.queue if "queue" in spec.model_fields_set else _assigned_queue(request, context)
+    yield from change_problems(request, context, queue, *_JOB_TEMPLATE)
+
+
+def _assigned_queue(request: Request, context: Context) -> str:
+    return assigned_queue(submitter(request, context.policy), request.namespace, context)
+
+
+def _future_job_findings(job: FutureJob, context: Context, *, is_new: bool = True) -> Iterator[Problem]:
+    """Yield the problems of a job that is created later, and warnings about what may change until then.
+
+    The rights of the user are checked if the job is new.
+    """
+    request, user = job.request, submitter(job.request, context.policy)
+    if problems := list(size_problems(request.object or {})):
+        yield from problems
+        return
+    yield from job_problems(request.object or {}, context.check_plugins)
+    yield from budget_problems(annotations(request.object))
+    try:
+        spec = request.read(BatchJob).spec
+    except InvalidObjectError:
+        return  # reported above
+    yield from _secret_arguments(spec)
+    queue = spec.queue if "queue" in spec.model_fields_set else _assigned_queue(request, context)
+    if is_new:
+        yield from _protection_problems(request, user, context)
+        for subject in dict.fromkeys((user, job.author or user)):
+            yield from submission_problems("spec.queue", queue, subject, request.namespace, context)
+    yield from map(as_warning, queue_warnings("spec.queue", queue, context))
+    yield from _job_warnings(spec, context)
 
 
 def _schedule(cron: CronBatchJob) -> Iterator[Problem]:
@@ -145,18 +167,28 @@ def _schedule(cron: CronBatchJob) -> Iterator[Problem]:
 
 
 def validate_flow(request: Request, context: Context) -> Iterator[Problem]:
-    """Yield the problems of a flow that is created or changed. Its jobs are validated when they are created."""
+    """Yield the problems of a flow that is created or changed, and of those of its jobs whose templates exist."""
     steps = at(request.object, "spec", "flows")
     if request.operation == "UPDATE" and steps == at(request.old, "spec", "flows"):
         return
     yield from flow_problems(request.object or {})
-    user = submitter(request, context.policy)
+    user, checked = submitter(request, context.policy), set[str]()
+    for job in jobs_of_flow(request, context):
+        checked.add(job.patch_path)
+        findings = _future_job_findings(job, context)
+        yield from (
+            job.located(problem) for problem in findings if problem.path != "metadata.name"
+        )  # see flow_problems
     for number, step in enumerate(steps if isinstance(steps, list) else ()):
-        queue = at(step, "patch", "jobSpec", "queue")
-        if isinstance(queue, str) and queue:
-            path = f"spec.flows[{number}].patch.jobSpec.queue"
-            yield from submission_problems(path, queue, user, request.namespace, context)
-            yield from map(as_warning, queue_warnings(path, queue, context))
+        patch, path = at(step, "patch", "jobSpec"), f"spec.flows[{number}].patch.jobSpec"
+        tasks, queue = at(patch, "tasks"), at(patch, "queue")
+        for position, task in enumerate(tasks if isinstance(tasks, list) else ()):
+            yield from value_problems(at(task, "template"), None, f"{path}.tasks[{position}].template.metadata")
+        if isinstance(queue, str) and queue and path not in checked:
+            yield from submission_problems(f"{path}.queue", queue, user, request.namespace, context)
+            yield from map(as_warning, queue_warnings(f"{path}.queue", queue, context))
+    for path, name in missing_templates(request, context):
+        yield as_warning(not_found(path, "JobTemplate", name, "its jobs are checked and created when it exists"))
     for path, name in _repeated(steps):
         yield as_warning(Problem(path, f'Duplicate value: "{name}": the first entry of this name counts'))
 
@@ -173,7 +205,7 @@ def _repeated(steps: object) -> Iterator[tuple[str, str]]:
 
 
 def flow_problems(manifest: Json) -> Iterator[Problem]:
-    """Yield every problem of a flow. Its templates may be created later and are not checked."""
+    """Yield every problem of a flow that does not depend on its templates."""
     try:
         flow = read_as(JobFlow, manifest)
     except InvalidObjectError as error:
@@ -204,23 +236,20 @@ def flow_problems(manifest: Json) -> Iterator[Problem]:
 def validate_template(request: Request, context: Context) -> Iterator[Problem]:
     """Yield the problems of a job template and its jobs."""
     template = request.read(JobTemplate)
-    yield from _job(template.metadata.name, template.spec, context, request.binding)
-    yield from _secret_arguments(template.spec, "")
+    metadata = ObjectMeta(name=template.metadata.name or "job", namespace="default")
+    job = bound(BatchJob, request.binding)(metadata=metadata, spec=template.spec)
+    yield from parsed_job_problems(job, context.check_plugins)
+    yield from _secret_arguments(template.spec)
     yield from change_problems(request, context, template.spec.queue, "spec")
     if "queue" in template.spec.model_fields_set:
         yield from map(as_warning, queue_warnings("spec.queue", template.spec.queue, context))
-    yield from _template_warnings(template.spec, context, "")
+    yield from _job_warnings(template.spec, context)
 
 
-def _job(name: str, spec: BatchJobSpec, context: Context, binding: Binding) -> Iterator[Problem]:
-    metadata = ObjectMeta(name=name or "job", namespace="default")
-    return parsed_job_problems(bound(BatchJob, binding)(metadata=metadata, spec=spec), context.check_plugins)
-
-
-def _template_warnings(spec: BatchJobSpec, context: Context, prefix: str) -> Iterator[Problem]:
-    yield from map(as_warning, job_warnings(spec, context, prefix))
-    for problem in with_any_alternative(spec, lambda each: job_findings(each, context)):
-        yield as_warning(replace(problem, path=f"{prefix}{problem.path}"))
+def _job_warnings(spec: BatchJobSpec, context: Context) -> Iterator[Problem]:
+    """Yield the warnings of a job that is created later."""
+    yield from map(as_warning, job_warnings(spec, context))
+    yield from map(as_warning, with_any_alternative(spec, lambda result: job_findings(result, context)))
 
 
 def validate_command(request: Request, context: Context) -> Iterator[Problem]:

@@ -5,12 +5,13 @@ another job has completed, or after its pods have passed probes.
 """
 
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field, WithJsonSchema
 
+from volcanopy.api.alternatives import merged
 from volcanopy.api.batch import BatchJobSpec
-from volcanopy.api.model import ATOMIC, NO_DEFAULT, Duration, Int32, Label, Model, ObjectMeta, Rule, Time, keyed
+from volcanopy.api.model import ATOMIC, NO_DEFAULT, Duration, Int32, Json, Label, Model, ObjectMeta, Rule, Time, keyed
 
 
 class FlowPhase(StrEnum):
@@ -276,3 +277,9 @@ class JobTemplate(Model):
     """Specification of the jobs created from the template."""
     status: JobTemplateStatus = JobTemplateStatus()
     """Observed status of the template."""
+
+
+def job_spec(step: FlowJob, template: JobTemplate) -> Json:
+    """Return the specification of a job of a flow: that of its template with the patch, which may make it invalid."""
+    spec = template.spec.write_given()
+    return spec if step.patch is None else cast("Json", merged(spec, step.patch.job_spec))

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from volcanopy.api import names
-from volcanopy.api.alternatives import merged
 from volcanopy.api.batch import BatchJob, BatchJobSpec, TaskSpec
 from volcanopy.api.bindings import Binding
 from volcanopy.api.core import Pod
-from volcanopy.api.flow import FlowJob, FlowJobStatus, JobFlow, JobTemplate, Probe
+from volcanopy.api.flow import FlowJob, FlowJobStatus, JobFlow, JobTemplate, Probe, job_spec
 from volcanopy.api.model import InvalidObjectError, Json
 from volcanopy.jobcontroller.naming import inherited_annotations, job_manifest
 from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, Plan, RecordEvent, UpdateStatus
@@ -87,9 +86,8 @@ def attempt_of(job: BatchJob) -> int:
 
 def manifest(flow: JobFlow, step: FlowJob, template: JobTemplate, attempt: int) -> Json:
     """The job of a step, made from its template. Raises InvalidObjectError when the patched spec is no job's."""
-    spec = template.spec.write_given()
+    spec = job_spec(step, template)
     if step.patch is not None:
-        spec = merged(spec, step.patch.job_spec)  # type: ignore[assignment]
         BatchJobSpec.read(spec, unknown="forbid")
     made_by = {
         flow.binding.key(names.CREATED_BY_FLOW): f"{flow.metadata.namespace}.{flow.metadata.name}",

@@ -15,6 +15,7 @@ from volcanopy.admission.feasibility import maximal
 from volcanopy.admission.queue_tree import amounts_of
 from volcanopy.admission.request import User
 from volcanopy.admission.review import review
+from volcanopy.api.flow import JobTemplate
 from volcanopy.api.model import Json
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry, plugin_problems
 from volcanopy.whatif import kinds
@@ -41,7 +42,12 @@ def admit(cluster: Cluster, body: Json, user: User = SUPERUSER, registry: Regist
         return Admitted(body)
     known = cluster.objects.get((str(body["kind"]), kinds.key_of(body)))
     old = None if known is None else cluster.body(str(body["kind"]), kinds.key_of(body))
-    response = _review(body, old, context_of(cluster, registry), user)
+    context = context_of(cluster, registry)
+    if body["kind"] == "JobFlow":
+        context = replace(
+            context, job_templates=templates_of(cluster, str(body["metadata"].get("namespace") or "default"))
+        )
+    response = _review(body, old, context, user)
     patched = body
     if patch := response.get("patch"):
         patched = jsonpatch.apply_patch(body, json.loads(base64.b64decode(patch)))
@@ -110,6 +116,15 @@ def context_of(cluster: Cluster, registry: Registry = JOB_PLUGINS) -> Context:
         unfinished=unfinished,
         hyper_nodes=state.hypernodes or None,
     )
+
+
+def templates_of(cluster: Cluster, namespace: str) -> dict[str, JobTemplate]:
+    """Return the job templates of a namespace by name."""
+    return {
+        key.rpartition("/")[2]: JobTemplate.read(template, unknown="ignore")
+        for key, template in cluster.of_kind("JobTemplate").items()
+        if key.startswith(f"{namespace}/")
+    }
 
 
 def _review(body: Json, old: Json | None, context: Context, user: User) -> Json:

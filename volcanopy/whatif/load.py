@@ -11,7 +11,7 @@ from volcanopy.api import names
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.builtin.template_types import template_problems
 from volcanopy.api.cron import CronBatchJob
-from volcanopy.api.flow import JobFlow, JobTemplate
+from volcanopy.api.flow import JobFlow
 from volcanopy.api.model import InvalidObjectError, Json, Problem
 from volcanopy.api.quantity import QuantityError
 from volcanopy.jobcontroller.cron import reconcile_cron
@@ -21,7 +21,7 @@ from volcanopy.jobcontroller.job_podgroup import pod_usage
 from volcanopy.jobcontroller.plan import CreateJob
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.whatif import kinds
-from volcanopy.whatif.admission import SUPERUSER, admit, problems_of_new
+from volcanopy.whatif.admission import SUPERUSER, admit, problems_of_new, templates_of
 from volcanopy.whatif.cluster import Cluster, ManifestError
 from volcanopy.whatif.kinds import KINDS, WORKLOADS
 
@@ -181,11 +181,7 @@ def _jobs_of(loaded: Loaded, body: Json, now: datetime) -> list[Json]:
         plan = reconcile_cron(cron, {}, due)
         return [effect.manifest for effect in plan.effects if isinstance(effect, CreateJob)]
     if body["kind"] == "JobFlow":
-        templates = {
-            key.rpartition("/")[2]: JobTemplate.read(template, unknown="ignore")
-            for key, template in cluster.of_kind("JobTemplate").items()
-            if key.startswith(f"{namespace}/")
-        }
-        flow = reconcile_flow(JobFlow.read(body, unknown="ignore"), FlowObserved(templates=templates), now)
+        observed = FlowObserved(templates=templates_of(cluster, namespace))
+        flow = reconcile_flow(JobFlow.read(body, unknown="ignore"), observed, now)
         return [effect.manifest for effect in flow.effects if isinstance(effect, CreateJob)]
     return []

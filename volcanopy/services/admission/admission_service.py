@@ -18,6 +18,7 @@ from aiohttp import web
 
 from volcanopy.admission.access import group_of
 from volcanopy.admission.context import AdmissionPolicy
+from volcanopy.admission.future_jobs import named_templates
 from volcanopy.admission.pod_dry_run import dry_runs
 from volcanopy.admission.request import Request, at
 from volcanopy.admission.response import AdmissionResponse
@@ -37,6 +38,7 @@ from volcanopy.services.admission import cert_manager, request_limits
 from volcanopy.services.admission.access_reviews import may_change_target
 from volcanopy.services.admission.certificate_rotation import ForeignKeyring, Keyring, SharedKeyring, Terms
 from volcanopy.services.admission.cluster_cache import QUEUES, ClusterCache
+from volcanopy.services.admission.job_templates import job_templates
 from volcanopy.services.admission.pod_dry_run import PodDryRuns, pod_maker
 from volcanopy.services.admission.policy_file import PolicyFile
 from volcanopy.services.admission.queue_edits import QueueEdits
@@ -192,7 +194,7 @@ class ReviewHandlers:
         request = self._edits.concerns(body)
         if request is None:
             context = await self._with_new_queue(body, await self._with_new_group(body, context))
-            context = await self._with_trials(body, context)
+            context = await self._with_trials(body, await self._with_templates(body, context))
             return await self._validate_with_rights(body, context)
         try:
             return await self._edits.judge(body, request, context, validate)
@@ -230,6 +232,19 @@ class ReviewHandlers:
         request = Request.of(body)
         asked = dry_runs(request, context) if request is not None else ()
         return replace(context, dry_runs=await self._trials.answers(asked)) if asked else context
+
+    async def _with_templates(self, body: Json, context: Context) -> Context:
+        """Return the context with the JobTemplates that a flow names, read from the API server."""
+        request = Request.of(body)
+        templates = sorted(named_templates(request)) if request is not None else []
+        if request is None or not templates:
+            return context
+        try:
+            existing = await job_templates(self._client, request.binding, request.namespace, templates)
+        except (KubeError, TimeoutError) as fault:
+            log.warning("JobTemplates not readable", namespace=request.namespace, error=repr(fault))
+            return context
+        return replace(context, job_templates=existing)
 
     async def _with_new_queue(self, body: Json, context: Context) -> Context:
         """Return the context with the requested queue, read from the API server if the cache does not have it yet."""
