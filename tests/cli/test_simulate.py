@@ -96,7 +96,7 @@ def test_jobs_that_never_start_and_rejected_ones_are_named_with_their_reasons(fi
     rejected, waiting = outcome.err.splitlines()
     assert rejected.startswith("volcanopy: 1 job rejected by admission: train-4: spec.queue: Invalid value")
     assert waiting.startswith("volcanopy: 4 jobs never started, such as train-0: ")
-    assert waiting.endswith(": cpu requested 1000, allocated 0, capacity 16"), waiting
+    assert waiting.endswith(": request exceeds the capacity of the cluster: cpu requested 1000, capacity 16"), waiting
     with (files / "out.csv").open() as file:
         assert next(row["reason"] for row in csv.DictReader(file)) in waiting
 
