@@ -265,7 +265,9 @@ def test_an_auth_provider_without_a_token_gets_an_error(tmp_path: Path) -> None:
         load(tmp_path, config({"auth-provider": {"name": "gcp", "config": {"cmd-path": ""}}}))
 
 
-def test_an_auth_provider_without_its_package_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_auth_provider_without_its_package_names_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "kubernetes.client", None)
     with pytest.raises(NoCluster, match="needs the package kubernetes: pip install kubernetes"):
         load(tmp_path, config({"auth-provider": {"name": "oidc", "config": {}}}))
