@@ -14,6 +14,7 @@ import pytest
 from tests.kube.faulty_server import FaultyServer, faulty_server
 from tests.kube.kubeconfigs import Authority, Json, Plugin, config, load, write
 from tests.kube.shapes import PODS
+from tests.kube.socks_proxy import socks_proxy
 from volcanopy.kube.client import connection as connection_module
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import MIN_PERIOD, Connection, Grant, RenewedCredentials, headers_of
@@ -72,6 +73,22 @@ def test_several_files_are_merged_and_the_first_current_context_counts(
     assert Connection.load(context="other").url == "http://second:2"
 
 
+def test_an_empty_file_among_several_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [write(tmp_path / "1", "# nothing"), write(tmp_path / "2", config(server="http://second:2"))]
+    monkeypatch.setenv("KUBECONFIG", ":".join(str(path) for path in paths))
+    assert Connection.load().url == "http://second:2"
+
+
+def test_json_that_is_indented_with_tabs_is_read(tmp_path: Path) -> None:
+    assert load(tmp_path, json.dumps(config(server="http://tabs:1"), indent="\t")).url == "http://tabs:1"
+
+
+async def test_a_token_file_comes_before_the_token_beside_it(tmp_path: Path) -> None:
+    write(tmp_path / "token", "from-file\n")
+    user = {"token": "inline", "tokenFile": "token"}
+    assert await sent(load(tmp_path, config(user))) == [("Authorization", "Bearer from-file")]
+
+
 def test_the_home_folder_comes_last(tmp_path: Path) -> None:
     write(tmp_path / "home/.kube/config", config(server="http://home:1"))
     assert Connection.load().url == "http://home:1"
@@ -125,9 +142,41 @@ def test_a_proxy_comes_from_the_cluster_else_from_the_environment(
     assert load(tmp_path, own).proxy == "http://own:3128"
     assert load(tmp_path, config(server="https://cluster")).proxy == "http://environment:3128"
     assert load(tmp_path, config(server="https://exempt.example")).proxy is None
-    socks = config(cluster={"proxy-url": "socks5://own:1080"})
-    with pytest.raises(NoCluster, match="proxy socks5://own:1080: only http"):
-        load(tmp_path, socks)
+    unusable = config(cluster={"proxy-url": "ftp://own:21"})
+    with pytest.raises(NoCluster, match="proxy ftp://own:21: the scheme must be one of http, https, socks5, socks5h"):
+        load(tmp_path, unusable)
+
+
+@pytest.mark.parametrize(
+    ("exemptions", "server", "is_exempt"),
+    [
+        ("10.0.0.0/8", "https://10.1.2.3", True),
+        ("10.0.0.0/8", "https://11.1.2.3:6443", False),
+        ("10.1.2.3", "https://10.1.2.3:6443", True),
+        ("10.1.2.3:443", "https://10.1.2.3:6443", False),
+        ("fd00::/8", "https://[fd00::1]:6443", True),
+        ("[fd00::1]:6443", "https://[fd00::1]:6443", True),
+        ("fd00::2", "https://[fd00::1]", False),
+        ("example.org", "https://api.example.org", True),
+        ("example.org", "https://example.org:6443", True),
+        ("example.org:6443", "https://example.org:6443", True),
+        ("example.org:443", "https://example.org:6443", False),
+        (".example.org", "https://example.org", False),
+        ("*.Example.org", "https://api.example.org", True),
+        ("ample.org", "https://example.org", False),
+        ("first, 10.0.0.0/8,last", "https://10.1.2.3", True),
+        ("*", "https://example.org", True),
+        ("", "https://127.0.0.1:6443", True),
+        ("", "https://localhost:6443", True),
+        ("no/network", "https://10.1.2.3", False),
+    ],
+)
+def test_a_server_is_exempt_from_the_proxy_as_for_kubectl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exemptions: str, server: str, is_exempt: bool
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://environment:3128")
+    monkeypatch.setenv("NO_PROXY", exemptions)
+    assert load(tmp_path, config(server=server)).proxy == (None if is_exempt else "http://environment:3128")
 
 
 async def test_a_request_goes_through_the_proxy(tmp_path: Path) -> None:
@@ -136,6 +185,23 @@ async def test_a_request_goes_through_the_proxy(tmp_path: Path) -> None:
         connection = load(tmp_path, config(server="http://cluster.invalid", cluster={"proxy-url": proxy.url}))
         async with Client(connection) as client:
             assert (await client.get(PODS, "ns", "p")).metadata.name == "p"
+
+
+@pytest.mark.parametrize("scheme", ["socks5", "socks5h"])
+async def test_requests_and_watches_go_through_a_socks_proxy_that_resolves_the_name(
+    tmp_path: Path, scheme: str
+) -> None:
+    async with faulty_server() as server, socks_proxy(server.url) as proxy:
+        server.put("pods", "ns", "p")
+        cluster = {"proxy-url": f"{scheme}://127.0.0.1:{proxy.port}"}
+        async with Client(load(tmp_path, config(server="http://cluster.invalid:81", cluster=cluster))) as client:
+            assert (await client.get(PODS, "ns", "p")).metadata.name == "p"
+            version = (await client.list(PODS, "ns")).resource_version
+            async with client.watch(PODS, "ns", resource_version=version) as stream:
+                server.put("pods", "ns", "q")
+                events = [json.loads(await stream.readline()) for _ in range(2)]
+    assert [event["type"] for event in events] == ["BOOKMARK", "ADDED"]
+    assert set(proxy.targets) == {("cluster.invalid", 81)}
 
 
 async def test_an_exec_plugin_provides_the_token_and_runs_once(tmp_path: Path, plugin: Plugin) -> None:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import atexit
 import base64
+import ipaddress
+import json
 import os
+import re
 import shutil
 import ssl
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -20,7 +24,7 @@ from pathlib import Path
 from time import time
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
+from urllib.request import getproxies_environment
 
 import yaml
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -32,6 +36,7 @@ from volcanopy.kube.client.errors import NoCluster, describe
 _UNREADABLE = (yaml.YAMLError, OSError, KeyError, TypeError, AttributeError, ValueError)
 _SECTIONS = {"contexts": "context", "clusters": "cluster", "users": "user"}
 """The lists of a kubeconfig, with the field of an entry that has its content."""
+PROXY_SCHEMES = frozenset({"http", "https", "socks5", "socks5h"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +171,9 @@ def _merge(files: tuple[Path, ...]) -> tuple[str, dict[str, dict[str, _Entry]]]:
     """Return the current context, and the entries of each section by name."""
     current, entries = "", {section: dict[str, _Entry]() for section in _SECTIONS}
     for path in files:
-        content = yaml.safe_load(path.read_text())
+        content = _parsed(path.read_text())
+        if content is None and len(files) > 1:
+            continue  # kubectl ignores empty files of a list
         if not isinstance(content, dict):
             raise ValueError(f"{path} is not a kubeconfig: its content must be a mapping")
         current = current or content.get("current-context") or ""
@@ -178,6 +185,11 @@ def _merge(files: tuple[Path, ...]) -> tuple[str, dict[str, dict[str, _Entry]]]:
                     raise ValueError(f"{field} {entry['name']!r} must be a mapping")
                 entries[section].setdefault(entry["name"], _Entry(entry.get(field) or {}, path.absolute().parent))
     return current, entries
+
+
+def _parsed(text: str) -> Any:
+    """Return the content of a kubeconfig, which YAML's scanner rejects if it is JSON indented with tabs."""
+    return json.loads(text) if text.lstrip().startswith("{") and "\t" in text else yaml.safe_load(text)
 
 
 def _grant(user: _Entry, name: str, cluster: _Entry, files: tuple[Path, ...], context: str) -> Grant:
@@ -195,10 +207,10 @@ def _grant(user: _Entry, name: str, cluster: _Entry, files: tuple[Path, ...], co
             certificate = (_temporary(pair[0]), _temporary(pair[1]))
         if status.get("expirationTimestamp"):
             renew_at = datetime.fromisoformat(status["expirationTimestamp"]).timestamp() - EXPIRY_MARGIN
+    elif path := user.path("tokenFile"):  # before the token beside it, which is not renewed
+        authorization, renew_at = f"Bearer {Path(path).read_text().strip()}", time() + FILE_PERIOD
     elif identity.get("token"):
         authorization = f"Bearer {identity['token']}"
-    elif path := user.path("tokenFile"):
-        authorization, renew_at = f"Bearer {Path(path).read_text().strip()}", time() + FILE_PERIOD
     elif "username" in identity and "password" in identity:
         pair_text = f"{identity['username']}:{identity['password']}"
         authorization = f"Basic {base64.b64encode(pair_text.encode()).decode()}"
@@ -270,12 +282,52 @@ def _proxy(server: str, configured: str | None) -> str | None:
     """Return the proxy for this server: that of the cluster entry, else that of the environment, unless exempt there."""
     target = urlsplit(server)
     proxy = configured
-    if not proxy and not proxy_bypass(target.hostname or ""):
-        proxies = getproxies()
-        proxy = proxies.get(target.scheme) or proxies.get("all")
-    if proxy and urlsplit(proxy).scheme not in {"http", "https"}:
-        raise NoCluster(f"proxy {proxy}: only http:// and https:// proxies can be used")
+    if not proxy:
+        proxies = getproxies_environment()
+        default = 443 if target.scheme == "https" else 80
+        if not _is_exempt(target.hostname or "", target.port or default, proxies.get("no", "")):
+            proxy = proxies.get(target.scheme) or proxies.get("all")
+    if proxy and urlsplit(proxy).scheme not in PROXY_SCHEMES:
+        raise NoCluster(f"proxy {proxy}: the scheme must be one of {', '.join(sorted(PROXY_SCHEMES))}")
     return proxy or None
+
+
+def _is_exempt(host: str, port: int, exemptions: str) -> bool:
+    """Return whether a server is reached without the proxy of the environment, by the rules of kubectl (Go's httpproxy).
+
+    An exemption is ``*``, an address, a network such as 10.0.0.0/8, or a domain, which exempts its subdomains as well; with
+    a leading dot these only. Each but the network may end with a port. Loopback addresses are always exempt.
+    """
+    address = _address(host)
+    if host == "localhost" or (address is not None and address.is_loopback):
+        return True
+    for exemption in filter(None, map(str.strip, exemptions.lower().split(","))):
+        if exemption == "*":
+            return True
+        if "/" in exemption:
+            with suppress(ValueError):
+                if address is not None and address in ipaddress.ip_network(exemption, strict=False):
+                    return True
+            continue
+        name, exempt_port = exemption, ""
+        if _address(exemption) is None and (split := re.fullmatch(r"(.*):(\d+)", exemption)):
+            name, exempt_port = split.groups()
+        if exempt_port and int(exempt_port) != port:
+            continue
+        domain = name.removeprefix("*")
+        if address is not None:
+            if _address(name.strip("[]")) == address:
+                return True
+        elif host.endswith(domain if domain.startswith(".") else f".{domain}") or host == domain:
+            return True
+    return False
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
 
 
 def _tls(reading: _Reading, source: str) -> ssl.SSLContext | None:

@@ -81,7 +81,7 @@ class Streams:
         """Return the session for requests, or the one for watches, which must not use up the connections of the former."""
         session = self._open.get(streams)
         if session is None:
-            connector = _FencedConnector(
+            connector = self._connector(
                 limit=0 if streams else self._limit,
                 keepalive_timeout=IDLE_SECONDS,
                 ttl_dns_cache=60,
@@ -97,6 +97,26 @@ class Streams:
             )
         return session
 
+    def _connector(self, **options: Any) -> _FencedConnector:
+        if not self._is_socks:
+            return _FencedConnector(**options)
+        from aiohttp_socks import ProxyConnector  # noqa: PLC0415 - for few users
+
+        class FencedProxyConnector(_FencedConnector, ProxyConnector):
+            """The connector that connects through a SOCKS proxy, which resolves the name of the server."""
+
+        url = (self.connection.proxy or "").replace("socks5h:", "socks5:", 1)
+        connector: FencedProxyConnector = FencedProxyConnector.from_url(url, **options)
+        return connector
+
+    @property
+    def _is_socks(self) -> bool:
+        return (self.connection.proxy or "").startswith("socks")
+
+    @property
+    def _http_proxy(self) -> str | None:
+        return None if self._is_socks else self.connection.proxy
+
     async def request(
         self, method: str, path: str, body: bytes | None, headers: CIMultiDict[str], timeout: float
     ) -> Response:
@@ -111,7 +131,7 @@ class Streams:
                 headers=headers,
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT),
-                proxy=self.connection.proxy,
+                proxy=self._http_proxy,
                 server_hostname=self.connection.server_name,
                 middlewares=_NO_RETRY_BY_AIOHTTP if method in {"DELETE", "PUT"} else (),
             ) as response:
@@ -148,7 +168,7 @@ class Streams:
                     url,
                     headers=self._headers_for(credentials, ""),
                     protocols=(protocol,),
-                    proxy=self.connection.proxy,
+                    proxy=self._http_proxy,
                     server_hostname=self.connection.server_name,
                     max_msg_size=0,
                 )
@@ -169,7 +189,7 @@ class Streams:
                     headers=self._headers_for(credentials, ""),
                     allow_redirects=False,
                     timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=stall),
-                    proxy=self.connection.proxy,
+                    proxy=self._http_proxy,
                     server_hostname=self.connection.server_name,
                 )
                 if response.status == 200:
