@@ -3,9 +3,12 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from kubernetes import client as official
 
+import volcanopy
 from volcanopy import AsyncJob, Job, JobError
 
 
@@ -30,6 +33,50 @@ async def test_a_waiting_job_is_explained_and_cancelled(kubeconfig: Path) -> Non
     assert await job.phase() == "Terminated"
     with pytest.raises(JobError, match='job "too-large" cannot become Completed'):
         await job.wait(timeout=30)
+
+
+def test_pods_are_defined_by_models_of_the_official_client_and_returned_as_such(kubeconfig: Path) -> None:
+    requests = official.V1ResourceRequirements(requests={"cpu": "100m"})
+    container = official.V1Container(name="work", image="busybox", command=["true"], resources=requests)
+    job = Job(template=container, replicas=2, name="of-models", kubeconfig=kubeconfig).submit()
+    assert job.wait(timeout=60) == "Completed"
+    pods = job.pods()
+    assert all(isinstance(pod, official.V1Pod) for pod in pods)
+    serialized: Any = official.ApiClient().sanitize_for_serialization
+    shown = [serialized(pod) for pod in pods]
+    assert [pod["metadata"]["name"] for pod in shown] == ["of-models-main-0", "of-models-main-1"]
+    assert shown[0]["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "100m"}
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        official.V1Container(name="c", image="i"),
+        official.V1PodSpec(restart_policy="Never", containers=[official.V1Container(name="c", image="i")]),
+        official.V1PodTemplateSpec(
+            spec=official.V1PodSpec(restart_policy="Never", containers=[official.V1Container(name="c", image="i")])
+        ),
+        {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}},
+    ],
+)
+def test_a_template_is_a_container_a_pod_or_a_pod_template(template: object) -> None:
+    task = Job(template=template).manifest["spec"]["tasks"][0]
+    assert task["template"] == {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+
+
+def test_a_template_of_another_type_or_beside_a_command_is_rejected() -> None:
+    with pytest.raises(JobError, match="template: str is none of V1PodTemplateSpec, V1PodSpec, V1Container or dict"):
+        Job(template="busybox")
+    with pytest.raises(JobError, match="template: leave out command"):
+        Job(["true"], template={"spec": {}})
+
+
+def test_the_official_client_uses_the_connection(kubeconfig: Path) -> None:
+    job = Job(["true"], name="seen", image="busybox", cpu="100m", kubeconfig=kubeconfig).submit()
+    api = official.CustomObjectsApi(volcanopy.client(kubeconfig))
+    group, version = job.manifest["apiVersion"].split("/")
+    jobs: Any = api.list_cluster_custom_object(group, version, "batchjobs")
+    assert "seen" in [body["metadata"]["name"] for body in jobs["items"]]
 
 
 def test_invalid_values_are_named() -> None:

@@ -10,7 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from kubernetes import client as official
+from multidict import CIMultiDict
 
+import volcanopy
 from tests.kube.faulty_server import FaultyServer, faulty_server
 from tests.kube.kubeconfigs import Authority, Json, Plugin, config, load, write
 from tests.kube.shapes import PODS
@@ -331,12 +335,29 @@ def test_an_auth_provider_without_a_token_gets_an_error(tmp_path: Path) -> None:
         load(tmp_path, config({"auth-provider": {"name": "gcp", "config": {"cmd-path": ""}}}))
 
 
-def test_an_auth_provider_without_its_package_names_the_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "kubernetes.client", None)
-    with pytest.raises(NoCluster, match="needs the package kubernetes: pip install kubernetes"):
-        load(tmp_path, config({"auth-provider": {"name": "oidc", "config": {}}}))
+async def test_the_official_client_sends_renewed_tokens_and_all_headers_of_impersonation(tmp_path: Path) -> None:
+    async with faulty_server() as server:
+        server.put("pods", "ns", "p")
+        write(tmp_path / "token", "first")
+        user = {"tokenFile": "token", "as": "jane", "as-groups": ["a", "b"]}
+        path = write(tmp_path / "config", config(user, server=server.url))
+        received: list[CIMultiDict[str]] = []
+
+        async def note(request: web.Request) -> None:
+            received.append(CIMultiDict(request.headers))
+
+        server.on_request = note
+        api = official.CoreV1Api(volcanopy.client(path))
+        pod = await asyncio.to_thread(api.read_namespaced_pod, "p", "ns")
+        assert pod.metadata is not None
+        assert pod.metadata.name == "p"
+        write(tmp_path / "token", "second")
+        renewed = api.api_client.rest_client.credentials
+        renewed._renew_at = 0.0
+        await asyncio.to_thread(api.read_namespaced_pod, "p", "ns")
+    first, second = received
+    assert first.getall("Impersonate-Group") == ["a", "b"]
+    assert (first["Authorization"], second["Authorization"]) == ("Bearer first", "Bearer second")
 
 
 def test_only_auth_providers_need_the_official_client(tmp_path: Path) -> None:

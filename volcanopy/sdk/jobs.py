@@ -9,8 +9,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from volcanopy.api import names
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.lifecycle import Action
 from volcanopy.cli.errors import CommandError
@@ -28,6 +29,9 @@ from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS
+
+if TYPE_CHECKING:
+    from kubernetes.client import V1ObjectMeta, V1Pod
 
 T = TypeVar("T")
 
@@ -50,6 +54,9 @@ class AsyncJob:
     ``command`` is the program of a pod, or use ``script``. Amounts are Kubernetes quantities. ``array`` is FIRST-LAST or
     FIRST-LAST%PARALLELISM. ``here`` passes this directory and environment to a process node. The cluster is that of
     ``kubeconfig``, by default that of kubectl. Raises JobError for invalid values.
+
+    ``template`` is used instead of a command and what it needs: a ``V1PodTemplateSpec``, ``V1PodSpec`` or ``V1Container`` of
+    the package kubernetes, or a pod template as a dict.
     """
 
     def __init__(
@@ -68,11 +75,14 @@ class AsyncJob:
         env: Mapping[str, str] | None = None,
         queue: str = "",
         here: bool = False,
+        template: Any = None,
         namespace: str = "",
         kubeconfig: Path | str | None = None,
     ) -> None:
+        if template is not None and (command or image or script or gpus or env or here):
+            raise JobError("template: leave out command, image, script, gpus, env and here: the template has them")
         options = JobOptions(
-            image=image,
+            image=image if template is None else "template",
             arguments=list(command),
             name=name,
             script=Path(script) if script is not None else None,
@@ -88,7 +98,11 @@ class AsyncJob:
         )
         try:
             self.manifest: Json = manifest(options)
-        except CommandError as error:
+            if template is not None:
+                from volcanopy.sdk.official_client import pod_template  # noqa: PLC0415 - a fifth of a second
+
+                self.manifest["spec"]["tasks"][0]["template"] = pod_template(template)
+        except (CommandError, TypeError) as error:
             raise JobError(str(error)) from None
         self.name, self.namespace = name, namespace
         self._kubeconfig = Path(kubeconfig) if kubeconfig is not None else None
@@ -135,6 +149,24 @@ class AsyncJob:
                     texts[pod.metadata.name] = (await client.get_raw(path)).decode(errors="replace")
             return texts
 
+    async def pods(self) -> list[V1Pod]:
+        """Return the pods as models of the package kubernetes, by name. Raises JobError."""
+        async with self._client() as client:
+            job = await self._read(client)
+            return await asyncio.to_thread(self._official_pods, job["metadata"]["uid"])
+
+    def _official_pods(self, uid: str) -> list[V1Pod]:
+        from kubernetes.client import CoreV1Api  # noqa: PLC0415 - a fifth of a second
+
+        from volcanopy.sdk import official_client  # noqa: PLC0415
+
+        api = CoreV1Api(official_client.client(self._kubeconfig))
+        pods = api.list_namespaced_pod(self.namespace, label_selector=f"{names.JOB_NAME}={self.name}").items
+        by_name = {
+            pod.metadata.name or "": pod for pod in pods if pod.metadata is not None and _is_owned(pod.metadata, uid)
+        }
+        return [by_name[name] for name in sorted(by_name)]
+
     async def explain(self) -> str:
         """Return the sentence why the job does not run, or what became of it. Raises JobError."""
         async with self._client() as client:
@@ -161,6 +193,10 @@ class AsyncJob:
             }
             await client.create(COMMANDS, self.namespace, command)
             await wait_until_job(client, body, goal("finished"))
+
+
+def _is_owned(metadata: V1ObjectMeta, uid: str) -> bool:
+    return any(owner.uid == uid for owner in metadata.owner_references or ())
 
 
 class Job:
@@ -195,6 +231,10 @@ class Job:
     def logs(self, tail: int | None = None) -> dict[str, str]:
         """Return the logs of the first container of every started pod, by pod name. Raises JobError."""
         return _run(lambda: self._job.logs(tail))
+
+    def pods(self) -> list[V1Pod]:
+        """Return the pods as models of the package kubernetes, by name. Raises JobError."""
+        return _run(self._job.pods)
 
     def explain(self) -> str:
         """Return the sentence why the job does not run, or what became of it. Raises JobError."""

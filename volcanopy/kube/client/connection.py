@@ -9,6 +9,7 @@ import asyncio
 import copy
 import os
 import ssl
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,6 +61,10 @@ class Credentials:
         """Return credentials of the same source for requests of another event loop."""
         return self
 
+    def current(self) -> Headers:
+        """Return the headers to send now, for requests without an event loop; may block for a renewal."""
+        return self._headers
+
 
 @dataclass(frozen=True, slots=True)
 class Grant:
@@ -93,7 +98,7 @@ class RenewedCredentials(Credentials):
         self._read, self.context, self._clock = read, context, clock
         self._headers, self._renew_at = grant.headers, grant.renew_at
         self._read_at = float("-inf")
-        self._lock = asyncio.Lock()
+        self._lock, self._thread_lock = asyncio.Lock(), threading.Lock()
 
     async def headers(self) -> Headers:
         """Return the headers to send now, after a renewal if one is due."""
@@ -118,10 +123,21 @@ class RenewedCredentials(Credentials):
         other._lock = asyncio.Lock()
         return other
 
+    def current(self) -> Headers:
+        """Return the headers to send now, after a renewal if one is due."""
+        with self._thread_lock:
+            if self._renew_at is not None and self._clock() >= self._renew_at:
+                self._read_again()
+        return self._headers
+
     async def _renew(self) -> bool:
+        return await asyncio.to_thread(self._read_again)
+
+    def _read_again(self) -> bool:
+        """Read the configuration and use what it has; return False if that fails."""
         self._read_at = self._clock()
         try:
-            grant = await asyncio.to_thread(self._read)
+            grant = self._read()
             if grant.certificate and self.context:
                 self.context.load_cert_chain(*grant.certificate, password="")
         except (NoCluster, OSError) as fault:

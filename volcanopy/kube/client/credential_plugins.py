@@ -1,7 +1,7 @@
 """Credentials that come from elsewhere: exec plugins, and the older auth providers of kubeconfig users.
 
 An exec plugin is a program that prints an ExecCredential. The auth providers (oidc, gcp) with their refresh of tokens are
-those of the official package, an extra of this one: it is large, and exec plugins have replaced auth providers in Kubernetes.
+those of the official package.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -66,14 +66,9 @@ def provider_token(files: Sequence[Path], context: str) -> str:
 
     Raises ValueError with the reason.
     """
-    try:
-        from kubernetes.client import Configuration  # noqa: PLC0415 - half a second, for few users
-        from kubernetes.config.config_exception import ConfigException  # noqa: PLC0415
-        from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger  # noqa: PLC0415
-    except ModuleNotFoundError as fault:
-        raise ValueError(
-            "auth-provider needs the package kubernetes: pip install kubernetes, or use an exec plugin"
-        ) from fault
+    from kubernetes.client import Configuration  # noqa: PLC0415 - a fifth of a second, for few users
+    from kubernetes.config.config_exception import ConfigException  # noqa: PLC0415
+    from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger  # noqa: PLC0415
 
     merger = KubeConfigMerger(os.pathsep.join(str(path) for path in files))
     settings = Configuration()

@@ -106,7 +106,8 @@ class Streams:
             """The connector that connects through a SOCKS proxy, which resolves the name of the server."""
 
         url = (self.connection.proxy or "").replace("socks5h:", "socks5:", 1)
-        connector: FencedProxyConnector = FencedProxyConnector.from_url(url, **options)
+        connector = FencedProxyConnector.from_url(url, **options)
+        assert isinstance(connector, _FencedConnector)
         return connector
 
     @property
