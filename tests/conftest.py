@@ -77,14 +77,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the slowest ten tests, each with the reason if it has one, and which programs skipped tests lack."""
+    """Print the slowest ten tests, each with the reason if it has one, and why tests were skipped."""
     skipped = Counter(
         report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()) if isinstance(report.longrepr, tuple)
     )
-    lacking = {reason: count for reason, count in skipped.items() if "not installed" in reason}
-    if lacking:
-        terminalreporter.section("skipped for lack of a program: `make packages` installs it")
-    for reason, count in lacking.items():
+    if skipped:
+        terminalreporter.section("skipped tests")
+    for reason, count in skipped.most_common():
         terminalreporter.write_line(f"{count:5} tests: {reason.removeprefix('Skipped: ')}")
     slowest = sorted(_durations.items(), key=lambda entry: -entry[1])[:10]
     if not slowest or slowest[0][1] < 1.0:

@@ -16,7 +16,7 @@ from hack.helm import helm
 
 CHART = Path(__file__).parents[2] / "charts" / "volcanopy"
 RELEASE, NAMESPACE = "volcanopy", "volcanopy-system"
-LACKING = "helm is not built: run `python -m hack.helm`"
+LACKING = "helm is not built: run `make helm`"
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Json = dict[str, Any]

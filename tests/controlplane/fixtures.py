@@ -29,7 +29,7 @@ from hack.controlplane import assets, kubectl
 from tests.controlplane.plane import ControlPlane
 
 CHART_CRDS = Path(__file__).parents[2] / "charts" / "volcanopy" / "crds"
-LACKING = "the real kube-apiserver is not built: run `python -m hack.controlplane`"
+LACKING = "kube-apiserver is not built: run `make controlplane`"
 
 
 @functools.cache
@@ -78,5 +78,5 @@ def kubectl_program() -> Path:
     if result is None:
         if os.environ.get("CI"):
             pytest.fail("kubectl is neither on the PATH nor built")
-        pytest.skip("kubectl is neither on the PATH nor built: run `python -m hack.controlplane`")
+        pytest.skip("kubectl is neither on the PATH nor built: run `make controlplane`")
     return result

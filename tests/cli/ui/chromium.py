@@ -15,7 +15,9 @@ _LACKING = [
     for name, there in (("Chromium", CHROMIUM), ("playwright", importlib.util.find_spec("playwright")))
     if not there
 ]
-needs_browser = pytest.mark.skipif(bool(_LACKING), reason=f"{' and '.join(_LACKING)} not installed")
+needs_browser = pytest.mark.skipif(
+    bool(_LACKING), reason=f"{' and '.join(_LACKING)} not installed: run `make packages`"
+)
 
 
 @asynccontextmanager

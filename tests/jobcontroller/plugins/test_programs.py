@@ -11,7 +11,7 @@ from tests.jobcontroller.plugins.cases import named, objects, pods
 from tests.jobcontroller.world import Json, job, task
 from volcanopy.jobcontroller.plugins.pytorch import WAITING, wait_script
 
-needs_ssh = pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is not installed")
+needs_ssh = pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is not installed: run `make packages`")
 
 
 def reached(manifest: Json, host: str, folder: Path) -> tuple[str, int]:

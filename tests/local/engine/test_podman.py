@@ -58,7 +58,7 @@ def podman(*words: str, data: bytes = b"") -> str:
 def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """An image with a shell and a file that no other place has; podman asks for limits that a process in a container may set."""
     if shutil.which("podman") is None or not BUSYBOX.exists():
-        pytest.skip("podman or busybox is not installed")
+        pytest.skip("podman or busybox is not installed: run `make packages`")
     text = '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]\n'
     if Path("/sys/fs/cgroup/unified").exists() and shutil.which("runc"):
         text += '[engine]\nruntime = "runc"\n'

@@ -120,7 +120,7 @@ def test_as_root_the_demo_runs_in_a_checkout_that_others_cannot_read(open_folder
     check(run_demo(open_folder, checkout, user=False), "namespaces")
 
 
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed: run `make packages`")
 def test_as_a_user_the_demo_runs_in_bubblewrap(open_folder: Path) -> None:
     check(run_demo(open_folder, user=True), "bubblewrap")
 
