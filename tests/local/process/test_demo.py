@@ -1,18 +1,13 @@
 """`make demo` runs real programs and shows their results: as root and as a user, on each step of isolation."""
 
-import functools
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
-USER = 54321
-"""An ordinary user, if the tests run as root."""
+from tests.local.process.invocation import ROOT, as_root, volcanopy
+
 OPTIONAL = ("bwrap", "unshare", "nsenter", "setpriv")
 RESULTS = (
     r"array-index-0 \| 303 primes from 0 to 1999",
@@ -31,28 +26,6 @@ def demo_arguments() -> list[str]:
     return recipe[1].split()
 
 
-@functools.cache
-def interpreter(uid: int) -> str | None:
-    """A Python that this user can run the product with, None if there is none."""
-    for path in (sys.executable, "/usr/bin/python3"):
-        check = "import sys, volcanopy.cli.main; print(*sys.version_info[:2])"
-        try:
-            done = subprocess.run(
-                [path, "-c", check], user=uid, group=uid, extra_groups=[], cwd=ROOT, env=_environment(Path("/tmp")), text=True,
-                capture_output=True, check=False,
-            )  # fmt: skip
-        except OSError:
-            continue
-        if done.returncode == 0 and done.stdout.split() == [str(number) for number in sys.version_info[:2]]:
-            return path
-    return None
-
-
-def _environment(home: Path) -> dict[str, str]:
-    packages = next(path for path in sys.path if path.endswith("site-packages"))
-    return {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"}
-
-
 @pytest.fixture
 def without_optional_programs(open_folder: Path) -> str:
     """A PATH on which the programs that isolation may use are missing."""
@@ -67,23 +40,10 @@ def without_optional_programs(open_folder: Path) -> str:
 
 def run_demo(home: Path, root: Path = ROOT, *, user: bool, path: str = "", options: tuple[str, ...] = ()) -> list[str]:
     """The lines that the demo prints."""
-    as_user = user and os.geteuid() == 0
-    python = interpreter(USER) if as_user else sys.executable
-    if python is None:
-        pytest.skip("this Python or these files cannot be read by an ordinary user")
-    environment = _environment(home)
-    environment["PATH"] = path or environment["PATH"]
-    identity = {"user": USER, "group": USER, "extra_groups": []} if as_user else {}
-    if as_user:
-        os.chown(home, USER, USER)
-    done = subprocess.run(
-        [python, "-m", "volcanopy", *demo_arguments(), *options], cwd=root, env=environment, text=True, capture_output=True, check=False,
-        timeout=120, **identity,  # type: ignore[call-overload]
-    )  # fmt: skip
+    done = volcanopy([*demo_arguments(), *options], home, root, user=user, path=path)
     assert done.stderr == ""
     assert done.returncode == 0
-    lines: list[str] = done.stdout.splitlines()
-    return lines
+    return done.stdout.splitlines()
 
 
 def check(lines: list[str], step: str) -> None:
@@ -93,9 +53,6 @@ def check(lines: list[str], step: str) -> None:
         assert re.search(result, text), f"{result} is not in:\n{text}"
     assert "is not executed" not in text
     assert len(lines) <= 19, "with the next step that make prints, 20"
-
-
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
 @as_root

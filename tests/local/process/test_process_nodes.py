@@ -113,7 +113,7 @@ async def test_a_pod_waits_for_a_missing_config_map(process_cluster: ProcessClus
 
 
 async def test_a_failing_container_is_restarted_by_its_policy(process_cluster: ProcessCluster) -> None:
-    own = "test -e ${TMPDIR:-/tmp}/old && exit 7; touch ${TMPDIR:-/tmp}/old"
+    own = "test $HOME = ${TMPDIR:-/tmp} || exit 8; test -e ${TMPDIR:-/tmp}/old && exit 7; touch ${TMPDIR:-/tmp}/old"
     script = f"{own}; echo run; test -e /state/done || {{ touch /state/done; exit 1; }}"
     container = {
         "name": "main",

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.world import EXAMPLES, JOBS, phase_of
-from tests.local.process.conftest import ProcessCluster, is_running, runtime_named
+from tests.local.process.conftest import RUNTIMES, ProcessCluster, is_running, runtime_named
 from volcanopy.cli.manifests import read
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.kinds import Json
@@ -24,7 +24,6 @@ from volcanopy.local.process import machine
 from volcanopy.local.process.container_spec import DEFAULT_PATH
 from volcanopy.local.process.kubelet import ProcessSettings
 from volcanopy.local.process.measurements import descendants
-from volcanopy.services.process.settings import SchedulerSettings
 
 
 def mounts() -> str:
@@ -53,10 +52,6 @@ class Examples:
 
     def __init__(self, cluster: LocalCluster) -> None:
         self.cluster = cluster
-
-    async def run(self, name: str, *jobs: str) -> None:
-        """Create the objects of an example, and wait until its jobs are completed."""
-        await self.create([manifest.body for manifest in read([str(EXAMPLES / name)])], *jobs)
 
     async def create(self, bodies: list[Json], *jobs: str, seconds: float = 60) -> None:
         """Create objects, and wait until their jobs are completed."""
@@ -98,14 +93,17 @@ class Examples:
 
 @asynccontextmanager
 async def cluster_with(
-    folder: Path, cpus: int, config: Path | None = None, search_path: str = DEFAULT_PATH
+    folder: Path,
+    cpus: int,
+    search_path: str = DEFAULT_PATH,
+    isolation: str = "namespaces",
 ) -> AsyncIterator[Examples]:
     """A cluster with two process nodes, which leaves no programs, mounts and ports behind."""
-    runtime = replace(runtime_named("namespaces"), search_path=search_path)
+    runtime = replace(runtime_named(isolation), search_path=search_path)
     settings = ProcessSettings(folder / "run", folder / "claims", runtime)
     nodes = machine.manifests(2, cpus, 4 << 30)
     programs, ports = set(descendants(os.getpid())), listening()
-    parts = Parts(process=settings, scheduler=SchedulerSettings(config=config))
+    parts = Parts(process=settings)
     async with LocalCluster(0, objects=nodes, parts=parts) as cluster:
         yield Examples(cluster)
     assert set(descendants(os.getpid())) <= programs
@@ -113,54 +111,15 @@ async def cluster_with(
     assert str(folder) not in mounts()
 
 
-@pytest.fixture
-async def examples(tmp_path: Path) -> AsyncIterator[Examples]:
-    async with cluster_with(tmp_path, 2) as examples:
-        yield examples
-
-
-async def test_sums_a_sweep_an_array_and_a_flow_compute_their_results(examples: Examples) -> None:
-    await examples.run("16-processes", "ring-sum", "sweep")
-    assert [await examples.log(f"ring-sum-worker-{rank}") for rank in range(4)] == [
-        f"rank {rank} of 4: sum of squares 30\n" for rank in range(4)
-    ]
-    assert await examples.log("sweep-collect-0") == "pi is about 3.141593\n"
-
-    await examples.run("17-array", "primes")
-    logs = [await examples.log(f"primes-index-{index}") for index in range(8)]
-    counts = [303, 247, 233, 224, 222, 209, 214, 210]
-    assert logs == [f"index {index}: {count} primes below {(index + 1) * 2000}\n" for index, count in enumerate(counts)]
-
-    await examples.run("19-pipeline", "pipeline-generate", "pipeline-square", "pipeline-report")
-    assert await examples.log("pipeline-report-main-0") == "sum of the squares up to 10: 385\n"
-
-
-async def test_a_preempted_pod_continues_at_its_checkpoint(tmp_path: Path) -> None:
-    async with cluster_with(tmp_path, 2, EXAMPLES / "21-checkpoint" / "scheduler.conf") as examples:
-        await examples.run("21-checkpoint/flow.yaml", "shared-train", "shared-urgent")
-        logs = [await examples.log(f"shared-train-main-{index}") for index in range(2)]
-        assert [log.splitlines()[-1] for log in logs] == ["100 steps add up to 5050"] * 2
-        (resumed,) = (log.splitlines()[0] for log in logs if log.startswith("resumed"))
-        assert 1 <= int(resumed.removeprefix("resumed at step ")) < 100
-
-
-@pytest.mark.skipif(
-    not shutil.which("mpirun") or not shutil.which("sshd", path="/usr/sbin"), reason="no OpenMPI, OpenSSH"
-)
-async def test_an_mpi_program_starts_on_its_workers_over_ssh(examples: Examples) -> None:
-    await examples.run("18-mpi-processes", "mpi-pi")
-    lines = [line for line in (await examples.log("mpi-pi-master-0")).splitlines() if line.startswith("rank")]
-    hosts = ["mpi-pi-worker-0", "mpi-pi-worker-0", "mpi-pi-worker-1", "mpi-pi-worker-1"]
-    assert sorted(lines) == [f"rank {rank} of 4 on {host}: pi is about 3.141593" for rank, host in enumerate(hosts)]
-
-
-async def test_a_session_keeps_its_variables_while_nobody_is_connected(examples: Examples, tmp_path: Path) -> None:
-    await examples.create([manifest.body for manifest in read([str(EXAMPLES / "25-session")])])
-    pod = await ProcessCluster(examples.cluster, tmp_path).until("session-main-0", is_running)
-    await examples.type(pod, b"x = 6 * 7; print('x is', x)\n", b"x is 42")
-    await examples.type(pod, b"print(x + 1)\n", b"43")
-    await examples.type(pod, b"exit()\n", None)
-    await examples.create([], "session")
+@pytest.mark.parametrize("isolation", RUNTIMES)
+async def test_a_session_keeps_its_variables_while_nobody_is_connected(tmp_path: Path, isolation: str) -> None:
+    async with cluster_with(tmp_path, 2, isolation=isolation) as examples:
+        await examples.create([manifest.body for manifest in read([str(EXAMPLES / "25-session")])])
+        pod = await ProcessCluster(examples.cluster, tmp_path).until("session-main-0", is_running)
+        await examples.type(pod, b"x = 6 * 7; print('x is', x)\n", b"x is 42")
+        await examples.type(pod, b"print(x + 1)\n", b"43")
+        await examples.type(pod, b"exit()\n", None)
+        await examples.create([], "session")
 
 
 @pytest.mark.timeout(600)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from volcanopy.local.process.container_spec import ContainerConfigError
-from volcanopy.local.process.users import UNPRIVILEGED, User, Users, user_of_programs
+from volcanopy.local.process.users import UNPRIVILEGED, User, Users, login_entries, user_of_programs
 
 ROOT, ANA, OTHER = User(0, 0), User(1000, 1000), User(UNPRIVILEGED, UNPRIVILEGED)
 
@@ -14,6 +14,25 @@ ROOT, ANA, OTHER = User(0, 0), User(1000, 1000), User(UNPRIVILEGED, UNPRIVILEGED
 def of(users: Users, pod: dict[str, Any], container: dict[str, Any]) -> User:
     body = {"metadata": {"name": "p"}, "spec": {"securityContext": pod}}
     return users.of(body, {"name": "main", "securityContext": container})
+
+
+PASSWD = """root:x:0:0:root:/root:/bin/bash
+ana:x:1000:1000::/home/ana:/bin/sh
+gone:x:1001:1001::/home/gone:/bin/sh
+daemon:x:65534:65534::/nonexistent:/usr/sbin/nologin
+"""
+FILES = {"/root", "/home/ana", "/bin/bash", "/bin/sh", "/usr/sbin/nologin"}
+
+
+@pytest.mark.parametrize("user", [User(1001, 1001), User(UNPRIVILEGED, UNPRIVILEGED), User(7, 8)])
+def test_a_user_who_cannot_log_in_gets_an_entry_that_is_found_first(user: User) -> None:
+    entries = login_entries(PASSWD, user, FILES.__contains__)
+    assert entries == f"user{user.uid}:x:{user.uid}:{user.gid}::/tmp:/bin/sh\n{PASSWD}"
+
+
+@pytest.mark.parametrize("user", [ROOT, ANA])
+def test_a_user_who_can_log_in_keeps_the_entry(user: User) -> None:
+    assert login_entries(PASSWD, user, FILES.__contains__) is None
 
 
 def test_root_runs_programs_as_the_caller_of_sudo_or_without_rights() -> None:

@@ -17,7 +17,7 @@ from typing import Protocol
 from volcanopy.local.process import launcher
 from volcanopy.local.process.container_spec import ContainerSpec
 from volcanopy.local.process.file_view import FileView, Operation, Placement
-from volcanopy.local.process.users import User, current_user
+from volcanopy.local.process.users import HOME, User, current_user
 
 INPUT, INFO = "<descriptor of the input>", "<descriptor of the info>"
 """Arguments of a command that stand for the numbers of its descriptors."""
@@ -211,7 +211,10 @@ class PlainProcesses:
             return placement.names(replaced_paths(text, folders))
 
         spec = process.spec
-        environment = {"TMPDIR": str(placement.temporary), **spec.environment}
+        temporary = str(placement.temporary)
+        environment = {"TMPDIR": temporary, **spec.environment}
+        if environment.get("HOME") == HOME:
+            environment["HOME"] = temporary
         spec = ContainerSpec(
             spec.name,
             tuple(map(replaced, spec.command)),

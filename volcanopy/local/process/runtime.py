@@ -22,10 +22,9 @@ from volcanopy.local.process.limits import EnforcedLimits, described
 from volcanopy.local.process.pod_events import PodEvent
 from volcanopy.local.process.pod_status import place_of
 from volcanopy.local.process.program_run import ProgramRun
-from volcanopy.local.process.users import User, Users, current_user
+from volcanopy.local.process.users import HOME, User, Users, current_user, login_entries
 
-_SSH = "/root/.ssh"
-"""Where plugin ssh mounts what ssh finds by itself: no path in a command that could be replaced."""
+_PASSWD = "/etc/passwd"
 NO_IMAGE = "none"
 """The image of containers that are meant to run programs of this machine."""
 
@@ -129,8 +128,11 @@ class MachineRuntime:
             raise StartError(
                 f"no command: images are not run on process nodes, and {image!r} has its command inside", 127
             )
-        if not self.has_mounts and _SSH in placement.mounts:
-            raise StartError(f"ssh reads {_SSH}, which {self.isolation.name} cannot have: install bubblewrap", 128)
+        if not self.has_mounts and _has_ssh_keys(request.pod, container):
+            raise StartError(
+                f"plugin ssh needs files and names of its own, which {self.isolation.name} cannot have: install bubblewrap",
+                128,
+            )
         spec = self._with_path(spec)
         owner = self.owner(request.pod, container)
         for folder in (placement.temporary, placement.shared_memory):
@@ -140,8 +142,10 @@ class MachineRuntime:
                 os.chown(folder, owner.uid, owner.gid)
         tty, stdin = bool(container.get("tty")), bool(container.get("stdin"))
         _check_executable(spec, placement, self.isolation.root)
-        limits = self._limits(request)
-        command = self.isolation.command(Process(spec, placement, self._user(request), limits.groups, tty))
+        user, limits = self._user(request), self._limits(request)
+        if self.has_mounts:
+            placement = _with_login(placement, user, self.isolation.root)
+        command = self.isolation.command(Process(spec, placement, user, limits.groups, tty))
         return await ProgramRun.start(command, request.log, self.guardian, limits, stdin=stdin, tty=tty)
 
     def _user(self, request: ContainerRequest) -> User:
@@ -153,8 +157,8 @@ class MachineRuntime:
         return None if self.users.maps or user == current else user
 
     def _with_path(self, spec: ContainerSpec) -> ContainerSpec:
-        """The container with the search path that an image would set."""
-        return replace(spec, environment={"PATH": self.search_path, **spec.environment})
+        """The container with the search path and home folder that an image would set."""
+        return replace(spec, environment={"PATH": self.search_path, "HOME": HOME, **spec.environment})
 
     def _limits(self, request: ContainerRequest) -> EnforcedLimits:
         try:
@@ -169,6 +173,30 @@ class MachineRuntime:
         _check_executable(spec, request.placement, self.isolation.root)
         process = Process(spec, request.placement, self._user(request), run.groups, streams.tty)
         return await exec_commands.run(self.isolation.beside(run.first_pid, process), streams, self.guardian)
+
+
+def _has_ssh_keys(pod: Json, container: Json) -> bool:
+    """Whether plugin ssh gives the container its keys: ssh and sshd look up names, users and a home folder by themselves."""
+    secrets = {
+        volume["name"]: (volume.get("secret") or {}).get("items") or () for volume in pod["spec"].get("volumes") or ()
+    }
+    mounted = [secrets.get(mount["name"], ()) for mount in container.get("volumeMounts") or ()]
+    return any(item.get("key") == "authorized_keys" for items in mounted for item in items)
+
+
+def _with_login(placement: Placement, user: User, root: Path) -> Placement:
+    """The placement with an /etc/passwd of its own, if the one of its files has no entry with which the user can log in."""
+    path = Path(_on_machine(root, _PASSWD))
+    mounted = {mount for mount in placement.mounts if mount == _PASSWD or _PASSWD.startswith(f"{mount}/")}
+    if mounted or not path.is_file():
+        return placement
+    entries = login_entries(path.read_text(), user, lambda name: os.path.exists(_on_machine(root, name)))
+    if entries is None:
+        return placement
+    file = placement.temporary.with_name(f"{placement.temporary.name}.passwd")
+    file.write_text(entries)
+    file.chmod(0o644)
+    return replace(placement, mounts={**placement.mounts, _PASSWD: (file, True)})
 
 
 def _check_executable(spec: ContainerSpec, placement: Placement, root: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +45,27 @@ class User:
 def current_user() -> User:
     """The user and group of this process."""
     return User(os.geteuid(), os.getegid())
+
+
+HOME = "/tmp"
+"""The home folder in a container: writable, and its own."""
+_SHELL = "/bin/sh"
+
+
+def login_entries(passwd: str, user: User, exists: Callable[[str], bool]) -> str | None:
+    """The content of /etc/passwd in which the user has a home folder and a shell; None if that is so already.
+
+    ssh and sshd look it up, and end for a user without an entry or with one without a shell. `exists` is whether there
+    is a file or folder.
+    """
+    lines = [line.split(":") for line in passwd.splitlines()]
+    entry = next((fields for fields in lines if len(fields) == 7 and fields[2] == str(user.uid)), None)
+    if entry is not None:
+        home, shell = entry[5:]
+        if exists(home) and exists(shell) and shell.rpartition("/")[2] not in {"nologin", "false"}:
+            return None
+    # With a name of its own: nss-systemd answers that the password of uid 65534 is locked, by the usual name of that user.
+    return f"user{user.uid}:x:{user.uid}:{user.gid}::{HOME}:{_SHELL}\n{passwd}"
 
 
 def user_of_programs(folders: Iterable[Path], environment: Mapping[str, str], current: User) -> User:
