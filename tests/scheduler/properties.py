@@ -20,7 +20,7 @@ from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.ledger.columns import LedgerColumns
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
-from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
+from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import READY, Status
 from volcanopy.scheduler.report.close import close
@@ -220,6 +220,44 @@ def broken_gangs(snapshot: Snapshot, plan: Plan) -> set[str]:
     return {str(jobs.keys[row]) for row in set(run.tolist()) if gangs.missing(outcome, row, present)}
 
 
+def blocked_gangs_change_nothing(case: Case, rng: Random) -> list[str]:
+    """A gang that is not started and needs gated pods changes nothing for others: they get what they get without it."""
+    config, objects = _config(case.document), _objects(case.world)
+    if "gang:ready" not in enforced_invariants(config):
+        return []
+    snapshot, plan = _decided(case)
+    jobs, tasks = snapshot.jobs, snapshot.tasks
+    blocked = set[str]()
+    for row in np.flatnonzero(jobs.grouped).tolist():
+        members = snapshot.members(row)
+        pending = members[tasks.status[members] == Status.PENDING]
+        gated = int(tasks.gated[pending].sum())
+        if gated and len(pending) == len(members) and len(pending) - gated < jobs.min_available[row] <= len(members):
+            blocked.add(str(jobs.keys[row]))
+    if not blocked:
+        return []
+    without = schedule(
+        seen(
+            obj
+            for obj in objects
+            if not (isinstance(obj, core.PodGroup) and obj.metadata.key in blocked)
+            and not (isinstance(obj, core.Pod) and _group_of(obj) in blocked)
+        ),
+        config,
+    )
+    with_them, alone = _outcome(plan, blocked), _outcome(without, blocked)
+    return [f"only beside blocked gangs: {line}" for line in sorted(with_them - alone)] + [
+        f"only without blocked gangs: {line}" for line in sorted(alone - with_them)
+    ]
+
+
+def _outcome(plan: Plan, but: Container[str]) -> set[str]:
+    """Return the effects of a plan on the pods and the phases of groups, but for these groups."""
+    lines = {str(effect) for effect in plan.of(Bind, Evict, Nominate) if effect.group not in but}
+    groups = (effect for effect in plan.of(SetPodGroup) if effect.pod_group not in but)
+    return lines | {f"{effect.pod_group} {effect.phase}" for effect in groups}
+
+
 PROPERTIES: Mapping[str, Callable[[Case, Random], list[str]]] = {
     "valid_plans": valid_plans,
     "order_independence": order_independence,
@@ -229,6 +267,7 @@ PROPERTIES: Mapping[str, Callable[[Case, Random], list[str]]] = {
     "incremental_state": incremental_state,
     "running_gangs_first": running_gangs_first,
     "nominations_complete_gangs": nominations_complete_gangs,
+    "blocked_gangs_change_nothing": blocked_gangs_change_nothing,
 }
 
 

@@ -65,6 +65,12 @@ def test_a_plan_that_exceeds_a_limit_has_violations(effects: tuple[Effect, ...],
 
 def test_limits_exceeded_before_the_plan_are_no_violations() -> None:
     """User bo runs two jobs: a status change to Running is no admission."""
-    text = WORLD.replace("user=bo phase=Pending", "user=bo phase=Inqueue")
-    plan = Plan((admit("c", "Running"), bind("c-0")))
+    text = WORLD.replace("user=bo phase=Pending: 1 x cpu=1", "user=bo min=1: 1 x cpu=1 on=n1, 1 x cpu=1")
+    plan = Plan((admit("c", "Running"), bind("c-1")))
     assert violations(snapshot(text), plan, ()) == []
+
+
+def test_an_admitted_job_that_starts_beyond_the_limit_is_a_violation() -> None:
+    text = WORLD.replace("user=bo phase=Pending", "user=bo")
+    expected = ["user bo in queue lab runs 2 jobs, maxRunningJobs is 1"]
+    assert violations(snapshot(text), Plan((bind("c-0"),)), ()) == expected

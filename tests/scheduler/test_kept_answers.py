@@ -11,9 +11,9 @@ from volcanopy.scheduler.framework.plugin import Vote, reject
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import QueueView
+from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Ints
 from volcanopy.scheduler.model.selectors import Terms
-from volcanopy.scheduler.model.snapshot import NodeTraits
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.testing.notation import snapshot
 

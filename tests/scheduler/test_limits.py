@@ -170,7 +170,7 @@ def test_a_limit_of_zero_jobs_has_a_message() -> None:
     assert said.unblocked_by == 'raising maxRunningJobs of user "ana" in queue "q"'
 
 
-def test_a_lowered_limit_evicts_no_running_job() -> None:
+def test_a_lowered_limit_evicts_no_running_job_and_starts_no_admitted_one() -> None:
     text = """
         node n1 cpu=8
         queue q limit.user.ana.running=1
@@ -178,8 +178,9 @@ def test_a_lowered_limit_evicts_no_running_job() -> None:
         job b queue=q user=ana phase=Inqueue: 1 x cpu=1
         job c queue=q user=ana phase=Pending:
     """
-    assert bound(text) == ["b-0"]
-    assert waits(text, "c").unblocked_by == 'end of 2 jobs of user "ana" in queue "q"'
+    assert bound(text) == []
+    for job in ("b", "c"):
+        assert waits(text, job).unblocked_by == 'end of 1 job of user "ana" in queue "q"'
 
 
 @pytest.mark.parametrize("queue", ["q", "q fifo"])

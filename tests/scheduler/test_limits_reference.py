@@ -41,8 +41,8 @@ def holders(session: Session) -> dict[int, AssignedPod]:
             if ledger.status[task] in _HELD:
                 for name, units in TaskView(ledger, task).request.items():
                     held[name] = held.get(name, 0) + units
-        phases = (str(jobs.phase[row]), str(ledger.phase[row]))
-        admitted = bool({"Inqueue", "Running", "Unknown"}.intersection(phases)) or before[row] > 0
+        admitted = str(ledger.phase[row]) in {"Inqueue", "Running", "Unknown"} and not session.snapshot.blocked[row]
+        admitted |= before[row] > 0
         queue = session.snapshot.queues.names[jobs.queue[row]]
         counts = admitted and jobs.groups[row] is not None
         result[row] = AssignedPod(queue, submitter.user, submitter.groups, counts, held)

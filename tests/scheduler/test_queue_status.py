@@ -260,7 +260,8 @@ def slow(session: Session, row: int) -> dict[str, list[int]]:
             before, now = Status(int(tasks.status[task])), Status(int(ledger.status[task]))
             if HOLDING[now]:
                 add(held, request)
-            if now in {Status.PENDING, Status.PIPELINED} and before == Status.PENDING and not tasks.gated[task]:
+            may_start = not tasks.gated[task] and not session.snapshot.blocked[job]
+            if now in {Status.PENDING, Status.PIPELINED} and before == Status.PENDING and may_start:
                 add(waiting, request)
             if HOLDING[before] or before == Status.PENDING:
                 add(there, request)

@@ -396,6 +396,7 @@ class PodGroupStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     evicted_since: datetime | None = None
     evicted_seconds: int = 0
     alternative: SelectedAlternative | None = None
+    admitted_at: datetime | None = None
 
 
 class PodGroup(ReadModel, frozen=True, kw_only=True, gc=False):

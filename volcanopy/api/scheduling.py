@@ -184,6 +184,8 @@ class PodGroupStatus(Model):
     """Running time with which pods counted at the last eviction, and five minutes. It goes on when they are compared again."""
     alternative: SelectedAlternative | None = None
     """Alternative that the scheduler selected."""
+    admitted_at: Time | None = None
+    """Time of the last admission (phase Inqueue)."""
 
 
 class PodGroup(Model):

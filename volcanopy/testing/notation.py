@@ -18,9 +18,10 @@ A world is a few lines, one object per line::
     job   g queue=q3 user=ana groups=phd+staff: 1 x cpu=1
 
 Amounts are Kubernetes quantities. Defaults: a node has capacity for 110 pods and 64Gi, a job
-is Inqueue in queue ``default`` with a minimum of all its tasks. ``on=`` puts tasks on nodes (running; ``bound`` or
-``releasing`` set another status); other tokens without ``=`` are flags: ``unschedulable``, ``gated``, ``closed``,
-``fifo``, ``guaranteed`` (limits are what is requested). A line ``numa n1 cpus=2x4`` reports two NUMA nodes of 4 cpus each.
+is Inqueue in queue ``default`` with a minimum of all its tasks, admitted now (``admitted=60``: a minute ago). ``on=``
+puts tasks on nodes (running; ``bound`` or ``releasing`` set another status); other tokens without ``=`` are flags:
+``unschedulable``, ``gated``, ``closed``, ``fifo``, ``guaranteed`` (limits are what is requested).
+A line ``numa n1 cpus=2x4`` reports two NUMA nodes of 4 cpus each.
 Volumes, devices and claims are described in :mod:`volcanopy.testing.claim_notation`, hypernodes and topology constraints in
 :mod:`volcanopy.testing.topology_notation`, limits of users and groups and submitters of jobs in
 :mod:`volcanopy.testing.submitter_notation`, alternatives in :mod:`volcanopy.testing.alternative_notation`. A key with a slash is
@@ -330,7 +331,10 @@ def _job(line: _Line) -> Iterator[Object]:
             sub_group_policy=split(line.values),
             alternatives=alternatives,
         ),
-        status=core.PodGroupStatus(phase=line.values.get("phase", "Inqueue")),
+        status=core.PodGroupStatus(
+            phase=line.values.get("phase", "Inqueue"),
+            admitted_at=NOW - timedelta(seconds=int(line.values.get("admitted", 0))),
+        ),
     )
     yield from pods
 

@@ -133,7 +133,9 @@ class Simulation:
         if group is not None and (group.status.phase or "Pending") != effect.phase:
             self.phase_changes += 1
             alternative = effect.alternative or group.status.alternative
-            self.cluster.put(replace(group, status=replace(group.status, phase=effect.phase, alternative=alternative)))
+            admitted_at = self.now if effect.phase == "Inqueue" else group.status.admitted_at
+            status = replace(group.status, phase=effect.phase, alternative=alternative, admitted_at=admitted_at)
+            self.cluster.put(replace(group, status=status))
 
     def _set_queue(self, effect: SetQueue) -> None:
         """Statuses of queues stay as they are: a question takes no time in which shares change."""

@@ -50,6 +50,7 @@ def group_status(status: core.PodGroupStatus, effect: SetPodGroup, session: str,
         evicted_since=status.evicted_since,
         evicted_seconds=status.evicted_seconds,
         alternative=effect.alternative or status.alternative,
+        admitted_at=now.replace(microsecond=0) if "Inqueue" == effect.phase != status.phase else status.admitted_at,
     )
     evicted = effect.evicted
     if evicted is None:

@@ -37,6 +37,8 @@ class Enqueue:
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Admit one job of the first queue at a time; after a rejection a FIFO queue admits no further job."""
+        withdrawal = Withdrawal(session)
+        withdrawal.withdraw_excess()
         rows = session.unadmitted()
         if not len(rows):
             return
@@ -56,7 +58,7 @@ class Enqueue:
         single = len(waiting) == 1
         queues = [(() if single else keys.of(of_queue.queue), row) for row, of_queue in waiting.items()]
         heapq.heapify(queues)
-        precedence, withdrawal = _Precedence(session), Withdrawal(session)
+        precedence = _Precedence(session)
         while queues:
             _, row = heapq.heappop(queues)
             of_queue = waiting[row]
@@ -113,7 +115,7 @@ def _admit_first(
             session.alternatives.add_before(job)
         if is_admitted:
             return True
-        if waiting.in_turn and not session.has_submitter_limit(job):
+        if waiting.in_turn and session.blocks_queue(job):
             reason = blocked_by_head(waiting.queue.name, job.key)
             while waiting.jobs:
                 session.reject(waiting.jobs.pop()[1], Rejection(Gate.QUEUE, reason))

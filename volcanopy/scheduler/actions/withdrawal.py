@@ -1,9 +1,14 @@
-"""Withdrawal of admissions: an admitted job without pods on nodes gives way to a later one of higher priority.
+"""Withdrawal of admissions of jobs without pods on nodes: for later jobs of higher priority, and beyond maxRunningJobs.
+
+An admitted job gives way to a later one of higher priority:
 
 1. Candidates are admitted jobs of the same queue, of lower priority and behind the job in the order of the queue, all of whose
    pods are pending without a nomination: nothing was started, evicted or moved for them.
 2. If the job is admitted without all of them, the fewest are withdrawn with which it is, from the last in order.
 3. They wait for admission again, each in its turn.
+
+Jobs that are blocked (:mod:`~volcanopy.scheduler.model.blocked_jobs`) do not count for maxRunningJobs. When they can start,
+more jobs than that may be admitted: then the admissions of the last ones are withdrawn.
 """
 
 from collections.abc import Callable, Hashable
@@ -45,6 +50,18 @@ class Withdrawal:
         self._withdraw(jobs[:most])
         return jobs[:most]
 
+    def withdraw_excess(self) -> None:
+        """Withdraw the last admissions of each subject of a limit that has more jobs than its maxRunningJobs."""
+        pools = self._session.ledger.pools
+        if pools is None:
+            return
+        for pool, cap in enumerate(pools.caps):
+            excess = 0 if cap.jobs is None else pools.admitted[pool] - cap.jobs
+            if excess > 0:
+                rows = self._without_nodes(pools.admitted_in(pool))
+                rows = rows[self._session.snapshot.queues.is_open[self._session.snapshot.jobs.queue[rows]]]
+                self._withdraw(self._from_last(rows)[:excess])
+
     def _admitted_without(self, jobs: list[JobView], is_admitted: Callable[[], bool]) -> bool:
         self._withdraw(jobs)
         answer = is_admitted()
@@ -65,15 +82,25 @@ class Withdrawal:
         """Return the admitted jobs that give way to a job, the last in order first."""
         session, table = self._session, self._session.snapshot.jobs
         rows = np.flatnonzero(table.in_phase("Inqueue") & (table.queue == job.queue.row))
-        rows = rows[(table.priority[rows] < job.priority) & (session.ledger.phase[rows] == "Inqueue")]
-        counts = session.ledger.job_counts[:, rows]
-        rows = rows[counts.sum(axis=0) == counts[Status.PENDING]]
-        rows = session.cluster.taking_part(rows[~np.isin(rows, self._with_nodes())])
+        rows = self._without_nodes(rows[table.priority[rows] < job.priority])
         if not len(rows):
             return []
         key = session.job_key(job)
-        behind = [entry for entry in zip(session.keys_of(rows), rows.tolist(), strict=True) if entry[0] > key]
-        return [session.cluster.job(row) for _, row in sorted(behind, reverse=True)]
+        return [other for other in self._from_last(rows) if session.job_key(other) > key]
+
+    def _from_last(self, rows: Rows) -> list[JobView]:
+        """Return these jobs, the last in order first."""
+        keys = self._session.keys_of(rows)
+        ordered = sorted(zip(keys, rows.tolist(), strict=True), reverse=True)
+        return [self._session.cluster.job(row) for _, row in ordered]
+
+    def _without_nodes(self, rows: Rows) -> Rows:
+        """Return the admitted ones of these jobs of which nothing was started, evicted or moved."""
+        ledger = self._session.ledger
+        rows = rows[ledger.phase[rows] == "Inqueue"]
+        counts = ledger.job_counts[:, rows]
+        rows = rows[counts.sum(axis=0) == counts[Status.PENDING]]
+        return self._session.cluster.taking_part(rows[~np.isin(rows, self._with_nodes())])
 
     def _with_nodes(self) -> Rows:
         """The jobs with nominated pods, or with moved pods."""

@@ -325,6 +325,7 @@ class State:
         columns["grouped"][row] = True
         self.jobs.changed.add(row)
         columns["phase"][row] = status.phase or "Pending"
+        columns["admitted"][row] = pod_fields.seconds(status.admitted_at or group.metadata.creation_timestamp)
         columns["unschedulable"][row] = pod_fields.condition(group, "Unschedulable") is not None
         self.jobs.counts["reported"][:, row] = (status.running, status.succeeded, status.failed)
         self.moving.discard(row)

@@ -19,11 +19,11 @@ from volcanopy.scheduler.model.claim_tables import AssignedPods
 from volcanopy.scheduler.model.job_tables import JobTable, RoleTable
 from volcanopy.scheduler.model.measures import Measured, MeasureTable, table
 from volcanopy.scheduler.model.moved_pods import MovedPod, Moves, is_current, moved_pods
+from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Allocatable, Axis, Columns, Index, Ints, Rows
 from volcanopy.scheduler.model.snapshot import (
     NONE,
     NodeTable,
-    NodeTraits,
     QueueTable,
     ShapeTable,
     Snapshot,
@@ -63,6 +63,7 @@ JOB_COLUMNS: dict[str, tuple[Any, Any]] = {
     "priority": (np.int64, 0),
     "min_available": (np.int64, 0),
     "created": (np.float64, 0.0),
+    "admitted": (np.float64, 0.0),
     "phase": (object, "Pending"),
     "tasks": (np.int64, 0),
     "best_effort": (np.int64, 0),

@@ -66,27 +66,15 @@ def lacking_of_jobs(cluster: Cluster) -> Ints:
 
 
 def unplaceable(cluster: Cluster) -> Mask:
-    """(J,): the jobs that reserve nothing: too large for the cluster, or admitted and not able to start.
+    """(J,): the jobs that reserve nothing: too large for the cluster, blocked, or admitted and not able to start.
 
-    Those cannot whose minimum fits on no set of empty nodes, or of whose pods some that they need are gated or rejected by
-    the API server. They are judged while they have no pods on nodes.
+    Those cannot whose minimum fits on no set of empty nodes. They are judged while they have no pods on nodes.
     """
     snapshot = cluster.snapshot
     jobs, tasks = snapshot.jobs, snapshot.tasks
-    starting, impossible = jobs.in_phase("Inqueue").copy(), snapshot.too_large
-    rows = np.flatnonzero(starting)
-    if not len(rows):
-        return impossible
-    counts = jobs.counts[:, rows]
-    starting[rows] = ~counts[HOLDING].any(axis=0)
-    pending = tasks.pending[tasks.job[tasks.pending] != NONE]
-    gated = np.bincount(tasks.job[pending[tasks.gated[pending]]], minlength=len(jobs))[rows]
-    created, minimum = counts.sum(axis=0), jobs.min_available[rows]
-    blocked = jobs.pods_rejected[rows] | ((gated > 0) & (created >= minimum))
-    incomplete = rows[starting[rows] & blocked & (created - gated < minimum)]
-    if len(incomplete):
-        impossible = impossible.copy()
-        impossible[incomplete] = True
+    impossible = snapshot.unreservable
+    starting = jobs.in_phase("Inqueue") & ~jobs.counts[HOLDING].any(axis=0)
+    pending = tasks.pending[(tasks.job[tasks.pending] != NONE) & ~tasks.gated[tasks.pending]]
     starting &= ~impossible
     pending = pending[starting[tasks.job[pending]]]
     if not len(pending) or not len(snapshot.nodes):
@@ -122,7 +110,8 @@ def _slots(cluster: Cluster, task: int, most: int) -> int:
 def requested_by_waiting(cluster: Cluster, limit: Ints) -> Ints:
     """(R, Q): the minimal resources of jobs that are not admitted yet, less the requests of their pods.
 
-    Left out are jobs that an (R, Q) limit never admits, jobs too large for the cluster, and jobs of closed or held queues.
+    Left out are jobs that an (R, Q) limit never admits, blocked jobs, jobs too large for the cluster, and jobs of closed or
+    held queues.
     """
     jobs, queues = cluster.snapshot.jobs, cluster.snapshot.queues
     rows = cluster.unsettled_job_rows
@@ -131,7 +120,7 @@ def requested_by_waiting(cluster: Cluster, limit: Ints) -> Ints:
     if not len(rows):
         return np.zeros((len(cluster.axis), len(queues)), dtype=np.int64)
     admits = queues.is_open & ~held_queues(queues)
-    waiting = rows[admits[jobs.queue[rows]] & ~cluster.snapshot.too_large[rows]]
+    waiting = rows[admits[jobs.queue[rows]] & ~cluster.snapshot.unreservable[rows]]
     waiting = waiting[(jobs.min_resources.values[:, waiting] <= limit[:, jobs.queue[waiting]]).all(axis=0)]
     requested = jobs.allocated.values[:, waiting] + jobs.pending.values[:, waiting]
     minimum = jobs.min_resources.values[:, waiting]

@@ -32,6 +32,7 @@ def over_quota(snapshot: Snapshot, plan: Plan, is_enforced: IsEnforced) -> list[
             row
             for row in np.flatnonzero(jobs.phase == "Inqueue").tolist()
             if jobs.groups[row] is not None
+            and not snapshot.blocked[row]
             and jobs.groups[row].metadata.annotations.get(names.PODS_REJECTED) != "true"
             and str(jobs.keys[row]).startswith(f"{namespace}/")
         ]

@@ -27,7 +27,7 @@ def beyond_limits(moves: Moves, plan: Plan) -> list[str]:
     limited = [row for row, queue in enumerate(snapshot.queues.objects) if queue is not None and _limits(queue.spec)]
     if not limited:
         return []
-    new = _newly_admitted(snapshot, plan)
+    new = np.union1d(_newly_admitted(snapshot, plan), _starting(moves))
     gaining = np.unique(snapshot.tasks.job[moves.placed])
     gaining = gaining[gaining != NONE]
     if not len(new) and not len(gaining):
@@ -71,16 +71,27 @@ def _limits(spec: core.QueueSpec) -> bool:
 
 
 def _newly_admitted(snapshot: Snapshot, plan: Plan) -> Rows:
-    """Return the jobs that the plan admits: not admitted before, nothing allocated, and not running."""
+    """Return the jobs that the plan admits: not admitted before, not blocked, nothing allocated, and not running."""
     jobs = snapshot.jobs
     phases = {effect.pod_group: effect.phase for effect in plan.of(SetPodGroup)}
     scheduled = _count(snapshot, _SCHEDULED)
     runs = (scheduled >= jobs.min_available) & (scheduled > 0)
-    fresh = np.flatnonzero(~_counted(snapshot) & ~runs)
+    fresh = np.flatnonzero(~_counted(snapshot) & ~runs & ~snapshot.blocked)
     keys = jobs.keys[fresh].tolist()
     return np.array(
         [row for row, key in zip(fresh.tolist(), keys, strict=True) if phases.get(key) in _ADMITTED], dtype=np.intp
     )
+
+
+def _starting(moves: Moves) -> Rows:
+    """Return the jobs of open queues that start: admitted ones without pods on nodes and nominations of which pods are bound."""
+    snapshot = moves.snapshot
+    rows: Rows = np.unique(snapshot.tasks.job[moves.bound]).astype(np.intp)
+    rows = rows[rows != NONE]
+    nominated = np.isin(rows, snapshot.tasks.job[snapshot.tasks.nominated != NONE])
+    waited = (snapshot.jobs.phase[rows] == "Inqueue") & (_count(snapshot, STARTED)[rows] == 0)
+    starting: Rows = rows[snapshot.queues.is_open[snapshot.jobs.queue[rows]] & ~nominated & waited]
+    return starting
 
 
 def _withdrawn(snapshot: Snapshot, plan: Plan) -> Mask:
@@ -91,11 +102,11 @@ def _withdrawn(snapshot: Snapshot, plan: Plan) -> Mask:
 
 
 def _counted(snapshot: Snapshot) -> Mask:
-    """(J,): the jobs that are admitted or have allocated resources."""
+    """(J,): the jobs that are admitted and not blocked, or have allocated resources."""
     jobs = snapshot.jobs
     grouped = np.array([group is not None for group in jobs.groups.tolist()], dtype=np.bool_)
     admitted = np.logical_or.reduce([jobs.phase == phase for phase in _ADMITTED])
-    counted: Mask = grouped & (admitted | (_count(snapshot, STARTED) > 0))
+    counted: Mask = grouped & ((admitted & ~snapshot.blocked) | (_count(snapshot, STARTED) > 0))
     return counted
 
 

@@ -17,8 +17,9 @@ from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.subjob_views import SubJobView, part_of, parts, spanned
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.extender_port import Extender
+from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Axis, Columns, Floats, Ints, Mask, Resources, Rows
-from volcanopy.scheduler.model.snapshot import NodeTraits, Snapshot
+from volcanopy.scheduler.model.snapshot import Snapshot
 
 A = TypeVar("A", bound="np.ndarray[Any, Any]")
 T = TypeVar("T")

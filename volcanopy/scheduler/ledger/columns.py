@@ -131,11 +131,11 @@ class LedgerColumns:
 
     @cached_property
     def queue_pending(self) -> Ints:
-        """(R, Q): requested by the tasks of its own jobs that were pending when the session began."""
+        """(R, Q): requested by the tasks of its own jobs that were pending when the session began and could be placed."""
         jobs, queues = self.snapshot.jobs, len(self.snapshot.queues)
         rows = jobs.unsettled_rows  # others have no pending tasks
         rows = rows[jobs.queue[rows] != NONE]
-        return sums_by(jobs.queue[rows], jobs.pending.values[:, rows], queues)
+        return sums_by(jobs.queue[rows], jobs.pending.values[:, rows] - self.snapshot.gated[:, rows], queues)
 
     @cached_property
     def queue_inqueue(self) -> Ints:

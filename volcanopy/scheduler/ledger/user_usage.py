@@ -89,7 +89,9 @@ class Pools:
         return None
 
     def admit(self, job: int) -> None:
-        """Count a job as admitted, and its minimal resources as reserved."""
+        """Count a job as admitted, and its minimal resources as reserved, unless it is blocked."""
+        if self._snapshot.blocked[job]:
+            return
         kind = int(self.kind[job])
         if not self._counts[job]:
             self._counts[job] = True
@@ -102,6 +104,8 @@ class Pools:
 
     def withdraw(self, job: int) -> None:
         """Undo :meth:`admit`."""
+        if self._snapshot.blocked[job]:
+            return
         kind = int(self.kind[job])
         self._counts[job] = False
         for pool in self.counting[kind]:
@@ -136,7 +140,9 @@ class Pools:
     @cached_property
     def reserved(self) -> list[list[int]]:
         """By pool: what admitted jobs will request beyond their allocation, of each limited resource."""
-        return self._sums(np.where(self._snapshot.jobs.in_phase("Inqueue"), self.requested, 0))
+        return self._sums(
+            np.where(self._snapshot.jobs.in_phase("Inqueue") & ~self._snapshot.blocked, self.requested, 0)
+        )
 
     def members(self, pool: int) -> Mask:
         """(J,): the jobs of a pool."""
@@ -178,10 +184,10 @@ class Pools:
 
 
 def _admitted(snapshot: Snapshot) -> Mask:
-    """(J,): the jobs that count as admitted: those that are, and those with allocated resources."""
+    """(J,): the jobs that count as admitted: those that are and are not blocked, and those with allocated resources."""
     jobs = snapshot.jobs
     phase = jobs.phase
     admitted: Mask = (phase == "Inqueue") | (phase == "Running") | (phase == "Unknown")
     grouped = np.array([group is not None for group in jobs.groups.tolist()], dtype=np.bool_)
-    counts: Mask = grouped & (admitted | (jobs.counts[_HOLDING].sum(axis=0) > 0))
+    counts: Mask = grouped & ((admitted & ~snapshot.blocked) | (jobs.counts[_HOLDING].sum(axis=0) > 0))
     return counts

@@ -36,6 +36,8 @@ class JobTable:
     priority: Ints
     min_available: Ints
     created: NDArray[np.float64]
+    admitted: NDArray[np.float64]
+    """(J,): when the job was admitted last, in seconds; when it was created if that is not known."""
     phase: Objects
     counts: Ints
     """(statuses, J): tasks by status."""

@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 from volcanopy.api import core, topology_read
 from volcanopy.api.builtin import policy
 from volcanopy.scheduler.model import pod_claims, queue_policy
+from volcanopy.scheduler.model.blocked_jobs import blocked_jobs, too_large
 from volcanopy.scheduler.model.claim_tables import AssignedPods, ClaimTables
 from volcanopy.scheduler.model.job_tables import JobTable, Objects, RoleTable
 from volcanopy.scheduler.model.measures import MeasureTable, Series
 from volcanopy.scheduler.model.moved_pods import Moves
+from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Allocatable, Axis, Columns, Floats, Index, Ints, Mask, Rows
 from volcanopy.scheduler.model.selectors import Terms
 from volcanopy.scheduler.model.subgroups import Mark
@@ -34,44 +36,6 @@ NONE = -1
 T = TypeVar("T")
 _FEW_QUEUES = 64
 """Up to so many queues are added up with those below them by a product of matrices."""
-
-OF_IMAGES = frozenset({"any images", "image locality", "image sizes", "scores of shapes"})
-"""The kinds of answers in a memo that follow from nodes' images."""
-
-
-class NodeTraits:
-    """What of the nodes does not change with placements: labels, taints, images.
-
-    It is shared by all snapshots until a node's traits change, and so are the results in ``memo`` (such as the mask
-    of a node selector): what depends on traits alone is computed once, not once per cycle.
-    """
-
-    def __init__(self, objects: tuple[core.Node, ...]) -> None:
-        self.objects = objects
-        self.memo: dict[Any, Any] = {}
-        self.lasting: dict[Any, Any] = {}
-        """Handed on to the traits that come after: who keeps something here sees to it that it is still valid."""
-        self._codes: dict[str, tuple[Index, dict[str, int]]] = {}
-
-    def with_images_of(self, newer: "NodeTraits") -> "NodeTraits":
-        """The traits of the same nodes when nothing but their images changed: only answers about images are forgotten."""
-        newer.memo = {kind: answers for kind, answers in self.memo.items() if kind not in OF_IMAGES}
-        newer._codes = self._codes
-        newer.lasting = self.lasting
-        return newer
-
-    def label(self, key: str) -> tuple[Index, dict[str, int]]:
-        """A label as an (N,) column of value numbers, NONE where a node lacks it, and the number of each value."""
-        known = self._codes.get(key)
-        if known is None:
-            numbers: dict[str, int] = {}
-            codes = np.full(len(self.objects), NONE, dtype=np.int32)
-            for row, node in enumerate(self.objects):
-                value = node.metadata.labels.get(key)
-                if value is not None:
-                    codes[row] = numbers.setdefault(value, len(numbers))
-            known = self._codes[key] = (codes, numbers)
-        return known
 
 
 @dataclass(frozen=True, eq=False)
@@ -383,11 +347,24 @@ class Snapshot:
         return self.nodes.allocatable.sums
 
     @cached_property
+    def blocked(self) -> Mask:
+        """(J,): the jobs without pods on nodes that cannot start because of gated, rejected or missing pods."""
+        table, rows = self.tasks, self._pending
+        gated = np.bincount(table.job[rows[table.gated[rows]]], minlength=len(self.jobs))
+        return blocked_jobs(self.jobs, gated, self.now)
+
+    @cached_property
+    def _pending(self) -> Rows:
+        """The rows of the pending tasks of jobs."""
+        rows: Rows = self.tasks.pending[self.tasks.job[self.tasks.pending] != NONE]
+        return rows
+
+    @cached_property
     def gated(self) -> Ints:
-        """(R, J): the requests of the pending pods of each job with scheduling gates, which cannot be placed yet."""
-        table, jobs = self.tasks, len(self.jobs)
-        rows = table.pending[table.gated[table.pending] & (table.job[table.pending] != NONE)]
-        amounts = np.zeros((len(self.axis), jobs), dtype=np.int64)
+        """(R, J): the requests of each job's pods that cannot be placed yet: of gated ones, or all if the job is blocked."""
+        table, rows = self.tasks, self._pending
+        rows = rows[table.gated[rows] | self.blocked[table.job[rows]]]
+        amounts = np.zeros((len(self.axis), len(self.jobs)), dtype=np.int64)
         if len(rows):
             np.add.at(amounts.T, table.job[rows], self.shapes.request.values.T[table.shape[rows]])
         return amounts
@@ -395,23 +372,23 @@ class Snapshot:
     @cached_property
     def too_large(self) -> Mask:
         """(J,): :meth:`are_too_large` of the jobs that are unsettled or lack minimal resources; of others nothing is decided."""
-        too_large, rows = np.zeros(len(self.jobs), dtype=np.bool_), self.jobs.starting_rows
-        too_large[rows] = self.are_too_large(rows)
-        return too_large
+        jobs, rows = np.zeros(len(self.jobs), dtype=np.bool_), self.jobs.starting_rows
+        jobs[rows] = self.are_too_large(rows)
+        return jobs
+
+    @cached_property
+    def unreservable(self) -> Mask:
+        """(J,): the jobs that are too large or blocked: nothing is reserved for them."""
+        return self.too_large | self.blocked
 
     def are_too_large(self, rows: Rows) -> Mask:
         """(M,): of which jobs the minimum exceeds the cluster, or the pods are on average larger than every node.
 
         No job is meant where there are no nodes: they may be added when jobs wait.
         """
-        jobs = self.jobs
         if not len(self.nodes) or not len(rows):
             return np.zeros(len(rows), dtype=np.bool_)
-        minimum, pods = jobs.min_resources.values[:, rows], np.maximum(jobs.min_available[rows], 1)
-        exceeds = minimum > self.total[:, None]
-        exceeds |= -(-minimum // pods) > self.nodes.allocatable.largest[:, None]
-        too_large: Mask = np.logical_or.reduce(exceeds, axis=0)
-        return too_large
+        return too_large(self.jobs, rows, self.total, self.nodes.allocatable.largest)
 
     def task_row(self, key: str) -> int | None:
         """The row of a task; None if there is no such task."""

@@ -35,7 +35,7 @@ class RunnableJobs:
         self._run_times = shortest(jobs.walltime, jobs.estimate)
         self._unlent = unlent
         self._idle: Ints = np.maximum(nodes.allocatable.values - nodes.used.values, 0).sum(axis=1)
-        admitted = np.flatnonzero(jobs.in_phase("Inqueue"))
+        admitted = np.flatnonzero(jobs.in_phase("Inqueue") & ~snapshot.blocked)
         least = jobs.min_resources.values[:, admitted]
         untried = ~jobs.counts[:, admitted].any(axis=0) | ~jobs.unschedulable[admitted]
         starting = untried & (least <= self._idle[:, None]).all(axis=0)

@@ -83,10 +83,8 @@ class Capacity(Plugin[CapacityArguments]):
     def _requested(self) -> Ints:
         """(R, Q): what queues and their descendants request."""
         ledger, queues = self.cluster.ledger, self.cluster.snapshot.queues
-        stops, pending = queues.terms.stops, ledger.queue_pending
-        pending = pending if stops is None else np.where(stops.held, 0, pending)
         waiting = queue_demand.requested_by_waiting(self.cluster, self._limit)
-        return queues.rolled_up(ledger.queue_allocated + pending + waiting)
+        return queues.rolled_up(ledger.queue_allocated + ledger.queue_pending + waiting)
 
     @cached_property
     def _lacking(self) -> Ints:

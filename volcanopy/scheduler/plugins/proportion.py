@@ -50,11 +50,8 @@ class Proportion(Plugin[NoArguments]):
         self._allocated: Ints = ledger.queue_allocated  # a view: it changes with the session
         self._tree_allocated: Ints = ledger.tree_allocated
         self._active: Mask = (jobs.queue_jobs > 0) & queues.exists[:-1]
-        pending: Ints = ledger.queue_pending
-        if queues.terms.stops is not None:
-            pending = np.where(queues.terms.stops.held, 0, pending)
         waiting = queue_demand.requested_by_waiting(self.cluster, self._limit)
-        self._requested: Ints = ledger.queue_allocated + pending + waiting
+        self._requested: Ints = ledger.queue_allocated + ledger.queue_pending + waiting
         self.fair_share, self._own = self._fill(self._requested)
         self._lines: dict[int, list[int]] = {}
         self._asked: tuple[int, int, list[int]] | None = None

@@ -129,11 +129,11 @@ class Reservation(Plugin[ReservationArguments]):
         """Return those of some jobs that may get a reservation."""
         if self.args.after == "never" or not len(rows):
             return rows[:0]
-        jobs, queues = self.cluster.snapshot.jobs, self.cluster.snapshot.queues
-        usable = ~held_queues(queues)
+        snapshot, jobs = self.cluster.snapshot, self.cluster.snapshot.jobs
+        usable = ~held_queues(snapshot.queues)
         if self.args.queues:
-            usable &= np.isin(queues.names, self.args.queues)
-        return rows[usable[jobs.queue[rows]] & (jobs.created[rows] > 0) & ~self.cluster.snapshot.too_large[rows]]
+            usable &= np.isin(snapshot.queues.names, self.args.queues)
+        return rows[usable[jobs.queue[rows]] & (jobs.created[rows] > 0) & ~snapshot.unreservable[rows]]
 
     def _have_waited(self, rows: Rows) -> Mask:
         """(M,): the jobs that have waited as long as it takes to get a reservation, or that are overdue."""

@@ -44,10 +44,11 @@ class ResourceQuota(Plugin[NoArguments]):
             return PERMIT
         requested = self._requested(job)
         reserved: dict[str, int] = {}
-        rejected = self.cluster.snapshot.jobs.pods_rejected  # these may never use the quota
+        snapshot = self.cluster.snapshot
+        blocked = snapshot.blocked | snapshot.jobs.pods_rejected  # these may never use the quota
         for row in self._jobs.get(namespace, ()):
             other = self.cluster.job(row)
-            if other.phase == "Inqueue" and other.row != job.row and not rejected[row]:
+            if other.phase == "Inqueue" and other.row != job.row and not blocked[row]:
                 for name, units in self._requested(other).items():
                     reserved[name] = reserved.get(name, 0) + units
         for quota in quotas:

@@ -286,7 +286,7 @@ class Session:
         self._admit(job)
         least = job.min_resources
         too_large = self.snapshot.too_large[job.row] and job.row not in self.ledger.alternatives
-        if least is not None and not too_large:
+        if least is not None and not too_large and not self.snapshot.blocked[job.row]:
             gated = self.snapshot.gated[:, job.row]  # gates may never be removed: nothing is reserved for gated pods
             self.ledger.reserve(job.queue.row, np.maximum(least.values - gated, 0))
         self.hooks.job_enqueued(job)
@@ -353,9 +353,11 @@ class Session:
             key = (self.hooks.cache_key(task), placed, before, self._placement_version(task, placed, before))
             self.rejections.add_fit_error(job.row, placed, key, lambda: self.placement.why_not(task))
 
-    def has_submitter_limit(self, job: JobView) -> bool:
-        """Return whether a job waits for a limit of its user or group: then a FIFO queue goes on with the next job."""
-        return self.limits is not None and self.limits.is_submitter_limit(self.rejections.by_job.get(job.row))
+    def blocks_queue(self, job: JobView) -> bool:
+        """Return whether a FIFO queue stops at a job that waits: not if it waits for its own pods, or for a limit of its user."""
+        if self.snapshot.blocked[job.row]:
+            return False
+        return self.limits is None or not self.limits.is_submitter_limit(self.rejections.by_job.get(job.row))
 
     def _placement_version(self, task: TaskView, placed: int, before: Hashable) -> Hashable:
         """Return a value that is equal while a fit error stays valid.

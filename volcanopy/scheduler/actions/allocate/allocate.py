@@ -119,7 +119,7 @@ class Allocate:
                 by_share.append(pending)
             if not placed:
                 session.cluster.precedence.pass_over(pending.job.row)
-            if not placed and jobs and queue.in_turn and not session.has_submitter_limit(pending.job):
+            if not placed and jobs and queue.in_turn and session.blocks_queue(pending.job):
                 reason = blocked_by_head(queue.name, pending.job.key)
                 for _, other in jobs:
                     if rejected:

@@ -14,6 +14,7 @@ import numpy as np
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.actions.gang_need import gang_need
+from volcanopy.scheduler.actions.withdrawal import Withdrawal
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import Message
@@ -92,6 +93,7 @@ class JobQueue:
 def job_queues(session: Session) -> dict[int, JobQueue]:
     """Return the jobs with tasks to place, by queue; invalid jobs are rejected."""
     admits = "enqueue" not in session.config.actions
+    Withdrawal(session).withdraw_excess()
     waiting = session.waiting_jobs()
     if not waiting:
         return {}

@@ -17,8 +17,8 @@ from volcanopy.api.core import NodeSelector
 from volcanopy.scheduler.filters.devices.cel_expressions import amount_of, expression
 from volcanopy.scheduler.filters.traits import node_affinity
 from volcanopy.scheduler.model.claim_tables import DeviceId, Offers
+from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Mask
-from volcanopy.scheduler.model.snapshot import NodeTraits
 
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 

@@ -8,8 +8,9 @@ import numpy as np
 from volcanopy.api import core
 from volcanopy.scheduler.filters.pods.pod_counts import PodCounts
 from volcanopy.scheduler.filters.traits.trait_cache import cached_by_shapes
+from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Mask, Rows
-from volcanopy.scheduler.model.snapshot import NodeTraits, ShapeTable
+from volcanopy.scheduler.model.snapshot import ShapeTable
 
 Port = tuple[str, int, str]
 """Protocol, number, address."""

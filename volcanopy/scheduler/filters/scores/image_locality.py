@@ -6,8 +6,8 @@ import numpy as np
 
 from volcanopy.api import core
 from volcanopy.scheduler.filters.traits.trait_cache import cached
+from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Ints, frozen
-from volcanopy.scheduler.model.snapshot import NodeTraits
 
 LEAST = 23 * 1024 * 1024
 """Bytes of images that count for nothing."""

@@ -14,8 +14,8 @@ import numpy as np
 
 from volcanopy.api import core
 from volcanopy.scheduler.filters.traits.trait_cache import cached
+from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows, frozen
-from volcanopy.scheduler.model.snapshot import NodeTraits
 
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")

@@ -6,8 +6,8 @@ import numpy as np
 
 from volcanopy.api import core
 from volcanopy.scheduler.filters.traits.trait_cache import cached
+from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Index, Ints, Mask, frozen
-from volcanopy.scheduler.model.snapshot import NodeTraits
 
 CORDON = core.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 """The taint that stands for a cordoned node."""

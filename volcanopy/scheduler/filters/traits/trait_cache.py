@@ -3,7 +3,8 @@
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
-from volcanopy.scheduler.model.snapshot import NodeTraits, ShapeTable
+from volcanopy.scheduler.model.node_traits import NodeTraits
+from volcanopy.scheduler.model.snapshot import ShapeTable
 
 V = TypeVar("V")
 LIMIT = 1024

@@ -12,8 +12,8 @@ from volcanopy.scheduler.filters.traits.trait_cache import cached
 from volcanopy.scheduler.filters.volumes import volume_matching
 from volcanopy.scheduler.filters.volumes.volume_matching import requested_size
 from volcanopy.scheduler.model.claim_tables import ClaimTables
+from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Mask, Rows, frozen
-from volcanopy.scheduler.model.snapshot import NodeTraits
 
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 ZONES = (

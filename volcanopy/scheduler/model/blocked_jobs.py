@@ -1,0 +1,37 @@
+"""Jobs that cannot start whatever is free: nothing is reserved for them, and they use up no limit."""
+
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from volcanopy.scheduler.model.job_tables import JobTable
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.task_status import HOLDING, VALID, Status
+
+CREATION_TIME = timedelta(minutes=1)
+"""How long after the admission of a job the pods that it lacks are expected to be created."""
+
+
+def blocked_jobs(jobs: JobTable, gated: Ints, now: datetime) -> Mask:
+    """(J,): the jobs without pods on nodes whose minimum needs pods that are gated, rejected or gone.
+
+    ``gated`` (J,) are the pending pods with scheduling gates, or that wait for the next attempt to bind them. Pods are
+    rejected by the API server. Pods of an admitted job that do not exist :data:`CREATION_TIME` after the admission are gone.
+    """
+    blocked = np.zeros(len(jobs), dtype=np.bool_)
+    rows = jobs.unsettled_rows
+    counts = jobs.counts[:, rows]
+    rows = rows[jobs.grouped[rows] & ~counts[HOLDING].any(axis=0) & (counts[Status.RELEASING] == 0)]
+    created, minimum = jobs.counts[:, rows][VALID].sum(axis=0), jobs.min_available[rows]
+    overdue = now.timestamp() - jobs.admitted[rows] >= CREATION_TIME.total_seconds()
+    missing = jobs.pods_rejected[rows] | (jobs.in_phase("Inqueue")[rows] & overdue)
+    missing |= (gated[rows] > 0) & (created >= minimum)
+    blocked[rows] = missing & (created - gated[rows] < minimum)
+    return blocked
+
+
+def too_large(jobs: JobTable, rows: Rows, total: Ints, largest: Ints) -> Mask:
+    """(M,): of which jobs the minimum exceeds the (R,) total, or the pods are on average larger than the (R,) largest node."""
+    minimum, pods = jobs.min_resources.values[:, rows], np.maximum(jobs.min_available[rows], 1)
+    exceeds: Mask = np.logical_or.reduce((minimum > total[:, None]) | (-(-minimum // pods) > largest[:, None]), axis=0)
+    return exceeds
