@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from tests.jobcontroller.world import World, merge
-from volcanopy.api.batch import BatchJob
+from volcanopy.api.batch import BatchJob, Restart
 from volcanopy.api.core import Pod, PodGroup
 from volcanopy.jobcontroller import plan as effects
-from volcanopy.jobcontroller.observed import Observed
+from volcanopy.jobcontroller.observed import Member, Observed
 from volcanopy.jobcontroller.phases import LIVE
 from volcanopy.jobcontroller.plan import JobPlan
 from volcanopy.jobcontroller.reconcile import reconcile
@@ -37,7 +37,9 @@ class LaggingWorld(World):
 
     def __init__(self, manifest: Json) -> None:
         super().__init__(manifest)
-        self.cache = JobCache(_asleep)
+        self.remaining: JobPlan | None = None
+        """What is left of the plan in progress."""
+        self.cache = JobCache(self._wake)
         self.births = 0
         self.last_uid = str(manifest["metadata"]["uid"])
         self._lines: dict[str, list[News]] = {kind: [] for kind in KINDS}
@@ -128,7 +130,7 @@ class LaggingWorld(World):
 
     def restart(self) -> None:
         """A controller that knows nothing looks at everything."""
-        self.cache = JobCache(_asleep)
+        self.cache, self.remaining = JobCache(self._wake), None
         self._told = {}
         for kind in KINDS:
             self._lines[kind], self._shown[kind] = [], {}
@@ -147,8 +149,23 @@ class LaggingWorld(World):
 
     def step(self, crash_after: int | None = None, *, lost: int | None = None) -> JobPlan:
         """One reconcile, carried out; up to some effect, where the controller dies, or the answer to it is lost."""
+        plan, self.remaining = self.plan(), None
+        return self._carry_out_plan(plan, crash_after, lost)
+
+    def step_of(self, writes: int) -> None:
+        """Carry out so many writes of the plan in progress, or of a new one."""
+        plan = self.plan() if self.remaining is None else self.remaining
+        step, remaining = plan.cut(writes)
+        self.remaining = remaining if remaining.effects else None
+        self._carry_out_plan(step)
+
+    def _wake(self, key: str, burst: bool) -> None:
+        """No timers: the test decides when the controller reconciles. It makes a new plan unless a pod has changed."""
+        if not burst:
+            self.remaining = None
+
+    def _carry_out_plan(self, plan: JobPlan, crash_after: int | None = None, lost: int | None = None) -> JobPlan:
         raw = self.cache.jobs.get("ns/job")
-        plan = self.plan()
         if raw is None:
             return plan
         version = raw["metadata"]["resourceVersion"]
@@ -163,7 +180,7 @@ class LaggingWorld(World):
                     break
                 known = self.cache
                 if number == lost:
-                    self.cache = JobCache(_asleep)  # what would be learnt from the answer
+                    self.cache = JobCache(self._wake)  # what would be learnt from the answer
                     self.cache.jobs = dict(known.jobs)
                 try:
                     version = self._carry_out(effect, version, owner)
@@ -174,7 +191,7 @@ class LaggingWorld(World):
                 if number == lost:
                     break
         except FaultError:
-            pass
+            self.remaining = None
         self.record()
         return plan
 
@@ -250,7 +267,7 @@ class LaggingWorld(World):
         assert (
             member.index >= (task.replicas if task else 0)
             or member.version < job.status.version
-            or any(member.replaced_by(restart) for restart in job.status.restarts)
+            or any(_replaces(restart, member) for restart in job.status.restarts)
         ), f"{member.name} is stopped without reason"
 
     def settle(self, limit: int = 40) -> "LaggingWorld":
@@ -291,8 +308,13 @@ class LaggingWorld(World):
         statuses[0]["restartCount"] = statuses[0].get("restartCount", 0) + 1
 
 
-def _asleep(key: str, burst: bool) -> None:
-    """No timers: the test decides when the controller reconciles."""
+def _replaces(restart: Restart, member: Member) -> bool:
+    return (
+        member.retry < restart.before
+        and restart.task in {"", member.task}
+        and restart.partition in {"", member.partition}
+        and restart.pod in {"", member.name}
+    )
 
 
 def _key(manifest: Json) -> str:

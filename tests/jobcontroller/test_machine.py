@@ -92,6 +92,10 @@ class JobMachine(RuleBasedStateMachine):
         self.world.deliver_all()
         self.world.step()
 
+    @rule(writes=st.integers(1, 4))
+    def step_of_a_plan(self, writes: int) -> None:
+        self.world.step_of(writes)
+
     @rule(after=st.integers(0, 6))
     def crash_during_a_reconcile(self, after: int) -> None:
         self.world.step(after)

@@ -94,3 +94,38 @@ async def test_the_key_taken_first_has_been_processed_for_longest() -> None:
     assert queue.longest()[0] == "a"
     queue.done("a")
     assert queue.longest()[0] == "b"
+
+
+async def test_keys_are_handed_out_round_robin_by_namespace() -> None:
+    queue = WorkQueue()
+    for number in range(100):
+        queue.add(f"many/{number}")
+    queue.add("few/a")
+    queue.add("few/b")
+    queue.add("queue-without-namespace")
+    order = [await queue.get() for _ in range(5)]
+    assert order == ["many/0", "few/a", "queue-without-namespace", "many/1", "few/b"]
+
+
+async def test_a_key_whose_work_goes_on_comes_after_the_other_ready_keys_and_keeps_its_timer() -> None:
+    queue = WorkQueue()
+    queue.add("a/large")
+    await queue.get()
+    queue.add("a/small")
+    queue.add("a/large", 0.01)
+    queue.again("a/large")
+    queue.done("a/large")
+    assert [await queue.get(), await queue.get()] == ["a/small", "a/large"]
+    queue.done("a/large")
+    async with asyncio.timeout(60):
+        assert await queue.get() == "a/large"
+
+
+async def test_progress_counts_and_not_the_total_time_of_a_key() -> None:
+    queue = WorkQueue()
+    for key in "ab":
+        queue.add(key)
+        await queue.get()
+    queue.progress("a")
+    queue.progress("unknown")
+    assert queue.longest()[0] == "b"

@@ -6,6 +6,7 @@ a lost pod by no longer being counted.
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from volcanopy.api.batch import BatchJob, BatchJobStatus, DelayedAction, Phase, Restart
 from volcanopy.api.core import PodGroup
@@ -13,7 +14,7 @@ from volcanopy.api.lifecycle import Action, Command, Event
 from volcanopy.jobcontroller.accounting import latest_cause
 from volcanopy.jobcontroller.deadline import without_start
 from volcanopy.jobcontroller.lifecycle_events import JobEvent, job_events, respond
-from volcanopy.jobcontroller.observed import Disruption, Member
+from volcanopy.jobcontroller.observed import Disruption, Member, RestartIndex
 from volcanopy.jobcontroller.phases import LIVE, TRANSITIONS, Stop
 from volcanopy.jobcontroller.plan import RecordEvent
 from volcanopy.jobcontroller.restart_pause import with_pause
@@ -39,11 +40,9 @@ class Decision:
         disruptions: Sequence[Disruption] = (),
     ) -> None:
         self.job = job
+        self._restarts = RestartIndex(job.status.restarts)
         # A restart in progress has already replaced those that are gone.
-        replaced = [
-            member for member in members if member.removed and any(map(member.replaced_by, job.status.restarts))
-        ]
-        self.members = [member for member in members if member not in replaced] if replaced else members
+        self.members = [member for member in members if not (member.removed and _is_replaced(member, self._restarts))]
         self.now = now
         self.events: list[RecordEvent] = []
         self.again: datetime | None = None
@@ -67,13 +66,19 @@ class Decision:
         if status.state.phase not in LIVE:
             return frozenset(member.name for member in self.members if not member.ended)
         replicas = {task.name: task.replicas for task in self.job.spec.tasks}
+        restarts = RestartIndex(status.restarts)
         return frozenset(
             member.name
             for member in self.members
             if member.index >= replicas.get(member.task, 0)
             or (member.version < status.version and member.phase != "Succeeded")
-            or any(member.replaced_by(restart) for restart in status.restarts)
+            or _is_replaced(member, restarts)
         )
+
+    @cached_property
+    def _created(self) -> dict[str, datetime | None]:
+        """The creation times of the pods by name."""
+        return {member.name: member.pod.metadata.creation_timestamp for member in self.members}
 
     def follow_suspend(self) -> None:
         """Suspend the job if ``spec.suspend`` is set; resume it if only that has suspended it."""
@@ -159,8 +164,7 @@ class Decision:
     def _delay(self, job_event: JobEvent, action: Action, delay: timedelta) -> None:
         if job_event.event is Event.POD_PENDING:
             # The creation time of the pod is known: the delay needs no entry in the status.
-            made = next((o.pod.metadata.creation_timestamp for o in self.members if o.name == job_event.pod), None)
-            due = (made or self.now) + delay
+            due = (self._created.get(job_event.pod) or self.now) + delay
             if due <= self.now:
                 self._act(action, job_event, job_event.event)
             else:
@@ -185,13 +189,7 @@ class Decision:
 
     def _covered(self, job_event: JobEvent) -> bool:
         """Return whether the pods of the event are being replaced already."""
-        return any(
-            job_event.retry < restart.before
-            and restart.task in {"", job_event.task}
-            and restart.partition in {"", job_event.partition}
-            and restart.pod in {"", job_event.pod}
-            for restart in self.status.restarts
-        )
+        return self._restarts.replaces(job_event.task, job_event.partition, job_event.pod, job_event.retry)
 
     def _act(self, action: Action, about: JobEvent, reason: str) -> None:
         step = TRANSITIONS[self.phase, action]
@@ -205,13 +203,16 @@ class Decision:
         if step.stop is Stop.TARGET:
             # During a restart, pods of the previous retry are part of it; pods created by it need another restart.
             retry += self.phase is not Phase.RESTARTING or about.retry >= retry
-            restarts = [*restarts, _restart(action, about, retry)]
+            restart = _restart(action, about, retry)
+            restarts = [*restarts, restart]
+            self._restarts.add(restart)
         else:
             if step.stop is Stop.ALL and self.phase is Phase.RESTARTING and Restart(before=retry) in restarts:
                 return
             retry += step.costs_retry
             version += 1
             restarts = [Restart(before=retry)] if step.stop is Stop.ALL else []
+            self._restarts = RestartIndex(restarts)
         counted = retry > self.status.retry_count
         delayed = [entry for entry in self.status.delayed if not _meant(action, about, entry)]
         self.status = self.status.model_copy(
@@ -240,6 +241,10 @@ class Decision:
 
     def _warn(self, reason: str, message: str) -> None:
         self.events.append(RecordEvent("Warning", reason, message))
+
+
+def _is_replaced(member: Member, restarts: RestartIndex) -> bool:
+    return restarts.replaces(member.task, member.partition, member.name, member.retry)
 
 
 def _restart(action: Action, about: JobEvent, before: int) -> Restart:

@@ -16,7 +16,7 @@ from datetime import timedelta
 from volcanopy.api.batch import BatchJob, BatchJobSpec, BatchJobStatus, TaskSpec
 from volcanopy.api.core import PodGroup
 from volcanopy.api.lifecycle import Action, Event, LifecyclePolicy
-from volcanopy.jobcontroller.naming import pod_name
+from volcanopy.jobcontroller.naming import pod_names
 from volcanopy.jobcontroller.observed import Member, disruption
 
 _NOT_ANY = frozenset({Event.POD_PENDING, Event.JOB_UPDATED})
@@ -117,11 +117,11 @@ def _lost(
     if lost <= 0:
         return
     leaving = {member.name: member for member in mine if member.leaving}
-    gone = [pod_name(job, task, index) for index in range(task.replicas)]
-    absent = sorted((name for name in gone if name not in staying), key=lambda name: name not in leaving)
+    index_of = {name: index for index, name in enumerate(pod_names(job, task))}
+    absent = sorted((name for name in index_of if name not in staying), key=lambda name: name not in leaving)
     for name in absent[:lost]:
         member = leaving.get(name)
-        partition = member.partition if member else _partition(task, gone.index(name))
+        partition = member.partition if member else _partition(task, index_of[name])
         uid = member.pod.metadata.uid if member else ""
         retry = member.retry if member else status.retry_count
         observed = disruption(member.pod) if member else None

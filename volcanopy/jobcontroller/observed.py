@@ -1,8 +1,9 @@
 """Observed objects of a job: its pods, its PodGroup and its Commands."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import product
 
 from msgspec.structs import replace
 
@@ -104,14 +105,42 @@ class Member:
         """How often its containers have been restarted on the spot."""
         return sum(container.restart_count for container in self._containers)
 
-    def replaced_by(self, restart: Restart) -> bool:
-        """Whether this pod is among those that a restart replaces."""
-        return (
-            self.retry < restart.before
-            and restart.task in {"", self.task}
-            and restart.partition in {"", self.partition}
-            and restart.pod in {"", self.name}
-        )
+
+class RestartIndex:
+    """Restarts by what they replace, so that the cost of a look-up does not grow with their number."""
+
+    def __init__(self, restarts: Iterable[Restart] = ()) -> None:
+        self._before: dict[tuple[str, str, str], int] = {}
+        for restart in restarts:
+            self.add(restart)
+
+    def add(self, restart: Restart) -> None:
+        """Add a restart."""
+        key = (restart.task, restart.partition, restart.pod)
+        self._before[key] = max(restart.before, self._before.get(key, 0))
+
+    def replaces(self, task: str, partition: str, pod: str, retry: int) -> bool:
+        """Whether a restart replaces the pod of this task, partition and name that was created at this retry."""
+        before = self._before
+        return bool(before) and any(retry < before.get(key, 0) for key in _targets(task, partition, pod))
+
+
+def unfinished(restarts: Sequence[Restart], members: Iterable[Member]) -> list[Restart]:
+    """Return the restarts of which pods remain that they replace."""
+    oldest: dict[tuple[str, str, str], int] = {}
+    if restarts:
+        for member in members:
+            for key in _targets(member.task, member.partition, member.name):
+                oldest[key] = min(member.retry, oldest.get(key, member.retry))
+    keys = [(restart.task, restart.partition, restart.pod) for restart in restarts]
+    return [
+        restart for restart, key in zip(restarts, keys, strict=True) if key in oldest and oldest[key] < restart.before
+    ]
+
+
+def _targets(task: str, partition: str, pod: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the targets of restarts that replace a pod."""
+    return product({"", task}, {"", partition}, {"", pod})
 
 
 @dataclass(frozen=True)

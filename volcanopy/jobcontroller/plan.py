@@ -4,9 +4,10 @@ The status update is the first effect and has the resource version of the object
 remaining effects are not executed. After a crash at any point the next controller continues from the recorded decision.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import ClassVar, Generic, Literal, Self, TypeVar
 
 from volcanopy.api.model import Json, Model
 
@@ -19,6 +20,15 @@ class Plan(Generic[EffectT]):
 
     effects: tuple[EffectT, ...] = ()
     again: datetime | None = None
+
+    def cut(self, writes: int) -> tuple[Self, Self]:
+        """Return a plan of the first effects, at most so many of them writes, and a plan of the others."""
+        count = 0
+        for number, effect in enumerate(self.effects):
+            count += not isinstance(effect, RecordEvent)
+            if count > writes:
+                return replace(self, effects=self.effects[:number]), replace(self, effects=self.effects[number:])
+        return self, replace(self, effects=())
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.effects))
@@ -87,10 +97,20 @@ class DeletePodGroup(Delete):
     noun = "podgroup"
 
 
-class CreatePod(Create):
-    """Create a pod."""
+@dataclass(frozen=True)
+class CreatePod:
+    """Create a pod; its manifest is made when it is needed, because a plan may have very many pods."""
 
-    noun = "pod"
+    name: str
+    make: Callable[[], Json]
+
+    @property
+    def manifest(self) -> Json:
+        """The manifest, made anew."""
+        return self.make()
+
+    def __str__(self) -> str:
+        return f"create pod {self.name}"
 
 
 class DeletePod(Delete):

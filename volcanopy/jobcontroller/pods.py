@@ -5,6 +5,7 @@ A pod's name follows from its job, task and index alone, so making it twice make
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import deepcopy
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -14,8 +15,9 @@ from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobStatus, TaskSpec, VolumeSpec
 from volcanopy.api.bindings import VOLCANO
 from volcanopy.api.model import Json
-from volcanopy.jobcontroller.naming import owner_reference, pod_group_name, pod_name
+from volcanopy.jobcontroller.naming import owner_reference, pod_group_name, pod_name, pod_names
 from volcanopy.jobcontroller.observed import Member
+from volcanopy.jobcontroller.plan import CreatePod
 from volcanopy.jobcontroller.plugins.plugin import JobPlugin
 
 _FROM_JOB_ANNOTATIONS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE)
@@ -48,19 +50,19 @@ def missing_pods(
     members: Sequence[Member],
     taken: Collection[str],
     plugins: Sequence[JobPlugin[Any]],
-) -> Iterator[Json]:
-    """The pods to make now: those of tasks that may start whose names are not taken, not even by a pod on its way out.
+) -> Iterator[CreatePod]:
+    """The pods to create now: those of tasks that may start whose names are not taken, not even by a pod on its way out.
 
     ``members`` are the pods of the job, of which those that have not ended count for the parallelism of their task.
     """
     for task in started:
-        indexes = (index for index in range(task.replicas) if pod_name(job, task, index) not in taken)
+        absent = ((index, name) for index, name in enumerate(pod_names(job, task)) if name not in taken)
         room = task.replicas
         if task.parallelism is not None:
             room = task.parallelism - sum(member.task == task.name and not member.ended for member in members)
         make = maker(job, status, task, plugins)
-        for index in islice(indexes, max(room, 0)):
-            yield make(index)
+        for index, name in islice(absent, max(room, 0)):
+            yield CreatePod(name, partial(make, index))
 
 
 def maker(

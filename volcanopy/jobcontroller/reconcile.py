@@ -26,11 +26,10 @@ from volcanopy.jobcontroller.accounting import accounted
 from volcanopy.jobcontroller.decision import Decision
 from volcanopy.jobcontroller.job_podgroup import annotation_changes, changes, pod_group, pod_group_spec, without_removed
 from volcanopy.jobcontroller.naming import pod_group_name
-from volcanopy.jobcontroller.observed import Member, Observed, is_of_version, oldest_first
+from volcanopy.jobcontroller.observed import Member, Observed, is_of_version, oldest_first, unfinished
 from volcanopy.jobcontroller.phases import FINISHED, LIVE, STOPPED
 from volcanopy.jobcontroller.plan import (
     ApplyObject,
-    CreatePod,
     CreatePodGroup,
     DeleteCommand,
     DeleteJob,
@@ -204,7 +203,7 @@ def _settled(
     completed = completed_indexes(decision.members, decision.doomed(status))
     restarts = status.restarts
     if status.state.phase is not Phase.RESTARTING:
-        restarts = [restart for restart in restarts if any(member.replaced_by(restart) for member in decision.members)]
+        restarts = unfinished(restarts, decision.members)
     return status.model_copy(
         update={
             "min_available": job.spec.needed,
@@ -325,7 +324,7 @@ def _missing_objects(
         yield UpdatePodGroup(pod_group_name(job), patch)
     if group.status.phase in ADMITTED and not pausing:
         taken = {pod.metadata.name for pod in observed.pods} | {member.name for member in staying if member.removed}
-        yield from map(CreatePod, missing_pods(job, status, started, members, taken, plugins))
+        yield from missing_pods(job, status, started, members, taken, plugins)
 
 
 def _digest(manifest: dict[str, Any]) -> str:

@@ -164,6 +164,12 @@ class Forbidden(ApiError):
     """This user may not do that, or admission rejected it."""
 
     reasons = ("Forbidden",)
+
+    @property
+    def of_quota(self) -> bool:
+        """Whether a ResourceQuota of the namespace is used up."""
+        return "exceeded quota" in self.message
+
     codes = (403,)
 
 

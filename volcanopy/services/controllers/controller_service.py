@@ -181,7 +181,11 @@ def _watch_over(
     def stuck() -> str:
         key, seconds = max((queue.longest() for queue in work), key=lambda longest: longest[1])
         limit = settings.stuck_after
-        return "" if seconds <= limit else f"reconcile of {key} has taken {seconds:.0f} s (limit {limit:g} s)"
+        return (
+            ""
+            if seconds <= limit
+            else f"reconcile of {key} has made no progress for {seconds:.0f} s (limit {limit:g} s)"
+        )
 
     supervisor.check("work", stuck)
     health.live |= {

@@ -9,7 +9,7 @@ from volcanopy.jobcontroller.cron import UpdateCronStatus, reconcile_cron
 from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, RecordEvent
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import CRON_JOBS
-from volcanopy.services.controllers.job_cache import uid_of
+from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_jobs import JobOwnerController
 from volcanopy.services.controllers.owned_objects import delete_same
 
@@ -29,6 +29,7 @@ class CronController(JobOwnerController):
         uid, namespace = uid_of(manifest), manifest["metadata"]["namespace"]
         plan = reconcile_cron(cron, self.jobs.of(uid), self.now(), self.errors.get(uid, ""))
         for effect in plan.effects:
+            self.queue.progress(key_of(manifest))
             match effect:
                 case UpdateCronStatus():
                     manifest = await self.write_status(manifest, effect.status)

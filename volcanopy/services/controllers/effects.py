@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from volcanopy.api.batch import BatchJob
-from volcanopy.api.bindings import VOLCANOPY, Binding
+from volcanopy.api.bindings import Binding
 from volcanopy.api.core import Pod, PodGroup
 from volcanopy.api.volcano import bound as model_of
 from volcanopy.jobcontroller import plan as effects
@@ -42,6 +42,7 @@ from volcanopy.services.controllers.job_history import JobHistoryWriter, is_fina
 from volcanopy.services.controllers.owned_objects import (
     OutdatedError,
     all_of,
+    concerns_all,
     create_owned,
     delete_same,
     existing_object,
@@ -75,42 +76,54 @@ class JobEffects:
         cache: JobCache,
         recorder: EventRecorder,
         now: Callable[[], datetime],
-        pods_at_once: int = 48,
-        ending: Ending | None = None,
-        binding: Binding = VOLCANOPY,
+        pods_at_once: int,
+        ending: Ending,
+        binding: Binding,
+        written: Callable[[str], None],
     ) -> None:
+        """``written`` is called with the key of a job after each write for it."""
+        self._written = written
         self._ending, self._model = ending, model_of(BatchJob, binding)
         self._jobs, self._commands = bound(JOBS, binding), bound(COMMANDS, binding)
         self._pod_groups = bound(POD_GROUPS, binding)
         self._client, self._cache, self._recorder, self._now = client, cache, recorder, now
         self._slots = asyncio.Semaphore(pods_at_once)
 
-    async def carry_out(self, job: Json, plan: effects.JobPlan, removed: Sequence[Pod] = ()) -> None:
+    async def carry_out(self, job: Json, plan: effects.JobPlan, removed: Sequence[Pod] = ()) -> Exception | None:
         """Apply all effects of a plan for a job as it was read; its status counts these ``removed`` pods.
 
-        Raises OutdatedError when the write of the status was rejected (no later effect has been applied), and the first
-        error of a group of concurrent effects after all of them have been tried.
+        Returns the first error of single pods at the end of the plan. Raises OutdatedError when the write of the status was
+        rejected, and any other error; no later effect is applied then, except concurrent ones.
         """
         if _decisions.isEnabledFor(logging.DEBUG):
             for effect in plan.effects:
                 log.debug("decision", effect=_summary(effect))
+        written = partial(self._written, key_of(job))
         if not any(isinstance(effect, effects.UpdateStatus) for effect in plan.effects):
             self._cache.counted(uid_of(job), removed)
+        error = None
         for kind, group in groupby(plan.effects, type):
+            if error is not None:
+                raise error
             if kind in {effects.CreatePod, effects.DeletePod}:
-                await all_of(self._slots, partial(self._apply, job), group)
-            else:
-                for effect in group:
-                    if isinstance(effect, effects.UpdateStatus):
-                        job = await self._update_status(job, effect)
-                        self._cache.counted(uid_of(job), removed)
-                    else:
-                        await self._apply(job, effect)
+                error = await all_of(self._slots, partial(self._apply, job), group, written)
+                if error is not None and concerns_all(error):
+                    raise error
+                continue
+            for effect in group:
+                if isinstance(effect, effects.UpdateStatus):
+                    job = await self._update_status(job, effect)
+                    self._cache.counted(uid_of(job), removed)
+                else:
+                    await self._apply(job, effect)
+                if not isinstance(effect, effects.RecordEvent):
+                    written()
+        return error
 
     async def _update_status(self, job: Json, effect: effects.UpdateStatus) -> Json:
         meta = job["metadata"]
         ended = None
-        if self._ending is not None and is_final(effect.status) and not is_final(job.get("status") or {}):
+        if is_final(effect.status) and not is_final(job.get("status") or {}):
             ended = self._model.read({**job, "status": effect.status})
             if self._ending.history is not None:
                 await self._ending.history.ended(ended)
@@ -127,7 +140,7 @@ class JobEffects:
             raise OutdatedError from conflict
         self._cache.written(written)
         phase_changed(job, written)
-        if ended is not None and self._ending is not None:
+        if ended is not None:
             self._ending.run_times.learn(ended)
         return written
 

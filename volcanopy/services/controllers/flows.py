@@ -27,6 +27,7 @@ from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_jobs import JobOwnerController
 from volcanopy.services.controllers.owned_objects import delete_same
 from volcanopy.services.controllers.reconcile_metrics import flow_changed
+from volcanopy.services.controllers.steps import FIRST_WRITES
 
 log = structlog.get_logger(__name__)
 
@@ -95,7 +96,9 @@ class FlowController(JobOwnerController):
             if any(answers.values()):
                 plan = reconcile_flow(flow, self._observed(flow, answers), self.now())
         uid, namespace = uid_of(manifest), manifest["metadata"]["namespace"]
-        for effect in plan.effects:
+        step, remaining = plan.cut(FIRST_WRITES)  # one after another: fewer than concurrent ones
+        for effect in step.effects:
+            self.queue.progress(key_of(manifest))
             match effect:
                 case UpdateStatus():
                     before, manifest = manifest, await self.write_status(manifest, effect.status)
@@ -109,6 +112,9 @@ class FlowController(JobOwnerController):
                     await self._command(namespace, effect)
                 case RecordEvent():
                     self.record(manifest, effect.type, effect.reason, effect.message)
+        if remaining.effects:
+            self.queue.again(key_of(manifest))
+            return None
         await self._write_templates(flow)
         return plan.again
 

@@ -11,7 +11,7 @@ from itertools import groupby
 from volcanopy.api import names
 from volcanopy.api.bindings import Binding
 from volcanopy.api.core import PodGroup
-from volcanopy.jobcontroller.plan import CreatePodGroup, DeletePodGroup, RecordEvent, UpdatePodGroup
+from volcanopy.jobcontroller.plan import CreatePodGroup, DeletePodGroup, Plan, RecordEvent, UpdatePodGroup
 from volcanopy.jobcontroller.workload_podgroups import GroupEffect, JoinGroup, WorkloadPod, slim
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, with_own_names
@@ -21,6 +21,7 @@ from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import bound
 from volcanopy.services.controllers.owned_objects import OutdatedError, all_of, create_owned
+from volcanopy.services.controllers.steps import MOST_WRITES
 from volcanopy.services.controllers.worker import Worker
 
 WORKLOAD_PODS = raw_kinds.PODS.of(WorkloadPod)
@@ -76,13 +77,19 @@ class GroupWorker(Worker):
         return None if not pods else _reference(next(reversed(pods.values())))
 
     async def _carry_out(self, key: str, effects: Iterable[GroupEffect]) -> None:
-        """Apply effects in their order, those on pods concurrently."""
-        for kind, batch in groupby(effects, type):
+        """Apply effects in their order, those on pods concurrently: as many as a step has, the others in the next one."""
+        step, remaining = Plan(tuple(effects)).cut(MOST_WRITES)
+        written = partial(self.queue.progress, key)
+        for kind, batch in groupby(step.effects, type):
             if kind is JoinGroup:
-                await all_of(self._slots, partial(self._apply, key), batch)
+                if error := await all_of(self._slots, partial(self._apply, key), batch, written):
+                    raise error
             else:
                 for effect in batch:
                     await self._apply(key, effect)
+                    written()
+        if remaining.effects:
+            self.queue.again(key)
 
     async def _apply(self, key: str, effect: GroupEffect) -> None:
         namespace = key.partition("/")[0]

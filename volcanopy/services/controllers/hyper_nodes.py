@@ -123,25 +123,29 @@ class HyperNodeController(Worker):
         types = self._config.current.types
         if types is not None:
             labels = {node.metadata.name: node.metadata.labels for node in nodes}
-            await self._apply(await asyncio.to_thread(changes, types, labels, hyper_nodes, self._bindings[-1]))
+            await self._apply(key, await asyncio.to_thread(changes, types, labels, hyper_nodes, self._bindings[-1]))
         counts = await asyncio.to_thread(_counts, hyper_nodes, nodes)
         for item in hyper_nodes:
+            self.queue.progress(key)
             count = counts.get(item["metadata"]["name"], 0)
             if count != (item.get("status") or {}).get("nodeCount", 0):
                 with contextlib.suppress(NotFound):
                     await self._client_kind(item, self.client.patch_status, {"status": {"nodeCount": count}})
         return None
 
-    async def _apply(self, changed: HyperNodeChanges) -> None:
+    async def _apply(self, key: str, changed: HyperNodeChanges) -> None:
         """Write changes. What another process has created or deleted meanwhile is seen by the watch."""
         for item in changed.create:
+            self.queue.progress(key)
             with contextlib.suppress(AlreadyExists):
                 await self.client.create(of_object(HYPER_NODES, item["apiVersion"]), None, item)
         for item in changed.change:
+            self.queue.progress(key)
             content = {"metadata": {"labels": item["metadata"]["labels"]}, "spec": item["spec"]}
             with contextlib.suppress(NotFound):
                 await self._client_kind(item, self.client.patch, content)
         for item in changed.delete:
+            self.queue.progress(key)
             kind, meta = of_object(HYPER_NODES, item["apiVersion"]), item["metadata"]
             with contextlib.suppress(NotFound):
                 await self.client.delete(kind, None, meta["name"], uid=meta["uid"])

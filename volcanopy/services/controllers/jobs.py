@@ -1,9 +1,11 @@
 """The controller of jobs: it reads a job and what exists of it, and applies the plan of the reconcile."""
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -11,6 +13,7 @@ import structlog
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.bindings import VOLCANOPY, Binding
+from volcanopy.api.core import Pod
 from volcanopy.api.model import InvalidObjectError
 from volcanopy.api.volcano import bound as model_of
 from volcanopy.jobcontroller.accounting import accounted
@@ -29,12 +32,17 @@ from volcanopy.kube.metrics import registry
 from volcanopy.services.controllers.effects import Ending, JobEffects, reference
 from volcanopy.services.controllers.job_cache import JobCache, uid_of
 from volcanopy.services.controllers.job_history import JobHistoryWriter
+from volcanopy.services.controllers.owned_objects import concerns_all
 from volcanopy.services.controllers.reconcile_metrics import jobs_by_phase
 from volcanopy.services.controllers.run_times import RunTimes
+from volcanopy.services.controllers.steps import Steps
 from volcanopy.services.controllers.worker import Worker
 from volcanopy.services.process.settings import Election
 
 log = structlog.get_logger(__name__)
+
+_LARGE = 1_000
+"""Pods of a job from which on its plan is made on a thread."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ class JobControllerSettings:
     shutdown: float = 20.0
     """For finishing running reconciles at shutdown."""
     stuck_after: float = 600.0
-    """The process is unhealthy when a reconcile takes this long."""
+    """The process is unhealthy when a reconcile makes no progress for this long."""
     stale_watch_after: float = 300.0
     """The process is unhealthy when a watch has failed for this long."""
 
@@ -107,17 +115,31 @@ class JobController(Worker):
         self.history = JobHistoryWriter(client, now) if binding.serves(JOB_HISTORIES.kind) else None
         self.run_times = run_times or RunTimes(client, home)
         ending = Ending(self.history, self.run_times)
-        self._effects = JobEffects(client, self.cache, recorder, now, settings.pods_at_once, ending, binding)
+        self._steps = Steps()
+        self._written: Counter[str] = Counter()
+        """By key: the writes of the step in progress that succeeded."""
+        self._effects = JobEffects(
+            client, self.cache, recorder, now, settings.pods_at_once, ending, binding, self._note_write
+        )
 
     def wake(self, key: str, burst: bool = False) -> None:
         """Reconcile a job; a little later if more changes are likely to follow."""
         if not burst:
-            self.queue.add(key)
+            self._reconcile_after(key, 0.0)
             return
         last, took = self._last.get(key, (0.0, 0.0))
         # A large job takes longer to plan and is reconciled less often: at most a tenth of the time.
         pace = max(self._settings.pace, took * 10)
-        self.queue.add(key, max(self._settings.settle, last + pace - asyncio.get_running_loop().time()))
+        self._reconcile_after(key, max(self._settings.settle, last + pace - asyncio.get_running_loop().time()))
+
+    def _reconcile_after(self, key: str, seconds: float) -> None:
+        """Make another plan then; until then the current one is continued."""
+        self._steps.changed(key, asyncio.get_running_loop().time() + seconds)
+        self.queue.add(key, seconds)
+
+    def _note_write(self, key: str) -> None:
+        self._written[key] += 1
+        self.queue.progress(key)
 
     def event(self, event: str | None, manifest: Json) -> None:
         """Take a job or a Command."""
@@ -145,6 +167,7 @@ class JobController(Worker):
             return True
         self._last.pop(key, None)
         self._unwritten.pop(key, None)
+        self._steps.forget(key)
         return False
 
     def subject(self, key: str) -> ObjectReference | None:
@@ -153,8 +176,34 @@ class JobController(Worker):
         return None if manifest is None else reference(manifest)
 
     async def reconcile(self, key: str) -> datetime | None:
-        """Reconcile a job."""
+        """Carry out a step of a job's plan: of a new one, or of the current one as long as nothing needs another."""
+        clock = asyncio.get_running_loop().time
         manifest = self.cache.jobs[key]
+        removed: Sequence[Pod] = ()
+        step = self._steps.next(key, clock())
+        if step is None:
+            planned = await self._planned(key, manifest)
+            if planned is None:
+                return None
+            removed, plan = planned
+            step = self._steps.begin(key, plan)
+        started = clock()
+        self._written[key] = 0
+        try:
+            error = await self._effects.carry_out(manifest, step, removed)
+            if error is not None and not self._written[key]:
+                raise error
+        except BaseException as raised:
+            self._steps.stop(key, probe=isinstance(raised, Exception) and concerns_all(raised))
+            raise
+        finally:
+            del self._written[key]
+        self._steps.done(key, clock() - started, error)
+        self._continue(key, step)
+        return None if self._steps.remain(key) else step.again
+
+    async def _planned(self, key: str, manifest: Json) -> tuple[Sequence[Pod], JobPlan] | None:
+        """Return the removed pods and the plan of a job; None if it is not valid."""
         try:
             job = self._model.read(manifest)
         except InvalidObjectError as error:
@@ -169,16 +218,22 @@ class JobController(Worker):
             learnt_of_others=self.run_times.of_others(manifest),
             learnt_by_alternative=self.run_times.of_alternatives(manifest),
         )
-        plan = reconcile(job, observed, self.now(), self._plugins)
+        planned = partial(reconcile, job, observed, self.now(), self._plugins)
+        # On a thread the plan of a large job does not delay the others for as long as it takes.
+        plan = await asyncio.to_thread(planned) if max(len(observed.pods), job.spec.replicas) > _LARGE else planned()
         self._last[key] = (started, asyncio.get_running_loop().time() - started)
-        paced = self._paced(key, plan)
-        await self._effects.carry_out(manifest, paced, observed.removed)
-        if any(isinstance(effect, CreatePod) for effect in plan.effects):
-            self.wake(key, True)  # the status counts them; the watch shows nothing new of them
-        # The objects of a stopped job go, and its time to live begins, once this is stored: the watch shows nothing new.
-        if any(isinstance(each, UpdateStatus) and each.status["state"]["phase"] in STOPPED for each in paced.effects):
+        return observed.removed, self._paced(key, plan)
+
+    def _continue(self, key: str, step: JobPlan) -> None:
+        """Queue the next step of a plan, and another plan where the watch will show nothing new."""
+        if self._steps.remain(key):
+            self.queue.again(key)
+        # The status counts created pods. The objects of a stopped job go, and its time to live begins, after its status.
+        stopped = any(
+            isinstance(effect, UpdateStatus) and effect.status["state"]["phase"] in STOPPED for effect in step.effects
+        )
+        if stopped or any(isinstance(effect, CreatePod) for effect in step.effects):
             self.wake(key, True)
-        return plan.again
 
     def _paced(self, key: str, plan: JobPlan) -> JobPlan:
         """Return the plan without a minor status, and its events, that may still be written later."""
@@ -191,7 +246,7 @@ class JobController(Worker):
         if wait <= 0:
             del self._unwritten[key]
             return plan
-        self.queue.add(key, wait)
+        self._reconcile_after(key, wait)
         kept = (effect for effect in plan.effects if not isinstance(effect, UpdateStatus | RecordEvent))
         return JobPlan(tuple(kept), plan.again)
 

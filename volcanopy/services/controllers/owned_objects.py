@@ -7,12 +7,22 @@ from typing import Any, TypeVar
 import structlog
 
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from volcanopy.kube.client.errors import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    NotFound,
+    NotLeading,
+    is_outage,
+)
 from volcanopy.kube.client.kinds import Json, Kind
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
+
+CONCURRENT_WRITES = 24
+"""The requests in flight for one object."""
 
 
 class NameTakenError(Exception):
@@ -84,17 +94,34 @@ def is_controlled(manifest: Json, owner: str) -> bool:
     return any(reference.get("uid") == owner and reference.get("controller") for reference in owners)
 
 
-async def all_of(slots: asyncio.Semaphore, write: Callable[[T], Awaitable[None]], effects: Iterable[T]) -> None:
-    """Apply several effects concurrently, as many as there are slots; then raise the first error, if any.
+async def all_of(
+    slots: asyncio.Semaphore, write: Callable[[T], Awaitable[None]], effects: Iterable[T], written: Callable[[], None]
+) -> Exception | None:
+    """Apply several effects concurrently, as many as there are slots; then return the first error, if any.
 
-    An OutdatedError is raised only if there is no other error.
+    ``written`` is called after each. An error that others would get as well ends the work: no further effect is begun. An
+    OutdatedError is returned only if there is no other error.
     """
+    errors: list[Exception] = []
+    remaining = iter(effects)
 
-    async def apply(effect: T) -> None:
-        async with slots:
-            await write(effect)
+    async def apply() -> None:
+        for effect in remaining:
+            async with slots:
+                if any(map(concerns_all, errors)):
+                    return
+                try:
+                    await write(effect)
+                except Exception as error:
+                    errors.append(error)
+                else:
+                    written()
 
-    outcomes = await asyncio.gather(*map(apply, effects), return_exceptions=True)
-    errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-    if errors:
-        raise next((error for error in errors if not isinstance(error, OutdatedError)), errors[0])
+    # The slots are granted in the order of requests, so work on one object does not wait for all the work on another.
+    await asyncio.gather(*(apply() for _ in range(CONCURRENT_WRITES)))
+    return min(errors, key=lambda error: (isinstance(error, OutdatedError), not concerns_all(error)), default=None)
+
+
+def concerns_all(error: Exception) -> bool:
+    """Whether other writes would fail as well: a quota is used up, or the server is not available."""
+    return isinstance(error, NotLeading) or (isinstance(error, Forbidden) and error.of_quota) or is_outage(error)

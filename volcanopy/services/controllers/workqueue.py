@@ -1,4 +1,8 @@
-"""A work queue: each key is processed by one worker at a time, and once more if it was added meanwhile."""
+"""A work queue: each key is processed by one worker at a time, and once more if it was added meanwhile.
+
+Keys are handed out round robin by namespace, so that the objects of one user do not delay those of others. A worker
+processes a key in steps of bounded size, and returns what remains with :meth:`WorkQueue.again`.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -23,10 +27,10 @@ class WorkQueue:
 
     name: str = "keys"
     """The label in the metrics."""
-    _ready: dict[str, float] = field(default_factory=dict)
-    """Keys that are ready, with the time since when (monotonic seconds)."""
+    _ready: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By namespace, the next one first: keys that are ready, with the time since when (monotonic seconds)."""
     _active: dict[str, float] = field(default_factory=dict)
-    """Keys in progress, with the time since when."""
+    """Keys in progress, with the time of their last progress."""
     _dirty: set[str] = field(default_factory=set)
     _later: dict[str, _Later] = field(default_factory=dict)
     _pauses: dict[str, float] = field(default_factory=dict)
@@ -38,19 +42,24 @@ class WorkQueue:
         registry.QUEUE_DEPTH.follow(self, lambda queue: [((queue.name,), float(len(queue)))])
 
     def __len__(self) -> int:
-        return len(self._ready) + len(self._active)
+        return sum(map(len, self._ready.values())) + len(self._active)
 
     def longest(self) -> tuple[str, float]:
-        """Return the key that has been in progress for longest, with the seconds; ("", 0) if none is."""
+        """Return the key that has been in progress for longest without progress, with the seconds; ("", 0) if none is."""
         if not self._active:
             return "", 0.0
-        key = next(iter(self._active))  # in the order in which they were taken
+        key = min(self._active, key=self._active.__getitem__)
         return key, asyncio.get_running_loop().time() - self._active[key]
+
+    def progress(self, key: str) -> None:
+        """Note that a part of the work on a key in progress is done."""
+        if key in self._active:
+            self._active[key] = asyncio.get_running_loop().time()
 
     def prune(self, exists: Callable[[str], bool]) -> None:
         """Drop the ready keys of deleted objects, for a queue without workers."""
-        for key in [key for key in self._ready if not exists(key)]:
-            del self._ready[key]
+        for key in [key for keys in self._ready.values() for key in keys if not exists(key)]:
+            self._take(key)
 
     async def drain(self) -> None:
         """Hand out no more keys; return when those in progress are done."""
@@ -66,11 +75,27 @@ class WorkQueue:
             return
         if waiting := self._later.pop(key, None):
             waiting.handle.cancel()
+        self._enqueue(key)
+
+    def again(self, key: str) -> None:
+        """Add a key that is in progress, behind the others that are ready; a delayed addition of it remains."""
+        self._enqueue(key)
+
+    def _enqueue(self, key: str) -> None:
         if key in self._active:
             self._dirty.add(key)
         else:
-            self._ready.setdefault(key, machine.monotonic())
+            self._ready.setdefault(_namespace(key), {}).setdefault(key, machine.monotonic())
             self._some.set()
+
+    def _take(self, key: str) -> float:
+        """Remove a ready key; the other keys of its namespace come after those of other namespaces."""
+        namespace = _namespace(key)
+        keys = self._ready.pop(namespace)
+        since = keys.pop(key)
+        if keys:
+            self._ready[namespace] = keys
+        return since
 
     def _add_later(self, key: str, after: float) -> None:
         loop = asyncio.get_running_loop()
@@ -87,8 +112,8 @@ class WorkQueue:
         while self._closed or not self._ready:
             self._some.clear()
             await self._some.wait()
-        key = next(iter(self._ready))
-        registry.QUEUE_SECONDS.labels(self.name).observe(machine.monotonic() - self._ready.pop(key))
+        key = next(iter(next(iter(self._ready.values()))))
+        registry.QUEUE_SECONDS.labels(self.name).observe(machine.monotonic() - self._take(key))
         self._active[key] = asyncio.get_running_loop().time()
         return key
 
@@ -98,7 +123,7 @@ class WorkQueue:
         self._rest.set()
         if key in self._dirty:
             self._dirty.discard(key)
-            self.add(key)
+            self._enqueue(key)
 
     def succeeded(self, key: str) -> None:
         """Reset the back-off of a key."""
@@ -117,3 +142,8 @@ class WorkQueue:
         self._pauses.pop(key, None)
         if waiting := self._later.pop(key, None):
             waiting.handle.cancel()
+
+
+def _namespace(key: str) -> str:
+    """Return the namespace of a key; each key without a namespace stands for itself."""
+    return key.partition("/")[0]
