@@ -129,12 +129,6 @@ def acceptance_problems(path: str, name: str, context: Context) -> Iterator[Prob
         yield invalid(path, name, f"not a leaf queue: submit to a child queue ({listed})")
 
 
-def entry_problems(path: str, name: str, user: User, namespace: str, context: Context) -> Iterator[Problem]:
-    """Yield the reasons why this user cannot submit to the queue."""
-    yield from acceptance_problems(path, name, context)
-    yield from submission_problems(path, name, user, namespace, context)
-
-
 def assigned_queue(user: User, namespace: str, context: Context) -> str:
     """Return the queue that the namespace names, else of the first matching placement, else the default queue.
 

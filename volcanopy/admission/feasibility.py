@@ -98,13 +98,15 @@ def gang_of(spec: BatchJobSpec) -> Amounts:
 
 def job_findings(spec: BatchJobSpec, context: Context) -> Iterable[Problem]:
     """Yield findings if the job could never start, because of the capability of queues or the size of nodes."""
-    requests = [pod_request(at(task.template, "spec")) for task in spec.tasks]
-    severity = context.policy.gang_above_capability
-    if severity != "allow":
-        problems = _above_capability("spec.queue", spec.queue, gang_request(spec, requests), context)
-        yield from with_severity(problems, severity)
-    for number, (task, request) in enumerate(zip(spec.tasks, requests, strict=True)):
+    yield from group_findings("spec.queue", spec.queue, gang_of(spec), context)
+    yield from node_findings(spec, context)
+
+
+def node_findings(spec: BatchJobSpec, context: Context) -> Iterable[Problem]:
+    """Yield findings if a pod of the job is larger than every node."""
+    for number, task in enumerate(spec.tasks):
         if task.replicas:
+            request = pod_request(at(task.template, "spec"))
             yield from _node_findings(f"spec.tasks[{number}].template.spec", request, context)
 
 

@@ -72,11 +72,11 @@ class LimitEntries:
             yield Subject("group", group), self.groups[group]
 
 
-def queued_problems(path: str, name: str, user: User, context: Context) -> Iterator[Problem]:
-    """Yield the limits of queued jobs that a further job of this user would exceed."""
+def queued_problems(path: str, entered: Iterable[Queue], user: User, context: Context) -> Iterator[Problem]:
+    """Yield the limits of queued jobs in these queues that a further job of this user would exceed."""
     if context.queues is None or context.queued_jobs is None:
         return
-    for queue in lineage(name, context.queues):
+    for queue in entered:
         own, entries = queue.metadata.name, LimitEntries(queue)
         limits: list[tuple[Subject | None, int | None]] = [(None, queue.spec.max_queued_jobs)]
         limits += [(subject, entry.max_queued_jobs) for subject, entry in entries.of(user)]

@@ -1,19 +1,19 @@
 """Validation of PodGroups (queue, minimum resources, topology, sub-groups), and of pods that belong to no job."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from volcanopy.admission.access import (
-    acceptance_problems,
-    entry_problems,
     group_of,
     is_trusted,
     lineage,
     submission_problems,
 )
 from volcanopy.admission.context import Context
-from volcanopy.admission.feasibility import extreme_problems, group_findings, pod_findings, pod_request
+from volcanopy.admission.entry import Entry, amount_findings, entry_problems
+from volcanopy.admission.feasibility import extreme_problems, pod_findings, pod_request
 from volcanopy.admission.jobs import BOUND, budget_problems, pod_warnings
-from volcanopy.admission.limits import MAX_RESOURCES, LimitEntries, limit_findings, quantity_problems, queued_problems
+from volcanopy.admission.limits import MAX_RESOURCES, LimitEntries, quantity_problems
 from volcanopy.admission.ownership import (
     change_problems,
     controlled_group_problems,
@@ -26,7 +26,7 @@ from volcanopy.admission.ownership import (
     protection_problems,
 )
 from volcanopy.admission.queue_tree import Amounts, amounts_of
-from volcanopy.admission.request import Request, annotations, at, name_problems
+from volcanopy.admission.request import Request, User, annotations, at, name_problems
 from volcanopy.admission.response import as_warning
 from volcanopy.admission.submitter import belongs_to_job, recorded, submitter, submitter_in
 from volcanopy.api import names
@@ -34,7 +34,7 @@ from volcanopy.api.bindings import binding_of, is_job
 from volcanopy.api.core import PodGroup as PodGroupRead
 from volcanopy.api.model import Problem, duplicate, forbidden, invalid, not_found, too_many
 from volcanopy.api.quantity import GROUP_LIMIT
-from volcanopy.api.scheduling import NetworkTopology, PodGroup, PodGroupSpec
+from volcanopy.api.scheduling import NetworkTopology, PodGroup, PodGroupPhase, PodGroupSpec
 
 
 def validate_pod_group(request: Request, context: Context) -> Iterator[Problem]:
@@ -60,19 +60,28 @@ def validate_pod_group(request: Request, context: Context) -> Iterator[Problem]:
     yield from change_problems(request, context, spec.queue, "spec")
     if not group_owner_in(request.object):
         yield from protection_problems(request.object, request.old, request.user, spec.queue, context)
-    if _is_controlled(request, context):
-        if moved or (request.operation == "CREATE" and not _of_a_job(request)):
+    if request.operation == "CREATE" and _is_controlled(request, context):
+        if not _of_a_job(request):
             # The queue comes from annotations of pods and workloads, which any user may have written.
             yield from _recorded_submission_problems(request, spec.queue, context)
         return
+    controlled = _is_controlled(request, context)
+    user = (recorded(request.old) or User()) if controlled else submitter(request, context.policy)
     if request.operation == "UPDATE" and not moved:
+        if spec.min_resources != at(request.old, "spec", "minResources") and not controlled:
+            yield from amount_findings("spec.queue", spec.queue, needs, user, context)
         return
-    user = submitter(request, context.policy)
-    yield from entry_problems("spec.queue", spec.queue, user, request.namespace, context)
-    if request.operation == "CREATE":
-        yield from queued_problems("spec.queue", spec.queue, user, context)
-    yield from group_findings("spec.queue", spec.queue, needs, context)
-    yield from limit_findings("spec.queue", spec.queue, needs, user, context)
+    entry = Entry("spec.queue", spec.queue, user, request.namespace, needs)
+    if moved:
+        counted = recorded(request.old) or user
+        entry = replace(entry, origin=before, is_admitted=_is_admitted(request), counted_for=counted)
+    yield from entry_problems(entry, context)
+
+
+def _is_admitted(request: Request) -> bool:
+    """Return whether the scheduler has admitted the group, or pods of it run."""
+    status = at(request.old, "status")
+    return at(status, "phase") not in {None, "", PodGroupPhase.PENDING} or bool(at(status, "running"))
 
 
 def validate_pod_group_deletion(request: Request, context: Context) -> Iterator[Problem]:
@@ -205,22 +214,28 @@ def validate_pod(request: Request, context: Context) -> Iterator[Problem]:
         yield from _group_problems(path, name, group, request, context)
         if group is None:
             return
-    if not _continues(request, group, context):
-        yield from acceptance_problems(path, queue, context)
-    yield from submission_problems(path, queue, user, request.namespace, context)
+    known = group or _workload_group(request, context)
+    if is_checked(request.user, context) or not _is_admitted_group(known):
+        needs = {} if group is not None else pod_request(spec)
+        entry = Entry(path, queue, user, request.namespace, needs, is_waiting=known is None)
+        yield from entry_problems(entry, context)
+    else:  # the pods of an admitted job go on in a closed queue
+        yield from submission_problems(path, queue, user, request.namespace, context)
     yield from protection_problems(request.object, None, user, queue, context)
     yield from map(as_warning, pod_warnings(spec, "spec", context))
     yield from pod_findings(spec, context)
 
 
-def _continues(request: Request, group: PodGroupRead | None, context: Context) -> bool:
-    """Return whether a controller creates the pod for a PodGroup that is admitted: such jobs go on in a closed queue."""
-    if group is None:
-        owners = at(request.object, "metadata", "ownerReferences")
-        uids = [at(owner, "uid") for owner in owners if at(owner, "controller")] if isinstance(owners, list) else []
-        keys = [f"{request.namespace}/{names.workload_group(uid)}" for uid in uids if isinstance(uid, str)]
-        group = next((other for key in keys if (other := (context.pod_groups or {}).get(key))), None)
-    return group is not None and group.status.phase not in {"", "Pending"} and not is_checked(request.user, context)
+def _workload_group(request: Request, context: Context) -> PodGroupRead | None:
+    """Return the PodGroup that the controllers have created for the controller of the pod."""
+    owners = at(request.object, "metadata", "ownerReferences")
+    uids = [at(owner, "uid") for owner in owners if at(owner, "controller")] if isinstance(owners, list) else []
+    keys = [f"{request.namespace}/{names.workload_group(uid)}" for uid in uids if isinstance(uid, str)]
+    return next((group for key in keys if (group := (context.pod_groups or {}).get(key))), None)
+
+
+def _is_admitted_group(group: PodGroupRead | None) -> bool:
+    return group is not None and group.status.phase not in {"", "Pending"}
 
 
 def _binding_problems(request: Request, context: Context) -> Iterator[Problem]:

@@ -1,11 +1,11 @@
 """Validation of BatchJobs, CronBatchJobs, JobFlows, JobTemplates and Commands beyond their schemas."""
 
 from collections.abc import Iterator
+from itertools import chain
 
 from volcanopy.admission.access import (
     administration_problems,
     assigned_queue,
-    entry_problems,
     has_administrators,
     is_trusted,
     submission_problems,
@@ -13,7 +13,8 @@ from volcanopy.admission.access import (
 from volcanopy.admission.alternatives import merged_templates, with_any_alternative
 from volcanopy.admission.annotation_values import value_problems
 from volcanopy.admission.context import Context
-from volcanopy.admission.feasibility import gang_of, job_findings
+from volcanopy.admission.entry import Entry, amount_findings, entry_problems
+from volcanopy.admission.feasibility import gang_of, job_findings, node_findings
 from volcanopy.admission.future_jobs import FutureJob, job_of_cron, jobs_of_flow, missing_templates
 from volcanopy.admission.jobs import (
     budget_problems,
@@ -24,11 +25,10 @@ from volcanopy.admission.jobs import (
     parsed_job_problems,
     queue_warnings,
 )
-from volcanopy.admission.limits import limit_findings, queued_problems
 from volcanopy.admission.ownership import change_problems, protection_problems
 from volcanopy.admission.request import Request, User, annotations, at, size_problems
 from volcanopy.admission.response import as_warning
-from volcanopy.admission.submitter import submitter, template_author
+from volcanopy.admission.submitter import recorded, submitter, template_author
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec, dependency_cycle
 from volcanopy.api.cron import CronBatchJob, Schedule, ScheduleError
@@ -56,12 +56,12 @@ _JOB_FIELDS = {field.alias or name for name, field in BatchJobSpec.model_fields.
 
 def validate_job(request: Request, context: Context) -> Iterator[Problem]:
     """Yield the problems of a job that is created."""
-    yield from validate_job_update(request, context)
+    yield from _job_findings(request, context)
     user, name = submitter(request, context.policy), at(request.object, "spec", "queue")
     if name is not None and not isinstance(name, str):
         return
     queue = name or context.policy.default_queue
-    yield from entry_problems("spec.queue", queue, user, request.namespace, context)
+    yield from entry_problems(Entry("spec.queue", queue, user, request.namespace), context)
     if is_trusted(request.user, context) and (author := template_author(request.object)) is not None:
         path = f"metadata.annotations[{names.TEMPLATE_SUBMITTED_BY}]"
         yield from submission_problems(path, queue, author, request.namespace, context)
@@ -70,16 +70,36 @@ def validate_job(request: Request, context: Context) -> Iterator[Problem]:
     except InvalidObjectError:
         return  # reported above
     yield from _secret_arguments(spec)
-    yield from queued_problems("spec.queue", queue, user, context)
     yield from map(as_warning, job_warnings(spec, context))
-    yield from with_any_alternative(spec, lambda each: job_findings(each, context))
     yield from with_any_alternative(
-        spec, lambda each: limit_findings("spec.queue", queue, gang_of(each), user, context)
+        spec, lambda each: chain(_gang_findings(each, queue, user, context), node_findings(each, context))
     )
 
 
+def _gang_findings(spec: BatchJobSpec, queue: str, user: User, context: Context) -> Iterator[Problem]:
+    """Yield findings if the job could never start because of the limits of its queue."""
+    yield from amount_findings("spec.queue", queue, gang_of(spec), user, context)
+
+
 def validate_job_update(request: Request, context: Context) -> Iterator[Problem]:
-    """Yield the problems of a job that is updated, which is possible in a closed queue."""
+    """Yield the problems of a job that is updated, which is possible in a closed queue.
+
+    A job that is resumed enters its queue again; one that is scaled must still be able to start.
+    """
+    problems = list(_job_findings(request, context))
+    yield from problems
+    if problems or is_trusted(request.user, context):
+        return
+    spec, before = request.read(BatchJob).spec, at(request.old, "spec")
+    user = recorded(request.old) or request.user
+    if at(before, "suspend") is True and not spec.suspend:
+        yield from entry_problems(Entry("spec.queue", spec.queue, user, request.namespace), context)
+    if any(at(request.object, "spec", name) != at(before, name) for name in ("tasks", "minAvailable")):
+        yield from with_any_alternative(spec, lambda each: _gang_findings(each, spec.queue, user, context))
+
+
+def _job_findings(request: Request, context: Context) -> Iterator[Problem]:
+    """Yield the problems of a job that is created or updated, apart from its entry into the queue."""
     problems = list(job_problems(request.object or {}, context.check_plugins))
     yield from problems
     if not problems and request.old is not None:
