@@ -6,7 +6,7 @@ compared. A released or missing Lease is taken at once.
 
 **Holding.** A leader renews every ``retry`` seconds. It may act for ``renew`` seconds from the moment at which it *sent* the
 last successful renewal (:meth:`Elector.may_act`); a successor cannot have seen that renewal earlier, and waits ``duration``
-seconds from then. So a leader has stopped ``duration - renew`` seconds before the next one starts, whatever is slow or
+seconds from then. An answer that is not there after half of this time is still awaited, while another renewal is sent. So a leader has stopped ``duration - renew`` seconds before the next one starts, whatever is slow or
 lost, as long as the two clocks do not differ in *speed* by more than ``duration / renew``. Requests in flight when the
 leader stops have these seconds to arrive.
 
@@ -36,6 +36,8 @@ log = Logger(__name__)
 T = TypeVar("T")
 _AT_ONCE = 0.05
 """Seconds before a retry after a concurrent write."""
+_ATTEMPTS = 2
+"""Renewals in flight: a slow answer to the first one counts when it comes, and the second one has another connection."""
 
 
 class LostLeadership(KubeError):
@@ -132,6 +134,8 @@ class Elector:
         """When that record was first seen."""
         self._until = float("-inf")
         self._fault = ""
+        self._attempts: dict[asyncio.Future[ObservedLease], float] = {}
+        """Renewals without an answer yet, with the time at which they were sent."""
 
     @property
     def leader(self) -> str:
@@ -204,9 +208,12 @@ class Elector:
     async def hold(self) -> NoReturn:
         """Keep the leadership until cancelled. Raises LostLeadership when it is not certain any more."""
         pause = self.terms.retry
-        while True:
-            await self._sleep(max(0.0, min(pause, self._left())))
-            pause = await self._renew()
+        try:
+            while True:
+                await self._sleep(max(0.0, min(pause, self._left())))
+                pause = await self._renew()
+        finally:
+            self._drop_attempts()
 
     def _left(self) -> float:
         return self._until - self._clock()
@@ -216,19 +223,39 @@ class Elector:
         if (left := self._left()) <= 0:
             why = f": {self._fault}" if self._fault else ""
             self._lose(f"not renewed within {self.terms.renew:g} s{why}")
-        call = min(left, self.terms.renew / 2)
+        if len(self._attempts) < _ATTEMPTS:
+            attempt = asyncio.ensure_future(self._lock.write(self._taken(), self._held, left))
+            self._attempts[attempt] = self._clock()
+        waiting = asyncio.ensure_future(self._sleep(min(left, self.terms.renew / 2)))
         try:
-            sent, basis = self._clock(), self._held
-            held = await self._within(call, self._lock.write(self._taken(), basis, call))
-        except LeaseChanged:
-            return await self._read_again()
-        except (KubeError, TimeoutError) as fault:
-            self._note(fault)
-            return self.terms.retry / 4
-        if self._left() > 0:
-            self._fault = ""
-            self._grant(sent, held)
-        return self.terms.retry
+            await asyncio.wait((*self._attempts, waiting), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+        done = [(attempt, sent) for attempt, sent in self._attempts.items() if attempt.done()]
+        if not done:
+            self._note(TimeoutError())
+        for attempt, sent in done:
+            del self._attempts[attempt]
+            try:
+                held = attempt.result()
+            except LeaseChanged:
+                self._drop_attempts()
+                return await self._read_again()
+            except (KubeError, TimeoutError) as fault:
+                self._note(fault)
+            else:
+                self._drop_attempts()
+                if self._left() > 0:
+                    self._fault = ""
+                    self._grant(sent, held)
+                # From when it was sent: a slow server leaves no time for another pause.
+                return max(sent + self.terms.retry - self._clock(), 0.0)
+        return self.terms.retry / 4
+
+    def _drop_attempts(self) -> None:
+        for attempt in self._attempts:
+            attempt.cancel()
+        self._attempts.clear()
 
     async def _read_again(self) -> float:
         """Read the Lease after a concurrent write: an own one with a lost response, or that of another process."""
