@@ -10,6 +10,7 @@ from tests.kube.cluster import EVENTS, Cluster
 from tests.kube.flaky_client import refused
 from volcanopy.api import core
 from volcanopy.kube.apply.status_writer import Timing
+from volcanopy.kube.apply.write_queue import KeyLocks
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, QUEUES
 from volcanopy.scheduler.model.plan import Explain, GroupCondition, SetPodGroup, SetQueue
 
@@ -391,6 +392,32 @@ async def test_a_thousand_pending_pods_do_not_delay_a_bind(cluster: Cluster) -> 
         rig.script.held["patch"].set()
         assert await rig.applier.finish(10)
         assert rig.script.count("patch", "pods") == 40
+
+
+async def test_a_large_job_has_few_writes_of_explanations_at_a_time_however_often_it_is_explained(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await cluster.gang("b", 200)
+    locked = 0
+    lock = KeyLocks.lock
+
+    def counting(locks: KeyLocks, key: object) -> object:
+        nonlocal locked
+        locked += key[0] == "Pod"  # type: ignore[index]
+        return lock(locks, key)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(KeyLocks, "lock", counting)
+    async with applier_rig(cluster, Timing(settle=0.0)) as rig:
+        await rig.see()
+        rig.script.held["patch"] = asyncio.Event()
+        for number in range(10):
+            pods = {f"default/b-{pod}": f"no room {number}" for pod in range(200)}
+            await rig.apply(Explain("default/b", "nodes", f"no room {number}", pods=pods))
+            await rig.script.until("patch", 16)
+        assert locked < 50
+        rig.script.held["patch"].set()
+        assert await rig.applier.finish(60)
+        assert rig.script.count("patch", "pods") >= 200
 
 
 async def test_closing_has_a_timeout(cluster: Cluster, rig: Rig) -> None:

@@ -8,7 +8,7 @@ unschedulable is written only after a delay, so one that is scheduled soon never
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -44,6 +44,8 @@ class Timing:
     """For each queue that exists: a status of a queue in which nothing was allocated or released."""
 
 
+_PODS_AT_ONCE = 32
+"""Pods of a job whose conditions are written at the same time."""
 _RESOLUTION = 0.001
 """Seconds; a timer may be early by a rounding error, and would be set again and again."""
 
@@ -260,6 +262,8 @@ class ExplanationWriter:
         self._context, self._timing = context, timing
         self._explains: dict[str, Explain] = {}
         self._written: dict[str, _Written] = {}
+        self._running: set[str] = set()
+        """The jobs whose explanation is being written."""
 
     def enqueue(self, explain: Explain) -> None:
         """Write an explanation, with a delay, unless it has been written or the pods are scheduled before."""
@@ -292,14 +296,23 @@ class ExplanationWriter:
         self._written = {job: last for job, last in self._written.items() if job in groups}
 
     async def _write(self, job: str) -> None:
+        if job in self._running:  # a job with very many pods
+            self._put(job, _settle(self._context, self._timing))
+            return
+        self._running.add(job)
+        try:
+            await self._write_explanation(job)
+        finally:
+            self._running.remove(job)
+
+    async def _write_explanation(self, job: str) -> None:
         context = self._context
         explain, group = self._explains.get(job), context.store.groups.get(job)
         if explain is None:
             return
         waiting = [pod for pod in explain.pods if context.store.waits(pod)]
         if group is None and waiting:
-            reason = statuses.reason_of(explain)
-            await asyncio.gather(*(self._write_pod(pod, reason, explain.pods[pod], grouped=False) for pod in waiting))
+            await self._write_pods(explain, waiting, explain.pods, grouped=False)
             return
         if group is None or not (waiting or _waits(context.store.expected_group(job) or group.status)):
             # It was scheduled or deleted: when it is pending again, it gets a new event.
@@ -320,13 +333,21 @@ class ExplanationWriter:
             if last.message != explain.message:
                 self._put(job, last.at + self._timing.repeat_delay - now)
             waiting = [pod for pod in waiting if not self._has_condition(pod)]
-        reason, texts = statuses.reason_of(explain), _with_condition(explain)
-        admitted = explain.gate in _AFTER_QUEUE
-        await asyncio.gather(*(self._write_pod(pod, reason, texts[pod], admitted) for pod in waiting if pod in texts))
+        await self._write_pods(explain, waiting, _with_condition(explain), grouped=True)
 
-    async def _write_pod(
-        self, key: str, reason: str, message: str, admitted: bool = False, *, grouped: bool = True
+    async def _write_pods(
+        self, explain: Explain, waiting: Sequence[str], texts: Mapping[str, str], *, grouped: bool
     ) -> None:
+        """Write the conditions of pods, a few at a time: explanations of other jobs are written between them."""
+        reason, admitted = statuses.reason_of(explain), explain.gate in _AFTER_QUEUE
+        pods = [pod for pod in waiting if pod in texts]
+        for start in range(0, len(pods), _PODS_AT_ONCE):
+            batch = pods[start : start + _PODS_AT_ONCE]
+            await asyncio.gather(
+                *(self._write_pod(pod, reason, texts[pod], admitted, grouped=grouped) for pod in batch)
+            )
+
+    async def _write_pod(self, key: str, reason: str, message: str, admitted: bool, *, grouped: bool) -> None:
         """Write the condition of a pod; one with the gate of queues has it until its queue admits the pod.
 
         A pod whose PodGroup does not exist gets an event as well: there is no group that could have it.
