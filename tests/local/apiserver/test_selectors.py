@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from volcanopy.local.apiserver.store.object_store import encode
 from volcanopy.local.apiserver.store.selectors import (
     FieldSelector,
     LabelSelector,
@@ -124,3 +125,15 @@ def test_field_selectors_support_escapes() -> None:
         FieldSelector.parse("a=b=c")
     with pytest.raises(SelectorError, match="invalid selector: 'a'; can't understand 'a'"):
         FieldSelector.parse("a")
+
+
+@given(labels=st.dictionaries(word, word), chosen=st.dictionaries(word, word, max_size=3))
+def test_the_encoded_form_of_a_selected_object_has_the_required_texts(
+    labels: dict[str, str], chosen: dict[str, str]
+) -> None:
+    selector = label_selector_from_object({"matchLabels": chosen})
+    raw = encode({"metadata": {"labels": labels | chosen}})
+    assert all(any(text in raw for text in texts) for texts in selector.required_texts())
+    if not selector.matches(labels):
+        bare = encode({"metadata": {"labels": labels}})
+        assert not all(any(text in bare for text in texts) for texts in selector.required_texts())

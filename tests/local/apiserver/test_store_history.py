@@ -58,6 +58,19 @@ def test_every_past_version_can_be_read_until_it_is_compacted(changes: list[tupl
             ]
 
 
+def test_a_bounded_number_of_objects_is_kept_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_store, "DECODED", 5)
+    monkeypatch.setattr(object_store, "DECODED_BYTES", 10_000)
+    store = Store()
+    bucket = store.bucket("pods")
+    for number in range(30):
+        store.put(bucket, _body("a", f"x{number}", number % 3))
+    assert [entry.name for entry in bucket.entries() if entry.is_decoded] == [f"x{number}" for number in range(25, 30)]
+    store.put(bucket, _body("a", "x3", 1) | {"status": {"message": "m" * 9_900}})
+    assert [entry.name for entry in bucket.entries() if entry.is_decoded] == ["x3"]
+    assert [entry.body["metadata"]["name"] for entry in bucket.entries()] == [entry.name for entry in bucket.entries()]
+
+
 def test_the_history_is_bounded_by_bytes_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
     bucket = store.bucket("configmaps")

@@ -45,7 +45,10 @@ class WorkloadController:
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.time) -> None:
         self._client, self._clock = client, clock
-        self._reflectors = {kind.kind: Reflector(client, kind) for kind in (*WATCHED, NODES)}
+        self._reflectors = {
+            kind.kind: Reflector(client, kind, transform=_workload_pod if kind is PODS else None)
+            for kind in (*WATCHED, NODES)
+        }
         self._events = EventRecorder(client, "workload-controller")
         self._workers = TimedWorkers("workload", self._decide, _WORKERS, clock)
         self._keys: dict[str, str] = {}
@@ -213,3 +216,12 @@ class WorkloadController:
         metadata = made["metadata"]
         known = self._reflectors[kind].objects.get(f"{metadata['namespace']}/{metadata['name']}")
         return known is not None and known["metadata"]["uid"] == metadata["uid"]
+
+
+def _workload_pod(pod: Json) -> Json:
+    """Return the identity of pods of other owners, which may be very many; pods of workloads whole."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    if any(owner.get("controller") and owner.get("kind") in _KINDS for owner in owners):
+        return pod
+    kept = ("name", "namespace", "uid", "resourceVersion")
+    return {"metadata": {key: pod["metadata"][key] for key in kept}}

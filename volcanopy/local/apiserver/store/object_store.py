@@ -20,8 +20,10 @@ HISTORY = 10_000
 """Events remembered per bucket; a watch that starts before them is answered 410."""
 HISTORY_BYTES = 32 * 2**20
 """Bytes of the remembered versions of a bucket; the oldest events are forgotten first."""
-ENCODED_ONLY = frozenset({"events"})
-"""Buckets whose objects are kept as bytes only: many objects that are seldom read."""
+DECODED = 2_000
+"""Objects of a bucket that are kept decoded, the ones written last: this form takes three times the memory of the bytes."""
+DECODED_BYTES = 4 * 2**20
+"""The bytes of these objects at most."""
 
 encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 decode: Callable[[bytes], Any] = msgspec.json.Decoder().decode
@@ -42,7 +44,7 @@ class Entry:
 
     @property
     def body(self) -> Body:
-        """The object; read only. A superseded version is decoded again at each use."""
+        """The object; read only. One that was not written lately is decoded again at each use."""
         if self._body is None:
             return decode(self.raw)  # type: ignore[no-any-return]
         return self._body
@@ -51,8 +53,13 @@ class Entry:
         """The object, free to be changed."""
         return decode(self.raw)  # type: ignore[no-any-return]
 
+    @property
+    def is_decoded(self) -> bool:
+        """Whether the object need not be decoded."""
+        return self._body is not None
+
     def fade(self) -> None:
-        """Keep the bytes only: half of an old version's memory is its decoded form."""
+        """Keep the bytes only."""
         self._body = None
 
     @property
@@ -99,6 +106,8 @@ class Bucket:
         self.limit = history
         self.compacted = 0
         self._history_bytes = 0
+        self._decoded: deque[Entry] = deque()
+        self._decoded_bytes = 0
         self.watchers: dict[Callable[[Event], None], None] = {}
         """In the order of their arrival, in which they get each event."""
         self.by_node: dict[str, dict[tuple[str, str], Entry]] | None = {} if name == "pods" else None
@@ -172,8 +181,7 @@ class Bucket:
             self._index_node(event)
         if previous is not None:
             previous.fade()
-        if self.name in ENCODED_ONLY:
-            entry.fade()
+        self.keep_decoded(entry)
         self.history.append(event)
         self._history_bytes += len(entry.raw)
         while len(self.history) > self.limit or self._history_bytes > HISTORY_BYTES:
@@ -181,6 +189,15 @@ class Bucket:
         for watcher in self.watchers:
             watcher(event)
         event.fade()
+
+    def keep_decoded(self, entry: Entry) -> None:
+        """Keep an object decoded until others are written."""
+        self._decoded.append(entry)
+        self._decoded_bytes += len(entry.raw)
+        while len(self._decoded) > DECODED or (self._decoded_bytes > DECODED_BYTES and len(self._decoded) > 1):
+            oldest = self._decoded.popleft()
+            oldest.fade()
+            self._decoded_bytes -= len(oldest.raw)
 
     def _forget(self) -> None:
         forgotten = self.history.popleft()
@@ -285,6 +302,7 @@ class Store:
         namespace = metadata.get("namespace", "")
         version = int(metadata["resourceVersion"])
         entry = Entry(namespace, metadata["name"], metadata["uid"], version, encode(body), body)
+        bucket.keep_decoded(entry)
         address = (bucket.name, namespace, entry.name)
         bucket.objects.setdefault(namespace, {})[entry.name] = entry
         bucket.count += 1

@@ -66,6 +66,14 @@ class LabelSelector:
             return False
         return all(requirement.matches(labels) for requirement in self.requirements)
 
+    def required_texts(self) -> list[tuple[bytes, ...]]:
+        """Return texts of which the encoded form of each selected object has one, for each requirement of a label."""
+        return [
+            tuple(f'"{requirement.key}":"{value}"'.encode() for value in requirement.values)
+            for requirement in self.requirements
+            if requirement.operator == "in" and not any(set(value) & {'"', "\\"} for value in requirement.values)
+        ]
+
 
 EVERYTHING = LabelSelector()
 

@@ -7,10 +7,12 @@ import cel
 
 from volcanopy.local.apiserver.context import Call
 from volcanopy.local.apiserver.kinds.kinds import Kind
+from volcanopy.local.apiserver.schema.expression_fields import Uses, used_fields, uses_of
 from volcanopy.local.apiserver.store.object_store import Body, Store
 from volcanopy.local.apiserver.store.selectors import LabelSelector, label_selector_from_object
 
 GROUP = "admissionregistration.k8s.io"
+_VARIABLES = ("object", "oldObject", "request")
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 EVALUATION_ERRORS = (KeyError, IndexError, TypeError, ValueError, RuntimeError, ZeroDivisionError)
 """What evaluating a CEL expression may raise."""
@@ -40,9 +42,10 @@ class Question:
         sub = self.call.subresource
         return f"{self.call.kind.plural}/{sub}" if sub else self.call.kind.plural
 
-    def variables(self) -> dict[str, Any]:
-        """The variables of CEL expressions about the request."""
-        return {"object": self.body, "oldObject": self.old, "request": review(self, "")["request"]}
+    def variables(self, uses: Uses | None = None) -> dict[str, Any]:
+        """The variables of CEL expressions about the request: with ``uses``, the fields that these expressions use."""
+        variables = {"object": self.body, "oldObject": self.old, "request": review(self, "")["request"]}
+        return variables if uses is None else used_fields(variables, uses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class Matching:
     namespaces: LabelSelector
     objects: LabelSelector
     conditions: tuple[tuple[str, Any], ...]
+    uses: Uses
+    """The fields that the conditions use: handing a large object to CEL takes longer than evaluating a condition."""
     _known: dict[tuple[str, ...], bool] = field(default_factory=dict, compare=False, repr=False)
     """Whether a rule names the requests of an operation on a resource: few are different."""
 
@@ -75,6 +80,7 @@ class Matching:
             label_selector_from_object(source.get("namespaceSelector") or {}),
             label_selector_from_object(source.get("objectSelector") or {}),
             tuple((condition["name"], cel.compile(condition["expression"])) for condition in conditions),
+            uses_of([condition["expression"] for condition in conditions], _VARIABLES),
         )
 
     def matches(self, question: Question, store: Store) -> bool:
@@ -111,10 +117,10 @@ class Matching:
         """Whether every condition is true; raises ConditionError for one that cannot be evaluated."""
         if not self.conditions:
             return True
-        variables = question.variables()
+        context = cel.Context(question.variables(self.uses))
         for name, program in self.conditions:
             try:
-                held = program.execute(cel.Context(variables))
+                held = program.execute(context)
             except EVALUATION_ERRORS as error:
                 raise ConditionError(name, error) from None
             if held is not True:
