@@ -198,3 +198,25 @@ def test_invariants_detect_starts_in_held_queues() -> None:
     assert violations(seen, Plan((SetPodGroup("default/b", "Inqueue"),)), ()) == [
         "job default/b is admitted although queue q is held"
     ]
+
+
+@pytest.mark.parametrize(
+    ("queue", "user", "gone"),
+    [
+        ("administrators=head", "user=eve", 2),
+        ("administrators=head", "user=head", 0),
+        ("administrators=head", "user=eve groups=system:masters", 0),
+        ("administrators=head", "", 0),
+        ("", "user=eve", 0),
+    ],
+    ids=["of others", "of an administrator", "of a superuser", "without admission", "without administrators"],
+)
+def test_budgets_protect_only_pods_whose_submitter_may_protect_them(queue: str, user: str, gone: int) -> None:
+    """Everybody may create a budget, also for pods that run already."""
+    text = f"""
+        node n1 cpu=8
+        queue q stop=HoldAndDrain {queue}
+        job a min=2 queue=q {user}: 2 x cpu=1 label.app=a on=n1
+        budget d allowed=0 selector.app=a
+    """
+    assert len(made(text, "gang, pdb").of(Evict)) == gone

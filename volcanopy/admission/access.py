@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from volcanopy.admission.context import Context
 from volcanopy.admission.request import Request, User, annotations, at
 from volcanopy.api import names
+from volcanopy.api import subjects as subjects_of_api
 from volcanopy.api.core import Queue, Subjects
 from volcanopy.api.model import Json, Problem, forbidden, invalid, not_found, quoted
 from volcanopy.api.scheduling import Subjects as SubjectsModel
@@ -18,16 +19,7 @@ _MAX_SHOWN = 8
 
 def matches(subjects: Subjects | SubjectsModel, user: User, namespace: str) -> bool:
     """Return whether the user is one of the subjects; ``namespace`` is that of the object, empty if it has none."""
-    if user.name in subjects.users or "*" in subjects.users:
-        return True
-    if not set(subjects.groups).isdisjoint(user.groups):
-        return True
-    account = user.account
-    if account is not None:
-        accounts = subjects.service_accounts
-        if f"{account[0]}/{account[1]}" in accounts or f"{account[0]}/*" in accounts:
-            return True
-    return (namespace or (account[0] if account else "")) in subjects.namespaces
+    return subjects_of_api.matches(subjects, user.name, user.groups, namespace)
 
 
 def lineage(name: str, queues: Mapping[str, Queue]) -> list[Queue]:

@@ -58,7 +58,7 @@ class AdmissionPolicy(Model):
     controllers: list[str] = Field(default_factory=list, max_length=64)
     """User names of volcanopy's controllers, which create objects on behalf of other users."""
     unpreemptable: Subjects | None = None
-    """Subjects that may protect pods from eviction (``preemptable: "false"``), besides the administrators of the queue.
+    """Subjects that may protect pods from eviction, besides the administrators of the queue.
     Without it every user may in queues that have no administrators."""
     superusers: Subjects = Subjects(groups=["system:masters"])
     """Subjects that may use and change every queue."""
@@ -144,6 +144,8 @@ class Context:
     hyper_nodes: Mapping[str, HyperNode] | None = None
     job_templates: Mapping[str, JobTemplate] | None = None
     """The JobTemplates that a reviewed flow names, by name."""
+    moved_pods: tuple[Json, ...] = ()
+    """The pods of a PodGroup that moves to another queue, with volcanopy's names."""
     edits: tuple[Edit, ...] = ()
     queued_jobs: Mapping[tuple[str, User], int] | None = None
     make_pod: MakePod | None = None

@@ -8,16 +8,15 @@ written by the controllers.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from volcanopy.admission.access import administers, has_administrators, is_trusted, matches
+from volcanopy.admission.access import administers, is_trusted
 from volcanopy.admission.context import Context
 from volcanopy.admission.request import Request, User, annotations, at
 from volcanopy.admission.submitter import is_kubernetes, recorded
 from volcanopy.api import names
-from volcanopy.api.bindings import BINDINGS, is_job, with_own_keys
+from volcanopy.api.bindings import is_job
 from volcanopy.api.model import Json, Problem, forbidden
 
 _GROUP_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
-_TRUE = frozenset({"true", "1", "t"})
 
 
 def is_checked(user: User, context: Context) -> bool:
@@ -127,32 +126,3 @@ def deletion_problems(request: Request, context: Context) -> Iterator[Problem]:
     started = started and at(request.old, "spec", "minMember") != 0
     if started or (isinstance(running, int) and running > 0):
         yield forbidden("", "pods of the PodGroup are running: delete the pods, or their owner, first")
-
-
-def protection_problems(
-    manifest: Json | None, old: Json | None, user: User, queue: str, context: Context, prefix: str = "metadata"
-) -> Iterator[Problem]:
-    """Yield a problem if a user protects pods from eviction without being permitted to in this queue.
-
-    Permitted are the administrators of the queue and the subjects of ``unpreemptable`` in the configuration. Without both,
-    every user is. An unchanged value is not checked again.
-    """
-    subjects = context.policy.unpreemptable
-    if not user.name or is_trusted(user, context) or administers(queue, user, context):
-        return
-    if subjects is None and not has_administrators(queue, context):
-        return
-    if subjects is not None and matches(subjects, user, ""):
-        return
-    for part in ("annotations", "labels"):
-        value = _protection(manifest, part)
-        if not isinstance(value, str) or value.lower() in _TRUE or value == _protection(old, part):
-            continue
-        detail = f'user "{user.name}" may not protect pods from eviction in queue "{queue}": remove it'
-        yield forbidden(f"{prefix}.{part}[{names.PREEMPTABLE}]", detail)
-
-
-def _protection(manifest: Json | None, part: str) -> object:
-    """Return the value of the label or annotation that protects pods from eviction, under the name of any API."""
-    content = at(manifest, "metadata", part)
-    return with_own_keys(content, BINDINGS).get(names.PREEMPTABLE) if isinstance(content, dict) else None

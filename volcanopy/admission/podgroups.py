@@ -23,8 +23,8 @@ from volcanopy.admission.ownership import (
     has_job_label,
     is_checked,
     job_owner_problems,
-    protection_problems,
 )
+from volcanopy.admission.powers import moved_problems, protection_problems
 from volcanopy.admission.queue_tree import Amounts, amounts_of
 from volcanopy.admission.request import Request, User, annotations, at, name_problems
 from volcanopy.admission.response import as_warning
@@ -52,14 +52,15 @@ def validate_pod_group(request: Request, context: Context) -> Iterator[Problem]:
     yield from _topologies(spec)
     yield from map(as_warning, _warnings(spec))
     before = at(request.old, "spec", "queue") or names.DEFAULT_QUEUE
-    moved = request.operation == "UPDATE" and before != spec.queue
+    moved = is_moved(request)
     if moved and _of_a_job(request) and not is_trusted(request.user, context):
         yield forbidden("spec.queue", "immutable: the queue of the PodGroup of a job is that of the job")
         return
     yield from controlled_group_problems(request, context)
     yield from change_problems(request, context, spec.queue, "spec")
     if not group_owner_in(request.object):
-        yield from protection_problems(request.object, request.old, request.user, spec.queue, context)
+        before_move = None if moved else request.old
+        yield from protection_problems(request.object, before_move, request.user, spec.queue, context)
     if request.operation == "CREATE" and _is_controlled(request, context):
         if not _of_a_job(request):
             # The queue comes from annotations of pods and workloads, which any user may have written.
@@ -75,6 +76,7 @@ def validate_pod_group(request: Request, context: Context) -> Iterator[Problem]:
     if moved:
         counted = recorded(request.old) or user
         entry = replace(entry, origin=before, is_admitted=_is_admitted(request), counted_for=counted)
+        yield from moved_problems(context.moved_pods, counted, spec.queue, context)
     yield from entry_problems(entry, context)
 
 
@@ -82,6 +84,14 @@ def _is_admitted(request: Request) -> bool:
     """Return whether the scheduler has admitted the group, or pods of it run."""
     status = at(request.old, "status")
     return at(status, "phase") not in {None, "", PodGroupPhase.PENDING} or bool(at(status, "running"))
+
+
+def is_moved(request: Request) -> bool:
+    """Return whether the request moves a PodGroup to another queue."""
+    if request.key != (names.SCHEDULING, "PodGroup", "UPDATE"):
+        return False
+    before, after = ((at(each, "spec", "queue") or names.DEFAULT_QUEUE) for each in (request.old, request.object))
+    return bool(before != after)
 
 
 def validate_pod_group_deletion(request: Request, context: Context) -> Iterator[Problem]:

@@ -15,6 +15,7 @@ from volcanopy.api.bindings import (
     with_own_keys,
 )
 from volcanopy.api.model import Json, Model, Problem, shown, too_many
+from volcanopy.api.subjects import account_of
 from volcanopy.api.volcano import bound
 
 M = TypeVar("M", bound=Model)
@@ -31,10 +32,7 @@ class User:
     @property
     def account(self) -> tuple[str, str] | None:
         """Namespace and name of the service account, if the user is one."""
-        if not self.name.startswith(_ACCOUNT):
-            return None
-        namespace, _, name = self.name.removeprefix(_ACCOUNT).partition(":")
-        return (namespace, name) if namespace and name else None
+        return account_of(self.name)
 
 
 def account_user(namespace: str, name: str) -> User:
@@ -132,8 +130,8 @@ class Request:
                 _text(user.get("username")),
                 tuple(group for group in groups if isinstance(group, str)) if isinstance(groups, list) else (),
             ),
-            object=_with_own_names(manifest, keyed) if isinstance(manifest, dict) else None,
-            old=_with_own_names(old, keyed) if isinstance(old, dict) else None,
+            object=with_own_names(manifest, keyed) if isinstance(manifest, dict) else None,
+            old=with_own_names(old, keyed) if isinstance(old, dict) else None,
             dry_run=request.get("dryRun") is True,
         )
 
@@ -148,7 +146,7 @@ def _keys_of(manifest: Json | None, part: str) -> Collection[str]:
     return content.keys() if isinstance(content, dict) else ()
 
 
-def _with_own_names(manifest: Json, binding: Binding) -> Json:
+def with_own_names(manifest: Json, binding: Binding) -> Json:
     """Return an object whose labels and annotations of an API have volcanopy's names as well."""
     metadata = manifest.get("metadata")
     if not binding.aliases or not isinstance(metadata, dict):

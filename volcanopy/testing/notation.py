@@ -277,6 +277,7 @@ def _queue(line: _Line) -> core.Queue:
             max_running_jobs=submitter_notation.number(values, "maxrunning"),
             max_queued_jobs=submitter_notation.number(values, "maxqueued"),
             limits=submitter_notation.limits(values),
+            administrators=submitter_notation.administrators(values),
             dequeue_strategy="fifo" if "fifo" in line.flags else "traverse",
             job_order=values.get("order", "configured"),
         ),

@@ -2,8 +2,8 @@
 
 ``limit.user.ana+bo.cpu=4`` is an entry for two users, ``limit.user.*.running=2`` one for all others, and
 ``limit.group.phd.queued=3`` one for a group; keys with the same users or groups make one entry. The entries are in the
-order of their first keys. ``maxrunning=`` and ``maxqueued=`` are the queue's own. A job has
-``user=ana groups=phd+staff``.
+order of their first keys. ``maxrunning=`` and ``maxqueued=`` are the queue's own, ``administrators=ana+bo`` are users. A job
+has ``user=ana groups=phd+staff``.
 """
 
 import json
@@ -38,6 +38,12 @@ def limits(values: Mapping[str, str]) -> tuple[core.QueueLimit, ...]:
             entry["resources"][_GPU if what == "gpu" else what] = value
         entry[f"{kind}s"] = tuple(who.split("+"))
     return tuple(core.QueueLimit(**entry) for entry in entries.values())
+
+
+def administrators(values: Mapping[str, str]) -> core.Subjects | None:
+    """Return the administrators of a queue."""
+    users = values.get("administrators")
+    return None if users is None else core.Subjects(users=tuple(users.split("+")))
 
 
 def origin(values: Mapping[str, str]) -> dict[str, str]:

@@ -33,7 +33,7 @@ def over_budget(moves: Moves, is_enforced: IsEnforced) -> list[str]:
     pods = [
         moves.snapshot.tasks.pods[row]
         for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True)
-        if is_enforced("pdb", action_of(evict.reason))
+        if is_enforced("pdb", action_of(evict.reason)) and _may_protect(moves, row)
     ]
     result = []
     for budget in budgets:
@@ -78,6 +78,14 @@ def wrongly_preempted(moves: Moves, is_enforced: IsEnforced) -> list[str]:
                 f"pod {evict.pod} of priority {its} is preempted for {evict.preemptor}, which is of priority {theirs}"
             )
     return result
+
+
+def _may_protect(moves: Moves, row: int) -> bool:
+    """Return whether budgets count for a pod: not in a queue with administrators of which its submitter is none."""
+    jobs, queues, job = moves.snapshot.jobs, moves.snapshot.queues, int(moves.snapshot.tasks.job[row])
+    if queues.terms.rights is None or job == NONE or jobs.queue[job] == NONE:
+        return True
+    return queues.terms.rights.may_protect(int(jobs.queue[job]), jobs.submitters[jobs.submitter[job]])
 
 
 def _is_critical(pod: core.Pod) -> bool:

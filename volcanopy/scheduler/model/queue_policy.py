@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from volcanopy.api import core, quantity
-from volcanopy.scheduler.model.queue_limits import Limits, limits
+from volcanopy.api.subjects import matches
+from volcanopy.scheduler.model.queue_limits import Limits, Submitter, limits
 from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Ints, Mask, Rows
 
 NO_QUEUE = -1
@@ -77,6 +78,39 @@ def orders_by_user(orders: Rows) -> Mask:
     return np.asarray((orders == JobOrder.FAIR) | (orders == JobOrder.USAGE))
 
 
+class Rights:
+    """Who may protect pods from eviction in which queue: administrators of it or of an ancestor; without any, everybody."""
+
+    def __init__(self, queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> None:
+        self._administrators = [None if queue is None else queue.spec.administrators for queue in queues]
+        self._lines = lines
+        self._answers: dict[tuple[int, Submitter], bool] = {}
+
+    def may_protect(self, queue: int, submitter: Submitter) -> bool:
+        """Whether pods of this submitter in the queue may be protected; an unknown submitter, without admission, may."""
+        key = (queue, submitter)
+        known = self._answers.get(key)
+        if known is None:
+            listed = [self._administrators[row] for row in self._lines[queue].tolist()]
+            subjects = [each for each in listed if each is not None]
+            known = self._answers[key] = (
+                not subjects
+                or not submitter.user
+                or _SUPERUSERS in submitter.groups
+                or any(matches(each, submitter.user, submitter.groups, "") for each in subjects)
+            )
+        return known
+
+
+_SUPERUSERS = "system:masters"
+
+
+def _rights(queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> Rights | None:
+    """Return the rights; None if no queue has administrators."""
+    administered = any(queue is not None and queue.spec.administrators is not None for queue in queues)
+    return Rights(queues, lines) if administered else None
+
+
 class Terms(NamedTuple):
     """All such settings; None where no queue has them."""
 
@@ -86,12 +120,18 @@ class Terms(NamedTuple):
     limits: Limits | None = None
     orders: Rows | None = None
     """(Q,): the :class:`JobOrder` of each queue."""
+    rights: Rights | None = None
 
 
 def terms(axis: Axis, queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> Terms:
     """The settings of these queues; ``lines`` lead from each queue upwards."""
     return Terms(
-        _lending(axis, queues), _offsets(queues), _stops(queues, lines), limits(axis, queues, lines), _orders(queues)
+        _lending(axis, queues),
+        _offsets(queues),
+        _stops(queues, lines),
+        limits(axis, queues, lines),
+        _orders(queues),
+        _rights(queues, lines),
     )
 
 

@@ -9,12 +9,14 @@ from volcanopy.scheduler.framework.plugin import NoArguments
 from volcanopy.scheduler.framework.protection import Protection
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.selectors import matches
+from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 
 
 class Pdb(Protection[NoArguments]):
     """Allow the eviction of a pod while all budgets that select it have disruptions left.
 
-    Evictions of this session are deducted from the budgets. Pods that no budget selects are not protected.
+    Evictions of this session are deducted from the budgets. Pods that no budget selects are not protected, nor pods in a queue
+    with administrators that belong to another user: everybody may create budgets.
     """
 
     name: ClassVar[str] = "pdb"
@@ -53,10 +55,20 @@ class Pdb(Protection[NoArguments]):
         known = self._budgets_of_task.get(task.row)
         if known is None:
             pod, budgets = task.pod, self.cluster.snapshot.budgets
-            numbers = self._budgets.get(pod.metadata.namespace, ())
+            numbers = (
+                self._budgets.get(pod.metadata.namespace, ()) if may_protect(self.cluster.snapshot, task.row) else ()
+            )
             known = tuple(number for number in numbers if _selects(budgets[number], pod))
             self._budgets_of_task[task.row] = known
         return known
+
+
+def may_protect(snapshot: Snapshot, task: int) -> bool:
+    """Return whether the submitter of the job of a task may protect pods in its queue."""
+    jobs, rights, job = snapshot.jobs, snapshot.queues.terms.rights, int(snapshot.tasks.job[task])
+    if rights is None or job == NONE or jobs.queue[job] == NONE:
+        return True
+    return rights.may_protect(int(jobs.queue[job]), jobs.submitters[jobs.submitter[job]])
 
 
 def _selects(budget: policy.PodDisruptionBudget, pod: core.Pod) -> bool:

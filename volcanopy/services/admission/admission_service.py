@@ -20,7 +20,9 @@ from volcanopy.admission.access import group_of
 from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.admission.future_jobs import named_templates
 from volcanopy.admission.pod_dry_run import dry_runs
+from volcanopy.admission.podgroups import is_moved
 from volcanopy.admission.request import Request, at
+from volcanopy.admission.request import with_own_names as json_with_own_names
 from volcanopy.admission.response import AdmissionResponse
 from volcanopy.admission.review import Context, mutate, validate
 from volcanopy.api.bindings import APIS, VOLCANOPY, Binding
@@ -33,7 +35,7 @@ from volcanopy.kube.client.backoff import answered
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.raw_kinds import bound
+from volcanopy.kube.client.raw_kinds import PODS, bound
 from volcanopy.services.admission import cert_manager, request_limits
 from volcanopy.services.admission.access_reviews import may_change_target
 from volcanopy.services.admission.certificate_rotation import ForeignKeyring, Keyring, SharedKeyring, Terms
@@ -194,6 +196,11 @@ class ReviewHandlers:
         request = self._edits.concerns(body)
         if request is None:
             context = await self._with_new_queue(body, await self._with_new_group(body, context))
+            try:
+                context = await self._with_moved_pods(body, context)
+            except KubeError as fault:
+                moved = Request.of(body) or Request()
+                return try_again(moved, f"pods of the PodGroup cannot be read now, try again: {fault}")
             context = await self._with_trials(body, await self._with_templates(body, context))
             return await self._validate_with_rights(body, context)
         try:
@@ -232,6 +239,15 @@ class ReviewHandlers:
         request = Request.of(body)
         asked = dry_runs(request, context) if request is not None else ()
         return replace(context, dry_runs=await self._trials.answers(asked)) if asked else context
+
+    async def _with_moved_pods(self, body: Json, context: Context) -> Context:
+        """Return the context with the pods of a PodGroup that moves, read from the API server. Raises KubeError."""
+        request = Request.of(body)
+        if request is None or not is_moved(request):
+            return context
+        pods = await self._client.list(PODS, request.namespace, deadline=LOOKUP_DEADLINE)
+        named = (json_with_own_names(pod, request.binding) for pod in pods.items)
+        return replace(context, moved_pods=tuple(pod for pod in named if group_of(pod) == request.name))
 
     async def _with_templates(self, body: Json, context: Context) -> Context:
         """Return the context with the JobTemplates that a flow names, read from the API server."""

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from volcanopy.admission import powers
 from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.api import names
 from volcanopy.api.bindings import VOLCANOPY, Binding
@@ -186,8 +187,8 @@ def _of_a_job(bindings: Sequence[Binding]) -> str:
 _ENTRY = "(has({0}.metadata.{1}) && '{2}' in {0}.metadata.{1} ? {0}.metadata.{1}['{2}'] : '')"
 _CHOSEN_AT_CREATION = (
     *(("annotations", key) for key in (names.SUBMITTED_BY, names.SUBMITTER_GROUPS, names.POD_QUEUE_NAME)),
-    *(("annotations", key) for key in (names.GROUP_NAME, names.POD_GROUP_NAME, names.PREEMPTABLE)),
-    ("labels", names.PREEMPTABLE),
+    *(("annotations", key) for key in (names.GROUP_NAME, names.POD_GROUP_NAME)),
+    *powers.CHOSEN_AT_CREATION,
 )
 
 

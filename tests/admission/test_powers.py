@@ -1,0 +1,104 @@
+"""What protects pods from eviction is reserved in queues with administrators, whichever field gives it and wherever it stands."""
+
+import copy
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.admission.test_entry import GROUPS, group, job, pod
+from volcanopy.admission import powers
+from volcanopy.admission.context import AdmissionPolicy, Context
+from volcanopy.admission.review import validate
+from volcanopy.api.core import Queue
+
+Json = dict[str, Any]
+RESERVED = {power.name: power for power in powers.POWERS if power.example is not None}
+QUEUES = {
+    name: msgspec.convert({"metadata": {"name": name}, "spec": spec}, Queue)
+    for name, spec in {
+        "root": {},
+        "origin": {},
+        "target": {"administrators": {"users": ["head"]}},
+        "free": {},
+    }.items()
+}
+
+
+def protected(manifest: Json, power: powers.Power) -> Json:
+    """The object or template with a power."""
+    made = copy.deepcopy(manifest)
+    for key in power.keys:
+        metadata = made.setdefault("metadata", {})
+        metadata["annotations"] = metadata.get("annotations", {}) | {key: power.example}
+    if power.field:
+        made["spec"][power.field] = power.example
+    return made
+
+
+def in_template(power: powers.Power, queue: str) -> Json:
+    made = job(queue)
+    made["spec"]["tasks"][0]["template"] = protected(made["spec"]["tasks"][0]["template"], power)
+    return made
+
+
+def answer(before: Json | None, after: Json, user: str = "eve", pods: tuple[Json, ...] = (), **policy: Any) -> str:
+    """The sentences of a rejection; empty if the object is admitted."""
+    kinds = {"Pod": "", "PodGroup": "scheduling.volcanopy.io", "BatchJob": "batch.volcanopy.io"}
+    review = {
+        "uid": "1",
+        "operation": "UPDATE" if before else "CREATE",
+        "kind": {"group": kinds[after["kind"]], "version": "v1", "kind": after["kind"]},
+        "namespace": "team",
+        "name": "x",
+        "userInfo": {"username": user, "groups": GROUPS},
+        "object": after,
+        "oldObject": before,
+    }
+    settings = AdmissionPolicy.read({"controllers": ["volcanopy"], **policy}, unknown="forbid")
+    context = Context(queues=QUEUES, policy=settings, pod_groups={}, moved_pods=pods)
+    return str(validate({"request": review}, context)["response"].get("status", {}).get("message", ""))
+
+
+DENIED = 'user "eve" may not protect pods from eviction in queue "target"'
+
+
+@pytest.mark.parametrize("name", RESERVED)
+def test_a_reserved_power_is_rejected_wherever_it_stands(name: str) -> None:
+    power = RESERVED[name]
+    everywhere = [(None, protected(pod("target"), power)), (None, in_template(power, "target"))]
+    if power.keys or power.field == "priorityClassName":  # fields that jobs and PodGroups have themselves
+        everywhere += [(None, protected(each("target"), power)) for each in (job, group)]
+    if power.keys:
+        everywhere += [(each("target"), protected(each("target"), power)) for each in (pod, job, group)]
+    for before, after in everywhere:
+        assert DENIED in answer(before, after)
+        assert DENIED not in answer(after, after), "an unchanged value is not checked again"
+        assert "may not protect" not in answer(before, after, user="head")
+        assert "may not protect" not in answer(before, after, unpreemptable={"users": ["eve"]})
+    free = in_template(power, "free")
+    assert "may not protect" not in answer(None, free)
+    assert "may not protect" in answer(None, free, unpreemptable={"users": ["bob"]})
+
+
+@pytest.mark.parametrize("name", RESERVED)
+def test_a_group_whose_pods_are_protected_does_not_enter_a_queue_where_that_is_reserved(name: str) -> None:
+    """The pods themselves do not change."""
+    member = protected(pod("origin"), RESERVED[name])
+    message = answer(group("origin"), group("target"), pods=(pod("origin"), member))
+    assert 'spec.queue: Forbidden: pod "x": ' in message
+    assert DENIED in message
+    assert "may not protect" not in answer(group("origin"), group("free"), pods=(member,))
+    assert "may not protect" not in answer(group("origin"), group("target"), pods=(pod("origin"),))
+
+
+def test_a_protected_group_does_not_enter_such_a_queue_though_its_annotation_is_unchanged() -> None:
+    power = RESERVED['`volcanopy.io/preemptable: "false"`']
+    assert DENIED in answer(protected(group("origin"), power), protected(group("target"), power))
+
+
+@pytest.mark.parametrize("seconds", [30, powers.MAX_GRACE_SECONDS])
+def test_usual_grace_periods_and_other_priorities_are_for_everybody(seconds: int) -> None:
+    made = pod("target")
+    made["spec"] |= {"terminationGracePeriodSeconds": seconds, "priorityClassName": "high"}
+    assert "may not protect" not in answer(None, made)

@@ -1,0 +1,206 @@
+"""The powers of users over eviction and order: what protects pods or raises them, and who may use it in which queue.
+
+Reserved powers are for the administrators of the queue and the subjects in ``unpreemptable``; without both, every user has them.
+Admission rejects them to others wherever it sees them. A PodDisruptionBudget is an object of its own, which may be created
+at any time: the scheduler does not count it for pods of others (plugin ``pdb``).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from volcanopy.admission.access import administers, has_administrators, is_trusted, matches
+from volcanopy.admission.context import Context
+from volcanopy.admission.request import User, at
+from volcanopy.api import names
+from volcanopy.api.bindings import BINDINGS, with_own_keys
+from volcanopy.api.model import Json, Problem, forbidden, parse_duration
+
+MAX_GRACE_SECONDS = 3600
+"""The longest termination grace period of pods whose submitter may not protect them."""
+CRITICAL_CLASSES = ("system-cluster-critical", "system-node-critical")
+_TRUE = frozenset({"true", "1", "t"})
+RESERVED = "administrators of the queue and subjects in `unpreemptable`; without both, everybody"
+ORDER = "everybody: it changes the order, not the limits"
+
+
+class Power(NamedTuple):
+    """Something that protects pods from eviction or changes their order. Annotations count as labels as well."""
+
+    name: str
+    effect: str
+    permitted: str = RESERVED
+    enforced_by: str = "admission"
+    keys: tuple[str, ...] = ()
+    """Its annotations and labels."""
+    field: str = ""
+    """Its field in the spec."""
+    is_used: Callable[[Any], bool] = bool
+    """Whether a value uses it."""
+    example: Any = None
+    """A value that uses it, of a reserved power."""
+
+
+def _protects(value: Any) -> bool:
+    return isinstance(value, str) and value.lower() not in _TRUE
+
+
+def _is_positive(value: Any) -> bool:
+    try:
+        duration = parse_duration(value)
+    except ValueError:
+        return False  # reported with the other values
+    return hasattr(duration, "total_seconds") and duration.total_seconds() > 0
+
+
+def _is_critical(value: Any) -> bool:
+    return value in CRITICAL_CLASSES
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, int) and value > MAX_GRACE_SECONDS
+
+
+_BOTH = ("annotations", "labels")
+POWERS = (
+    Power(
+        name='`volcanopy.io/preemptable: "false"`',
+        effect="no action evicts the pods",
+        keys=(names.PREEMPTABLE,),
+        is_used=_protects,
+        example="false",
+    ),
+    Power(
+        name="`volcanopy.io/cooldown-time`",
+        effect="`cdp` evicts no pods that have not run for so long",
+        keys=(names.COOLDOWN_TIME,),
+        is_used=_is_positive,
+        example="9999h",
+    ),
+    Power(
+        name="`volcanopy.io/jdb-min-available`",
+        effect="`tdm` evicts no further pods of the job",
+        keys=(names.JDB_MIN_AVAILABLE,),
+        example="99%",
+    ),
+    Power(
+        name="`volcanopy.io/jdb-max-unavailable`",
+        effect="`tdm` evicts no further pods of the job",
+        keys=(names.JDB_MAX_UNAVAILABLE,),
+        example="1%",
+    ),
+    Power(
+        name="`priorityClassName: system-node-critical`",
+        effect="`conformance` protects the pods",
+        field="priorityClassName",
+        is_used=_is_critical,
+        example="system-node-critical",
+    ),
+    Power(
+        name="`terminationGracePeriodSeconds` above 3600",
+        effect="evicted pods run until it ends",
+        field="terminationGracePeriodSeconds",
+        is_used=_is_long,
+        example=86_400,
+    ),
+    Power(
+        name="a PodDisruptionBudget",
+        effect="`pdb` protects the pods that it selects",
+        permitted="administrators of the queue and members of `system:masters`, for their pods; without any, everybody",
+        enforced_by="the scheduler",
+    ),
+    Power(
+        name="another PriorityClass",
+        effect="the order of jobs, and preemption within the queue",
+        permitted=ORDER,
+        enforced_by="",
+    ),
+    Power(
+        name="`volcanopy.io/sla-waiting-time`",
+        effect="the order of jobs (`sla`)",
+        permitted=ORDER,
+        enforced_by="",
+    ),
+    Power(
+        name="`volcanopy.io/task-priority`",
+        effect="the order of the pods of one job",
+        permitted=ORDER,
+        enforced_by="",
+    ),
+    Power(
+        name="`preemptionPolicy: Never`",
+        effect="the pods preempt no others",
+        permitted="everybody",
+        enforced_by="",
+    ),
+    Power(
+        name="finalizers of pods",
+        effect="none: pods whose containers have ended do not count",
+        permitted="everybody",
+        enforced_by="the scheduler",
+    ),
+    Power(
+        name="`cluster-autoscaler.kubernetes.io/safe-to-evict`, `karpenter.sh/do-not-disrupt`",
+        effect="none on evictions by volcanopy",
+        permitted="everybody",
+        enforced_by="",
+    ),
+    Power(
+        name="`priorityFence`, `priorityOffset`, `reclaimable`, `stopPolicy` of a queue",
+        effect="which pods of the queue are evicted for other queues",
+        permitted="administrators of the queue; without them, users that may update it",
+        enforced_by="admission, RBAC",
+    ),
+)
+"""Every power that is known, the reserved ones first."""
+CHOSEN_AT_CREATION = tuple((part, key) for power in POWERS for key in power.keys for part in _BOTH)
+"""The labels and annotations that give a power: a change of them on a pod is reviewed."""
+
+
+def may_protect(user: User, queue: str, context: Context) -> bool:
+    """Return whether reserved powers are the user's in this queue; an unknown user is not restricted."""
+    subjects = context.policy.unpreemptable
+    if not user.name or is_trusted(user, context) or administers(queue, user, context):
+        return True
+    if subjects is None:
+        return not has_administrators(queue, context)
+    return matches(subjects, user, "")
+
+
+def protection_problems(
+    manifest: Json | None, old: Json | None, user: User, queue: str, context: Context, path: str = ""
+) -> Iterator[Problem]:
+    """Yield each reserved power that a user uses without being permitted to. An unchanged value is not checked again.
+
+    ``path`` is that of the object or template, with a dot at its end.
+    """
+    used = dict(_uses(manifest))
+    if not used or may_protect(user, queue, context):
+        return
+    before = dict(_uses(old))
+    for field, value in used.items():
+        if before.get(field) != value:
+            detail = f'user "{user.name}" may not protect pods from eviction in queue "{queue}": remove it'
+            yield forbidden(f"{path}{field}", detail)
+
+
+def _uses(manifest: Json | None) -> Iterator[tuple[str, Any]]:
+    """Yield the paths and values with which an object or template uses a reserved power, under the keys of any API."""
+    for part in _BOTH:
+        content = at(manifest, "metadata", part)
+        values = with_own_keys(content, BINDINGS) if isinstance(content, dict) else {}
+        for power in POWERS if values else ():
+            for key in power.keys:
+                if key in values and power.is_used(values[key]):
+                    yield f"metadata.{part}[{key}]", values[key]
+    for power in POWERS:
+        value = at(manifest, "spec", power.field) if power.field else None
+        if value is not None and power.is_used(value):
+            yield f"spec.{power.field}", value
+
+
+def moved_problems(pods: Iterable[Json], user: User, queue: str, context: Context) -> Iterator[Problem]:
+    """Yield the pods of a PodGroup that use a reserved power which the user has not in the queue that the PodGroup moves to."""
+    for pod in pods:
+        for problem in protection_problems(pod, None, user, queue, context):
+            yield forbidden("spec.queue", f'pod "{at(pod, "metadata", "name")}": {problem.path}: {problem.message}')
+            break
