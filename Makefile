@@ -124,6 +124,7 @@ golden: $(VENV)/.dev  ## Regenerate the generated files. Review the difference l
 	$(BIN)/python -m hack.configurationpage
 	$(BIN)/python -m hack.clipage
 	$(BIN)/python -m hack.gatestable
+	$(BIN)/python -m hack.powerstable
 	$(BIN)/python -m tests.security.bypass_table
 
 lock:  ## Regenerate the lock files from pyproject.toml; `make lock UPGRADE=--upgrade` takes the newest versions.

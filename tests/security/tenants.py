@@ -25,6 +25,7 @@ PATHS = {
     "CronBatchJob": "/apis/batch.volcanopy.io/v1alpha1/namespaces/{}/cronbatchjobs",
     "JobTemplate": "/apis/flow.volcanopy.io/v1alpha1/namespaces/{}/jobtemplates",
     "JobFlow": "/apis/flow.volcanopy.io/v1alpha1/namespaces/{}/jobflows",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
     "Node": "/api/v1/nodes",
     "NumaTopology": "/apis/nodeinfo.volcanopy.io/v1alpha1/numatopologies",
     "Command": "/apis/bus.volcanopy.io/v1alpha1/namespaces/{}/commands",

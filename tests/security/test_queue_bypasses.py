@@ -14,6 +14,7 @@ import pytest
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.conftest import COUNT, clear_workloads
 from tests.e2e.world import FLOWS, JOBS, POD_GROUPS, PODS, QUEUES, World, batch_job
+from tests.security.power_attempts import ENTRANCES, PROTECTIONS, RESERVED, name_of_group, protected_groups
 from tests.security.tenants import Json, Tenant, grant, install_roles
 from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.kube.client.api_client import Client
@@ -27,7 +28,6 @@ pytestmark = pytest.mark.real
 
 QUEUE, GROUP = "scheduling.volcanopy.io/queue-name", "scheduling.k8s.io/group-name"
 SUBMITTER, GROUPS = "volcanopy.io/submitted-by", "volcanopy.io/submitter-groups"
-PROTECTED = "volcanopy.io/preemptable"
 JOB = "batch.volcanopy.io/v1alpha1"
 
 
@@ -52,6 +52,16 @@ class Scene:
     def open(self) -> str:
         """The queue with a capability and an administrator."""
         return f"open-{self.world.namespace}"
+
+    @property
+    def full(self) -> str:
+        """The queue in which no job may wait, and one may run."""
+        return f"full-{self.world.namespace}"
+
+    @property
+    def held(self) -> str:
+        """The queue that admits nothing."""
+        return f"held-{self.world.namespace}"
 
     @property
     def wide(self) -> str:
@@ -149,6 +159,8 @@ async def scene(real_control_plane: ControlPlane) -> AsyncIterator[Scene]:
         specs: dict[str, Json] = {
             result.fast: {"submitters": {"users": ["bob"]}},
             result.open: {"capability": {"cpu": "8"}, "administrators": {"users": ["head"]}},
+            result.full: {"maxQueuedJobs": 0, "maxRunningJobs": 1},
+            result.held: {"stopPolicy": "Hold"},
             result.wide: {},
         }
         for name, spec in specs.items():
@@ -165,6 +177,8 @@ async def scene(real_control_plane: ControlPlane) -> AsyncIterator[Scene]:
 
 
 Try = Callable[[Scene], str]
+QUEUE_OBJECT: Json = {"apiVersion": "scheduling.volcanopy.io/v1beta1", "kind": "Queue"}
+CLASS_OBJECT: Json = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
 NOT_IN_FAST = 'user "eve" may not submit to queue "fast-'
 OTHERS = 'only its submitter "bob" may change it'
 OF_CONTROLLERS = "immutable: the controllers write the PodGroup of a BatchJob"
@@ -306,27 +320,8 @@ REFUSED: dict[str, tuple[Try, str]] = {
         lambda s: s.eve.delete("PodGroup", s.group_of_job("mine")),
         "pods of the PodGroup are running",
     ),
-    # Protection from eviction, where a queue has administrators.
-    "a protected pod": (
-        lambda s: s.eve.create(s.pod("p", s.open, annotations={PROTECTED: "false"})),
-        "may not protect",
-    ),
-    "a running pod protected later": (
-        lambda s: s.eve.patch("Pod", "small", _notes({PROTECTED: "false"})),
-        "may not protect",
-    ),
-    "a running pod protected by a label": (
-        lambda s: s.eve.patch("Pod", "small", {"metadata": {"labels": {PROTECTED: "false"}}}),
-        "may not protect",
-    ),
-    "a protected job": (
-        lambda s: s.eve.create(s.job("j", s.open) | {"metadata": {"name": "j", "annotations": {PROTECTED: "false"}}}),
-        "may not protect",
-    ),
-    "a protected PodGroup": (
-        lambda s: s.eve.create(s.group("g", s.open, metadata={"labels": {PROTECTED: "no"}})),
-        "may not protect",
-    ),
+    **ENTRANCES,
+    **PROTECTIONS,
     # What the roles do not grant.
     "the status of a pod": (
         lambda s: s.eve.patch("Pod", "small", {"status": {"phase": "Succeeded"}}, "status"),
@@ -347,6 +342,26 @@ REFUSED: dict[str, tuple[Try, str]] = {
     "another capability of a queue": (
         lambda s: s.eve.patch("Queue", s.open, {"spec": {"capability": {"cpu": "99"}}}),
         "cannot patch resource",
+    ),
+    "the scale of a job": (
+        lambda s: s.eve.patch("BatchJob", "mine", {"spec": {"replicas": 2}}, "scale"),
+        "batchjobs/scale",
+    ),
+    "no fence of a queue for priorities": (
+        lambda s: s.eve.patch("Queue", s.open, {"spec": {"priorityFence": False}}),
+        "cannot patch resource",
+    ),
+    "a queue whose resources are not reclaimed": (
+        lambda s: s.eve.patch("Queue", s.open, {"spec": {"reclaimable": False}}),
+        "cannot patch resource",
+    ),
+    "a queue of one's own": (
+        lambda s: s.eve.create({**QUEUE_OBJECT, "metadata": {"name": "own"}}),
+        "cannot create resource",
+    ),
+    "a PriorityClass of one's own": (
+        lambda s: s.eve.create({**CLASS_OBJECT, "metadata": {"name": "own"}, "value": 1_000_000}),
+        "cannot create resource",
     ),
     "a Command for a job of another user": (
         lambda s: s.guest.create(s.command("abort", "AbortJob", "BatchJob", "bobs")),
@@ -464,10 +479,16 @@ async def test_what_a_tenant_tries_is_refused(scene: Scene) -> None:
         lambda: eve.create(scene.pod("member", annotations={GROUP: "mine-group"})),
         lambda: eve.create(scene.pod("small", scene.open)),
         lambda: eve.create(scene.template("eves-template", scene.fast)),
+        *protected_groups(scene),
     )
-    await running(scene, "bobs", "mine", "member", "small")
-    await done(lambda: eve.create(scene.pod("waiting", scene.open, "7")))
-    await scene.world.all_of(POD_GROUPS, lambda groups: sum(map(_is_running, _without_cron(groups))) == 4)
+    await running(scene, "bobs", "mine", "member", "small", *map(name_of_group, RESERVED))
+    await done(
+        lambda: eve.create(scene.pod("waiting", scene.open, "7")),
+        lambda: eve.create(scene.group("waiting-group", scene.held)),
+    )
+    await scene.world.all_of(
+        POD_GROUPS, lambda groups: sum(map(_is_running, _without_cron(groups))) == 4 + len(RESERVED)
+    )
     await asyncio.to_thread(resizable, scene, "small")
     answers = {what: await asyncio.to_thread(attempt, scene) for what, (attempt, _) in REFUSED.items()}
     wrong = {what: answer for what, answer in answers.items() if REFUSED[what][1] not in answer}

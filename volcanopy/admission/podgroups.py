@@ -20,7 +20,6 @@ from volcanopy.admission.ownership import (
     deletion_problems,
     group_owner,
     group_owner_in,
-    has_job_label,
     is_checked,
     job_owner_problems,
 )
@@ -119,7 +118,7 @@ def _recorded_submission_problems(request: Request, queue: str, context: Context
 
 
 def validate_pod_update(request: Request, context: Context) -> Iterator[Problem]:
-    """Yield a problem if a pod gets another queue or PodGroup than at its creation, more resources, or a protection.
+    """Yield a problem if a pod gets another queue or PodGroup than at its creation, more resources, a protection, or an owner.
 
     The controllers assign PodGroups. If the configuration does not name them, a first PodGroup may be named by users that may
     submit to its queue.
@@ -135,6 +134,7 @@ def validate_pod_update(request: Request, context: Context) -> Iterator[Problem]
             yield forbidden(path, "immutable: the queue and the PodGroup of a pod are chosen when it is created")
         elif group := (context.pod_groups or {}).get(f"{request.namespace}/{after[key]}"):
             yield from submission_problems(path, group.spec.queue, request.user, request.namespace, context)
+    yield from _origin_problems(request, context)
     queue, _ = _queue_of(request, context)
     yield from protection_problems(request.object, request.old, request.user, queue, context)
     yield from _growth_problems(request, queue, context)
@@ -216,8 +216,9 @@ def validate_pod(request: Request, context: Context) -> Iterator[Problem]:
     user = submitter(request, context.policy)
     yield from budget_problems(notes)
     yield from extreme_problems("spec", pod_request(spec))
-    yield from job_owner_problems(request, context)
-    yield from _binding_problems(request, context)
+    yield from _origin_problems(request, context)
+    if is_checked(request.user, context) and at(spec, "nodeName"):
+        yield forbidden("spec.nodeName", BOUND)
     path, (queue, group) = f"metadata.annotations[{names.POD_QUEUE_NAME}]", _queue_of(request, context)
     if name := group_of(request.object):
         path = f"metadata.annotations[{names.GROUP_NAME}]"
@@ -248,12 +249,20 @@ def _is_admitted_group(group: PodGroupRead | None) -> bool:
     return group is not None and group.status.phase not in {"", "Pending"}
 
 
-def _binding_problems(request: Request, context: Context) -> Iterator[Problem]:
-    """Yield a problem if the pod bypasses the scheduler, or passes for a pod of a job, as pods of workloads could as well."""
-    if is_checked(request.user, context) and at(request.object, "spec", "nodeName"):
-        yield forbidden("spec.nodeName", BOUND)
-    if has_job_label(request, context) and not is_trusted(request.user, context):
-        yield forbidden(f"metadata.labels[{names.JOB_NAME}]", "label is set by the controllers: remove it")
+def _origin_problems(request: Request, context: Context) -> Iterator[Problem]:
+    """Yield a problem if the pod passes for a pod of a job, as pods of workloads could as well, or of another user's workload."""
+    before, after = (at(each, "metadata", "ownerReferences") for each in (request.old, request.object))
+    if before != after:
+        yield from job_owner_problems(request, context)
+        group = _workload_group(request, context) if is_checked(request.user, context) else None
+        owner = "" if group is None else submitter_in(group.metadata.annotations).name
+        if owner not in {"", request.user.name}:
+            detail = f'its pods belong to user "{owner}": remove the owner'
+            yield forbidden("metadata.ownerReferences", detail)
+    before, after = (at(each, "metadata", "labels", names.JOB_NAME) for each in (request.old, request.object))
+    if before != after and not is_trusted(request.user, context) and context.policy.controllers and request.user.name:
+        verb = "remove it" if before is None else f'keep "{before}"'
+        yield forbidden(f"metadata.labels[{names.JOB_NAME}]", f"label is set by the controllers: {verb}")
 
 
 def _group_problems(

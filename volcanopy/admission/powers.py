@@ -80,13 +80,13 @@ POWERS = (
         name="`volcanopy.io/jdb-min-available`",
         effect="`tdm` evicts no further pods of the job",
         keys=(names.JDB_MIN_AVAILABLE,),
-        example="99%",
+        example="9",
     ),
     Power(
         name="`volcanopy.io/jdb-max-unavailable`",
         effect="`tdm` evicts no further pods of the job",
         keys=(names.JDB_MAX_UNAVAILABLE,),
-        example="1%",
+        example="1",
     ),
     Power(
         name="`priorityClassName: system-node-critical`",

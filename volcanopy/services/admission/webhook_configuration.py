@@ -185,10 +185,12 @@ def _of_a_job(bindings: Sequence[Binding]) -> str:
 
 
 _ENTRY = "(has({0}.metadata.{1}) && '{2}' in {0}.metadata.{1} ? {0}.metadata.{1}['{2}'] : '')"
+_OWNERS = "(has({0}.metadata.ownerReferences) ? {0}.metadata.ownerReferences.map(o, o.uid) : [])"
 _CHOSEN_AT_CREATION = (
     *(("annotations", key) for key in (names.SUBMITTED_BY, names.SUBMITTER_GROUPS, names.POD_QUEUE_NAME)),
     *(("annotations", key) for key in (names.GROUP_NAME, names.POD_GROUP_NAME)),
     *powers.CHOSEN_AT_CREATION,
+    ("labels", names.JOB_NAME),
 )
 
 
@@ -214,7 +216,8 @@ def _changed(bindings: Sequence[Binding]) -> Json:
     return _condition(
         "changed-after-creation",
         " || ".join(
-            f"{_ENTRY.format('object', part, key)} != {_ENTRY.format('oldObject', part, key)}" for part, key in chosen
+            [f"{_ENTRY.format('object', part, key)} != {_ENTRY.format('oldObject', part, key)}" for part, key in chosen]
+            + [f"{_OWNERS.format('object')} != {_OWNERS.format('oldObject')}"]
         ),
     )
 
