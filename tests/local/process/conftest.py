@@ -18,10 +18,10 @@ from volcanopy.local.process.container_spec import ContainerSpec
 from volcanopy.local.process.file_view import FileView, Placement
 from volcanopy.local.process.isolation import Command, PlainProcesses, Process
 from volcanopy.local.process.kubelet import ProcessSettings
-from volcanopy.local.process.runtime import MachineRuntime
+from volcanopy.local.process.runtime import MachineRuntime, Runtime
 from volcanopy.local.process.status_writer import PODS
 from volcanopy.local.process.steps import choose
-from volcanopy.local.process.users import Users, current_user
+from volcanopy.local.process.users import UNPRIVILEGED, User, Users, current_user
 
 NAMESPACE = "default"
 RUNTIMES = ("bubblewrap", "namespaces", "plain")
@@ -38,6 +38,13 @@ class ProcessCluster:
     def __init__(self, cluster: LocalCluster, folder: Path) -> None:
         self.cluster, self.folder = cluster, folder
         self.client = cluster.client
+
+    @property
+    def runtime(self) -> Runtime:
+        """What runs the containers."""
+        kubelet = self.cluster.process_kubelet
+        assert kubelet is not None
+        return kubelet.runtime
 
     async def create(self, name: str, spec: Json, **metadata: Any) -> Json:
         """Create a pod bound to the node."""
@@ -101,13 +108,19 @@ class ProcessCluster:
         await self.client.create(Kind("", "v1", kind, plural, True, dict), NAMESPACE, body)
 
 
-def runtime_named(name: str) -> MachineRuntime:
-    """The runtime with this isolation, if it can be used here."""
-    user = current_user()
-    choice = choose((name,), FileView(), user)
+def runtime_named(name: str, folder: Path, *hidden: Path) -> MachineRuntime:
+    """The runtime with this isolation, if it can be used here; root's programs run as another user, who can enter `folder`."""
+    current = current_user()
+    user = User(UNPRIVILEGED, UNPRIVILEGED) if current.uid == 0 else current
+    for path in (folder, *(parent for parent in folder.parents if parent.name.startswith("pytest-"))):
+        if not user.can_enter(path):
+            path.chmod(0o711)
+    choice = choose((name,), FileView(hidden=hidden), user)
     if choice.isolation is None:
         pytest.skip(choice.reasons)
-    return MachineRuntime(choice.isolation, users=Users(user, user, maps=choice.isolation.has_mounts and user.uid != 0))
+    return MachineRuntime(
+        choice.isolation, users=Users(user, current, choice.isolation.has_mounts and current.uid != 0)
+    )
 
 
 def plain_command(folder: Path, *argv: str, groups: tuple[str, ...] = ()) -> Command:
@@ -129,7 +142,9 @@ def open_folder() -> Iterator[Path]:
 @pytest.fixture(params=RUNTIMES)
 async def process_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ProcessCluster]:
     """A cluster without services: one process node only."""
-    settings = ProcessSettings(tmp_path / "run", tmp_path / "claims", runtime_named(request.param), back_off=0.05)
+    settings = ProcessSettings(
+        tmp_path / "run", tmp_path / "claims", runtime_named(request.param, tmp_path), back_off=0.05
+    )
     parts = Parts(scheduler=None, controller=None, admission=None, process=settings)
     async with LocalCluster(0, objects=machine.manifests(1, 4, 8 << 30), parts=parts) as cluster:
         yield ProcessCluster(cluster, tmp_path)

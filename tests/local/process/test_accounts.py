@@ -15,7 +15,6 @@ from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.process.accounts import ACCOUNTS, RENEWAL, Accounts, ApiAddress
 from volcanopy.local.process.api_service import ApiService
-from volcanopy.local.process.users import UNPRIVILEGED, User
 
 ASK = """\
 import json, os, ssl, sys, urllib.request
@@ -180,11 +179,17 @@ async def test_a_pod_whose_account_does_not_exist_or_gets_no_token_starts_withou
     assert (await accounts.of(pod("robot"))).folder is None
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-async def test_the_user_of_the_programs_owns_the_credentials(tmp_path: Path) -> None:
+async def test_programs_of_all_users_read_the_credentials_in_a_folder_that_only_this_user_enters(
+    tmp_path: Path,
+) -> None:
     server = Server()
-    accounts = Accounts(server.client, tmp_path, ApiAddress("127.0.0.1", 1, "PEM"), User(UNPRIVILEGED, UNPRIVILEGED))
+    (tmp_path / "accounts").mkdir(mode=0o755)
+    accounts = accounts_of(server, tmp_path / "accounts", [0.0])
     folder = (await accounts.of(pod("robot"))).folder
     assert folder is not None
-    assert {path.stat().st_uid for path in (folder, *folder.iterdir())} == {UNPRIVILEGED}
-    assert {path.stat().st_mode & 0o077 for path in (folder, *folder.iterdir())} == {0}
+    assert {path.stat().st_mode & 0o007 for path in folder.iterdir()} == {0o004}
+    assert [path.stat().st_mode & 0o777 for path in (folder, folder.parent, tmp_path / "accounts")] == [
+        0o755,
+        0o755,
+        0o700,
+    ]

@@ -19,7 +19,9 @@ from volcanopy.local.process.kubelet import ProcessSettings
 @pytest.fixture
 async def folder(tmp_path: Path) -> AsyncIterator[Path]:
     """A folder with the kubeconfig of a cluster that has one process node."""
-    settings = ProcessSettings(tmp_path / "run", tmp_path / "claims", runtime_named("bubblewrap"), back_off=0.05)
+    settings = ProcessSettings(
+        tmp_path / "run", tmp_path / "claims", runtime_named("bubblewrap", tmp_path), back_off=0.05
+    )
     async with LocalCluster(0, objects=machine.manifests(1, 2, 4 << 30), parts=Parts(process=settings)) as cluster:
         (tmp_path / "work").mkdir()
         (tmp_path / "work/kubeconfig").write_text(cluster.kubeconfig())

@@ -56,7 +56,9 @@ class Kubectl:
 
 @pytest.fixture(params=RUNTIMES)
 async def kubectl(request: pytest.FixtureRequest, kubectl_program: Path, tmp_path: Path) -> AsyncIterator[Kubectl]:
-    settings = ProcessSettings(tmp_path / "run", tmp_path / "claims", runtime_named(request.param), back_off=0.05)
+    settings = ProcessSettings(
+        tmp_path / "run", tmp_path / "claims", runtime_named(request.param, tmp_path), back_off=0.05
+    )
     parts = Parts(scheduler=None, controller=None, admission=None, process=settings)
     async with LocalCluster(1, objects=machine.manifests(1, 4, 8 << 30), parts=parts) as cluster:
         (tmp_path / "kubeconfig").write_text(cluster.kubeconfig())
@@ -89,9 +91,11 @@ async def test_commands_ports_and_files(kubectl: Kubectl, protocol: dict[str, st
     _, _, errors = await kubectl(*exec_, "--", "no-such-program")
     assert "executable file not found in $PATH" in errors
 
+    copied = Path("/tmp", f"{kubectl.folder.parent.name}-{kubectl.folder.name}")
     (kubectl.folder / "data").write_bytes(large)
-    assert (await kubectl("cp", "-c", "server", str(kubectl.folder / "data"), "main:/tmp/copied"))[0] == 0
-    assert (await kubectl("cp", "-c", "server", "main:/tmp/copied", str(kubectl.folder / "back")))[0] == 0
+    assert (await kubectl("cp", "-c", "server", str(kubectl.folder / "data"), f"main:{copied}"))[0] == 0
+    assert (await kubectl("cp", "-c", "server", f"main:{copied}", str(kubectl.folder / "back")))[0] == 0
+    assert (await kubectl(*exec_, "--", "rm", str(copied)))[0] == 0
     assert (kubectl.folder / "back").read_bytes() == large
 
     forward = await kubectl.start("port-forward", "main", ":7007", "--address=127.0.0.1")

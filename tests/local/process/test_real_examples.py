@@ -99,7 +99,7 @@ async def cluster_with(
     isolation: str = "namespaces",
 ) -> AsyncIterator[Examples]:
     """A cluster with two process nodes, which leaves no programs, mounts and ports behind."""
-    runtime = replace(runtime_named(isolation), search_path=search_path)
+    runtime = replace(runtime_named(isolation, folder), search_path=search_path)
     settings = ProcessSettings(folder / "run", folder / "claims", runtime)
     nodes = machine.manifests(2, cpus, 4 << 30)
     programs, ports = set(descendants(os.getpid())), listening()

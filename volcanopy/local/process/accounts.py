@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from volcanopy.kube.client.backoff import answered
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import ApiError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.local.process.users import User
+from volcanopy.local.process.folders import make_folder
 
 ACCOUNTS: Kind[Json] = Kind("", "v1", "ServiceAccount", "serviceaccounts", True, dict)
 MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -90,11 +89,9 @@ class Accounts:
         client: Client,
         folder: Path,
         address: ApiAddress,
-        owner: User | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """``owner``: the user of the programs that read the credentials, None for that of this process."""
-        self.address, self._owner = address, owner
+        self.address = address
         self._client, self._folder, self._clock = client, folder, clock
         self._accounts = Reflector(client, ACCOUNTS)
         self._issued: dict[_Account, _Issued] = {}
@@ -169,21 +166,17 @@ class Accounts:
         return self._folder / account.namespace / account.name
 
     def _write(self, account: _Account, token: str) -> None:
-        """Write the folder of an account; each file is replaced at once."""
+        """Write the folder of an account, which programs of any user can read in their pods; each file is replaced at once."""
         folder = self._path(account)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._give(folder)
+        make_folder(self._folder)
+        self._folder.chmod(0o700)
+        make_folder(folder)
         files = {"token": token, "ca.crt": self.address.authorities, "namespace": account.namespace}
         for name, text in files.items():
             written = folder / f".{name}.new"
-            written.touch(0o600)
             written.write_text(text)
-            self._give(written)
+            written.chmod(0o644)
             written.rename(folder / name)
-
-    def _give(self, path: Path) -> None:
-        if self._owner is not None:
-            os.chown(path, self._owner.uid, self._owner.gid)
 
 
 def audiences_of(pod: Json) -> Iterator[str]:

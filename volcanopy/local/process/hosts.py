@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from volcanopy.kube.client.kinds import Json
+from volcanopy.local.process.folders import make_folder
 
 _DOMAIN = "svc.cluster.local"
 _FIRST = (127 << 24) + (1 << 16)
@@ -133,7 +134,7 @@ class HostsFiles:
     def write(self) -> None:
         """Write the files that have changed."""
         if self._changed:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self._folder)
         for namespace in self._changed:
             own = [entry for entry in self._entries.values() if entry.namespace == namespace]
             path = self._folder / namespace

@@ -83,8 +83,7 @@ class ProcessKubelet:
         self._accounts: Accounts | None = None
         self._api_service: ApiService | None = None
         if address is not None and settings.runtime.has_mounts:
-            owner = settings.runtime.owner({"metadata": {}, "spec": {}}, {})
-            self._accounts = Accounts(client, settings.folder / "accounts", address, owner)
+            self._accounts = Accounts(client, settings.folder / "accounts", address)
             self._api_service = ApiService(address)
         self.nodes = Heartbeats(
             client, is_own=is_process_node, arrived=self._arrived, left=self._left, describe=description

@@ -68,6 +68,7 @@ def main() -> int:
     with open(reading, "rb") as file:
         launch = json.load(file)
     os.set_inheritable(info, False)
+    os.umask(0o022)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _kill_and_exit)
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -200,7 +200,7 @@ class PodRunner:
         while True:
             try:
                 owners = [self._around.runtime.owner(self.pod, state.container) for state in (*self._init, *self._main)]
-                self._volumes.create(await self._around.sources(self.pod), owners[-1])
+                self._volumes.create(await self._around.sources(self.pod), owners)
             except (ContainerConfigError, OSError) as error:
                 for state in (*self._init, *self._main):
                     state.wait("CreateContainerConfigError", str(error))

@@ -16,6 +16,7 @@ from volcanopy.local.process.cgroups import Cgroups
 from volcanopy.local.process.container_run import ContainerRun, StartError
 from volcanopy.local.process.container_spec import DEFAULT_PATH, ContainerSpec, Sources
 from volcanopy.local.process.file_view import Placement, resolved
+from volcanopy.local.process.folders import make_folder
 from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Isolation, Process
 from volcanopy.local.process.limits import EnforcedLimits, described
@@ -137,7 +138,7 @@ class MachineRuntime:
         owner = self.owner(request.pod, container)
         for folder in (placement.temporary, placement.shared_memory):
             shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
+            make_folder(folder)
             if owner is not None:
                 os.chown(folder, owner.uid, owner.gid)
         tty, stdin = bool(container.get("tty")), bool(container.get("stdin"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from volcanopy.kube.client.kinds import Json
@@ -14,6 +14,7 @@ from volcanopy.local.process.container_spec import (
     resource_value,
     selected_items,
 )
+from volcanopy.local.process.folders import make_folder
 from volcanopy.local.process.users import User
 
 _UNSUPPORTED = "volume {name}: {kind} volumes are not supported on process nodes"
@@ -28,11 +29,21 @@ class Volumes:
         self.paths: dict[str, Path] = {}
         self._owner: User | None = None
 
-    def create(self, sources: Sources, owner: User | None = None) -> None:
-        """Create and fill every volume; `owner` gets their files. Raises ContainerConfigError."""
-        self._owner = owner
+    def create(self, sources: Sources, owners: Sequence[User | None] = (None,)) -> None:
+        """Create and fill every volume; the last of the owners of containers gets the files. Raises ContainerConfigError."""
+        self._owner = owners[-1]
+        make_folder(self._folder)
+        if self._owner is not None and len(groups := {owner.gid for owner in owners if owner is not None}) == 1:
+            # Plain processes of other users could find their way here.
+            os.chown(self._folder, -1, groups.pop())
+            self._folder.chmod(0o710)
         for volume in self._pod["spec"].get("volumes") or ():
             self.paths[volume["name"]] = self._create(volume, sources)
+
+    @property
+    def _shared_mode(self) -> int:
+        """The mode of a folder that all containers may write to, which may have different users."""
+        return 0o755 if self._owner is None else 0o777
 
     def refresh(self, sources: Sources) -> None:
         """Write the current content of ConfigMaps, Secrets and the downward API. Raises ContainerConfigError."""
@@ -50,7 +61,7 @@ class Volumes:
         if "ephemeral" in volume:
             return self._claim(f"{self._pod['metadata']['name']}-{name}")
         path = self._folder / "volumes" / name
-        _make_folder(path, everyone=self._owner is not None and "emptyDir" in volume)
+        make_folder(path, self._shared_mode if "emptyDir" in volume else 0o755)
         if "emptyDir" in volume:
             return path
         files = self._files(volume, sources)
@@ -62,7 +73,7 @@ class Volumes:
 
     def _claim(self, name: str) -> Path:
         path = self._claims / str(self._pod["metadata"]["namespace"]) / name
-        _make_folder(path, everyone=self._owner is not None)
+        make_folder(path, self._shared_mode)
         return path
 
     def _files(self, volume: Json, sources: Sources) -> dict[str, bytes] | None:
@@ -110,15 +121,8 @@ class Volumes:
 def _mode(volume: Json) -> int:
     for kind in ("configMap", "secret", "downwardAPI", "projected"):
         if kind in volume:
-            return int(volume[kind].get("defaultMode") or (0o600 if kind == "secret" else 0o644))
+            return int(volume[kind].get("defaultMode") or 0o644)
     return 0o644
-
-
-def _make_folder(path: Path, *, everyone: bool) -> None:
-    """Make a folder that everyone who reaches it may read and, as a volume in a cluster, also write."""
-    if not path.exists():
-        path.mkdir(parents=True)
-        path.chmod(0o777 if everyone else 0o755)
 
 
 def _write(path: Path, files: Mapping[str, bytes], mode: int, owner: User | None) -> None:
@@ -134,6 +138,7 @@ def _write(path: Path, files: Mapping[str, bytes], mode: int, owner: User | None
         descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
         with open(descriptor, "wb") as file:
             file.write(content)
+            os.fchmod(descriptor, mode)
             if owner is not None:
                 os.chown(descriptor, owner.uid, owner.gid)
         written.rename(target)
