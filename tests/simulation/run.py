@@ -21,6 +21,7 @@ from tests.simulation.leftovers import noted_parts, remembered
 from tests.simulation.network import Network
 from tests.simulation.observer import Observer
 from tests.simulation.processes import LeaseOnLoop, Process, SimulatedMachine, at_once, descriptions, task_started
+from tests.simulation.reflector_edge import reflector_edge
 from tests.simulation.scenario import Scenario
 from tests.simulation.server import FaultyServer
 from tests.simulation.steps import NAMESPACE, Steps, node
@@ -234,7 +235,7 @@ class Simulation:
 
         async def controller(stop: asyncio.Event, ready: asyncio.Event) -> None:
             settings = JobControllerSettings(election=Election(name="controller", namespace="kube-system"))
-            await controller_service.run(connection, settings, stop, ready)
+            await controller_service.run(connection, settings, stop, ready, edge=reflector_edge(connection))
 
         async def reviews(stop: asyncio.Event, ready: asyncio.Event) -> None:
             await admission.serve(connection, self.scenario.webhooks, stop, ready)

@@ -145,21 +145,21 @@ class Client:
     ) -> Listing[T]:
         """Read all objects, or those of one namespace, at one resource version; ``transform`` makes of each what is returned.
 
-        Read in pages of ``page`` objects (0: in one piece). If the version expires between pages (410), the list is read
-        again in one piece. An object that does not match the type ``T`` is skipped, logged and named in ``rejected``.
-        With ``page_deadline`` each page has so many seconds, however many pages there are, and ``deadline`` is not used.
+        Read in pages of ``page`` objects (0: in one piece), again in one piece when the version expires between pages (410).
+        An object that does not match the type ``T`` is skipped, logged and named in ``rejected``. With ``page_deadline`` each
+        page has so many seconds, and ``deadline`` is not used. Of :class:`.kinds.Bare` objects the server sends only metadata.
         """
         give_up = self._transport.clock() + deadline
         items: list[T] = []
         rejected: builtins.list[Rejected[T]] = []
         token = ""
         while True:
-            selection = query(
-                labelSelector=label_selector, fieldSelector=field_selector, limit=page or "", **{"continue": token}
-            )
+            selected = {"labelSelector": label_selector, "fieldSelector": field_selector}
+            selection = query(limit=page or "", **selected, **{"continue": token})
             left = page_deadline if page_deadline is not None else give_up - self._transport.clock()
             try:
-                body = await self.get_raw(kind.path(namespace) + selection, deadline=left)
+                path = kind.path(namespace) + selection
+                body = await self._transport.send("GET", path, None, "", deadline=left, accept=kind.list_media)
             except Gone:
                 if not token:
                     raise

@@ -24,6 +24,8 @@ from volcanopy.api.decoding import decode, decoder
 S = TypeVar("S")
 T = TypeVar("T")
 Json = dict[str, Any]
+JSON = "application/json"
+_METADATA = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 
 
 class Identity(NamedTuple):
@@ -162,6 +164,11 @@ class Kind(Generic[T]):
     def identify(self) -> Callable[[T], Identity]:
         """The function that returns an object's identity."""
         return cast("Callable[[T], Identity]", _identify(cast("Any", self.type)))
+
+    @property
+    def list_media(self) -> str:
+        """The media type of lists: only metadata for :class:`Bare` objects."""
+        return _METADATA if self.type is Bare else JSON
 
     @property
     def list_decoder(self) -> msgspec.json.Decoder[ObjectList[T]]:

@@ -34,6 +34,7 @@ from volcanopy.kube.client.errors import (
     from_response,
 )
 from volcanopy.kube.client.http_channel import Channels, NotConnectedError, Response
+from volcanopy.kube.client.kinds import JSON
 from volcanopy.kube.client.request_counts import Answer
 
 if TYPE_CHECKING:
@@ -78,10 +79,10 @@ class Transport:
         self._limit = connections
         self._has_base = bool(urlsplit(connection.url).path)
         self._channels: Channels | None = None
-        self._heads: dict[str, bytes] = {}
+        self._heads: dict[tuple[str, str], bytes] = {}
         self._opened: Streams | None = None
         self._sent: Headers | None = None
-        self._headers: dict[str, CIMultiDict[str]] = {}
+        self._headers: dict[tuple[str, str], CIMultiDict[str]] = {}
         self._agent = f"volcanopy/{volcanopy.__version__}"
 
     async def close(self) -> None:
@@ -93,20 +94,20 @@ class Transport:
             await self._opened.close()
             self._opened = None
 
-    def _headers_for(self, credentials: Headers, content_type: str) -> CIMultiDict[str]:
+    def _headers_for(self, credentials: Headers, content_type: str, accept: str = JSON) -> CIMultiDict[str]:
         """Return all headers of a request; the same object until the credentials change."""
         if credentials is not self._sent:
             self._sent, self._headers, self._heads = credentials, {}, {}
-        headers = self._headers.get(content_type)
+        headers = self._headers.get((content_type, accept))
         if headers is None:
             headers = CIMultiDict(credentials)
             headers["User-Agent"] = self._agent
-            headers["Accept"] = "application/json"
+            headers["Accept"] = accept
             # Compressing a list takes both sides longer than sending it over a cluster's network.
             headers["Accept-Encoding"] = "identity"
             if content_type:
                 headers["Content-Type"] = content_type
-            self._headers[content_type] = headers
+            self._headers[content_type, accept] = headers
         return headers
 
     async def send(
@@ -116,8 +117,9 @@ class Transport:
         body: bytes | None,
         content_type: str,
         *,
-        retry: Retry,
+        retry: Retry = Retry.ALWAYS,
         deadline: float,
+        accept: str = JSON,
         warnings: list[str] | None = None,
     ) -> bytes:
         """Send a request, with retries, for ``deadline`` seconds in all. Returns the body of a 2xx response.
@@ -133,7 +135,7 @@ class Transport:
             fault: ApiError | NoAnswer
             try:
                 left = max(0.001, give_up - self.clock())
-                headers = self._headers_for(credentials, content_type)
+                headers = self._headers_for(credentials, content_type, accept)
                 with self.connection.request_counts.request(method, path) as answer:
                     return await self._once(method, path, body, headers, left, warnings, answer)
             except Unauthorized as error:
@@ -197,8 +199,8 @@ class Transport:
 
     def _head(self, method: str, path: str, body: bytes | None, headers: CIMultiDict[str]) -> bytes:
         """Return the head of a request; the lines that all requests of a content type have in common are made once."""
-        content_type = headers.get("Content-Type", "")
-        common = self._heads.get(content_type)
+        media = headers.get("Content-Type", ""), headers["Accept"]
+        common = self._heads.get(media)
         if common is None:
             lines = [
                 f"Host: {urlsplit(self.connection.url).netloc}",
@@ -206,7 +208,7 @@ class Transport:
             ]
             if any("\r" in line or "\n" in line for line in lines):
                 raise ValueError("a header of the credentials contains a line break")
-            common = self._heads[content_type] = "\r\n".join([" HTTP/1.1", *lines, ""]).encode("utf-8")
+            common = self._heads[media] = "\r\n".join([" HTTP/1.1", *lines, ""]).encode("utf-8")
         target = urlsplit(self.connection.url).path + path if self._has_base else path
         if " " in target or "\r" in target or "\n" in target:
             raise ValueError(f"the path {target!r} is not quoted")

@@ -21,6 +21,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import JOBS, is_of
+from volcanopy.services.controllers import kopf_edge
 from volcanopy.services.controllers.api_controllers import ApiControllers, api_controllers
 from volcanopy.services.controllers.gangs import GangController
 from volcanopy.services.controllers.group_worker import GroupWorker
@@ -28,7 +29,7 @@ from volcanopy.services.controllers.hyper_nodes import ControllerConfigFile, Hyp
 from volcanopy.services.controllers.jobs import JobController, JobControllerSettings
 from volcanopy.services.controllers.queues import QueueController
 from volcanopy.services.controllers.run_times import RunTimes
-from volcanopy.services.controllers.user_kinds import UserKinds, wait_for_kinds
+from volcanopy.services.controllers.user_kinds import Edge, UserKinds, WatchedKind, wait_for_kinds
 from volcanopy.services.controllers.worker import Worker
 from volcanopy.services.controllers.workqueue import WorkQueue
 from volcanopy.services.process.election import Candidate, candidacy, home
@@ -42,7 +43,7 @@ __all__ = ["JobController", "JobControllerSettings", "run"]
 
 log = structlog.get_logger(__name__)
 
-Watch = Reflector[Any] | OptionalReflector[Any]
+Watch = Reflector[Any] | OptionalReflector[Any] | WatchedKind
 
 _PRUNE = 60.0
 """Seconds between two removals of deleted objects from the queue of a follower."""
@@ -55,13 +56,18 @@ async def run(
     ready: asyncio.Event | None = None,
     *,
     health: Health | None = None,
+    edge: Edge | None = None,
 ) -> None:
     """Run the controllers until ``stop`` is set. ``ready`` is set when the caches are synced and the workers run.
 
     With an election in the settings the caches follow the cluster from the start, the workers run from leadership on.
-    ``health`` gets the checks. Raises ThirdPartyError when an installed job plugin is invalid,
-    ConfigError, VolcanoRunsError, LostLeadership.
+    ``health`` gets the checks. ``edge`` watches the kinds that users write, with kopf if none is given: kopf cannot run in
+    virtual time. Raises ThirdPartyError when an installed job plugin is invalid, ConfigError, KopfVersionError,
+    VolcanoRunsError, LostLeadership.
     """
+    if edge is None:
+        kopf_edge.check_version()
+        edge = partial(kopf_edge.follow, connection)
     settings = settings or JobControllerSettings()
     plugins, config = job_registry(), ControllerConfigFile(settings.config)
     stop = stop or asyncio.Event()
@@ -105,7 +111,7 @@ async def run(
             workers += [*(worker for api in apis for worker in api.workers), gangs]
             seen_first = _watches(priorities, apis, gangs)
             required = tuple(kind for api in apis for kind in api.jobs.kinds)
-            users = UserKinds(client, [*_kinds(apis, queues), *hyper_nodes.kinds()], required, dispatch)
+            users = UserKinds(client, [*_kinds(apis, queues), *hyper_nodes.kinds()], required, dispatch, edge)
             work = [worker.queue for worker in workers]
             _watch_over(
                 health or Health(), candidate, (*seen_first, *users.required), required, work, supervisor, settings
@@ -244,8 +250,7 @@ async def _serve(
     await volcano.ensure_none()
     await _stand_by(candidate, groups)
     volcano.watch(supervisor)
-    for name, following in users.following():
-        supervisor.add(f"watch {name}", following)
+    supervisor.add("watches of the kinds that users write", users.run)
     await users.listed()
     await run_times.load()
     await _keep_records(apis, run_times, supervisor)

@@ -1,0 +1,167 @@
+"""kopf as the edge of the controllers: supervised, and with the same result as a watch of our own."""
+
+import asyncio
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Collection
+
+import pytest
+from aiohttp import web
+
+from tests.services.service_cluster import Cluster
+from tests.simulation.reflector_edge import reflector_edge
+from volcanopy.kube.client.connection import Connection, Credentials, Headers, headers_of
+from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import FLOWS, JOBS, QUEUES
+from volcanopy.services.controllers import kopf_edge
+from volcanopy.services.controllers.user_kinds import Edge, EdgeError, UserKinds
+
+SOON = 30.0
+"""Seconds, where a mistake means for ever."""
+
+
+@pytest.mark.parametrize("version", ["1.38.0", "1.44.6", "0.9"])
+def test_a_kopf_whose_watches_end_in_silence_is_refused(version: str) -> None:
+    with pytest.raises(kopf_edge.KopfVersionError, match=rf"kopf {version} is too old: .* install kopf>=1\.45,<2"):
+        kopf_edge.check_version(version)
+
+
+@pytest.mark.parametrize("version", ["1.45.0", "1.46.0rc1", None])
+def test_later_versions_of_kopf_are_accepted(version: str | None) -> None:
+    kopf_edge.check_version(version)
+
+
+def test_kopf_is_imported_by_nobody_who_does_not_run_the_controllers() -> None:
+    code = "import sys, volcanopy.services.controllers.controller_service, volcanopy.cli.main; sys.exit('kopf' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+async def test_kopf_does_not_end_and_its_error_is_reported() -> None:
+    """Tasks of other kinds ignore their cancellation; the error of the first one is reported before."""
+    released = asyncio.Event()
+
+    async def fail() -> None:
+        raise RuntimeError("ERROR event")
+
+    async def ignore() -> None:
+        while not released.is_set():
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                continue
+
+    async def spawn() -> Collection[asyncio.Task[None]]:
+        return [asyncio.create_task(ignore()), asyncio.create_task(fail())]
+
+    async def close() -> None:
+        released.set()
+
+    async with asyncio.timeout(SOON):
+        with pytest.raises(EdgeError, match="ERROR event"):
+            await kopf_edge.run_operator(spawn, close)
+
+
+async def test_an_operator_that_cannot_start_is_reported() -> None:
+    async def spawn() -> Collection[asyncio.Task[None]]:
+        raise ValueError("no kinds")
+
+    async def close() -> None:
+        return
+
+    async with asyncio.timeout(SOON):
+        with pytest.raises(EdgeError, match="no kinds"):
+            await kopf_edge.run_operator(spawn, close)
+
+
+class _Renewed(Credentials):
+    """A token that the server accepts after one renewal."""
+
+    def __init__(self) -> None:
+        super().__init__({"Authorization": "Bearer old"})
+
+    async def refresh(self, rejected: Headers) -> bool:
+        self._headers = headers_of({"Authorization": "Bearer new"})
+        return True
+
+
+async def test_rejected_credentials_are_renewed() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(status=200 if request.headers.getall("Authorization") == ["Bearer new"] else 401)
+
+    app = web.Application()
+    app.router.add_get("/", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    url = "http://{}:{}".format(*runner.addresses[0][:2])
+    session = kopf_edge.KopfSession(Connection(url, _Renewed()))
+    try:
+        async with session.open().get(url) as response:
+            assert response.status == 200
+    finally:
+        await session.close()
+        await runner.cleanup()
+
+
+class _Record:
+    """What controllers have been told by one edge, for each object."""
+
+    def __init__(self, cluster: Cluster, edge: Edge) -> None:
+        self.events: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        self.changed = asyncio.Event()
+        self._namespace = cluster.namespace
+        self.users = UserKinds(cluster.client, (JOBS, FLOWS, QUEUES), (JOBS, FLOWS, QUEUES), self._take, edge)
+
+    def _take(self, event: str, manifest: Json) -> None:
+        meta = manifest["metadata"]
+        if self._namespace in {meta.get("namespace"), meta["name"]}:
+            self.events[f"{manifest['kind']} {meta['name']}"].append((event, meta["resourceVersion"]))
+            self.changed.set()
+
+    async def until_deleted(self, count: int) -> None:
+        while sum(events[-1][0] == "DELETED" for events in self.events.values()) < count:
+            self.changed.clear()
+            await self.changed.wait()
+
+
+async def test_both_edges_deliver_the_same_sequence(cluster: Cluster) -> None:
+    cluster.plays = False
+    follow = lambda kinds, receive: kopf_edge.follow(cluster.connection, kinds, receive)  # noqa: E731
+    records = [_Record(cluster, edge) for edge in (follow, reflector_edge(cluster.connection))]
+    await cluster.submit("before")
+    running = [asyncio.create_task(record.users.run()) for record in records]
+    try:
+        async with asyncio.timeout(60):
+            for record in records:
+                await record.users.listed()
+            client, namespace = cluster.client, cluster.namespace
+            queue = {
+                "apiVersion": QUEUES.api_version,
+                "kind": QUEUES.kind,
+                "metadata": {"name": namespace},
+                "spec": {"weight": 1},
+            }
+            await client.create(QUEUES, None, queue)
+            for name in ("a", "b"):
+                await cluster.submit(name)
+                for number in range(5):
+                    labels = {"metadata": {"labels": {"number": str(number)}}}
+                    await client.patch(JOBS, namespace, name, labels)
+            for name in ("before", "a", "b"):
+                await client.delete(JOBS, namespace, name)
+            await cluster.submit("a")
+            await client.delete(JOBS, namespace, "a")
+            await client.delete(QUEUES, None, namespace)
+            for record in records:
+                await record.until_deleted(4)
+                while len(record.events["BatchJob a"]) < 9:
+                    record.changed.clear()
+                    await record.changed.wait()
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+    kopf, reflector = (record.events for record in records)
+    assert kopf == reflector
+    assert [event for event, _ in kopf["BatchJob a"]] == ["ADDED", *["MODIFIED"] * 5, "DELETED", "ADDED", "DELETED"]
