@@ -40,18 +40,18 @@ def _relisted(proxy: SpoilingProxy, code: int, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_jobs_are_taken_up_after_a_fault(embedded: Cluster, fault: str) -> None:
-    direct = embedded.connection
+async def test_jobs_are_taken_up_after_a_fault(cluster: Cluster, fault: str) -> None:
+    direct = cluster.connection
     async with SpoilingProxy.open(direct) as proxy:
-        embedded.connection = Connection(proxy.url)
-        async with controller(embedded):
-            await embedded.submit("before")
-            await embedded.until(lambda: embedded.phase("before") == "Completed")
+        cluster.connection = Connection(proxy.url)
+        async with controller(cluster):
+            await cluster.submit("before")
+            await cluster.until(lambda: cluster.phase("before") == "Completed")
             FAULTS[fault](proxy)
-            await embedded.submit("after")
-            await embedded.until(lambda: embedded.phase("after") == "Completed", NOTICED)
-            await embedded.submit("later")
-            await embedded.until(lambda: embedded.phase("later") == "Completed", NOTICED)
+            await cluster.submit("after")
+            await cluster.until(lambda: cluster.phase("after") == "Completed", NOTICED)
+            await cluster.submit("later")
+            await cluster.until(lambda: cluster.phase("later") == "Completed", NOTICED)
 
 
 async def test_jobs_are_taken_up_after_another_kind_has_been_deleted(embedded: Cluster) -> None:
@@ -64,21 +64,21 @@ async def test_jobs_are_taken_up_after_another_kind_has_been_deleted(embedded: C
         await embedded.until(lambda: embedded.phase("after") == "Completed", NOTICED)
 
 
-async def test_a_job_that_was_deleted_while_the_watch_was_broken_is_forgotten(embedded: Cluster) -> None:
+async def test_a_job_that_was_deleted_while_the_watch_was_broken_is_forgotten(cluster: Cluster) -> None:
     """Only a comparison with what was known before can tell."""
-    direct = embedded.connection
-    embedded.plays = False
+    direct = cluster.connection
+    cluster.plays = False
     async with SpoilingProxy.open(direct) as proxy:
-        embedded.connection = Connection(proxy.url)
-        async with controller(embedded):
-            await embedded.submit("gone")
-            await embedded.until(lambda: "gone" in embedded.groups)
+        cluster.connection = Connection(proxy.url)
+        async with controller(cluster):
+            await cluster.submit("gone")
+            await cluster.until(lambda: "gone" in cluster.groups)
             proxy.answer("batchjobs", "list", 500, b"{}")
             proxy.inject("batchjobs", error_event(410, "Expired"))
             from volcanopy.kube.client.raw_kinds import JOBS
 
-            await embedded.client.delete(JOBS, embedded.namespace, "gone")
-            await embedded.until(lambda: "gone" not in embedded.groups)
-            embedded.plays = True
-            await embedded.submit("gone")
-            await embedded.until(lambda: embedded.phase("gone") == "Completed", NOTICED)
+            await cluster.client.delete(JOBS, cluster.namespace, "gone")
+            await cluster.until(lambda: "gone" not in cluster.groups)
+            cluster.plays = True
+            await cluster.submit("gone")
+            await cluster.until(lambda: cluster.phase("gone") == "Completed", NOTICED)

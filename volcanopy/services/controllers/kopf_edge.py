@@ -128,12 +128,15 @@ class _Operator(threading.Thread):
         return next((error for error in errors if error is not None), None)
 
     async def _clean(self) -> None:
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=CLEANUP)
+        """Cancel all tasks twice: those of kopf wait for others after the first time."""
+        for _ in range(2):
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks, timeout=CLEANUP / 2)
         await self._close()
+        await self._loop.shutdown_asyncgens()
 
 
 class KopfSession:
@@ -162,6 +165,8 @@ class KopfSession:
         """Close all sessions."""
         for session in self._opened:
             await session.close()
+        self._opened.clear()
+        await asyncio.sleep(0)  # in which the transports close
 
     async def _authenticate(
         self, request: "aiohttp.ClientRequest", handler: "aiohttp.ClientHandlerType"
