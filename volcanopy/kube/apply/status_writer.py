@@ -44,7 +44,7 @@ class Timing:
     """For each queue that exists: a status of a queue in which nothing was allocated or released."""
 
 
-_PODS_AT_ONCE = 32
+_PODS_AT_ONCE = 8
 """Pods of a job whose conditions are written at the same time."""
 _RESOLUTION = 0.001
 """Seconds; a timer may be early by a rounding error, and would be set again and again."""

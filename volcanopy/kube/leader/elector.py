@@ -6,7 +6,8 @@ compared. A released or missing Lease is taken at once.
 
 **Holding.** A leader renews every ``retry`` seconds. It may act for ``renew`` seconds from the moment at which it *sent* the
 last successful renewal (:meth:`Elector.may_act`); a successor cannot have seen that renewal earlier, and waits ``duration``
-seconds from then. An answer that is not there after half of this time is still awaited, while another renewal is sent. So a leader has stopped ``duration - renew`` seconds before the next one starts, whatever is slow or
+seconds from then. An answer that is not there after half of this time is still awaited, while another renewal is sent.
+So a leader has stopped ``duration - renew`` seconds before the next one starts, whatever is slow or
 lost, as long as the two clocks do not differ in *speed* by more than ``duration / renew``. Requests in flight when the
 leader stops have these seconds to arrive.
 
@@ -224,11 +225,12 @@ class Elector:
             why = f": {self._fault}" if self._fault else ""
             self._lose(f"not renewed within {self.terms.renew:g} s{why}")
         if len(self._attempts) < _ATTEMPTS:
-            attempt = asyncio.ensure_future(self._lock.write(self._taken(), self._held, left))
-            self._attempts[attempt] = self._clock()
-        waiting = asyncio.ensure_future(self._sleep(min(left, self.terms.renew / 2)))
+            renewal = asyncio.ensure_future(self._lock.write(self._taken(), self._held, left))
+            self._attempts[renewal] = self._clock()
+        waiting: asyncio.Future[Any] = asyncio.ensure_future(self._sleep(min(left, self.terms.renew / 2)))
+        awaited: list[asyncio.Future[Any]] = [*self._attempts, waiting]
         try:
-            await asyncio.wait((*self._attempts, waiting), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
         finally:
             waiting.cancel()
         done = [(attempt, sent) for attempt, sent in self._attempts.items() if attempt.done()]

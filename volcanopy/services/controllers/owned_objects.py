@@ -21,8 +21,8 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-CONCURRENT_WRITES = 24
-"""The requests in flight for one object."""
+CONCURRENT_WRITES = 12
+"""The requests in flight for one object: enough for a thousand a second, and those of other objects do not wait for long."""
 
 
 class NameTakenError(Exception):
