@@ -97,7 +97,7 @@ class DeletePodGroup(Delete):
     noun = "podgroup"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CreatePod:
     """Create a pod; its manifest is made when it is needed, because a plan may have very many pods."""
 

@@ -7,6 +7,7 @@ usable from every node. Like the kubelet, the controller uses only the API and h
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
 import structlog
@@ -217,5 +218,17 @@ def _claiming_part(pod: Json) -> Json:
     if claim_rules.claims_anything(pod):
         return pod
     kept = ("name", "namespace", "uid", "resourceVersion")
-    status = {"phase": (pod.get("status") or {}).get("phase", "")}
-    return {"metadata": {key: pod["metadata"][key] for key in kept}, "spec": {}, "status": status}
+    return {
+        "metadata": {key: pod["metadata"][key] for key in kept},
+        "spec": _NO_SPEC,
+        "status": _status((pod.get("status") or {}).get("phase", "")),
+    }
+
+
+_NO_SPEC: Json = {}
+
+
+@lru_cache(maxsize=16)
+def _status(phase: str) -> Json:
+    """Return the status with this phase only, one for all pods."""
+    return {"phase": phase}

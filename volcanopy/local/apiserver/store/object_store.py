@@ -18,7 +18,7 @@ Address = tuple[str, str, str]
 
 HISTORY = 10_000
 """Events remembered per bucket; a watch that starts before them is answered 410."""
-HISTORY_BYTES = 32 * 2**20
+HISTORY_BYTES = 16 * 2**20
 """Bytes of the remembered versions of a bucket; the oldest events are forgotten first."""
 DECODED = 2_000
 """Objects of a bucket that are kept decoded, the ones written last: this form takes three times the memory of the bytes."""
@@ -270,15 +270,16 @@ class Store:
         event = Event("ADDED" if previous is None else "MODIFIED", entry, previous)
         self._write_ahead(bucket, event)
         owners = metadata.get("ownerReferences")
+        address = (bucket.name, namespace, name)
         if previous is None:
-            self.by_uid[entry.uid] = (bucket.name, namespace, name)
+            self.by_uid[entry.uid] = address
             if owners:
-                self._own((bucket.name, namespace, name), owners)
+                self._own(address, owners)
         else:
             before = previous.body["metadata"].get("ownerReferences")
             if before != owners:
-                self._disown((bucket.name, namespace, name), before or ())
-                self._own((bucket.name, namespace, name), owners or ())
+                self._disown(address, before or ())
+                self._own(address, owners or ())
         self._notify(bucket, event)
         return entry
 
