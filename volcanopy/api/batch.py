@@ -22,6 +22,7 @@ from volcanopy.api.model import (
     Int32,
     Int64,
     Label,
+    Message,
     Model,
     ObjectMeta,
     Rule,
@@ -272,7 +273,7 @@ class JobState(Model):
     """Phase of the job."""
     reason: str = ""
     """Machine-readable reason of the phase."""
-    message: str = ""
+    message: Message = ""
     """Human-readable message about the phase."""
     last_transition_time: Time | None = None
     """Time of the last transition to this phase."""

@@ -12,7 +12,7 @@ from cronsim import CronSim, CronSimError
 from pydantic import Field
 
 from volcanopy.api.batch import BatchJobSpec
-from volcanopy.api.model import ATOMIC, Int32, Model, ObjectMeta, Rule, Subdomain, Time, parse_duration
+from volcanopy.api.model import ATOMIC, Int32, Message, Model, ObjectMeta, Rule, Subdomain, Time, parse_duration
 
 
 class TemplateMeta(Model):
@@ -84,7 +84,7 @@ class CronBatchJobStatus(Model):
     """Time of the last completion of a job."""
     next_schedule_time: Time | None = None
     """Next scheduled time."""
-    message: str = ""
+    message: Message = ""
     """Human-readable reason why no jobs are created, if there is one."""
 
 

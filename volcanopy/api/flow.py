@@ -11,7 +11,20 @@ from pydantic import Field, WithJsonSchema
 
 from volcanopy.api.alternatives import merged
 from volcanopy.api.batch import BatchJobSpec
-from volcanopy.api.model import ATOMIC, NO_DEFAULT, Duration, Int32, Json, Label, Model, ObjectMeta, Rule, Time, keyed
+from volcanopy.api.model import (
+    ATOMIC,
+    NO_DEFAULT,
+    Duration,
+    Int32,
+    Json,
+    Label,
+    Message,
+    Model,
+    ObjectMeta,
+    Rule,
+    Time,
+    keyed,
+)
 
 
 class FlowPhase(StrEnum):
@@ -178,7 +191,7 @@ class FlowState(Model):
     """Phase of the flow."""
     reason: str = ""
     """Machine-readable reason of the phase."""
-    message: str = ""
+    message: Message = ""
     """Human-readable message about the phase."""
     last_transition_time: Time | None = None
     """Time of the last transition to this phase."""
@@ -202,7 +215,7 @@ class FlowJobStatus(Model):
     """Name of the job."""
     state: str = ""
     """Phase of the job. Empty if the job does not exist."""
-    message: str = ""
+    message: Message = ""
     """Human-readable message about the phase, or about what the job waits for."""
     start_timestamp: Time | None = None
     """Creation time of the job."""

@@ -32,6 +32,7 @@ from pydantic_core import CoreSchema, ErrorDetails
 from volcanopy.api import quantity
 from volcanopy.api.attribute_docstrings import attribute_docstrings
 from volcanopy.api.bindings import VOLCANOPY, Binding
+from volcanopy.api.messages import MESSAGE_LENGTH, shortened
 
 Json = dict[str, Any]
 """A decoded JSON object."""
@@ -323,6 +324,8 @@ def _quantity(value: object) -> object:
     return value
 
 
+Message = Annotated[str, BeforeValidator(shortened)]
+"""A message in a status, which may have texts of other programs: it is shortened instead of rejected."""
 Bool = Annotated[bool, Strict()]
 Int32 = Annotated[int, Strict(), Field(json_schema_extra={"format": "int32"})]
 Int64 = Annotated[int, Strict(), Field(json_schema_extra={"format": "int64"})]
@@ -395,7 +398,7 @@ class Condition(Model):
     """Status of the condition."""
     reason: str = Field(default="", max_length=1024)
     """Machine-readable reason of the last transition."""
-    message: str = Field(default="", max_length=32768)
+    message: Message = Field(default="", max_length=MESSAGE_LENGTH)
     """Human-readable message about the last transition."""
     last_transition_time: Time | None = None
     """Time of the last transition."""

@@ -19,6 +19,7 @@ from volcanopy.api.flow import (
     JobTemplate,
     RunningHistory,
 )
+from volcanopy.api.messages import shortened
 from volcanopy.api.model import Json
 from volcanopy.jobcontroller.flow_jobs import (
     CommandJob,
@@ -211,7 +212,7 @@ def _with_progress(
 ) -> FlowState:
     """Return the state with the progress of the flow as message, and jobs that cannot be created."""
     if seen.trouble:
-        return state.model_copy(update={"reason": "FailedSync", "message": seen.trouble})
+        return state.model_copy(update={"reason": "FailedSync", "message": shortened(seen.trouble)})
     counts: dict[str, int] = {}
     for entry in entries.values():
         counts[entry.state or "waiting"] = counts.get(entry.state or "waiting", 0) + 1

@@ -10,13 +10,12 @@ import msgspec
 
 from volcanopy.api import core, names
 from volcanopy.api.bindings import is_job
+from volcanopy.api.messages import shortened
 from volcanopy.kube.client.merge_patch import merge_patch
 from volcanopy.scheduler.model.eviction_record import with_eviction
 from volcanopy.scheduler.model.plan import Evict, Explain, GroupCondition, SetPodGroup, SetQueue
 
 Json = dict[str, Any]
-MESSAGE_LIMIT = 32768
-"""Characters of a condition's message that the API accepts."""
 UNSCHEDULABLE = "Unschedulable"
 _OURS = frozenset({"Scheduled", UNSCHEDULABLE})
 _NODE_REASONS = 16
@@ -55,7 +54,7 @@ def group_status(status: core.PodGroupStatus, effect: SetPodGroup, session: str,
     evicted = effect.evicted
     if evicted is None:
         return result
-    return with_eviction(result, evicted.reason, evicted.message[:MESSAGE_LIMIT], effect.evicted_seconds, now)
+    return with_eviction(result, evicted.reason, shortened(evicted.message), effect.evicted_seconds, now)
 
 
 def _conditions(
@@ -66,7 +65,7 @@ def _conditions(
     if target is None:
         return others
     old = next((condition for condition in known if condition.type == target.type), None)
-    message = target.message[:MESSAGE_LIMIT]
+    message = shortened(target.message)
     if old is not None and (old.status, old.reason, old.message) == ("True", target.reason, message):
         return (*others, old)
     since = old.last_transition_time if old is not None and old.status == "True" else now.replace(microsecond=0)
@@ -98,8 +97,8 @@ def explanation(explain: Explain) -> core.Explanation:
     }
     return core.Explanation(
         gate=explain.gate,
-        message=explain.message[:MESSAGE_LIMIT],
-        unblocked_by=explain.unblocked_by[:MESSAGE_LIMIT],
+        message=shortened(explain.message),
+        unblocked_by=shortened(explain.unblocked_by),
         numbers={name: _cut(text) for name, text in list(explain.numbers.items())[:_ENTRIES]},
         nodes=nodes,
         amounts=amounts,
@@ -177,7 +176,7 @@ def pod_condition(pod: core.Pod, kind: str) -> core.Condition | None:
 
 def unscheduled_patch(pod: core.Pod, reason: str, message: str, now: datetime) -> Json | None:
     """Return the strategic merge patch that sets ``PodScheduled`` to False; None if the pod has that condition."""
-    message = message[:MESSAGE_LIMIT]
+    message = shortened(message)
     old = pod_condition(pod, "PodScheduled")
     if old is not None and (old.status, old.reason, old.message) == ("False", reason, message):
         return None
