@@ -143,7 +143,10 @@ def open_folder() -> Iterator[Path]:
 async def process_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ProcessCluster]:
     """A cluster without services: one process node only."""
     settings = ProcessSettings(
-        tmp_path / "run", tmp_path / "claims", runtime_named(request.param, tmp_path), back_off=0.05
+        tmp_path / "run",
+        tmp_path / "claims",
+        runtime_named(request.param, tmp_path, tmp_path / "run", tmp_path / "claims"),
+        back_off=0.05,
     )
     parts = Parts(scheduler=None, controller=None, admission=None, process=settings)
     async with LocalCluster(0, objects=machine.manifests(1, 4, 8 << 30), parts=parts) as cluster:

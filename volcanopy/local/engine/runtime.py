@@ -9,7 +9,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +115,10 @@ class EngineRuntime:
         engine, metadata = self._engine, request.pod["metadata"]
         number = request.name.rpartition("-")[2]
         name = f"k8s_{request.spec.name}_{metadata['name']}_{metadata['namespace']}_{metadata['uid']}_{number}"
+        try:
+            request = replace(request, placement=request.placement.with_paths())
+        except OSError as error:
+            raise StartError(f"its volumes cannot be mounted: {error}", 128) from None
         body = body_of(request, full_name(request.container["image"]), engine.cluster, engine.abilities)
         try:
             created = await engine.api.call("POST", "/containers/create", body, name=name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -91,13 +92,26 @@ def resolve(
     mounts = tuple(
         Mount(
             mount["name"],
-            mount["mountPath"],
+            _mount_path(mount["mountPath"]),
             _expanded(mount["subPathExpr"], environment) if mount.get("subPathExpr") else mount.get("subPath", ""),
             bool(mount.get("readOnly")),
         )
         for mount in container.get("volumeMounts") or ()
     )
-    return ContainerSpec(container["name"], command, arguments, environment, container.get("workingDir", ""), mounts)
+    directory = _absolute(container["workingDir"]) if container.get("workingDir") else ""
+    return ContainerSpec(container["name"], command, arguments, environment, directory, mounts)
+
+
+def _mount_path(path: str) -> str:
+    """The absolute path of a mount. Raises ContainerConfigError."""
+    if (absolute := _absolute(path)) == "/":
+        raise ContainerConfigError(f"mountPath {path!r}: a volume cannot be mounted on the root of a container")
+    return absolute
+
+
+def _absolute(path: str) -> str:
+    """The path from the root, without `..`."""
+    return posixpath.normpath(f"/{path.lstrip('/')}")
 
 
 def referenced(pod: Json) -> tuple[set[str], set[str]]:

@@ -4,27 +4,57 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from volcanopy.local.process.beneath import PathError, open_source, opened, real_path
 from volcanopy.local.process.users import User
 
 Operation = tuple[str, ...]
-"""An option of bubblewrap without its dashes, and its arguments: `("ro-bind", source, path)`."""
+"""An option of bubblewrap without its dashes, and its arguments: `("ro-bind", source, path)`.
+
+For a volume the source has two arguments, `("bind", folder, path in the folder, path)`: others change what is below its folder.
+"""
 _LONGEST_PATH = 200
 """Steps after which a path with links is taken for a circle."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is mounted: the path `inside` of a folder, whose own path has no symbolic links."""
+
+    folder: Path
+    read_only: bool = False
+    inside: str = ""
+    of_machine: bool = False
+    """Whether the pod names the folder, which may contain files of the cluster."""
+
+    def open(self) -> int:
+        """A descriptor of it. Raises PathError for a path that leads out of the folder, OSError."""
+        return open_source(str(self.folder), self.inside)
+
+    def path(self) -> Path:
+        """Its path at this moment, for a program that is not privileged. Raises PathError, OSError."""
+        with opened(self.open()) as descriptor:
+            return Path(real_path(descriptor))
 
 
 @dataclass(frozen=True)
 class Placement:
     """What a container sees beside the machine: its mounts by path, private folder for /tmp, hosts file and host name."""
 
-    mounts: Mapping[str, tuple[Path, bool]]
+    mounts: Mapping[str, Source]
     temporary: Path
     hosts: Path
     hostname: str
     names: Callable[[str], str] = str
     """Replaces names of pods and Services in a text by their addresses, for programs without a hosts file of their own."""
+
+    def with_paths(self) -> Placement:
+        """The placement with the paths that its mounts have at this moment. Raises PathError, OSError."""
+        return replace(
+            self, mounts={path: Source(source.path(), source.read_only) for path, source in self.mounts.items()}
+        )
 
     @property
     def shared_memory(self) -> Path:
@@ -44,21 +74,21 @@ class FileView:
     trees: tuple[Path, ...] = ()
 
     def operations(self, placement: Placement, directory: str) -> list[Operation]:
-        """The operations for a container that begins in a directory, which is made if it is missing."""
+        """The operations for a container that begins in a directory, which is made if it is missing. Raises PathError."""
         mounts = {resolved(self.root, path): mount for path, mount in placement.mounts.items()}
-        mounts["/etc/hosts"] = (placement.hosts, True)
-        mounts.setdefault("/tmp", (placement.temporary, False))
+        mounts["/etc/hosts"] = Source(Path(os.path.realpath(placement.hosts)), read_only=True)
+        mounts.setdefault("/tmp", Source(Path(os.path.realpath(placement.temporary))))
         points = (*mounts, "/dev", "/proc", *([directory] if directory != "/" else ()))
         operations = root_operations(points, self._entries, self._exists, str(self.root).rstrip("/"))
         operations += self._covers()
         if os.path.isdir("/dev/shm"):
-            mounts.setdefault("/dev/shm", (placement.shared_memory, False))
+            mounts.setdefault("/dev/shm", Source(Path(os.path.realpath(placement.shared_memory))))
         folders = [operation[1] for operation in operations if operation[0] == "tmpfs"]
         operations += [("dev-bind", "/dev", "/dev"), ("proc", "/proc")]
-        operations += [
-            ("ro-bind" if read_only else "bind", str(source), path)
-            for path, (source, read_only) in sorted(mounts.items())
-        ]
+        for path, source in sorted(mounts.items()):
+            operations.append(("ro-bind" if source.read_only else "bind", str(source.folder), source.inside, path))
+            if source.of_machine:
+                operations += self._covers_in(source, path)
         if self.root == Path("/"):
             operations += [("ro-bind", str(tree), str(tree)) for tree in self.trees if tree.is_relative_to("/tmp")]
         if not self._exists(directory) and not any(directory.startswith(f"{path}/") for path in mounts):
@@ -83,6 +113,16 @@ class FileView:
                 yield ("tmpfs", str(path))
             elif path.exists():
                 yield ("ro-bind", "/dev/null", str(path))
+
+    def _covers_in(self, source: Source, path: str) -> Iterator[Operation]:
+        """Hide what programs must not see in a mounted folder of the machine. Raises PathError for what is all hidden."""
+        mounted = source.path()
+        for hidden in map(Path, map(os.path.realpath, self.hidden)):
+            if mounted.is_relative_to(hidden):
+                raise PathError(f"hostPath {mounted}: it belongs to the cluster itself")
+            if hidden.is_relative_to(mounted) and hidden.exists():
+                target = f"{path}/{hidden.relative_to(mounted)}"
+                yield ("tmpfs", target) if hidden.is_dir() else ("ro-bind", "/dev/null", target)
 
     def _exists(self, path: str) -> bool:
         if self.root == Path("/") and any(

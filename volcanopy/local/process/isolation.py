@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from volcanopy.local.process import launcher
+from volcanopy.local.process.beneath import open_beneath, open_source, opened
 from volcanopy.local.process.container_spec import ContainerSpec
 from volcanopy.local.process.file_view import FileView, Operation, Placement
 from volcanopy.local.process.users import HOME, User, current_user
@@ -35,6 +36,8 @@ class Command:
     input: bytes
     takes_terminal: bool = False
     """Whether its terminal must become the one that controls its session; otherwise it sees to that."""
+    descriptors: tuple[int, ...] = ()
+    """Further descriptors that it gets under their numbers; they are closed when it has started."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def _launch(process: Process, **settings: object) -> Command:
         "enter": 0,
         "parent": os.getpid(),
     }
-    argv = (sys.executable, "-I", "-S", launcher.__file__, INPUT, INFO)
+    argv = (sys.executable, "-I", "-S", str(Path(__file__).with_name("launcher.py")), INPUT, INFO)
     return Command(argv, json.dumps(launch | settings).encode())
 
 
@@ -116,15 +119,17 @@ class Bubblewrap:
         return self._view.root
 
     def command(self, process: Process) -> Command:
-        """bubblewrap with its options in a file, because others can see command lines."""
+        """bubblewrap with its options in a file, because others can see command lines. Raises PathError, OSError."""
         spec, placement = process.spec, process.placement
+        _make_mount_points(placement)
         directory = spec.working_directory.rstrip("/") or "/"
+        descriptors: list[int] = []
         options: list[Operation] = [
             ("die-with-parent",),
             *((f"unshare-{space}",) for space in ("pid", "ipc", "uts")),
             ("hostname", placement.hostname),
             *_user_options(process.user),
-            *self._view.operations(placement, directory),
+            *(_by_descriptor(each, descriptors) for each in self._view.operations(placement, directory)),
             ("chdir", directory),
             *(("setenv", name, value) for name, value in spec.environment.items()),
         ]
@@ -135,11 +140,29 @@ class Bubblewrap:
         )
         start = (self._program, "--info-fd", INFO, "--args", INPUT, "--", *session, *spec.argv)
         text = "".join(f"{argument}\0" for argument in arguments)
-        return Command(_joining(process.groups) + start, os.fsencode(text), takes_terminal=not session)
+        return Command(_joining(process.groups) + start, os.fsencode(text), not session, tuple(descriptors))
 
     def beside(self, first_pid: int, process: Process) -> Command:
         """The launcher, which enters the name spaces of the container."""
         return _launch(process, enter=first_pid)
+
+
+def _by_descriptor(operation: Operation, descriptors: list[int]) -> Operation:
+    """The operation, for a volume with a descriptor of its source, which is added to the others."""
+    if len(operation) < 4:
+        return operation
+    descriptors.append(open_source(operation[1], operation[2]))
+    return (f"{operation[0]}-fd", str(descriptors[-1]), operation[3])
+
+
+def _make_mount_points(placement: Placement) -> None:
+    """Make the mount points that are within other volumes, which bubblewrap would make wherever links lead."""
+    for path, source in placement.mounts.items():
+        for above, volume in placement.mounts.items():
+            if path.startswith(f"{above}/") and not volume.read_only:
+                with opened(source.open()) as descriptor, opened(volume.open()) as root:
+                    is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+                    os.close(open_beneath(root, path[len(above) + 1 :], made=0o755, is_folder=is_folder))
 
 
 def _user_options(user: User) -> list[Operation]:
@@ -205,7 +228,7 @@ class PlainProcesses:
     def command(self, process: Process) -> Command:
         """The launcher without name spaces."""
         placement = process.placement
-        folders = {path: str(source) for path, (source, _) in placement.mounts.items()}
+        folders = {path: str(source.path()) for path, source in placement.mounts.items()}
 
         def replaced(text: str) -> str:
             return placement.names(replaced_paths(text, folders))

@@ -22,7 +22,13 @@ import stat
 import struct
 import sys
 import termios
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from volcanopy.local.process.beneath import open_beneath, open_source, opened
+else:
+    sys.path.append(os.path.dirname(__file__))
+    from beneath import open_beneath, open_source, opened
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 1, 24, 36, 38, 47
@@ -32,9 +38,10 @@ _VIEW, _PROCESSES, _USERS = 0x00020000 | 0x04000000 | 0x08000000, 0x20000000, 0x
 _READ_ONLY, _NO_SUID, _NO_DEVICES, _NO_EXEC = 1, 2, 4, 8
 _BIND, _RECURSIVE, _SLAVE = 0x1000, 0x4000, 0x80000
 _DETACH = 2
-_AT_RECURSIVE, _AT_FDCWD = 0x8000, -100
-_MOUNT_SETATTR = 442
-"""The number of a system call that is the same on all machines; Linux 5.12 and later have it."""
+_AT_RECURSIVE, _AT_EMPTY_PATH = 0x8000, 0x1000
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+"""The numbers of system calls, which are the same on all machines; Linux 5.12 and later have them."""
+_CLONE_TREE, _FROM_DESCRIPTOR, _TO_DESCRIPTOR = 1, 0x04, 0x40
 _LAST_CAPABILITY = 63
 _CAPABILITY_VERSION = 0x20080522
 _BASE = "/tmp"
@@ -207,7 +214,8 @@ def _enter(spaces: list[tuple[str, int]], *names: str) -> None:
 
 def _mount_all(operations: list[tuple[str, ...]]) -> None:
     """Put together the files of the container, and make them the root."""
-    before = {operation[1]: os.path.realpath(operation[1]) for operation in operations if len(operation) > 2}
+    before = {operation[1]: os.path.realpath(operation[1]) for operation in operations if len(operation) == 3}
+    volumes = {operation[1:3]: open_source(*operation[1:3]) for operation in operations if len(operation) == 4}
     _mount(None, "/", None, _SLAVE | _RECURSIVE)
     _mount("tmpfs", _BASE, "tmpfs", _NO_SUID | _NO_DEVICES, "mode=0755")
     os.chdir(_BASE)
@@ -217,7 +225,12 @@ def _mount_all(operations: list[tuple[str, ...]]) -> None:
     _pivot(".", "old")
     os.chdir("/")
     for operation in operations:
-        _apply(operation, before.get(operation[1], ""))
+        if len(operation) == 4:
+            _bind(volumes[operation[1:3]], operation[3], operation[0])
+        else:
+            _apply(operation, before.get(operation[1], ""))
+    for descriptor in volumes.values():
+        os.close(descriptor)
     _call("umount2 /old", b"/old", _DETACH)
     os.chdir("/new")
     _pivot(".", ".")
@@ -231,52 +244,59 @@ def _pivot(new: str, old: str) -> None:
 
 def _apply(operation: tuple[str, ...], source: str) -> None:
     """Carry out one operation of bubblewrap, below /new."""
-    kind, target = operation[0], f"/new{operation[-1].rstrip('/')}"
+    kind, path = operation[0], operation[-1]
     if kind == "symlink":
-        _make_folder(os.path.dirname(target))
-        os.symlink(operation[1], target)
+        with opened(_target(os.path.dirname(path))) as folder:
+            os.symlink(operation[1], os.path.basename(path), dir_fd=folder)
     elif kind == "dir":
-        _make_folder(target)
+        os.close(_target(path))
     elif kind == "tmpfs":
-        _make_folder(target)
-        _mount("tmpfs", target, "tmpfs", _NO_SUID | _NO_DEVICES, "mode=0755")
+        _mount_at(path, "tmpfs", _NO_SUID | _NO_DEVICES, "mode=0755")
     elif kind == "proc":
-        _make_folder(target)
-        _mount("proc", target, "proc", _NO_SUID | _NO_DEVICES | _NO_EXEC)
+        _mount_at(path, "proc", _NO_SUID | _NO_DEVICES | _NO_EXEC)
     elif kind == "remount-ro":
-        _set_attributes(target, _READ_ONLY, recursive=False)
+        with opened(_target(path)) as mount:
+            _set_attributes(mount, _READ_ONLY, path, recursive=False)
     elif not kind.endswith("-try") or os.path.lexists(f"/old{source}"):
-        _bind(f"/old{source}", target, kind)
+        with opened(os.open(f"/old{source}", os.O_PATH | os.O_CLOEXEC)) as descriptor:
+            _bind(descriptor, path, kind)
 
 
-def _bind(source: str, target: str, kind: str) -> None:
-    if os.path.isdir(source):
-        _make_folder(target)
-    else:
-        _make_folder(os.path.dirname(target))
-        if not os.path.lexists(target):
-            os.close(os.open(target, os.O_WRONLY | os.O_CREAT, 0o644))
-    _mount(source, target, None, _BIND | _RECURSIVE)
+def _mount_at(path: str, kind: str, flags: int, data: str | None = None) -> None:
+    with opened(_target(path)) as folder:
+        os.fchdir(folder)
+        _mount(kind, ".", kind, flags, data)
+    os.chdir("/")
+
+
+def _bind(source: int, path: str, kind: str) -> None:
+    """Mount what a descriptor stands for at a path of the container."""
     flags = _NO_SUID | (0 if kind.startswith("dev-") else _NO_DEVICES) | (_READ_ONLY if kind.startswith("ro-") else 0)
-    _set_attributes(target, flags, recursive=True)
+    is_folder = stat.S_ISDIR(os.fstat(source).st_mode)
+    with opened(_system_call(path, _OPEN_TREE, source, b"", _CLONE_TREE | _AT_RECURSIVE | _AT_EMPTY_PATH)) as tree:
+        _set_attributes(tree, flags, path, recursive=True)
+        with opened(_target(path, is_folder=is_folder)) as target:
+            _system_call(path, _MOVE_MOUNT, tree, b"", target, b"", _FROM_DESCRIPTOR | _TO_DESCRIPTOR)
 
 
-def _set_attributes(target: str, flags: int, *, recursive: bool) -> None:
+def _set_attributes(mount: int, flags: int, path: str, *, recursive: bool) -> None:
     """Add flags to a mount; their numbers are those of mount for the first four."""
     attributes = struct.pack("QQQQ", flags, 0, 0, 0)
-    arguments = (
-        _AT_FDCWD,
-        os.fsencode(target),
-        _AT_RECURSIVE if recursive else 0,
-        attributes,
-        ctypes.c_size_t(len(attributes)),
-    )
-    if _LIBC.syscall(_MOUNT_SETATTR, *arguments) != 0:
-        raise LaunchError(f"mount_setattr {target.removeprefix('/new')}: {os.strerror(ctypes.get_errno())}")
+    scope = _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
+    _system_call(path, _MOUNT_SETATTR, mount, b"", scope, attributes, ctypes.c_size_t(len(attributes)))
 
 
-def _make_folder(path: str) -> None:
-    os.makedirs(path, mode=0o755, exist_ok=True)
+def _system_call(path: str, number: int, *arguments: Any) -> int:
+    result: int = _LIBC.syscall(number, *arguments)
+    if result < 0:
+        raise LaunchError(f"mount {path}: {os.strerror(ctypes.get_errno())}")
+    return result
+
+
+def _target(path: str, *, is_folder: bool = True) -> int:
+    """A mount point in the container, which is made if it is missing; links lead to other places in the container only."""
+    with opened(os.open("/new", os.O_PATH | os.O_CLOEXEC)) as root:
+        return open_beneath(root, path, in_root=True, made=0o755, is_folder=is_folder)
 
 
 # Privileges

@@ -21,21 +21,22 @@ async def launch(
 ) -> tuple[spawning.Program, int]:
     """Start a command; it and the pid of the container's first process. Raises StartError."""
     (reading, writing), data = os.pipe(), _file(command.input)
+    passed = (data, writing, *command.descriptors)
     try:
         program = await spawning.start(
             _with_descriptors(command, data, writing),
             streams,
             {},
             "/",
-            pass_fds=(data, writing),
+            pass_fds=passed,
             before=terminal.control if terminal is not None and command.takes_terminal else None,
         )
     except OSError as error:
         os.close(reading)
         raise StartError(f'exec: "{command.argv[0]}": {error.strerror}', 126) from None
     finally:
-        os.close(data)
-        os.close(writing)
+        for descriptor in passed:
+            os.close(descriptor)
         if terminal is not None:
             terminal.started()
     reader = await spawning.reader_of(open(reading, "rb", buffering=0))  # noqa: ASYNC230, SIM115  its transport closes it
@@ -49,6 +50,7 @@ async def launch(
 def trial(command: Command) -> str:
     """Run a command to its end; why it failed, empty if it did not."""
     (reading, writing), data = os.pipe(), _file(command.input)
+    passed = (data, writing, *command.descriptors)
     try:
         result = subprocess.run(
             _with_descriptors(command, data, writing),
@@ -57,15 +59,15 @@ def trial(command: Command) -> str:
             text=True,
             timeout=TRIAL,
             env={},
-            pass_fds=(data, writing),
+            pass_fds=passed,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         os.close(reading)
         return str(error)
     finally:
-        os.close(data)
-        os.close(writing)
+        for descriptor in passed:
+            os.close(descriptor)
     with open(reading, "rb") as file:
         report = _report(file.read())
     if result.returncode == 0:

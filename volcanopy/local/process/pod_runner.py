@@ -34,7 +34,7 @@ from volcanopy.local.process.container_spec import (
     is_sidecar,
     resolve,
 )
-from volcanopy.local.process.file_view import Placement
+from volcanopy.local.process.file_view import Placement, Source
 from volcanopy.local.process.gpus import VARIABLE
 from volcanopy.local.process.measurements import Usage
 from volcanopy.local.process.pod_events import PodEvent
@@ -238,7 +238,7 @@ class PodRunner:
         """Run a container once; None if it could not be started."""
         await self._pull(state)
         try:
-            run = await self._around.runtime.start(self._request(state, await self._resolve(state)))
+            run = await self._around.runtime.start(await self._resolve(state))
         except StartError as error:
             now = time.time()
             state.container_id = ""
@@ -258,8 +258,8 @@ class PodRunner:
         state.end(self.uid, end)
         return end
 
-    async def _resolve(self, state: ContainerState) -> ContainerSpec:
-        """The container's command; waits while something that its environment needs is missing."""
+    async def _resolve(self, state: ContainerState) -> ContainerRequest:
+        """What the container runs and sees; waits while something that it needs is missing."""
         pod = {**self.pod, "status": {**(self.pod.get("status") or {}), "podIP": self._around.addresses["pod"]}}
         pod["status"]["hostIP"] = self._around.addresses["host"]
         while True:
@@ -267,15 +267,16 @@ class PodRunner:
                 sources = await self._around.sources(self.pod)
                 self._around.runtime.owner(self.pod, state.container)
                 spec = resolve(pod, state.container, sources, self._credentials.environment)
+                placement = self._placement(spec)
             except ContainerConfigError as error:
                 state.wait("CreateContainerConfigError", str(error))
                 await self._show()
                 await asyncio.sleep(RETRY_CONFIG)
                 continue
-            devices = self._devices.get(state.name)
-            if devices is None:
-                return spec
-            return replace(spec, environment={VARIABLE: devices, **spec.environment})
+            if (devices := self._devices.get(state.name)) is not None:
+                spec = replace(spec, environment={VARIABLE: devices, **spec.environment})
+            name, log_path = f"{self.uid}-{state.name}-{state.restarts}", self.log_path(state.name, state.restarts)
+            return ContainerRequest(self.pod, state.container, spec, placement, log_path, name)
 
     async def _pull(self, state: ContainerState) -> None:
         """Make the image of a container available; waits with a growing delay while that fails."""
@@ -296,30 +297,15 @@ class PodRunner:
             else:
                 return
 
-    def _request(self, state: ContainerState, spec: ContainerSpec) -> ContainerRequest:
-        name, log_path = f"{self.uid}-{state.name}-{state.restarts}", self.log_path(state.name, state.restarts)
-        return ContainerRequest(self.pod, state.container, spec, self._placement(spec), log_path, name)
-
     def _placement(self, spec: ContainerSpec) -> Placement:
-        mounts = {
-            mount.path.rstrip("/"): (self._mounted(mount.volume, mount.sub_path), mount.read_only)
-            for mount in spec.mounts
-        }
+        mounts = {mount.path: self._volumes.source(mount) for mount in spec.mounts}
         if self._credentials.folder is not None:
-            mounts.setdefault(MOUNT_PATH, (self._credentials.folder, True))
+            mounts.setdefault(MOUNT_PATH, Source(self._credentials.folder.resolve(), read_only=True))
         hostname = self.pod["spec"].get("hostname") or self.pod["metadata"]["name"]
         return Placement(mounts, self._temporary(spec.name), self._around.hosts, hostname[:63], self._around.names)
 
     def _temporary(self, container: str) -> Path:
         return self._around.folder / "tmp" / container
-
-    def _mounted(self, volume: str, sub_path: str) -> Path:
-        path = self._volumes.paths[volume]
-        if sub_path:
-            path = path / sub_path
-            if not path.exists():
-                path.mkdir(parents=True)
-        return path
 
     # Probes and hooks
 
@@ -376,7 +362,7 @@ class PodRunner:
         run = self._runs.get(container)
         if run is None:
             raise StartError(f'container not found ("{container}")', 126)
-        request = self._request(state, await self._resolve(state))
+        request = await self._resolve(state)
         request = replace(request, spec=replace(request.spec, command=tuple(command), arguments=()))
         return await self._around.runtime.execute(run, request, streams)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable
@@ -12,10 +13,11 @@ from typing import Protocol
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.apiserver.streams.command_streams import CommandStreams
 from volcanopy.local.process import exec_commands
+from volcanopy.local.process.beneath import PathError, open_beneath, opened
 from volcanopy.local.process.cgroups import Cgroups
 from volcanopy.local.process.container_run import ContainerRun, StartError
 from volcanopy.local.process.container_spec import DEFAULT_PATH, ContainerSpec, Sources
-from volcanopy.local.process.file_view import Placement, resolved
+from volcanopy.local.process.file_view import Placement, Source, resolved
 from volcanopy.local.process.folders import make_folder
 from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Isolation, Process
@@ -146,7 +148,10 @@ class MachineRuntime:
         user, limits = self._user(request), self._limits(request)
         if self.has_mounts:
             placement = _with_login(placement, user, self.isolation.root)
-        command = self.isolation.command(Process(spec, placement, user, limits.groups, tty))
+        try:
+            command = self.isolation.command(Process(spec, placement, user, limits.groups, tty))
+        except OSError as error:
+            raise StartError(f"its volumes cannot be mounted: {error}", 128) from None
         return await ProgramRun.start(command, request.log, self.guardian, limits, stdin=stdin, tty=tty)
 
     def _user(self, request: ContainerRequest) -> User:
@@ -197,7 +202,7 @@ def _with_login(placement: Placement, user: User, root: Path) -> Placement:
     file = placement.temporary.with_name(f"{placement.temporary.name}.passwd")
     file.write_text(entries)
     file.chmod(0o644)
-    return replace(placement, mounts={**placement.mounts, _PASSWD: (file, True)})
+    return replace(placement, mounts={**placement.mounts, _PASSWD: Source(file, read_only=True)})
 
 
 def _check_executable(spec: ContainerSpec, placement: Placement, root: Path) -> None:
@@ -210,17 +215,24 @@ def _check_executable(spec: ContainerSpec, placement: Placement, root: Path) -> 
             raise StartError(f'exec: "{program}": executable file not found in $PATH', 127)
         return
     inside = os.path.join(spec.working_directory or "/", program)
-    path = next(
-        (
-            f"{source}{inside.removeprefix(mount)}"
-            for mount, (source, _) in sorted(placement.mounts.items(), reverse=True)
-            if inside == mount or inside.startswith(mount + "/")
-        ),
-        _on_machine(root, inside),
-    )
-    if not os.path.exists(path):
-        raise StartError(f'exec: "{program}": stat {program}: no such file or directory', 127)
-    if not os.access(path, os.X_OK):
+    mounts = (mount for mount in sorted(placement.mounts, reverse=True) if f"{inside}/".startswith(f"{mount}/"))
+    if (mount := next(mounts, None)) is None:
+        _check_file(program, lambda: os.open(_on_machine(root, inside), os.O_PATH))
+        return
+    with contextlib.suppress(PathError), opened(placement.mounts[mount].open()) as folder:
+        _check_file(program, lambda: open_beneath(folder, inside[len(mount) + 1 :]))
+
+
+def _check_file(program: str, open_file: Callable[[], int]) -> None:
+    """Raise StartError unless the file of a program exists and is executable."""
+    try:
+        with opened(open_file()) as file:
+            is_executable = os.access(f"/proc/self/fd/{file}", os.X_OK)
+    except (FileNotFoundError, NotADirectoryError):
+        raise StartError(f'exec: "{program}": stat {program}: no such file or directory', 127) from None
+    except PermissionError:
+        is_executable = False
+    if not is_executable:
         raise StartError(f'exec: "{program}": permission denied', 126)
 
 

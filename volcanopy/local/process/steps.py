@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -56,13 +57,16 @@ def _isolation(name: str, view: FileView, user: User) -> Isolation | str:
     if os.geteuid() == 0:
         return "not needed by root, for whom the kernel's own calls do the same"
     program = shutil.which("bwrap")
-    return "not installed" if program is None else Bubblewrap(program, view, user)
+    if program is None:
+        return "not installed"
+    options = subprocess.run((program, "--help"), capture_output=True, text=True, check=False).stdout
+    return Bubblewrap(program, view, user) if "--ro-bind-fd " in options else "too old: it has no option --ro-bind-fd"
 
 
 def _failure(isolation: Isolation, user: User) -> str:
     """Why a program cannot be started; empty if it can."""
     with tempfile.TemporaryDirectory(prefix="volcanopy-trial-") as name:
-        folder = Path(name)
+        folder = Path(name).resolve()
         placement = Placement({}, folder / "tmp", folder / "hosts", "trial")
         placement.temporary.mkdir()
         placement.shared_memory.mkdir()

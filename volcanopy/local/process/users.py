@@ -37,9 +37,16 @@ class User:
 
     def can_enter(self, folder: Path) -> bool:
         """Whether the mode of a folder lets this user reach what is in it, without supplementary groups."""
-        status = folder.stat()
+        return self._may(folder, os.X_OK)
+
+    def can_write(self, folder: Path) -> bool:
+        """Whether the mode of a folder lets this user make files in it, without supplementary groups."""
+        return self._may(folder, os.X_OK | os.W_OK)
+
+    def _may(self, path: Path, access: int) -> bool:
+        status = path.stat()
         shift = 6 if status.st_uid == self.uid else 3 if status.st_gid == self.gid else 0
-        return self.uid == 0 or bool(status.st_mode >> shift & 1)
+        return self.uid == 0 or status.st_mode >> shift & access == access
 
 
 def current_user() -> User:
