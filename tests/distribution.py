@@ -35,6 +35,7 @@ _REAL = re.compile(r"[\[-]real[\]-]")
 """The parameter of a test that runs on both API servers."""
 _ON_CONTROL_PLANE = (
     "tests/charts/test_install.py",
+    "tests/contract/test_rejected_pods.py",
     "tests/contract/test_stories.py",
     "tests/contract/test_volcano_objects.py",
     "tests/contract/test_workloads.py",

@@ -2,7 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from ipaddress import ip_address
 
+from volcanopy.local.apiserver.kinds.pod_container_validation import detail_faults, host_port_faults, user_faults
+from volcanopy.local.apiserver.kinds.pod_volume_validation import mount_faults, volume_faults
 from volcanopy.local.apiserver.kinds.quantities import measure
 from volcanopy.local.apiserver.schema.metadata_validation import (
     Broken,
@@ -21,13 +24,20 @@ from volcanopy.local.apiserver.store.object_store import Body
 _RESTART = ("Always", "OnFailure", "Never")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PULL = ("Always", "IfNotPresent", "Never")
-_MESSAGE = ("FallbackToLogsOnError", "File")
+_MESSAGE = ("File", "FallbackToLogsOnError")
 _LOST = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
 USUAL_TOLERATIONS = [{"key": f"node.kubernetes.io/{word}", **_LOST} for word in ("not-ready", "unreachable")]
 """Tolerations that admission adds to every pod without its own."""
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
 _CONTAINERS = ("containers", "initContainers")
+_DETAILS = frozenset(
+    {"ports", "volumeMounts", "volumeDevices", "envFrom", "lifecycle", "restartPolicy", "securityContext"}
+    | {"livenessProbe", "readinessProbe", "startupProbe"}
+)
+"""What the short check of a container leaves to the full one."""
+_SYSTEMS = ("linux", "windows")
+_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _NAMES: tuple[tuple[str, Callable[[str], tuple[str, ...]]], ...] = (
     ("nodeName", subdomain_faults),
     ("serviceAccountName", subdomain_faults),
@@ -45,14 +55,15 @@ def pod_faults(spec: Body, path: str) -> list[Broken]:
     if not containers:
         faults.append(required(f"{path}.containers"))
     seen: set[str] = set()
-    volumes: list[str | None] = []
+    volumes: dict[str, Body] = {}
     if spec.get("volumes"):
-        volumes = [volume.get("name") for volume in spec["volumes"]]
-        faults += _volume_faults(volumes, f"{path}.volumes")
+        faults += volume_faults(spec["volumes"], f"{path}.volumes", volumes)
     for key in _CONTAINERS:
         for index, container in enumerate(spec.get(key) or ()):
             if not _sound_container(container, seen):
                 faults += _container_faults(container, f"{path}.{key}[{index}]", seen, volumes)
+        if any("ports" in container for container in spec.get(key) or ()):
+            faults += host_port_faults(spec[key], f"{path}.{key}")
     if spec["restartPolicy"] not in _RESTART:
         faults.append(unsupported(f"{path}.restartPolicy", spec["restartPolicy"], _RESTART))
     if spec["dnsPolicy"] not in _DNS:
@@ -69,6 +80,12 @@ def pod_faults(spec: Body, path: str) -> list[Broken]:
         faults += label_map_faults(spec["nodeSelector"], f"{path}.nodeSelector")
     if spec.get("tolerations") != USUAL_TOLERATIONS:
         faults += _toleration_faults(spec, path)
+    if spec.get("securityContext"):
+        faults += user_faults(spec["securityContext"], f"{path}.securityContext")
+    if spec.get("hostAliases"):
+        faults += _alias_faults(spec["hostAliases"], f"{path}.hostAliases")
+    if spec.get("os") and spec["os"].get("name") not in _SYSTEMS:
+        faults.append(unsupported(f"{path}.os", spec["os"].get("name") or "", _SYSTEMS))
     if spec.get("schedulingGates"):
         faults += _gate_faults(spec, path)
     return faults
@@ -79,12 +96,17 @@ def _sound_container(container: Body, seen: set[str]) -> bool:
     name, image = container.get("name"), container.get("image")
     if not name or name in seen or label_faults(name) or not image or image[0].isspace() or image[-1].isspace():
         return False
-    if "ports" in container or "volumeMounts" in container:
+    if not _DETAILS.isdisjoint(container):
         return False
     if container["imagePullPolicy"] not in _PULL or container["terminationMessagePolicy"] not in _MESSAGE:
         return False
     for variable in container.get("env") or ():
-        if not variable.get("name"):
+        if (
+            not variable.get("name")
+            or "=" in variable["name"]
+            or not variable["name"].isascii()
+            or "valueFrom" in variable
+        ):
             return False
     resources = container["resources"]
     if resources and not _sound(resources):
@@ -93,20 +115,7 @@ def _sound_container(container: Body, seen: set[str]) -> bool:
     return True
 
 
-def _volume_faults(names: list[str | None], path: str) -> Iterator[Broken]:
-    seen: set[str] = set()
-    for index, name in enumerate(names):
-        if not name:
-            yield required(f"{path}[{index}].name")
-            continue
-        for text in label_faults(name):
-            yield wrong(f"{path}[{index}].name", name, text)
-        if name in seen:
-            yield duplicate(f"{path}[{index}].name", name)
-        seen.add(name)
-
-
-def _container_faults(container: Body, path: str, seen: set[str], volumes: list[str | None]) -> Iterator[Broken]:
+def _container_faults(container: Body, path: str, seen: set[str], volumes: dict[str, Body]) -> Iterator[Broken]:
     name = container.get("name")
     if not name:
         yield required(f"{path}.name")
@@ -125,24 +134,10 @@ def _container_faults(container: Body, path: str, seen: set[str], volumes: list[
         yield unsupported(f"{path}.imagePullPolicy", container["imagePullPolicy"], _PULL)
     if container["terminationMessagePolicy"] not in _MESSAGE:
         yield unsupported(f"{path}.terminationMessagePolicy", container["terminationMessagePolicy"], _MESSAGE)
-    if "env" in container:
-        for index, variable in enumerate(container["env"] or ()):
-            if not variable.get("name"):
-                yield required(f"{path}.env[{index}].name")
-    for index, port in enumerate(container.get("ports") or ()):
-        number = port.get("containerPort")
-        if not number:
-            yield required(f"{path}.ports[{index}].containerPort")
-        elif not 1 <= number <= 65535:
-            yield wrong(f"{path}.ports[{index}].containerPort", number, "must be between 1 and 65535, inclusive")
-    for index, mount in enumerate(container.get("volumeMounts") or ()):
-        if not mount.get("name"):
-            yield required(f"{path}.volumeMounts[{index}].name")
-        elif mount["name"] not in volumes:
-            text = f'Not found: "{mount["name"]}"'
-            yield Broken(f"{path}.volumeMounts[{index}].name", "FieldValueNotFound", text)
-        if not mount.get("mountPath"):
-            yield required(f"{path}.volumeMounts[{index}].mountPath")
+    if container.get("restartPolicy") not in {None, *_RESTART}:
+        yield unsupported(f"{path}.restartPolicy", container["restartPolicy"], sorted(_RESTART))
+    yield from mount_faults(container, path, volumes)
+    yield from detail_faults(container, path)
     resources = container["resources"]
     if resources and not _sound(resources):
         yield from resource_faults(container["resources"], f"{path}.resources")
@@ -209,6 +204,17 @@ def _name_faults(name: str, path: str) -> tuple[Broken, ...]:
         faults = (wrong(path, name, "must be a standard resource type or fully qualified"),)
         return (*faults, wrong(path, name, "must be a standard resource for containers"))
     return faults
+
+
+def _alias_faults(aliases: list[Body], path: str) -> Iterator[Broken]:
+    for index, alias in enumerate(aliases):
+        try:
+            ip_address(alias.get("ip") or "")
+        except ValueError:
+            yield wrong(f"{path}[{index}].ip", alias.get("ip") or "", _ADDRESS)
+        for number, name in enumerate(alias.get("hostnames") or ()):
+            for text in subdomain_faults(name):
+                yield wrong(f"{path}[{index}].hostnames[{number}]", name, text)
 
 
 def _toleration_faults(spec: Body, path: str) -> Iterator[Broken]:

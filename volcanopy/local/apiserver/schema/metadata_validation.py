@@ -94,15 +94,16 @@ ANNOTATIONS_LIMIT = 256 * 1024
 @lru_cache(maxsize=16384)
 def label_faults(value: str) -> tuple[str, ...]:
     """Why the text is no DNS label (container and namespace names)."""
-    faults = () if _LABEL.fullmatch(value) else (LABEL_TEXT,)
-    return (*faults, "must be no more than 63 bytes") if len(value) > 63 else faults
+    text = "must not contain dots" if _SUBDOMAIN.fullmatch(value) else LABEL_TEXT
+    faults = () if _LABEL.fullmatch(value) else (text,)
+    return (*faults, "must be no more than 63 characters") if len(value) > 63 else faults
 
 
 @lru_cache(maxsize=16384)
 def subdomain_faults(value: str) -> tuple[str, ...]:
     """Why the text is no DNS subdomain (most names)."""
     faults = () if _SUBDOMAIN.fullmatch(value) else (SUBDOMAIN_TEXT,)
-    return (*faults, "must be no more than 253 bytes") if len(value) > 253 else faults
+    return (*faults, "must be no more than 253 characters") if len(value) > 253 else faults
 
 
 def service_faults(value: str) -> tuple[str, ...]:
