@@ -7,7 +7,7 @@ from volcanopy.scheduler.framework.plugin import Plugin
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.snapshot import Snapshot
-from volcanopy.scheduler.session import queue_limits, topology_constraint
+from volcanopy.scheduler.session import pod_creation, queue_limits, topology_constraint
 
 
 class MandatoryPolicy(NamedTuple):
@@ -23,6 +23,7 @@ class MandatoryPolicy(NamedTuple):
 
 MANDATORY: tuple[MandatoryPolicy, ...] = (
     MandatoryPolicy("queuelimits", queue_limits.applies, queue_limits.QueueLimits, first=True),
+    MandatoryPolicy("podcreation", pod_creation.applies, pod_creation.PodCreation),
     MandatoryPolicy("topologyconstraint", topology_constraint.applies, topology_constraint.TopologyConstraint),
     MandatoryPolicy("stoppolicy", lambda snapshot: snapshot.queues.terms.stops is not None),
 )
