@@ -25,6 +25,7 @@ tiers:
             {{name: nodeorder}}, {{name: binpack}}, {{name: reservation}}]
 """
 NODES = "node n1 cpu=2\nnode n2 cpu=2\nnode n3 cpu=2\nnode n4 cpu=2\n"
+ACTIONS = "enqueue, allocate, backfill"
 BROKEN = "job big min=3: 2 x cpu=2 on=n1,n2, 1 x cpu=2\n"
 """A gang that needs one more node."""
 
@@ -292,3 +293,13 @@ def test_the_message_of_an_incomplete_stateful_set_names_the_order_of_its_pods()
 def test_in_random_worlds_new_starts_use_nothing_that_a_running_gang_could_use(seed: int) -> None:
     """In the first of these worlds they do if the gang does not come first."""
     assert running_gangs_first(case(Random(seed)), Random(seed)) == []
+
+
+@pytest.mark.parametrize("place", ["parent=root", ""], ids=["a parent", "beside the root"])
+@pytest.mark.parametrize("lost", ["min=2: 1 x cpu=2 on=n1, 1 x cpu=2", "min=1: 1 x cpu=2 on=n1, 1 x cpu=2"])
+def test_a_running_job_of_a_queue_that_accepts_no_jobs_any_more_gets_its_lost_pods(place: str, lost: str) -> None:
+    text = f"{NODES}queue root\nqueue q {place}\nqueue child parent=q\njob big queue=q {lost}\njob new queue=q: 1 x cpu=2\n"
+    rules = parse(STOCK.format(actions=ACTIONS, share="capacity, enableHierarchy: true"), builtin())
+    plan = checked(text, rules)
+    assert [effect.pod for effect in plan.of(Bind)] == ["default/big-1"]
+    assert [explain.job for explain in plan.of(Explain)] == ["default/new"]

@@ -24,6 +24,7 @@ from volcanopy.scheduler.model.messages import closed, not_a_leaf, not_below_roo
 from volcanopy.scheduler.model.queue_shares import QueueShares, bounds
 from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, Resources, dominant_share
 from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import HOLDING
 
 
 class CapacityArguments(Arguments):
@@ -133,7 +134,7 @@ class Capacity(Plugin[CapacityArguments]):
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """The limits of the queue and its ancestors, the guarantees of others, and the limits on devices."""
         rejection = self._tree_rejection(queue)
-        if rejection is not None:
+        if rejection is not None and not self._runs(task):
             return rejection
         request = task.request.values * count
         allocated = self._allocated()
@@ -311,6 +312,11 @@ class Capacity(Plugin[CapacityArguments]):
     def _queue_rejection(self, queue: QueueView) -> Rejection | None:
         """Return the rejection of a queue that takes no jobs at all."""
         return self._tree_rejection(queue) if queue.is_open else Rejection(Gate.QUEUE, closed(queue.name))
+
+    def _runs(self, task: TaskView) -> bool:
+        """Return whether pods of the task's job have nodes: it goes on when its queue becomes a parent."""
+        row = self.cluster.snapshot.tasks.job[task.row]
+        return row != NONE and bool(self.cluster.snapshot.jobs.counts[HOLDING, row].any())
 
     def _tree_rejection(self, queue: QueueView) -> Rejection | None:
         """Return the rejection of a queue by its position in the tree."""
