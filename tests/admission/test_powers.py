@@ -66,7 +66,10 @@ DENIED = 'user "eve" may not protect pods from eviction in queue "target"'
 @pytest.mark.parametrize("name", RESERVED)
 def test_a_reserved_power_is_rejected_wherever_it_stands(name: str) -> None:
     power = RESERVED[name]
-    everywhere = [(None, protected(pod("target"), power)), (None, in_template(power, "target"))]
+    everywhere: list[tuple[Json | None, Json]] = [
+        (None, protected(pod("target"), power)),
+        (None, in_template(power, "target")),
+    ]
     if power.keys or power.field == "priorityClassName":  # fields that jobs and PodGroups have themselves
         everywhere += [(None, protected(each("target"), power)) for each in (job, group)]
     if power.keys:

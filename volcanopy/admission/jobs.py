@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from volcanopy.admission.alternatives import alternative_problems
+from volcanopy.admission.children import children_problems
 from volcanopy.admission.context import Context, PluginCheck
 from volcanopy.admission.feasibility import extreme_job_problems
 from volcanopy.admission.queue_tree import amounts_of
@@ -127,6 +128,7 @@ def _problems(job: BatchJob, plugins: PluginCheck) -> Iterator[Problem]:
     yield from _names(job)
     yield from _whole_cpus(job.spec)
     yield from _bound_pods(job.spec)
+    yield from children_problems(job)
     yield from extreme_job_problems(job.spec)
     yield from plugins(job)
 
@@ -236,7 +238,7 @@ def _bound_pods(spec: BatchJobSpec) -> Iterator[Problem]:
 
 
 def _milli(cpu: object) -> int:
-    """Return a CPU quantity in milli-CPUs; 0 for what is not a quantity, which the schema reports."""
+    """Return a CPU quantity in milli-CPUs; 0 for what is not a quantity, which is reported with the other amounts."""
     try:
         return amount("cpu", cpu) if isinstance(cpu, (str, int, float)) else 0
     except ValueError:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from volcanopy.admission.access import lineage
+from volcanopy.admission.children import quantity_problems
 from volcanopy.admission.context import Context
 from volcanopy.admission.feasibility import exceeded
 from volcanopy.admission.queue_tree import Amounts, amounts_of
@@ -18,7 +19,7 @@ from volcanopy.api.core import Queue, QueueLimit
 from volcanopy.api.core import Queue as KnownQueue
 from volcanopy.api.core import QueueLimit as KnownLimit
 from volcanopy.api.model import Problem, duplicate, forbidden, invalid
-from volcanopy.api.quantity import QuantityError, amount, parse, text
+from volcanopy.api.quantity import parse, text
 from volcanopy.api.scheduling import QueueSpec
 
 EVERY_USER = "*"
@@ -115,25 +116,11 @@ def _above_limits(path: str, name: str, needs: Amounts, user: User, context: Con
                 yield invalid(path, name, f"can never start: resources of {scope} exceeded: {amounts}")
 
 
-MAX_RESOURCES = 64
-"""Maximum number of resources in a resource list."""
 _FRACTIONAL = ("cpu", "memory", "ephemeral-storage", "storage")
 _AUTHENTICATED = "system:authenticated"
 """The group that every authenticated user is a member of."""
 _SERVICE_ACCOUNTS = "system:serviceaccounts"
 """The group of all service accounts; each is also a member of the group of its namespace."""
-
-
-def quantity_problems(path: str, resources: Mapping[str, str | int | float]) -> Iterator[Problem]:
-    """Yield quantities that are not valid or negative."""
-    for name, value in resources.items():
-        try:
-            negative = amount(name, value) < 0
-        except QuantityError as error:
-            yield Problem(f"{path}[{name}]", f"Invalid value: {error}")
-        else:
-            if negative:
-                yield invalid(f"{path}[{name}]", value, "must be greater than or equal to 0")
 
 
 def amount_problems(path: str, resources: Mapping[str, str | int | float]) -> Iterator[Problem]:

@@ -9,11 +9,12 @@ from volcanopy.admission.access import (
     lineage,
     submission_problems,
 )
+from volcanopy.admission.children import MAX_RESOURCES, quantity_problems
 from volcanopy.admission.context import Context
 from volcanopy.admission.entry import Entry, amount_findings, entry_problems
 from volcanopy.admission.feasibility import extreme_problems, pod_findings, pod_request
 from volcanopy.admission.jobs import BOUND, budget_problems, pod_warnings
-from volcanopy.admission.limits import MAX_RESOURCES, LimitEntries, quantity_problems
+from volcanopy.admission.limits import LimitEntries
 from volcanopy.admission.ownership import (
     change_problems,
     controlled_group_problems,

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from volcanopy.admission.access import administration_problems
+from volcanopy.admission.children import MAX_RESOURCES
 from volcanopy.admission.context import Context, Edit
 from volcanopy.admission.limits import (
-    MAX_RESOURCES,
     amount_problems,
     limit_problems,
     limit_warnings,

@@ -38,7 +38,9 @@ _SUFFIXES: dict[str, Fraction] = {
     "Pi": Fraction(2**50),
     "Ei": Fraction(2**60),
 }
-_FORM = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,4})|([numkMGTPE]|[KMGTPE]i))?")
+_FORM = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]+)|([numkMGTPE]|[KMGTPE]i))?")
+_MOST_EXPONENT = 2000
+"""Larger exponents count as this one: with any number of :data:`MAX_LENGTH` characters the amount is too large to be counted."""
 _BINARY = (("Ei", 2**60), ("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 
@@ -48,10 +50,13 @@ class QuantityError(ValueError):
 
 @lru_cache(maxsize=16384)
 def parse(text: str | float) -> Fraction:
-    """The exact value of a quantity such as ``500m``, ``1.5Gi``, ``2e3`` or the plain number 3."""
+    """The exact value of a quantity such as ``500m``, ``1.5Gi``, ``2e3`` or the plain number 3.
+
+    As in Kubernetes, what does not fit an int64 is the nearest that does.
+    """
     if isinstance(text, int):
-        return Fraction(text)
-    form = _FORM.fullmatch(str(text).strip()) if len(str(text)) <= MAX_LENGTH else None
+        return _capped(Fraction(text))
+    form = _FORM.fullmatch(str(text)) if len(str(text)) <= MAX_LENGTH else None
     if form is None:
         text = text if len(str(text)) <= MAX_LENGTH else f"{str(text)[:20]}..."
         raise QuantityError(
@@ -60,8 +65,12 @@ def parse(text: str | float) -> Fraction:
     number, exponent, suffix = form.groups()
     value = Fraction(number)
     if exponent:
-        return value * Fraction(10) ** int(exponent[1:])
-    return value * _SUFFIXES[suffix or ""]
+        return _capped(value * Fraction(10) ** max(-_MOST_EXPONENT, min(int(exponent[1:]), _MOST_EXPONENT)))
+    return _capped(value * _SUFFIXES[suffix or ""])
+
+
+def _capped(value: Fraction) -> Fraction:
+    return max(Fraction(-INT64_MAX), min(value, Fraction(INT64_MAX)))
 
 
 def base_units(resource: str) -> int:

@@ -8,39 +8,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Final
 
 from cel import stdlib
 
+from volcanopy.api import quantity
 from volcanopy.local.apiserver.schema.formats import FORMATS, pattern
 
 __all__ = ["FUNCTIONS"]
 
-_QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E)?)")
-_SCALES: Final = {
-    **{suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)},
-    **{
-        suffix: Decimal(1000) ** power
-        for power, suffix in enumerate(("n", "u", "m", "", "k", "M", "G", "T", "P", "E"), -3)
-    },
-}
 
-
-def _amount(text: Any) -> Decimal:
-    match = _QUANTITY.fullmatch(text) if isinstance(text, str) else None
-    if match is None:
-        raise ValueError("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")
-    number, exponent, suffix = match.groups()
+def _amount(text: Any) -> Fraction:
     try:
-        return Decimal(number + (exponent or "")) * _SCALES[suffix or ""]
-    except InvalidOperation as fault:
-        raise ValueError(f"quantity {text!r} is out of range") from fault
+        return quantity.parse(text if isinstance(text, str) else "")
+    except quantity.QuantityError:
+        raise ValueError(
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        ) from None
 
 
 def _is_quantity(text: Any) -> bool:
-    return isinstance(text, str) and _QUANTITY.fullmatch(text) is not None
+    try:
+        _amount(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _quantity(text: Any) -> str:
@@ -48,8 +43,12 @@ def _quantity(text: Any) -> str:
     return str(text)
 
 
-def _number(value: Any) -> Decimal:
-    return Decimal(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else _amount(value)
+def _number(value: Any) -> Fraction:
+    return Fraction(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else _amount(value)
+
+
+def _text(value: Fraction) -> str:
+    return str(Decimal(value.numerator) / Decimal(value.denominator))
 
 
 def _compared(left: Any, right: Any) -> int:
@@ -125,15 +124,15 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "format": _format,
     "isQuantity": _is_quantity,
     "quantity": _quantity,
-    "isInteger": lambda text: _amount(text) == _amount(text).to_integral_value(),
+    "isInteger": lambda text: _amount(text).denominator == 1,
     "asInteger": lambda text: int(_amount(text)),
     "asApproximateFloat": lambda text: float(_amount(text)),
     "isLessThan": lambda left, right: _compared(left, right) < 0,
     "isGreaterThan": lambda left, right: _compared(left, right) > 0,
     "compareTo": _compared,
     "sign": lambda text: (_amount(text) > 0) - (_amount(text) < 0),
-    "add": lambda left, right: str(_amount(left) + _number(right)),
-    "sub": lambda left, right: str(_amount(left) - _number(right)),
+    "add": lambda left, right: _text(_amount(left) + _number(right)),
+    "sub": lambda left, right: _text(_amount(left) - _number(right)),
     "isURL": FORMATS["uri"],
     "isIP": lambda text: FORMATS["ipv4"](text) or FORMATS["ipv6"](text),
     "isCIDR": FORMATS["cidr"],
