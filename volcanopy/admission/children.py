@@ -34,7 +34,7 @@ def children_problems(job: BatchJob) -> Iterator[Problem]:
 def _size_problem(path: str, own: Mapping[str, Any], further: Mapping[str, Any]) -> Problem | None:
     together = {key: value for key, value in {**own, **further}.items() if isinstance(value, str)}
     size, most = (
-        sum(len(f"{key}{value}".encode()) for key, value in together.items()),
+        sum(len(f"{key}{value}".encode("utf-8", "surrogatepass")) for key, value in together.items()),
         MAX_ANNOTATIONS - ADDED_ANNOTATIONS,
     )
     if size <= most:
