@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from volcanopy.admission.access import acceptance_problems
 from volcanopy.admission.alternatives import alternative_problems
 from volcanopy.admission.children import children_problems
 from volcanopy.admission.context import Context, PluginCheck
@@ -194,6 +195,12 @@ def _dependencies(spec: BatchJobSpec) -> Iterator[Problem]:
         yield Problem("spec.tasks", f"Invalid value: dependsOn has a cycle: {path}")
 
 
+def reference_problems(path: str, name: str) -> Iterator[Problem]:
+    """Yield a problem if no object can have the name that a field refers to, so that pods would wait for it for ever."""
+    if name and re.fullmatch(PATH_PATTERN, name) is None:
+        yield invalid(path, name, "names of objects consist of lower case letters, digits, '-' and '.'")
+
+
 def job_name_problems(name: str, binding: Binding) -> Iterator[Problem]:
     """Yield a problem if a job of this API may not have the name; one without a name gets a valid one."""
     pattern = PATH_PATTERN if binding.dotted_job_names else NAME_PATTERN
@@ -204,6 +211,9 @@ def job_name_problems(name: str, binding: Binding) -> Iterator[Problem]:
 
 def _names(job: BatchJob) -> Iterator[Problem]:
     yield from job_name_problems(job.metadata.name, job.binding)
+    yield from reference_problems("spec.priorityClassName", job.spec.priority_class_name)
+    for number, volume in enumerate(job.spec.volumes):
+        yield from reference_problems(f"spec.volumes[{number}].volumeClaimName", volume.volume_claim_name)
     seen: set[str] = set()
     for number, task in enumerate(job.spec.tasks):
         path = f"spec.tasks[{number}].name"
@@ -275,6 +285,8 @@ def queue_warnings(path: str, name: str, context: Context) -> Iterator[Problem]:
         yield not_found(path, "queue", name, "jobs are rejected until it exists")
     elif queue.status.state not in {"", "Open"}:
         yield invalid(path, name, f"queue is {queue.status.state}: jobs are rejected until it is open")
+    else:
+        yield from acceptance_problems(path, name, context)
 
 
 def pod_warnings(spec: Any, path: str, context: Context) -> Iterator[Problem]:

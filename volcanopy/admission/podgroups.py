@@ -13,7 +13,7 @@ from volcanopy.admission.children import MAX_RESOURCES, quantity_problems
 from volcanopy.admission.context import Context
 from volcanopy.admission.entry import Entry, amount_findings, entry_problems
 from volcanopy.admission.feasibility import extreme_problems, pod_findings, pod_request
-from volcanopy.admission.jobs import BOUND, budget_problems, pod_warnings
+from volcanopy.admission.jobs import BOUND, budget_problems, pod_warnings, reference_problems
 from volcanopy.admission.limits import LimitEntries
 from volcanopy.admission.ownership import (
     change_problems,
@@ -46,9 +46,14 @@ def validate_pod_group(request: Request, context: Context) -> Iterator[Problem]:
     group = request.read(PodGroup)
     yield from name_problems(request, (context.pod_groups or {}).get(f"{request.namespace}/{request.name}"))
     spec = group.spec
+    if spec.priority_class_name != at(request.old, "spec", "priorityClassName"):
+        yield from reference_problems("spec.priorityClassName", spec.priority_class_name)
     needs = amounts_of(spec.min_resources or {})
     yield from quantity_problems("spec.minResources", spec.min_resources or {})
     yield from extreme_problems("spec.minResources", needs, GROUP_LIMIT)
+    for name, minimum in spec.min_task_member.items():
+        if minimum < 0:
+            yield invalid(f"spec.minTaskMember[{name}]", minimum, "must be greater than or equal to 0")
     yield from _topologies(spec)
     yield from map(as_warning, _warnings(spec))
     before = at(request.old, "spec", "queue") or names.DEFAULT_QUEUE

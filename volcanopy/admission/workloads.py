@@ -172,8 +172,14 @@ def _future_job_findings(job: FutureJob, context: Context, *, is_new: bool = Tru
         yield from _protection_problems(request, user, context)
         for subject in dict.fromkeys((user, job.author or user)):
             yield from submission_problems("spec.queue", queue, subject, request.namespace, context)
-    yield from map(as_warning, queue_warnings("spec.queue", queue, context))
+    yield from _queue_findings("spec.queue", queue, context)
     yield from _job_warnings(spec, context)
+
+
+def _queue_findings(path: str, queue: str, context: Context) -> Iterator[Problem]:
+    """Yield warnings if the queue accepts no jobs now; the root queue never will."""
+    findings = queue_warnings(path, queue, context)
+    yield from findings if queue == names.ROOT_QUEUE else map(as_warning, findings)
 
 
 def _schedule(cron: CronBatchJob) -> Iterator[Problem]:
@@ -207,7 +213,7 @@ def validate_flow(request: Request, context: Context) -> Iterator[Problem]:
             yield from value_problems(at(task, "template"), None, f"{path}.tasks[{position}].template.metadata")
         if isinstance(queue, str) and queue and path not in checked:
             yield from submission_problems(f"{path}.queue", queue, user, request.namespace, context)
-            yield from map(as_warning, queue_warnings(f"{path}.queue", queue, context))
+            yield from _queue_findings(f"{path}.queue", queue, context)
     for path, name in missing_templates(request, context):
         yield as_warning(not_found(path, "JobTemplate", name, "its jobs are checked and created when it exists"))
     for path, name in _repeated(steps):
@@ -263,7 +269,7 @@ def validate_template(request: Request, context: Context) -> Iterator[Problem]:
     yield from _secret_arguments(template.spec)
     yield from change_problems(request, context, template.spec.queue, "spec")
     if "queue" in template.spec.model_fields_set:
-        yield from map(as_warning, queue_warnings("spec.queue", template.spec.queue, context))
+        yield from _queue_findings("spec.queue", template.spec.queue, context)
     yield from _job_warnings(template.spec, context)
 
 
