@@ -18,6 +18,6 @@ def test_the_manifests_of_the_page_are_valid() -> None:
     blocks = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)]
     jobs = {block["metadata"]["name"]: block for block in blocks if block["kind"] == "BatchJob"}
     commands = [block for block in blocks if block["kind"] == "Command"]
-    assert (len(jobs), len(commands)) == (3, 1)
+    assert (len(jobs), len(commands)) == (4, 1)
     assert [problem for job in jobs.values() for problem in job_problems(job, no_plugins)] == []
     assert Command.read(commands[0], unknown="forbid").target.name in jobs

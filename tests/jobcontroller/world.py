@@ -92,6 +92,8 @@ class World:
         self.learnt: timedelta | None = None
         """The run time learnt from earlier jobs of its name."""
         self.learnt_of_others: timedelta | None = None
+        self.not_ready: dict[str, str] = {}
+        """Why each node that is not ready is not."""
         self._uid = 100
 
     # What the controller sees and does.
@@ -113,6 +115,7 @@ class World:
             learnt=self.learnt,
             learnt_of_others=self.learnt_of_others,
             removed=tuple(msgspec.convert(pod, Pod) for pod in self.removed.values()),
+            not_ready=dict(self.not_ready),
         )
 
     def disruptions(self) -> tuple[Disruption, ...]:
@@ -255,8 +258,12 @@ class World:
         return self
 
     def remove_terminated(self) -> None:
-        """Pods on their way out are gone."""
-        self.pods = {name: pod for name, pod in self.pods.items() if "deletionTimestamp" not in pod["metadata"]}
+        """Pods on their way out are gone, but for those of nodes that are not ready."""
+        self.pods = {
+            name: pod
+            for name, pod in self.pods.items()
+            if "deletionTimestamp" not in pod["metadata"] or pod["spec"].get("nodeName") in self.not_ready
+        }
 
     def command(self, action: str, name: str = "c1", uid: str = "u1") -> "World":
         """A person leaves a Command."""

@@ -8,12 +8,12 @@ import msgspec
 
 from tests.kube.faulty_server import WatchPlan, connect, faulty_server
 from volcanopy.api.container_states import ContainerStatus
-from volcanopy.api.core import Condition, Pod, PodGroup, PodSpec, PodStatus
+from volcanopy.api.core import Condition, Node, Pod, PodGroup, PodSpec, PodStatus
 from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.services.controllers.api_controllers import slimming_of_jobs
-from volcanopy.services.controllers.job_cache import JobCache
+from volcanopy.services.controllers.job_cache import JobCache, with_labels_and_readiness
 
 Json = dict[str, Any]
 OWNER = {"apiVersion": "batch.volcanopy.io/v1alpha1", "kind": "BatchJob", "name": "j", "uid": "u1", "controller": True}
@@ -57,6 +57,39 @@ def test_of_pods_of_jobs_what_no_plan_depends_on_is_not_stored() -> None:
     assert slim.metadata == whole.metadata
     assert slim.spec == PodSpec()
     assert slim.status == msgspec.structs.replace(status, conditions=(evicted,))
+
+
+def going(uid: str, node: str) -> Pod:
+    metadata = made(uid, 2)["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    return msgspec.convert({"metadata": metadata, "spec": {"nodeName": node}}, Pod)
+
+
+def node_change(ready: str, change: ChangeType = ChangeType.MODIFIED) -> Change[Node]:
+    conditions = [{"type": "Ready", "status": ready, "reason": "NodeStatusUnknown"}]
+    manifest = {"metadata": {"name": "n1"}, "spec": {"unschedulable": True}, "status": {"conditions": conditions}}
+    return Change(change, with_labels_and_readiness(msgspec.convert(manifest, Node)))
+
+
+def test_a_job_with_terminating_pods_is_reconciled_when_their_node_is_no_longer_ready_and_when_it_is_again() -> None:
+    cache = Known()
+    cache.pod_changes([Change(ChangeType.ADDED, slimming_of_jobs()(going("p1", "n1")))])
+    cache.woken.clear()
+    cache.node_changes([node_change("True", ChangeType.ADDED)])
+    assert (cache.woken, cache.observed("ns/j").not_ready) == ([], {})
+    cache.node_changes([node_change("Unknown")])
+    assert (cache.woken, cache.observed("ns/j").not_ready) == (["ns/j"], {"n1": "NotReady: NodeStatusUnknown"})
+    cache.node_changes([node_change("Unknown")])
+    assert cache.woken == ["ns/j"]
+    cache.node_changes([node_change("Unknown", ChangeType.DELETED)])
+    assert (cache.woken, cache.observed("ns/j").not_ready) == (["ns/j", "ns/j"], {})
+
+
+def test_nodes_do_not_concern_jobs_whose_pods_do_not_terminate() -> None:
+    cache = Known()
+    cache.pod_changes([Change(ChangeType.ADDED, slimming_of_jobs()(pod("p1", 1)))])
+    cache.woken.clear()
+    cache.node_changes([node_change("False")])
+    assert cache.woken == []
 
 
 def test_an_older_object_missing_in_a_list_is_deleted() -> None:

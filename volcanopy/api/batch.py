@@ -54,6 +54,15 @@ class Phase(StrEnum):
 PodTemplate = Annotated[
     dict[str, Any], WithJsonSchema({"type": "object", "x-volcanopy-definition": "io.k8s.api.core.v1.PodTemplateSpec"})
 ]
+
+
+class PodReplacementPolicy(StrEnum):
+    """When pods are created anew in place of pods that are being deleted or have failed, as for a Job of Kubernetes."""
+
+    TERMINATING_OR_FAILED = "TerminatingOrFailed"
+    FAILED = "Failed"
+
+
 ClaimSpec = Annotated[
     dict[str, Any],
     WithJsonSchema({"type": "object", "x-volcanopy-definition": "io.k8s.api.core.v1.PersistentVolumeClaimSpec"}),
@@ -209,6 +218,11 @@ class BatchJobSpec(Model):
     """Job plugins (env, svc, ssh, ...) by name, with their arguments."""
     max_retry: Int32 = Field(default=3, ge=0)
     """Maximum number of restarts. The job fails when the number is reached. Defaults to 3."""
+    pod_replacement_policy: PodReplacementPolicy = Field(
+        default=PodReplacementPolicy.FAILED, json_schema_extra=NO_DEFAULT
+    )
+    """When a pod that is being deleted is replaced: Failed when it is gone, TerminatingOrFailed while it terminates, by a pod
+    named <job>-<task>-<index>-r<number>. Defaults to Failed."""
     ttl_seconds_after_finished: Int32 | None = Field(default=None, ge=0)
     """Seconds after which a finished job is deleted. Finished jobs are not deleted if not given."""
     active_deadline_seconds: Int32 | None = Field(default=None, ge=1)
@@ -260,6 +274,11 @@ class BatchJobSpec(Model):
     def needed(self) -> int:
         """Minimum number of pods that must be placed together."""
         return self.min_available or sum(task.needed for task in self.tasks)
+
+    @property
+    def replaces_terminating(self) -> bool:
+        """Whether pods are replaced while they terminate."""
+        return self.pod_replacement_policy is PodReplacementPolicy.TERMINATING_OR_FAILED
 
     def task(self, name: str) -> TaskSpec | None:
         """Return the task with this name, if there is one."""
@@ -335,8 +354,8 @@ class BatchJobStatus(Model):
     state: JobState = JobState()
     """Phase of the job, with the reason for it."""
     conditions: list[Condition] = Field(default_factory=list, json_schema_extra=keyed("type"))
-    """Conditions of the job: one for each phase it has been in, with status True for the current phase, and
-    DeadlineApproaching shortly before activeDeadlineSeconds expire."""
+    """Conditions of the job: one for each phase it has been in, with status True for the current phase, DeadlineApproaching
+    shortly before activeDeadlineSeconds expire, and NodeNotReady while pods terminate on nodes that are not ready."""
     observed_generation: Int64 = 0
     """Generation of the spec that the status was computed from."""
     min_available: Int32 = 0

@@ -97,6 +97,7 @@ class BatchJobSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     policies: tuple[LifecyclePolicy, ...] = ()
     plugins: dict[str, tuple[str, ...]] = field(default_factory=dict)
     max_retry: int = 3
+    pod_replacement_policy: str = "Failed"
     ttl_seconds_after_finished: int | None = None
     active_deadline_seconds: int | None = None
     volumes: tuple[VolumeSpec, ...] = ()

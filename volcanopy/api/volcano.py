@@ -40,15 +40,15 @@ from volcanopy.api.topology import HyperNode, HyperNodeStatus, NumaTopology
 
 M = TypeVar("M", bound=Model)
 
-_APPROACHING = "DeadlineApproaching"
+_OF_NO_PHASE = frozenset({"DeadlineApproaching", "NodeNotReady"})
 
 
 def _from_volcano(value: Any) -> Any:
     """Return conditions of the form ``{status: Running, lastTransitionTime}`` as those of the model."""
     if not isinstance(value, list) or not all(isinstance(entry, dict) and "type" not in entry for entry in value):
         return value
-    phases = [entry.get("status") for entry in value if entry.get("status") != _APPROACHING]
-    true = {_APPROACHING, *phases[-1:]}
+    phases = [entry.get("status") for entry in value if entry.get("status") not in _OF_NO_PHASE]
+    true = {*_OF_NO_PHASE, *phases[-1:]}
     latest = {entry.get("status"): entry for entry in value}  # Volcano appends one for each transition
     return [{**entry, "type": phase, "status": "True" if phase in true else "False"} for phase, entry in latest.items()]
 

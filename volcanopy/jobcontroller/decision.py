@@ -4,9 +4,10 @@ The status that records a reaction also acknowledges its cause: a Command by its
 a lost pod by no longer being counted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
+from types import MappingProxyType
 
 from volcanopy.api.batch import BatchJob, BatchJobStatus, DelayedAction, Phase, Restart
 from volcanopy.api.core import PodGroup
@@ -38,6 +39,7 @@ class Decision:
         pod_group: PodGroup | None,
         now: datetime,
         disruptions: Sequence[Disruption] = (),
+        not_ready: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.job = job
         self._restarts = RestartIndex(job.status.restarts)
@@ -53,7 +55,8 @@ class Decision:
         doomed = self.doomed(self.status)
         staying = [member for member in self.members if member.name not in doomed]
         cause = latest_cause(job.status.evictions, disruptions)
-        self._happened = list(job_events(job, job.status, staying, pod_group, cause)) if self.phase in LIVE else []
+        events = job_events(job, job.status, staying, pod_group, cause, not_ready)
+        self._happened = list(events) if self.phase in LIVE else []
 
     @property
     def phase(self) -> Phase:

@@ -9,14 +9,15 @@ The policies of the task precede those of the job, and the first match in a list
 PodPending (every pod is pending at first: it needs its own policy with a timeout) and JobUpdated.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from types import MappingProxyType
 
 from volcanopy.api.batch import BatchJob, BatchJobSpec, BatchJobStatus, TaskSpec
 from volcanopy.api.core import PodGroup
 from volcanopy.api.lifecycle import Action, Event, LifecyclePolicy
-from volcanopy.jobcontroller.naming import pod_names
+from volcanopy.jobcontroller.naming import pod_name
 from volcanopy.jobcontroller.observed import Member, disruption
 
 _NOT_ANY = frozenset({Event.POD_PENDING, Event.JOB_UPDATED})
@@ -74,17 +75,23 @@ def _fits(policy: LifecyclePolicy, job_event: JobEvent) -> bool:
 
 
 def job_events(
-    job: BatchJob, status: BatchJobStatus, members: Sequence[Member], pod_group: PodGroup | None, eviction: str = ""
+    job: BatchJob,
+    status: BatchJobStatus,
+    members: Sequence[Member],
+    pod_group: PodGroup | None,
+    eviction: str = "",
+    not_ready: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[JobEvent]:
     """Yield the events without reaction, those of pods first, in the order of tasks and indices.
 
     ``members`` are the pods of the job without those that are being replaced or exceed the replicas. ``eviction`` is the
-    cause of the latest eviction that the status does not have, of pods that may be gone.
+    cause of the latest eviction that the status does not have, of pods that may be gone; ``not_ready`` has the reason of each
+    node that is not ready.
     """
     for task in job.spec.tasks:
         mine = [member for member in members if member.task == task.name]
         yield from _of_pods(member for member in mine if member.version == status.version and not member.leaving)
-        yield from _lost(job, status, task, mine, eviction)
+        yield from _lost(job, status, task, mine, eviction, not_ready)
         yield from _of_task(status, task, [member for member in mine if not member.leaving])
     if pod_group is not None and pod_group.status.phase == "Unknown" and not status.pod_group_unknown:
         yield JobEvent(Event.UNKNOWN, message="some pods of the running job are unschedulable")
@@ -107,27 +114,45 @@ def _about(event: Event, member: Member, message: str) -> JobEvent:
 
 
 def _lost(
-    job: BatchJob, status: BatchJobStatus, task: TaskSpec, mine: Sequence[Member], eviction: str
+    job: BatchJob,
+    status: BatchJobStatus,
+    task: TaskSpec,
+    mine: Sequence[Member],
+    eviction: str,
+    not_ready: Mapping[str, str],
 ) -> Iterator[JobEvent]:
     """Yield pods that the status counts and that are deleted or terminating."""
     counted = status.task_status_count.get(task.name)
     known = min(sum(counted.phase.values()) if counted else 0, task.replicas)
-    staying = {member.name for member in mine if not member.leaving}
+    staying = {member.index for member in mine if not member.leaving}
     lost = known - len(staying)
     if lost <= 0:
         return
-    leaving = {member.name: member for member in mine if member.leaving}
-    index_of = {name: index for index, name in enumerate(pod_names(job, task))}
-    absent = sorted((name for name in index_of if name not in staying), key=lambda name: name not in leaving)
-    for name in absent[:lost]:
-        member = leaving.get(name)
-        partition = member.partition if member else _partition(task, index_of[name])
-        uid = member.pod.metadata.uid if member else ""
-        retry = member.retry if member else status.retry_count
-        observed = disruption(member.pod) if member else None
-        cause = observed[1] if observed else "" if member else eviction
-        message = f"pod {name} was evicted: {cause}" if cause else f"pod {name} was deleted"
-        yield JobEvent(Event.POD_EVICTED, task.name, partition, name, uid, (), retry, message, evicted=bool(cause))
+    leaving = {member.index: member for member in mine if member.leaving}
+    absent = sorted(
+        (index for index in range(task.replicas) if index not in staying), key=lambda index: index not in leaving
+    )
+    for index in absent[:lost]:
+        member = leaving.get(index)
+        if member is None:
+            name, partition = pod_name(job, task, index), _partition(task, index)
+            message = f"pod {name} was evicted: {eviction}" if eviction else f"pod {name} was deleted"
+            yield JobEvent(
+                Event.POD_EVICTED,
+                task.name,
+                partition,
+                name,
+                retry=status.retry_count,
+                message=message,
+                evicted=bool(eviction),
+            )
+            continue
+        observed = disruption(member.pod)
+        message = f"pod {member.name} was evicted: {observed[1]}" if observed else f"pod {member.name} was deleted"
+        if node := not_ready.get(member.pod.spec.node_name):
+            message += f' (node "{member.pod.spec.node_name}" {node})'
+        about = _about(Event.POD_EVICTED, member, message)
+        yield replace(about, evicted=bool(observed))
 
 
 def _partition(task: TaskSpec, index: int) -> str:

@@ -1,7 +1,5 @@
 """Names and metadata of the objects that are created for a job, a flow or a cron job."""
 
-from collections.abc import Iterator
-
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, TaskSpec
 from volcanopy.api.cron import CronBatchJob
@@ -11,15 +9,10 @@ from volcanopy.api.model import Json, ObjectMeta
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def pod_name(job: BatchJob, task: TaskSpec, index: int) -> str:
-    """``<job>-<task>-<index>``."""
-    return f"{job.metadata.name}-{task.name}-{index}"
-
-
-def pod_names(job: BatchJob, task: TaskSpec) -> Iterator[str]:
-    """Yield the names of all pods of a task, by index."""
-    prefix = f"{job.metadata.name}-{task.name}-"
-    return (f"{prefix}{index}" for index in range(task.replicas))
+def pod_name(job: BatchJob, task: TaskSpec, index: int, replacement: int = 0) -> str:
+    """``<job>-<task>-<index>``; with ``-r<number>`` for a pod that replaces one that still terminates."""
+    name = f"{job.metadata.name}-{task.name}-{index}"
+    return f"{name}-r{replacement}" if replacement else name
 
 
 def pod_group_name(job: BatchJob) -> str:

@@ -57,6 +57,11 @@ class Member:
         self.removed = False
 
     @property
+    def is_terminating(self) -> bool:
+        """Whether it is being deleted and still exists."""
+        return self.pod.metadata.deletion_timestamp is not None and not self.removed
+
+    @property
     def ready(self) -> bool:
         """Whether another task may rely on it: it has succeeded, or runs with every container ready."""
         if self.phase == "Succeeded":
@@ -196,21 +201,29 @@ class Observed:
     """The same for each alternative of a job that the scheduler has not selected one for."""
     removed: tuple[Pod, ...] = ()
     """Pods that had succeeded before they were deleted, until the status counts them, as they were before the deletion."""
+    not_ready: Mapping[str, str] = field(default_factory=dict)
+    """Why each node that is not ready is not, by name."""
 
     def members(self, job: BatchJob) -> tuple[Member, ...]:
         """The pods that the job controls, by task and index."""
         order = {task.name: number for number, task in enumerate(job.spec.tasks)}
         members = {member.name: member for member in _members(job, self.pods)}
-        for member in (*removed_members(job), *_members(job, self.removed)):
-            there, task = members.get(member.name), job.spec.task(member.task)
+        of_index: dict[tuple[str, int], list[Member]] = {}
+        removed = (*removed_members(job), *_members(job, self.removed))
+        for member in members.values() if removed else ():
+            of_index.setdefault((member.task, member.index), []).append(member)
+        for member in removed:
+            task, others = job.spec.task(member.task), of_index.setdefault((member.task, member.index), [])
             if task is None or task.partition_policy:  # a partition starts as a whole
                 continue
-            if there is None or there.removed or (there.leaving and there.phase == "Succeeded"):
+            unsuccessful = [
+                other for other in others if not other.removed and not (other.leaving and other.phase == "Succeeded")
+            ]
+            if not unsuccessful or (job.spec.replaces_terminating and all(pod.is_terminating for pod in unsuccessful)):
                 member.removed = True
-                members[member.name] = member
-        return tuple(
-            sorted(members.values(), key=lambda pod: (order.get(pod.task, len(order)), pod.task, pod.index, pod.name))
-        )
+                others[:] = [*unsuccessful, member]
+        everyone = [member for others in of_index.values() for member in others] if removed else members.values()
+        return tuple(sorted(everyone, key=lambda pod: (order.get(pod.task, len(order)), pod.task, pod.index, pod.name)))
 
 
 def _members(job: BatchJob, pods: Iterable[Pod]) -> Iterator[Member]:

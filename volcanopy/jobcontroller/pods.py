@@ -3,11 +3,11 @@
 A pod's name follows from its job, task and index alone, so making it twice makes it once.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
-from itertools import islice
-from typing import Any
+from itertools import count, islice
+from typing import Any, Protocol
 
 import msgspec
 
@@ -15,7 +15,7 @@ from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobStatus, TaskSpec, VolumeSpec
 from volcanopy.api.bindings import VOLCANO
 from volcanopy.api.model import Json
-from volcanopy.jobcontroller.naming import owner_reference, pod_group_name, pod_name, pod_names
+from volcanopy.jobcontroller.naming import owner_reference, pod_group_name, pod_name
 from volcanopy.jobcontroller.observed import Member
 from volcanopy.jobcontroller.plan import CreatePod
 from volcanopy.jobcontroller.plugins.plugin import JobPlugin
@@ -24,6 +24,14 @@ _FROM_JOB_ANNOTATIONS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE
 _BUDGETS = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)
 _FROM_JOB_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
 _LABEL_VALUE_LENGTH = 63
+
+
+class PodMaker(Protocol):
+    """Makes the manifest of the pod of a task with an index, or of its replacement with a number."""
+
+    def __call__(self, index: int, replacement: int = 0) -> Json:
+        """Return the manifest."""
+        ...
 
 
 def started_tasks(job: BatchJob, members: Sequence[Member]) -> list[TaskSpec]:
@@ -51,23 +59,32 @@ def missing_pods(
     taken: Collection[str],
     plugins: Sequence[JobPlugin[Any]],
 ) -> Iterator[CreatePod]:
-    """The pods to create now: those of tasks that may start whose names are not taken, not even by a pod on its way out.
+    """The pods to create now: those of tasks that may start which nothing stands for, by policy not even a terminating pod.
 
-    ``members`` are the pods of the job, of which those that have not ended count for the parallelism of their task.
+    ``members`` are the pods of the job, of which those that have not ended count for the parallelism of their task; ``taken``
+    are the names of all its pods.
     """
+    replaces = job.spec.replaces_terminating
+    present: dict[str, list[Member]] = {}
+    for member in members:
+        if not (replaces and member.is_terminating):
+            present.setdefault(member.task, []).append(member)
     for task in started:
-        absent = ((index, name) for index, name in enumerate(pod_names(job, task)) if name not in taken)
+        mine = present.get(task.name, ())
+        indexes = {member.index for member in mine}
+        absent = (index for index in range(task.replicas) if index not in indexes)
+        if not replaces:  # a pod that is not read as a member may have the name
+            absent = (index for index in absent if pod_name(job, task, index) not in taken)
         room = task.replicas
         if task.parallelism is not None:
-            room = task.parallelism - sum(member.task == task.name and not member.ended for member in members)
+            room = task.parallelism - sum(not member.ended for member in mine)
         make = maker(job, status, task, plugins)
-        for index, name in islice(absent, max(room, 0)):
-            yield CreatePod(name, partial(make, index))
+        for index in islice(absent, max(room, 0)):
+            number = next(number for number in count() if pod_name(job, task, index, number) not in taken)
+            yield CreatePod(pod_name(job, task, index, number), partial(make, index, number))
 
 
-def maker(
-    job: BatchJob, status: BatchJobStatus, task: TaskSpec, plugins: Sequence[JobPlugin[Any]]
-) -> Callable[[int], Json]:
+def maker(job: BatchJob, status: BatchJobStatus, task: TaskSpec, plugins: Sequence[JobPlugin[Any]]) -> PodMaker:
     """Return a function that makes the manifest of the pod with an index, after all plugins.
 
     What the pods of a task have in common is made once. Each pod gets a copy, since plugins may change it.
@@ -89,10 +106,10 @@ def maker(
         }
     )
 
-    def make(index: int) -> Json:
+    def make(index: int, replacement: int = 0) -> Json:
         made: Json = msgspec.json.decode(shared)
         metadata = made["metadata"]
-        metadata["name"] = pod_name(job, task, index)
+        metadata["name"] = pod_name(job, task, index, replacement)
         metadata["labels"] |= _labels_of_index(job, task, index)
         if job.binding is VOLCANO:
             metadata["annotations"][job.binding.key(names.TASK_INDEX)] = str(index)

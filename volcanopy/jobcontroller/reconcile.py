@@ -60,6 +60,7 @@ from volcanopy.jobcontroller.status import (
     with_counts,
     with_reason,
 )
+from volcanopy.jobcontroller.unready_nodes import NOT_READY, stuck_announcements, stuck_pods, with_stuck_pods
 
 Plugins = Sequence[JobPlugin[Any]]
 
@@ -78,7 +79,7 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
     undecided, selected = job, _selected(job, observed.pod_group)
     job = with_alternative(job, selected.name) if selected is not None else job
     plugins, broken = _plugins(job, registry)
-    decision = Decision(job, observed.members(job), observed.pod_group, now, observed.disruptions)
+    decision = Decision(job, observed.members(job), observed.pod_group, now, observed.disruptions, observed.not_ready)
     members = decision.members
     decision.follow_suspend()
     obeyed = decision.execute(oldest_first(observed.commands))
@@ -87,6 +88,7 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
     if decision.status.version != job.status.version:  # all pods are stopped: another alternative may be selected
         job, selected = undecided, None
     status = _settled(job, decision, group, now, plugins, broken, observed.trouble)
+    status = with_stuck_pods(status, stuck_pods(members, decision.doomed(status), observed.not_ready), now)
     status = status.model_copy(update={"alternative": selected})
 
     pausing = status.state.phase in LIVE and is_pausing(status, now)
@@ -256,6 +258,8 @@ def _announced(before: BatchJobStatus, after: BatchJobStatus) -> Iterator[Record
         yield RecordEvent("Normal", "AlternativeSelected", f'alternative "{after.alternative.name}"{reason}')
     for message in deadline.announcements(before, after):
         yield RecordEvent("Warning", deadline.APPROACHING, message)
+    for message in stuck_announcements(before, after):
+        yield RecordEvent("Warning", NOT_READY, message)
 
 
 def _cleared(group: PodGroup | None) -> Iterator[Effect]:
@@ -323,8 +327,9 @@ def _missing_objects(
     if patch:
         yield UpdatePodGroup(pod_group_name(job), patch)
     if group.status.phase in ADMITTED and not pausing:
-        taken = {pod.metadata.name for pod in observed.pods} | {member.name for member in staying if member.removed}
-        yield from missing_pods(job, status, started, members, taken, plugins)
+        taken = {pod.metadata.name for pod in observed.pods}
+        present = [member for member in members if not member.removed or member.name not in doomed]
+        yield from missing_pods(job, status, started, present, taken, plugins)
 
 
 def _digest(manifest: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """Status of a job: counts of its pods, phase transitions, and the reason and message of the phase."""
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -22,6 +23,8 @@ _COUNTS = frozenset(
     {"pending", "running", "succeeded", "failed", "terminating", "unknown", "task_status_count"}
     | {"resource_seconds", "usage_time", "estimated_start", "admitted_time", "state", "conditions"}
 )
+CANNOT_TERMINATE = "cannot terminate: "
+_STUCK_CLAUSE = re.compile(rf"(?:^|; )\d+ pods? {CANNOT_TERMINATE}")
 _FIRST = frozenset({"min_available", "observed_generation"})
 """What the first status of a job states as well. Not the objects of plugins: what is not recorded is not deleted."""
 
@@ -141,11 +144,11 @@ def next_phase(spec: BatchJobSpec, status: BatchJobStatus, counts: Counts) -> Mo
         case Phase.RESTARTING:
             return _restarted(spec, status, counts)
         case Phase.ABORTING if not counts.alive:
-            return Move(Phase.ABORTED, status.state.reason, status.state.message)
+            return Move(Phase.ABORTED, status.state.reason, phase_message(status))
         case Phase.COMPLETING if not counts.alive:
-            return Move(Phase.COMPLETED, status.state.reason, status.state.message)
+            return Move(Phase.COMPLETED, status.state.reason, phase_message(status))
         case Phase.TERMINATING if not counts.alive:
-            return Move(Phase.TERMINATED, status.state.reason, status.state.message)
+            return Move(Phase.TERMINATED, status.state.reason, phase_message(status))
     return None
 
 
@@ -227,14 +230,22 @@ def _failures(counts: Counts, task: str = "") -> str:
 
 
 def _restarted(spec: BatchJobSpec, status: BatchJobStatus, counts: Counts) -> Move | None:
-    state = status.state
+    cause = phase_message(status)
     # A limit of 0 means no restart, like a limit of 1; resuming a suspended job is not a restart.
     if status.retry_count and status.retry_count >= spec.max_retry:
-        message = f"{state.message}: maxRetry reached ({status.retry_count}/{spec.max_retry})"
+        message = f"{cause}: maxRetry reached ({status.retry_count}/{spec.max_retry})"
         return Move(Phase.FAILED, "RetriesExhausted", message)
-    if spec.replicas - counts.terminating >= spec.needed:
-        return Move(Phase.PENDING, "Restarted", state.message)
+    if spec.replaces_terminating or spec.replicas - counts.terminating >= spec.needed:
+        return Move(Phase.PENDING, "Restarted", cause)
     return None
+
+
+def phase_message(status: BatchJobStatus) -> str:
+    """Return the message of the phase without the clause about pods that cannot terminate.
+
+    It is cut off and not stored twice: the conditions of Volcano's API have no messages.
+    """
+    return _STUCK_CLAUSE.split(status.state.message, maxsplit=1)[0]
 
 
 def entered(status: BatchJobStatus, move: Move, now: datetime) -> BatchJobStatus:

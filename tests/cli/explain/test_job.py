@@ -376,6 +376,14 @@ def test_rejected_pods_are_the_headline_whatever_the_engine_knows(start: Start) 
     assert {row.name: row.state for row in rejected.gates}["gang"] is GateState.BLOCKED
 
 
+@pytest.mark.parametrize("phase", ["Pending", "Running", "Restarting"])
+def test_pods_that_cannot_terminate_are_in_the_summary_once(phase: str) -> None:
+    stuck = '1 pod cannot terminate: node "n" NotReady'
+    condition = {"type": "NodeNotReady", "status": "True", "message": stuck}
+    summary = report(a_job(phase, f"pods wait; {stuck}", conditions=[condition]), a_group()).summary
+    assert summary.count(stuck) == 1
+
+
 def test_a_stopped_scheduler_is_noted() -> None:
     result = report(a_job(), a_group(reason=NODES), lease=LEASE)
     assert result.notes == (

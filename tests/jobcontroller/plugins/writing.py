@@ -45,7 +45,8 @@ A Python package provides a plugin as an entry point of the group `volcanopy.job
 [examples/job-plugin](../examples/job-plugin) is an example. Install it where the job controller and admission run. A plugin is a
 subclass of `volcanopy.jobcontroller.plugins.plugin.JobPlugin`. Its methods are pure: `pod` receives
 each pod before it is created, `objects` returns the objects that the job needs (ConfigMaps, Secrets, Services, NetworkPolicies),
-`problems` returns the reasons why the plugin cannot be used in a job.
+`problems` returns the reasons why the plugin cannot be used in a job. A plugin that does not rely on the names of
+pods states `needs_pod_names = False`: its jobs may have `podReplacementPolicy: TerminatingOrFailed`.
 
 """
 

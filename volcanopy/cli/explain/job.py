@@ -88,12 +88,18 @@ def job_report(facts: JobFacts) -> JobReport:
         notes=facts.unread,
     )
     if phase == "Pending":
-        return _with_answer(_pending(facts, report), facts)
+        return _with_stuck_pods(_with_answer(_pending(facts, report), facts), job)
     if phase == "Running":
-        return _with_answer(_running(facts, report), facts)
+        return _with_stuck_pods(_with_answer(_running(facts, report), facts), job)
     state, summary = _ended_or_changing(facts, phase)
     pods = report.pods if phase in {"Failed", "Aborting", "Restarting", "Terminating", "Completing"} else ()
     return replace(report, state=state, summary=f'job "{report.name}" {summary}', tasks=(), pods=pods)
+
+
+def _with_stuck_pods(report: JobReport, job: BatchJob) -> JobReport:
+    """Return the report with the pods that cannot terminate because their nodes are not ready."""
+    stuck = next((condition.message for condition in job.status.conditions if condition.type == "NodeNotReady"), "")
+    return report if not stuck or stuck in report.summary else replace(report, summary=f"{report.summary}; {stuck}")
 
 
 def _alternatives(facts: JobFacts) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ class Env(JobPlugin[EnvArguments]):
     """Give every container the index of its pod within its task, in the environment."""
 
     name = "env"
+    needs_pod_names = False
 
     def pod(self, pod: Json, task: TaskSpec, index: int) -> Json:
         """The index, under both names, and that of a job array."""

@@ -23,6 +23,7 @@ class Hcclrank(JobPlugin[HcclrankArguments]):
     """Annotate each pod with its rank: that in a container's ``RANK``, else masters counted first, then workers."""
 
     name = "hcclrank"
+    needs_pod_names = False
 
     def pod(self, pod: Json, task: TaskSpec, index: int) -> Json:
         """The annotation, where there is none yet and the pod has a rank."""

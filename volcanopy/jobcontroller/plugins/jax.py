@@ -34,6 +34,7 @@ class Jax(JobPlugin[JaxArguments]):
     """
 
     name = "jax"
+    needs_pod_names = False
     implies = ("svc",)
 
     def pod(self, pod: Json, task: TaskSpec, index: int) -> Json:

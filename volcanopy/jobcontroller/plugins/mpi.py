@@ -46,6 +46,7 @@ class Mpi(JobPlugin[MpiArguments]):
     """
 
     name = "mpi"
+    needs_pod_names = False
     implies = ("svc", "ssh")
 
     def pod(self, pod: Json, task: TaskSpec, index: int) -> Json:

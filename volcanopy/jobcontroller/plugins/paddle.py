@@ -35,6 +35,7 @@ class Paddle(JobPlugin[PaddleArguments]):
     """
 
     name = "paddle"
+    needs_pod_names = False
     implies = ("svc",)
 
     def pod(self, pod: Json, task: TaskSpec, index: int) -> Json:

@@ -78,6 +78,8 @@ class JobPlugin(Generic[ArgumentsT]):
     """Plugins that come with it, without arguments where the job does not name them itself."""
     idle_without_tasks: ClassVar[bool] = False
     """Whether Volcano's plugin does nothing in a job without the tasks that its default arguments name; others of it fail."""
+    needs_pod_names: ClassVar[bool] = True
+    """Whether its pods must be named ``<job>-<task>-<index>``: then none is replaced while it terminates."""
     arguments_model: ClassVar[type[Arguments]]
     """The arguments that it takes: what stands in the brackets of its base class."""
 

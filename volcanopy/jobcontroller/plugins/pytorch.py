@@ -46,6 +46,7 @@ class Pytorch(JobPlugin[PytorchArguments]):
     """
 
     name = "pytorch"
+    needs_pod_names = False
     implies = ("svc",)
     idle_without_tasks = True
 

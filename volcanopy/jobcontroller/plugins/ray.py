@@ -40,6 +40,7 @@ class Ray(JobPlugin[RayArguments]):
     """
 
     name = "ray"
+    needs_pod_names = False
     implies = ("svc",)
 
     def pod(self, pod: Json, task: TaskSpec, index: int) -> Json:

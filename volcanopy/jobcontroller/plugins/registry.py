@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from volcanopy.api.batch import BatchJob
-from volcanopy.api.model import Problem, not_found, quoted
+from volcanopy.api.model import Problem, invalid, not_found, quoted
 from volcanopy.jobcontroller.plugins.env import Env
 from volcanopy.jobcontroller.plugins.hcclrank import Hcclrank
 from volcanopy.jobcontroller.plugins.jax import Jax
@@ -65,7 +65,15 @@ def _read(job: BatchJob, registry: Registry) -> Iterator[JobPlugin[Any] | Proble
             yield Problem(f"spec.plugins.{name}", str(error))
             continue
         # A plugin that looks for problems of its own may rely on the tasks in its arguments.
-        yield from tuple(missing_roles(made)) or tuple(made.problems()) or (made,)
+        yield from tuple(missing_roles(made)) or (*_replacement_problems(made), *made.problems()) or (made,)
+
+
+def _replacement_problems(plugin: JobPlugin[Any]) -> Iterator[Problem]:
+    if plugin.needs_pod_names and plugin.job.spec.replaces_terminating:
+        message = (
+            f'podReplacementPolicy must be Failed: job plugin "{plugin.name}" needs pods named <job>-<task>-<index>'
+        )
+        yield invalid("spec.podReplacementPolicy", plugin.job.spec.pod_replacement_policy, message)
 
 
 def _with_implied(named: Mapping[str, Sequence[str]], registry: Registry) -> Mapping[str, Sequence[str]]:

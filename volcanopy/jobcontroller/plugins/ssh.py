@@ -45,6 +45,7 @@ class Ssh(JobPlugin[SshArguments]):
     """
 
     name = "ssh"
+    needs_pod_names = False
 
     def pod(self, pod: Json, task: TaskSpec, index: int) -> Json:
         """Keys and configuration, in every container."""

@@ -11,6 +11,7 @@ from functools import cached_property
 from volcanopy.api import names
 from volcanopy.api.batch import TaskSpec
 from volcanopy.api.model import Json, Problem, invalid
+from volcanopy.jobcontroller.naming import pod_name
 from volcanopy.jobcontroller.plugins.plugin import (
     LONGEST_VARIABLE,
     Arguments,
@@ -49,11 +50,12 @@ class Svc(JobPlugin[SvcArguments]):
     """
 
     name = "svc"
+    needs_pod_names = False
 
     def pod(self, pod: Json, task: TaskSpec, index: int) -> Json:
         """Host name and domain, the hosts of all tasks as files and in the environment."""
         spec = pod["spec"]
-        spec["hostname"] = spec.get("hostname") or pod["metadata"]["name"]
+        spec["hostname"] = spec.get("hostname") or pod_name(self.job, task, index)
         spec["subdomain"] = spec.get("subdomain") or self.job.metadata.name
         if self.arguments.inject_hosts_env:
             keys = [key for other in self.job.spec.tasks for key in _variables(other)]
@@ -81,6 +83,11 @@ class Svc(JobPlugin[SvcArguments]):
         if not name[:1].isalpha() or "." in name:
             detail = "must begin with a letter and contain no dots: plugin svc creates a Service of this name"
             yield invalid("metadata.name", name, detail)
+        if self.arguments.publish_not_ready_addresses and self.job.spec.replaces_terminating:
+            detail = (
+                "must be Failed with --publish-not-ready-addresses: both a pod and its replacement would have its name"
+            )
+            yield invalid("spec.podReplacementPolicy", self.job.spec.pod_replacement_policy, detail)
         tasks = self.job.spec.tasks
         sizes = [size_of_hosts(self.job, task) for task in tasks]
         size = sum(2 * length + len(str(task.replicas)) for length, task in zip(sizes, tasks, strict=True))

@@ -14,7 +14,7 @@ import structlog
 
 from volcanopy.api.bindings import APIS
 from volcanopy.kube.apply.event_writer import EventRecorder
-from volcanopy.kube.cache.followed_kinds import PRIORITY_CLASSES
+from volcanopy.kube.cache.followed_kinds import NODES, PRIORITY_CLASSES
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.watch import Change, Reflector, each_alone
 from volcanopy.kube.client.api_client import Client
@@ -26,6 +26,7 @@ from volcanopy.services.controllers.api_controllers import ApiControllers, api_c
 from volcanopy.services.controllers.gangs import GangController
 from volcanopy.services.controllers.group_worker import GroupWorker
 from volcanopy.services.controllers.hyper_nodes import ControllerConfigFile, HyperNodeController
+from volcanopy.services.controllers.job_cache import with_labels_and_readiness
 from volcanopy.services.controllers.jobs import JobController, JobControllerSettings
 from volcanopy.services.controllers.queues import QueueController
 from volcanopy.services.controllers.run_times import RunTimes
@@ -89,12 +90,9 @@ async def run(
                 group.queue_opened(queue)
 
         queues = QueueController(client, recorder, opened, bindings=bindings)
-        hyper_nodes = HyperNodeController(client, recorder, bindings, config)
+        nodes = Reflector(client, NODES, transform=with_labels_and_readiness)
+        hyper_nodes = HyperNodeController(client, recorder, bindings, config, nodes)
         priorities = Reflector(client, PRIORITY_CLASSES)
-
-        def priority_changes(changes: Sequence[Change[Any]]) -> None:
-            for api in apis:
-                api.jobs.cache.priority_changes(changes)
 
         def dispatch(event: str, manifest: Json) -> None:
             for api in apis:
@@ -116,8 +114,7 @@ async def run(
             _watch_over(
                 health or Health(), candidate, (*seen_first, *users.required), required, work, supervisor, settings
             )
-            supervisor.add("watch priorityclasses", partial(priorities.run, each_alone(priority_changes)))
-            supervisor.add("watch nodes", hyper_nodes.follow_nodes)
+            _follow_cluster(supervisor, apis, priorities, hyper_nodes)
             if settings.config is not None:
                 supervisor.add("configuration", hyper_nodes.follow_config)
             _follow(supervisor, apis, gangs, queues)
@@ -147,6 +144,24 @@ def _follow(
             supervisor.add(f"watch {name}{_of(api)}", following)
     for name, following in gangs.following():
         supervisor.add(f"watch {name}", following)
+
+
+def _follow_cluster(
+    supervisor: Supervisor, apis: Sequence[ApiControllers], priorities: Reflector[Any], hyper_nodes: HyperNodeController
+) -> None:
+    """Add the watches of PriorityClasses and nodes."""
+
+    def priority_changes(changes: Sequence[Change[Any]]) -> None:
+        for api in apis:
+            api.jobs.cache.priority_changes(changes)
+
+    def node_changes(changes: Sequence[Change[Any]]) -> None:
+        hyper_nodes.node_changes(changes)
+        for api in apis:
+            api.jobs.cache.node_changes(changes)
+
+    supervisor.add("watch priorityclasses", partial(priorities.run, each_alone(priority_changes)))
+    supervisor.add("watch nodes", partial(hyper_nodes.nodes.run, node_changes))
 
 
 def _gangs(client: Client, recorder: EventRecorder, settings: JobControllerSettings) -> GangController:

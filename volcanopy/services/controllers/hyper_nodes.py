@@ -1,7 +1,4 @@
-"""The controller of HyperNodes: it keeps those that are discovered from labels of nodes, and counts the nodes of all.
-
-Nodes are watched only where there is a HyperNode or a discovery.
-"""
+"""The controller of HyperNodes: it keeps those that are discovered from labels of nodes, and counts the nodes of all."""
 
 import asyncio
 import contextlib
@@ -11,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from msgspec.structs import replace
 
 from volcanopy.api import core, topology_read
 from volcanopy.api.bindings import Binding
@@ -24,7 +20,6 @@ from volcanopy.jobcontroller.topology_discovery import (
 )
 from volcanopy.kube import machine
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
-from volcanopy.kube.cache.followed_kinds import NODES
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, NotFound
@@ -62,15 +57,15 @@ class HyperNodeController(Worker):
         recorder: EventRecorder,
         bindings: Sequence[Binding],
         config: ControllerConfigFile,
+        nodes: Reflector[core.Node],
         now: Callable[[], datetime] = machine.utc_now,
     ) -> None:
-        """``bindings``: the APIs whose HyperNodes are counted; new ones are created in the last."""
+        """``bindings``: the APIs whose HyperNodes are counted; new ones are created in the last. Others run ``nodes``."""
         super().__init__(client, recorder, now)
         self._bindings = tuple(bindings)
         self._config = config
-        self._needed = asyncio.Event()
         self._hyper_nodes: dict[tuple[str, str], Json] = {}
-        self.nodes = Reflector(client, NODES, transform=_labels_only)
+        self.nodes = nodes
         self._look()
 
     def kinds(self) -> Sequence[Kind[Any]]:
@@ -89,13 +84,7 @@ class HyperNodeController(Worker):
     def _look(self) -> None:
         """Reconcile soon, if there is anything to do."""
         if self._hyper_nodes or self._config.current.types is not None:
-            self._needed.set()
             self.queue.add(_KEY, PACE)
-
-    async def follow_nodes(self) -> None:
-        """Watch nodes from the moment on at which they matter, for ever."""
-        await self._needed.wait()
-        await self.nodes.run(self._node_changes)
 
     async def follow_config(self) -> None:
         """Read the configuration file again when it changes, for ever."""
@@ -104,7 +93,8 @@ class HyperNodeController(Worker):
             if await asyncio.to_thread(self._config.reload):
                 self._look()
 
-    def _node_changes(self, changed: Sequence[Change[core.Node]]) -> None:
+    def node_changes(self, changed: Sequence[Change[core.Node]]) -> None:
+        """Take changes of nodes."""
         if any(_matters(change) for change in changed):
             self._look()
 
@@ -161,10 +151,6 @@ def _counts(hyper_nodes: Sequence[Json], nodes: Sequence[core.Node]) -> Mapping[
     declared = {item["metadata"]["name"]: convert(item, topology_read.HyperNode) for item in hyper_nodes}
     table = forest(declared, nodes)
     return {name: len(table.nodes(row)) for row, name in enumerate(table.names)}
-
-
-def _labels_only(node: core.Node) -> core.Node:
-    return core.Node(metadata=replace(node.metadata, annotations={}))
 
 
 def _matters(change: Change[core.Node]) -> bool:

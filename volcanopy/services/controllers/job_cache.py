@@ -10,11 +10,12 @@ from datetime import datetime
 import msgspec
 
 from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of, is_job
-from volcanopy.api.core import Meta, OwnerReference, Pod, PodGroup, PriorityClass
+from volcanopy.api.core import Meta, Node, NodeStatus, OwnerReference, Pod, PodGroup, PriorityClass
 from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import InvalidObjectError
 from volcanopy.api.volcano import bound
 from volcanopy.jobcontroller.observed import Disruption, Observed, disruption, may_matter
+from volcanopy.jobcontroller.unready_nodes import not_ready_reason
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
 from volcanopy.kube.cache.watch import Change, ChangeType
@@ -35,6 +36,8 @@ class JobCache:
         self._binding = binding
         self.jobs: dict[str, Json] = {}
         self.priorities: dict[str, int] = {}
+        self.not_ready: dict[str, str] = {}
+        """Why each node that is not ready is not, by name."""
         self.applied: dict[str, dict[str, str]] = {}
         self.errors: dict[str, str] = {}
         """By uid of the job: the server's last rejection of one of its objects."""
@@ -69,6 +72,7 @@ class JobCache:
             trouble=self.errors.get(uid, ""),
             disruptions=self._disruptions_of(uid),
             removed=tuple(self._removed.get(uid, {}).values()),
+            not_ready=self.not_ready,
         )
 
     def remains(self, job: Json) -> Observed:
@@ -252,6 +256,21 @@ class JobCache:
             else:
                 self.priorities[name] = change.object.value
 
+    def node_changes(self, changes: Sequence[Change[Node]]) -> None:
+        """Take changes of nodes; jobs with pods that terminate on a node that is or was not ready are reconciled."""
+        changed = set()
+        for change in changes:
+            name = change.object.metadata.name
+            reason = "" if change.type is ChangeType.DELETED else not_ready_reason(change.object)
+            if reason != self.not_ready.get(name, ""):
+                changed.add(name)
+                self.not_ready.pop(name, None)
+                if reason:
+                    self.not_ready[name] = reason
+        for owner, pods in self._pods.items() if changed else ():
+            if any(pod.metadata.deletion_timestamp and pod.spec.node_name in changed for pod in pods.values()):
+                self._wake_owner(owner)
+
     # Responses to writes
 
     def pod_made(self, owner: str, pod: Pod) -> None:
@@ -323,6 +342,13 @@ class JobCache:
         group = self._groups.get(owner)
         if group is not None and group.metadata.uid == uid and group.metadata.deletion_timestamp is None:
             self._groups[owner] = msgspec.structs.replace(group, metadata=_terminating(group.metadata, now))
+
+
+def with_labels_and_readiness(node: Node) -> Node:
+    """Return a node with what the controllers read of it."""
+    ready = tuple(condition for condition in node.status.conditions if condition.type == "Ready")
+    metadata = msgspec.structs.replace(node.metadata, annotations={})
+    return Node(metadata=metadata, status=NodeStatus(conditions=ready))
 
 
 def _terminating(meta: Meta, now: datetime) -> Meta:
