@@ -144,3 +144,32 @@ def test_a_job_whose_tasks_have_no_replicas_says_what_it_waits_for() -> None:
     assert state["message"] == "no pods: every task has 0 replicas; the job continues when a task is scaled up"
     world.edit(tasks=[task(replicas=2)]).settle().run().settle()
     assert (world.phase, world.status["state"]["reason"], world.message) == ("Running", "Started", "2/2 pods running")
+
+
+@pytest.mark.parametrize("key", ["containerStatuses", "initContainerStatuses"])
+@pytest.mark.parametrize("action", ["TerminateJob", "AbortJob", "CompleteJob", "RestartJob", "RestartTask"])
+def test_a_policy_for_pods_that_stay_pending_keeps_why_they_could_not_start(action: str, key: str) -> None:
+    world = admitted(2, policies=[{"event": "PodPending", "action": action, "timeout": "10s"}])
+    set_status(world, "job-a-0", "Pending", waiting("ImagePullBackOff", BACK_OFF), key=key)
+    world.wait(seconds=11).step()
+    assert f'pod job-a-0 cannot start: container "main": ErrImagePull: {PULL}' in world.message
+    assert any(PULL in event.message for event in world.events if event.reason != "PodStartFailed")
+
+
+def test_a_delayed_action_keeps_how_the_pod_failed() -> None:
+    world = admitted(2, policies=[{"event": "PodFailed", "action": "TerminateJob", "timeout": "10s"}])
+    set_status(world, "job-a-0", "Failed", terminated(3, "Error", "disk full"))
+    world.wait(seconds=11).settle()
+    expected = "pod job-a-0 failed with exit code 3: disk full: PodFailed timed out"
+    assert (world.phase, world.message) == ("Terminated", expected)
+
+
+def test_a_task_that_fails_by_restarts_on_the_spot_keeps_how_its_container_ended() -> None:
+    world = admitted(policies=[{"event": "TaskFailed", "action": "TerminateJob"}])
+    crashed = waiting("CrashLoopBackOff", "back-off 10s") | {
+        "restartCount": 3,
+        "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+    }
+    set_status(world, "job-a-0", "Running", crashed)
+    cause = 'pod job-a-0: container "main" exited with code 137 (OOMKilled)'
+    assert world.message == f'maxRetry of task "a" reached (3/3 container restarts): {cause}'

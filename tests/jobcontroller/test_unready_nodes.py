@@ -136,8 +136,8 @@ def test_a_failed_pod_keeps_its_name_in_a_restart() -> None:
 
 
 def test_a_success_is_kept_beside_a_predecessor_that_terminates() -> None:
-    spec = {"podReplacementPolicy": "TerminatingOrFailed", "minAvailable": 1}
-    world = World(job(task(replicas=2, minAvailable=1), **spec)).started()
+    array = task(replicas=2, minAvailable=1)
+    world = World(job(array, podReplacementPolicy="TerminatingOrFailed", minAvailable=1)).started()
     cut_off(world, "job-a-0")
     assert "job-a-0-r1" in world.pods
     world.run("job-a-0-r1").succeed("job-a-0-r1").settle()

@@ -56,6 +56,7 @@ class ContainerStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     ready: bool = False
     restart_count: int = 0
     state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
     allocated_resources: Quantities = field(default_factory=dict)
     resources: ResourceRequirements | None = None
 

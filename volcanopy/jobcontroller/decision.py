@@ -157,10 +157,13 @@ class Decision:
             (due if entry.due <= self.now else keep).append(entry)
         if len(keep) != len(self.status.delayed):
             self.status = self.status.model_copy(update={"delayed": keep})
-        tries = {member.name: member.retry for member in self.members}
+        by_name = {member.name: member for member in self.members}
         for entry in due:
-            retry = tries.get(entry.pod, self.status.retry_count)
-            about = JobEvent(entry.event, entry.task, entry.partition, entry.pod, retry=retry, message=_since(entry))
+            member = by_name.get(entry.pod)
+            retry = member.retry if member is not None else self.status.retry_count
+            about = JobEvent(
+                entry.event, entry.task, entry.partition, entry.pod, retry=retry, message=_since(entry, member)
+            )
             if self.phase in LIVE and not self._covered(about):
                 self._act(entry.action, about, entry.event)
 
@@ -274,6 +277,8 @@ def _meant(action: Action, about: JobEvent, delayed: DelayedAction) -> bool:
             return True
 
 
-def _since(delayed: DelayedAction) -> str:
+def _since(delayed: DelayedAction, member: Member | None) -> str:
+    if delayed.event is Event.POD_FAILED and member is not None and member.phase == "Failed":
+        return f"{member.failure}: {delayed.event} timed out"
     about = f"pod {delayed.pod}" if delayed.pod else f"task {delayed.task}" if delayed.task else "the job"
     return f"{delayed.event} of {about} timed out"

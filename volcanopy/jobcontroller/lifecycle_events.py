@@ -104,7 +104,7 @@ def _of_pods(members: Iterable[Member]) -> Iterator[JobEvent]:
         if member.phase == "Failed":
             yield _about(Event.POD_FAILED, member, member.failure)
         elif member.phase == "Pending":
-            yield _about(Event.POD_PENDING, member, f"pod {member.name} is pending")
+            yield _about(Event.POD_PENDING, member, member.start_problem or f"pod {member.name} is pending")
 
 
 def _about(event: Event, member: Member, message: str) -> JobEvent:
@@ -177,4 +177,6 @@ def _of_task(status: BatchJobStatus, task: TaskSpec, mine: Sequence[Member]) -> 
     if restarts >= max(task.max_retry, 1):
         worst = max(alive, key=lambda member: member.container_restarts)
         message = f'maxRetry of task "{task.name}" reached ({restarts}/{max(task.max_retry, 1)} container restarts)'
+        if last := worst.last_failure:
+            message = f"{message}: {last}"
         yield JobEvent(Event.TASK_FAILED, task.name, worst.partition, worst.name, retry=worst.retry, message=message)

@@ -106,6 +106,16 @@ class Member:
         return ""
 
     @property
+    def last_failure(self) -> str:
+        """How a container that was restarted on the spot ended last, as a clause; empty if none was, or none failed."""
+        for container in self._containers:
+            end = container.last_state.terminated
+            if end is not None and end.exit_code:
+                text = termination(end.exit_code, end.reason, end.message)
+                return f'pod {self.name}: container "{container.name}" exited with code {text}'
+        return ""
+
+    @property
     def container_restarts(self) -> int:
         """How often its containers have been restarted on the spot."""
         return sum(container.restart_count for container in self._containers)
