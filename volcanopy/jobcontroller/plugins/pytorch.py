@@ -96,18 +96,24 @@ class Pytorch(JobPlugin[PytorchArguments]):
 
 
 def wait_script(seconds: int) -> str:
-    """What the waiting container runs: knock every two seconds, by nc or, where there is none, by the shell itself."""
+    """What the waiting container runs: knock every two seconds, by nc or, where there is none, by the shell itself.
+
+    It prints the first line of nc's errors: that the name does not resolve, or that nc has no option ``-z``.
+    """
     return "\n".join(
         (
             'master="$MASTER_ADDR:$MASTER_PORT"',
             f"end=$(($(date +%s) + {seconds}))",
-            'until nc -z -w 2 "$MASTER_ADDR" "$MASTER_PORT" 2>/dev/null ||',
+            "newline='",
+            "'",
+            'until error=$(nc -z -w 2 "$MASTER_ADDR" "$MASTER_PORT" 2>&1) ||',
             '  (: < "/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null; do',
+            '  error="${error%%"$newline"*}"',
             '  if [ "$(date +%s)" -ge "$end" ]; then',
-            f'    echo "$master has not answered for {seconds} seconds"',
+            f'    echo "$master has not answered for {seconds} seconds${{error:+: $error}}"',
             "    exit 1",
             "  fi",
-            '  echo "waiting for $master"',
+            '  echo "waiting for $master${error:+: $error}"',
             "  sleep 2",
             "done",
             'echo "$master answers"',
