@@ -22,6 +22,8 @@ from hack import gobuild
 from hack.gobuild import BuildError
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
+NODE_PROGRAMS = ("kubelet", "kube-proxy", "kube-scheduler")
+"""What `make realnode` needs besides."""
 MODULE = Path(__file__).parent / "envtest"
 VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 _log = gobuild.logger("control plane")
@@ -71,6 +73,18 @@ def build(go: str) -> None:
                 _link(folder / name, "controlplane")
         if kubectl() is None:
             _go_build(go, "kubectl", folder)
+
+
+def build_node_programs(go: str) -> Path:
+    """Build `PROGRAMS` and `NODE_PROGRAMS` if they are missing, and return their folder. Raises BuildError."""
+    folder = cache_folder()
+    with gobuild.locked(folder, _log):
+        for command, programs in (("controlplane", PROGRAMS), ("node", NODE_PROGRAMS)):
+            if not all(gobuild.runs(folder / name) for name in programs):
+                _go_build(go, command, folder)
+                for name in programs:
+                    _link(folder / name, command)
+    return folder
 
 
 def main() -> int:

@@ -60,7 +60,16 @@ def locked(folder: Path, log: Log) -> Iterator[None]:
 
 
 def build(
-    go: str, module: Path, package: str, program: Path, version: str, stamps: Mapping[str, str], log: Log
+    go: str,
+    module: Path,
+    package: str,
+    program: Path,
+    version: str,
+    stamps: Mapping[str, str],
+    log: Log,
+    *,
+    tags: str = "",
+    cgo: bool = False,
 ) -> None:
     """Build a package to `program`, which is replaced atomically; `stamps` are set in the program.
 
@@ -69,12 +78,13 @@ def build(
     fresh = program.with_name(f".{program.name}.new")
     flags = ["-s", "-w", *(f"-X {name}={value}" for name, value in stamps.items())]
     argv = [go, "build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false", f"-ldflags={' '.join(flags)}"]
+    argv += [f"-tags={tags}"] if tags else []
     log(f"building {version} into {program.parent}, once: this takes minutes")
     started = time.monotonic()
     process = subprocess.Popen(
         [*argv, "-o", str(fresh), package],
         cwd=module,
-        env=os.environ | {"CGO_ENABLED": "0", "GOWORK": "off"},
+        env=os.environ | {"CGO_ENABLED": str(int(cgo)), "GOWORK": "off"},
         stderr=subprocess.PIPE,
         text=True,
     )

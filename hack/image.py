@@ -112,25 +112,35 @@ def enter(stage: Stage, root: Path, arguments: Sequence[str], folders: Mapping[s
     return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "/bin/sh", "-ec", script]
 
 
-def main() -> int:
-    """Build the image, print its size and check it."""
-    if os.geteuid() != 0:
-        _log("chroot needs root: run it as root, or use `docker build .`")
-        return 1
+def context_files() -> list[Path]:
+    """Return the files of the source tree that a build of the image sees, relative to it."""
+    return sorted(sent(ROOT, (ROOT / ".dockerignore").read_text().splitlines()))
+
+
+def product_root() -> tuple[Stage, Path]:
+    """Build the image; return its last stage and its root."""
     started = time.monotonic()
     stages = parse((ROOT / "Dockerfile").read_text())
     target = cache_folder() / "root"
     context = cache_folder() / "context"
     _remove(context)
-    for path in sent(ROOT, (ROOT / ".dockerignore").read_text().splitlines()):
+    for path in context_files():
         (context / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / path, context / path)
     build(stages, context, target)
     base = _size(base_root(stages[-1].base))
     _log(f"built in {time.monotonic() - started:.0f} s; {(_size(target) - base) / 2**20:.0f} MiB on top of the base")
+    return stages[-1], target
+
+
+def main() -> int:
+    """Build the image, print its size and check it."""
+    if os.geteuid() != 0:
+        _log("chroot needs root: run it as root, or use `docker build .`")
+        return 1
     from hack.imagecheck import check
 
-    return check(stages[-1], target)
+    return check(*product_root())
 
 
 def _copy(step: Step, origin: Path, sources: Sequence[str], here: Path, root: Path, goal: str) -> None:
