@@ -1,0 +1,93 @@
+"""Job plugins on real nodes: names resolve, ssh connects, MPI and a ring of TCP connections compute."""
+
+import pytest
+
+from hack.realnode.images import JOBS_IMAGE
+from tests.realnode.cluster_client import SSHD, ClusterClient, job, python, shell, task
+
+REACH_ALL = """
+env | grep -E '^VC_TASK_INDEX=0$' || exit 2
+for attempt in $(seq 60); do
+  reached=0
+  for host in $(cat /etc/volcano/work.host); do ssh -o ConnectTimeout=2 $host hostname && reached=$((reached+1)); done
+  [ $reached = 2 ] && echo all reached && exit 0
+  sleep 1
+done
+exit 1
+"""
+
+ALL_REDUCE = """
+cat > /tmp/sum.py <<'END'
+from mpi4py import MPI
+import socket
+world = MPI.COMM_WORLD
+print("rank", world.rank, "of", world.size, "on", socket.gethostname(), "sum", world.allreduce(world.rank + 1), flush=True)
+END
+for host in $(cat /etc/volcano/worker.host); do scp -q /tmp/sum.py $host:/tmp/sum.py; done
+mpiexec --allow-run-as-root --mca btl tcp,self --hostfile /etc/mpi/hostfile -np 3 python3 /tmp/sum.py
+"""
+
+RING = """
+import json, os, socket, time
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+master, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+server = socket.create_server(("0.0.0.0", 0))
+own = [socket.gethostbyname(socket.gethostname()), server.getsockname()[1]]
+if rank == 0:
+    store, addresses, clients = socket.create_server(("0.0.0.0", port)), {"0": own}, []
+    while len(addresses) < size:
+        client, _ = store.accept()
+        if line := client.makefile().readline():
+            number, address = json.loads(line)
+            addresses[str(number)] = address
+            clients.append(client)
+    for client in clients:
+        client.sendall((json.dumps(addresses) + "\\n").encode())
+else:
+    client = socket.create_connection((master, port), 5)
+    client.sendall((json.dumps([rank, own]) + "\\n").encode())
+    addresses = json.loads(client.makefile().readline())
+right = socket.create_connection(tuple(addresses[str((rank + 1) % size)]))
+left = server.accept()[0].makefile()
+total = token = rank
+for _ in range(size - 1):
+    right.sendall(f"{token}\\n".encode())
+    token = int(left.readline())
+    total += token
+print(f"rank {rank} of {size}: sum {total}")
+"""
+
+
+@pytest.mark.slow("pods start and connect by ssh")
+def test_env_svc_and_ssh_connect_the_pods_of_a_gang(client: ClusterClient) -> None:
+    lead = task("lead", 1, shell(REACH_ALL, JOBS_IMAGE))
+    work = task("work", 2, shell(SSHD, JOBS_IMAGE))
+    policies = [{"event": "TaskCompleted", "action": "CompleteJob"}]
+    client.submit(job("gang", lead, work, plugins={"env": [], "svc": [], "ssh": []}, policies=policies))
+    client.ends("gang", "Completed")
+    assert "all reached" in client.kubectl("logs", "gang-lead-0")
+
+
+@pytest.mark.slow("MPI starts its ranks by ssh")
+def test_mpi_runs_over_ssh(client: ClusterClient) -> None:
+    completed = [{"event": "TaskCompleted", "action": "CompleteJob"}]
+    restarted = {"restartPolicy": "OnFailure"}
+    master = task(
+        "master", 1, shell(ALL_REDUCE, JOBS_IMAGE), pod=restarted, policies=completed, dependsOn={"name": ["worker"]}
+    )
+    ready = {"tcpSocket": {"port": 22}, "periodSeconds": 2}
+    worker = task("worker", 3, shell(SSHD, JOBS_IMAGE, readinessProbe=ready), pod=restarted)
+    client.submit(job("mpi", master, worker, plugins={"mpi": ["--slots=1"]}))
+    client.ends("mpi", "Completed", 120)
+    text = client.kubectl("logs", "mpi-master-0")
+    assert all(f"rank {rank} of 3" in text for rank in range(3))
+    assert text.count("sum 6") == 3
+
+
+@pytest.mark.slow("workers wait for the master")
+def test_pytorch_gives_rank_and_meeting_point(client: ClusterClient) -> None:
+    tasks = task("master", 1, python(RING)), task("worker", 3, python(RING))
+    client.submit(job("ring", *tasks, plugins={"pytorch": ["--wait-master-enabled"]}))
+    client.ends("ring", "Completed", 120)
+    texts = [client.kubectl("logs", pod["metadata"]["name"]) for pod in client.pods("ring")]
+    assert sorted(text.strip().splitlines()[-1] for text in texts) == [f"rank {rank} of 4: sum 6" for rank in range(4)]
