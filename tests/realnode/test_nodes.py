@@ -105,7 +105,7 @@ def test_a_killed_service_of_a_node_restarts_no_pod(client: ClusterClient, servi
 @pytest.mark.slow("the clients of the API server connect again")
 def test_jobs_go_on_when_the_api_server_was_restarted(client: ClusterClient) -> None:
     before = started(client)
-    client.cluster.stop("control-plane", "kube-apiserver", once=True)
+    client.cluster.stop("control-plane", "kube-apiserver", kill=True, once=True)
     client.cluster.wait_until(lambda: _answers(client), 90, "kube-apiserver")
     client.until(lambda: client.running("long") == before)
     client.submit(job("after", task("t", 2, shell("true"))))

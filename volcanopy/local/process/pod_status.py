@@ -161,11 +161,15 @@ def status(
     message: str = "",
 ) -> Json:
     """The status as a strategic merge patch; `addresses` has `pod` and `host`."""
-    initialized = phase != "Pending" or all(
+    has_started = any(
+        state.last_state or state.state.keys() & {"running", "terminated"} for state in states if not state.init
+    )
+    initialized = has_started or all(
         state.exit_code == 0 or is_sidecar(state.container) for state in states if state.init
     )
     ready = phase == "Running" and all(state.ready for state in states if not state.init or is_sidecar(state.container))
     why = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase, "ContainersNotReady")
+    done = "PodCompleted" if phase == "Succeeded" else None
     made: Json = {
         "phase": phase,
         "startTime": stamp(began),
@@ -175,7 +179,7 @@ def status(
         "podIPs": [{"ip": addresses["pod"]}],
         "conditions": [
             _condition("PodReadyToStartContainers", phase in {"Pending", "Running"}, now),
-            _condition("Initialized", initialized, now, "ContainersNotInitialized"),
+            _condition("Initialized", initialized, now, "ContainersNotInitialized", done),
             _condition("Ready", ready, now, why),
             _condition("ContainersReady", ready, now, why),
         ],
@@ -205,6 +209,6 @@ def with_transition_times(conditions: Sequence[Json], before: Sequence[Json]) ->
     ]
 
 
-def _condition(kind: str, is_true: bool, now: float, why: str = "") -> Json:
+def _condition(kind: str, is_true: bool, now: float, why: str = "", why_true: str | None = None) -> Json:
     made: Json = {"type": kind, "status": "True" if is_true else "False", "lastTransitionTime": stamp(now)}
-    return {**made, "reason": None if is_true else why} if why else made
+    return {**made, "reason": why_true if is_true else why} if why else made

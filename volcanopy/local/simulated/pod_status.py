@@ -147,22 +147,21 @@ def _conditions(moment: Moment, began: float, now: float) -> list[Json]:
     at_work = moment.phase == "Running" and all(span.state == "running" for span in moment.main)
     created = moment.initialized is not None or any(span.state != "waiting" for span in moment.init)
     why = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(moment.phase, "ContainersNotReady")
+    done = "PodCompleted" if moment.phase == "Succeeded" else None
     turned = max((span.since for span in moment.main), default=now) if moment.phase != "Pending" else began
     initialized = moment.initialized if moment.initialized is not None else began
     return [
         _condition("PodReadyToStartContainers", created and not moment.over, now if moment.over else began),
-        _condition("Initialized", moment.initialized is not None, initialized, "ContainersNotInitialized"),
+        _condition("Initialized", moment.initialized is not None, initialized, "ContainersNotInitialized", done),
         _condition("Ready", at_work, turned, why),
         _condition("ContainersReady", at_work, turned, why),
     ]
 
 
-def _condition(kind: str, is_true: bool, since: float, why: str = "") -> Json:
+def _condition(kind: str, is_true: bool, since: float, why: str = "", why_true: str | None = None) -> Json:
     made: Json = {"type": kind, "status": "True" if is_true else "False", "lastTransitionTime": stamp(since)}
-    if why and not is_true:
-        made["reason"] = why
-    # Always present: a patch does not change absent fields.
-    return made if "reason" in made or not why else made | {"reason": None}
+    # With null where there is none: a patch does not change absent fields.
+    return {**made, "reason": why_true if is_true else why} if why else made
 
 
 def _init_ready(container: pod_stages.Container, span: Span) -> bool:

@@ -1,0 +1,113 @@
+"""What real kubelets write is read by every decoder, and means what it says."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.kube.kubelet_answers import NAMES, NODES, PODS, answer, text
+from volcanopy.api import core
+from volcanopy.api.builtin.storage import CSINode
+from volcanopy.api.decoding import convert, decode
+from volcanopy.cli.explain.pod_problems import pod_problems
+from volcanopy.cli.jobs.pods import Pod as PodOfCommands
+from volcanopy.jobcontroller.observed import Member, disruption
+from volcanopy.jobcontroller.unready_nodes import not_ready_reason
+from volcanopy.local.simulated.pod_status import Pod as PodOfSimulation
+from volcanopy.services.controllers.api_controllers import slimming_of_jobs
+
+TYPES: dict[str, tuple[Any, ...]] = {
+    "Pod": (core.Pod, PodOfCommands, PodOfSimulation),
+    "Node": (core.Node,),
+    "CSINode": (CSINode,),
+}
+UNSCHEDULABLE = "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector"
+
+
+def pod(name: str) -> core.Pod:
+    return decode(text(f"pod-{name}"), core.Pod)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_type_of_the_kind_reads_the_answer(name: str) -> None:
+    kind = answer(name)["kind"]
+    for shape in TYPES[kind]:
+        item = decode(text(name), shape)
+        assert item == convert(answer(name), shape)
+        assert item.metadata.name
+
+
+def test_a_node_with_an_untagged_image_has_its_capacity() -> None:
+    assert any(image["names"] is None for image in answer("node-untagged-image")["status"]["images"]), "as recorded"
+    node = decode(text("node-untagged-image"), core.Node)
+    assert node.status.allocatable["cpu"]
+    assert () in {image.names for image in node.status.images}
+
+
+def test_a_csinode_without_drivers_is_read() -> None:
+    assert answer("csinode")["spec"] == {"drivers": None}, "as recorded"
+    assert decode(text("csinode"), CSINode).spec.drivers == ()
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_the_reason_of_a_node_that_is_not_ready(name: str) -> None:
+    reason = not_ready_reason(decode(text(name), core.Node))
+    assert bool(reason) == (name == "node-not-ready")
+    if reason:
+        assert reason.startswith("NotReady since ")
+        assert reason.endswith(": Kubelet stopped posting node status")
+
+
+def test_a_pod_of_a_lost_node_was_evicted_by_the_taint_manager() -> None:
+    eviction = disruption(slimming_of_jobs()(pod("terminating-on-lost-node")))
+    assert eviction is not None
+    assert eviction[1] == "Taint manager: deleting due to NoExecute taint"
+
+
+PROBLEMS = {
+    "image-pull-back-off": 'container "main": ErrImagePull: failed to pull and unpack image "localhost:1/absent:1": ',
+    "err-image-pull": 'container "main": ErrImagePull: failed to pull and unpack image "localhost:1/absent:1": ',
+    "init-image-pull-back-off": 'container "first": ErrImagePull: failed to pull and unpack image "localhost:1/absent:1": ',
+    "err-image-never-pull": 'container "main": ErrImageNeverPull: Container image "localhost:1/absent:1" is not present',
+    "invalid-image-name": 'container "main": InvalidImageName: Failed to apply default image tag "Not A Name"',
+    "create-container-config-error": 'container "main": CreateContainerConfigError: configmap "absent" not found',
+    "crash-loop-back-off": 'container "main": CrashLoopBackOff: back-off ',
+    "init-crash-loop-back-off": 'container "first": CrashLoopBackOff: back-off ',
+}
+FAILURES = {
+    "failed": "exit code 3: wrong",
+    "failed-by-memory": "exit code 137",
+    "failed-start": "exit code 128 (StartError): failed to create containerd task",
+    "failed-by-deadline": ": DeadlineExceeded: Pod was active on the node longer than the specified deadline",
+    "failed-init": "exit code 8",
+}
+"""By state: what a job says of a pod that cannot start, and of one that failed."""
+
+
+@pytest.mark.parametrize("name", [name.removeprefix("pod-") for name in PODS])
+def test_a_job_has_the_reason_of_the_kubelet(name: str) -> None:
+    slim = slimming_of_jobs()(pod(name))
+    member = Member(slim, "t", 0, 0, 0, "")
+    assert (PROBLEMS[name] in member.start_problem) if name in PROBLEMS else not member.start_problem
+    assert (member.phase == "Failed") == (name in FAILURES)
+    assert FAILURES.get(name, "") in member.failure
+
+
+@pytest.mark.parametrize("name", [name.removeprefix("pod-") for name in PODS])
+def test_explain_has_the_reason_of_the_kubelet(name: str) -> None:
+    problems = pod_problems([decode(text(f"pod-{name}"), PodOfCommands)])
+    messages = " ".join(problem.message for problem in problems)
+    if name == "unschedulable":
+        assert UNSCHEDULABLE in messages
+    for word in ("ErrImagePull: ", "ErrImageNeverPull: ", "InvalidImageName: ", "CreateContainerConfigError: "):
+        assert (word in messages) == (word in PROBLEMS.get(name, "")), messages
+
+
+def test_the_reason_of_a_restart_on_the_spot_is_kept() -> None:
+    for name, code in (("restarted", 5), ("crash-loop-back-off", 6)):
+        assert f"exited with code {code}" in Member(pod(name), "t", 0, 0, 0, "").last_failure
+
+
+def test_answers_are_in_the_form_of_the_api_server() -> None:
+    for name in NAMES:
+        assert msgspec.json.decode(text(name))["metadata"].get("managedFields") is None

@@ -1,0 +1,105 @@
+"""Process and simulated nodes beside real kubelets: from the same containers follow the same phase and conditions."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from tests.kube.kubelet_answers import PODS, answer
+from volcanopy.local.process import pod_status as process
+from volcanopy.local.simulated import pod_stages, pod_status
+
+Json = dict[str, Any]
+ADDRESSES = {"pod": "10.0.0.1", "host": "10.0.0.2"}
+OF_OTHERS = frozenset({"PodScheduled", "DisruptionTarget"})
+"""Types of conditions that a kubelet does not write."""
+WITHOUT_SANDBOX = frozenset({"pod-container-creating"})
+"""Pods whose sandbox does not exist yet, which their containers do not show."""
+STARTED = [name for name in PODS if name != "pod-unschedulable"]
+BORN = 1_900_000_000.0
+
+
+def seen(conditions: Iterable[Json], *without: str) -> dict[str, tuple[str, str]]:
+    return {
+        condition["type"]: (condition["status"], condition.get("reason") or "")
+        for condition in conditions
+        if condition["type"] not in {*OF_OTHERS, *without}
+    }
+
+
+def states_of(pod: Json) -> list[process.ContainerState]:
+    """The containers as the kubelet reported them."""
+    states = []
+    for key, init in (("initContainers", True), ("containers", False)):
+        statuses = {each["name"]: each for each in pod["status"].get(f"{key[:-1]}Statuses") or ()}
+        for container in pod["spec"].get(key) or ():
+            state = process.restored(pod, container, init=init)
+            state.ready = statuses[container["name"]]["ready"]
+            states.append(state)
+    return states
+
+
+@pytest.mark.parametrize("name", STARTED)
+def test_a_process_node_derives_phase_and_conditions_as_a_kubelet(name: str) -> None:
+    pod = answer(name)
+    if pod["status"].get("reason") == "DeadlineExceeded":
+        pytest.skip("the deadline ends the pod, not its containers")
+    if name == "pod-terminating-on-lost-node":
+        pytest.skip("the node controller has changed the condition Ready")
+    states = states_of(pod)
+    phase = process.phase_of(pod, states)
+    assert phase == pod["status"]["phase"]
+    conditions = process.status(phase, states, 0.0, 0.0, ADDRESSES)["conditions"]
+    without = ("PodReadyToStartContainers",) if name in WITHOUT_SANDBOX else ()
+    assert seen(conditions, *without) == seen(pod["status"]["conditions"], *without)
+
+
+@pytest.mark.parametrize("name", STARTED)
+def test_a_process_node_writes_the_fields_of_a_container_that_a_kubelet_writes(name: str) -> None:
+    """Those that describe what it does; a process has no volumes, users and resources of a container runtime."""
+    for state, status in zip(states_of(answer(name)), process.all_of(answer(name)), strict=True):
+        described = {
+            "name",
+            "image",
+            "imageID",
+            "ready",
+            "restartCount",
+            "state",
+            "lastState",
+            "started",
+            "containerID",
+        }
+        assert described & status.keys() == state.status().keys()
+
+
+MOMENTS: dict[str, tuple[dict[str, str], bool, float]] = {
+    "pod-running": ({"duration": "60s"}, False, 10),
+    "pod-succeeded": ({"duration": "1s"}, False, 60),
+    "pod-failed": ({"duration": "1s", "exit-code": "3"}, False, 60),
+    "pod-pod-initializing": ({"duration.first": "60s"}, True, 10),
+    "pod-failed-init": ({"duration.first": "1s", "exit-code.first": "8"}, True, 60),
+}
+"""By answer: annotations of a simulated pod, whether it has an init container, and when it is looked at."""
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+def test_a_simulated_node_shows_phase_and_conditions_as_a_kubelet(name: str) -> None:
+    annotations, has_init, seconds = MOMENTS[name]
+    notes = {f"sim.volcanopy.io/{key}": value for key, value in annotations.items()}
+    init = (("first", "image", ""),) if has_init else ()
+    script = pod_stages.script(notes, (("main", "image"),), init, "Never", "uid", pod_stages.Stages())
+    moment = pod_stages.at(script, BORN, BORN + seconds)
+    place = pod_status.Place("10.0.0.1", "10.0.0.2")
+    status = pod_status.status(
+        pod_status.Pod(metadata=pod_status.Meta(name="p")), script, moment, BORN, BORN + seconds, place
+    )
+    expected = answer(name)["status"]
+    assert status["phase"] == expected["phase"]
+    assert seen(status["conditions"]) == seen(expected["conditions"])
+    for key in ("containerStatuses", "initContainerStatuses"):
+        for own, theirs in zip(status.get(key) or (), expected.get(key) or (), strict=True):
+            for state in ("state", "lastState"):
+                described = own.get(state) or {}
+                assert described.keys() == theirs[state].keys()
+                for member, content in theirs[state].items():
+                    assert described[member].get("reason") == content.get("reason")
