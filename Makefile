@@ -5,6 +5,7 @@ ENGINE ?= docker
 IMAGE  ?= volcanopy:dev
 DIST   ?= dist
 SUDO   ?= $(if $(filter 0,$(shell id -u)),,sudo)
+REALNODE := $(SUDO) env PATH="$$PATH" HOME="$$HOME" REALNODE=1
 SPARK_JARS ?= $(HOME)/.cache/volcanopy/spark
 FIRST  ?= 500
 LAST   ?= 2500
@@ -15,7 +16,7 @@ EDITABLE := --no-deps --no-build-isolation --editable .
 COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml --quiet --group build --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo packages test seeds volcano-e2e volcano-examples spark-client dask-client airflow-client operators check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart controlplane helm image-check clean
+.PHONY: demo packages test seeds volcano-e2e volcano-examples spark-client dask-client airflow-client operators realnode realnode-packages check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.run: requirements.lock pyproject.toml
@@ -100,6 +101,16 @@ airflow-client: $(VENV)/.dev controlplane  ## Airflow's own operator for pods, w
 operators: $(VENV)/.dev controlplane  ## Operators that ask for gangs, unchanged; needs OPERATORS=folder with their source trees and programs, and SPARK_HOME.
 	OPERATORS=$(OPERATORS) SPARK_HOME=$(SPARK_HOME) $(BIN)/python -m pytest -v -rs tests/clients/test_gang_operators.py \
 	  tests/clients/test_argo.py tests/clients/test_spark_operator.py
+
+realnode-packages:  ## Install what make realnode uses, on Debian or Ubuntu.
+	$(SUDO) apt-get update --quiet
+	$(SUDO) apt-get install --quiet --yes --no-install-recommends libseccomp-dev pkg-config gcc iptables iproute2 \
+	  containernetworking-plugins debootstrap
+
+realnode: $(VENV)/.dev helm  ## The chart and jobs on a cluster with real kubelets, containerd and runc. Needs root, Go and kubectl.
+	@trap '$(REALNODE) $(BIN)/python -m hack.realnode down' EXIT; \
+	$(REALNODE) $(BIN)/python -m hack.realnode up && $(REALNODE) $(BIN)/python -m hack.realnode install && \
+	$(REALNODE) $(BIN)/python -m pytest -v -rs -n 0 -p no:cacheprovider tests/realnode
 
 seeds: $(VENV)/.dev  ## Seeds of the simulation that make test does not run, from FIRST to LAST, and as many more random worlds.
 	$(BIN)/python -m tests.simulation $(FIRST) $(LAST) --minimise

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from hack.gobuild import BuildError
-from hack.realnode import images
+from hack.realnode import product
 from hack.realnode.cluster import Cluster
 from hack.realnode.shell import CommandError, log
 
@@ -21,8 +21,8 @@ def main() -> int:
                 cluster.up(arguments.nodes, arguments.toleration, arguments.grace)
             case "down":
                 cluster.down()
-            case "images":
-                print(images.product_image(), images.jobs_image(), sep="\n")
+            case "install":
+                product.install(cluster)
             case "load":
                 cluster.load(arguments.archives)
             case "kubectl":
@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--toleration", type=int, default=20, help="seconds that pods stay on a node that is not ready")
     up.add_argument("--grace", type=int, default=20, help="seconds without a lease after which a node is not ready")
     commands.add_parser("down", help="end the cluster; nothing is left but the cache of programs and images")
-    commands.add_parser("images", help="make the images of the product and of the jobs, and print their archives")
+    commands.add_parser("install", help="load the images of the product and of the jobs, and install the chart")
     load = commands.add_parser("load", help="import image archives into all nodes")
     load.add_argument("archives", nargs="+", type=Path)
     for name, text in (("kubectl", "run kubectl"), ("exec", "run a command on a node")):

@@ -33,7 +33,7 @@ class Supervisor:
         (folder / "log").mkdir(parents=True, exist_ok=True)
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 
-    def start(self, name: str, argv: Sequence[str | Path], **environment: str) -> None:
+    def start(self, name: str, argv: Sequence[object], **environment: str) -> None:
         """Start a service."""
         self._spawn(Service(name, tuple(map(str, argv)), {**os.environ, **environment}))
 

@@ -1,0 +1,53 @@
+"""The product on the cluster: its images, and its chart with all parts."""
+
+from pathlib import Path
+
+from hack import helm
+from hack.realnode import images
+from hack.realnode.cluster import ROOT, Cluster
+from hack.realnode.shell import CommandError, log, run
+
+RELEASE, NAMESPACE = "volcanopy", "volcanopy-system"
+TIMEOUT = "5m"
+VALUES = (
+    "image.repository=localhost/volcanopy",
+    "image.tag=dev",
+    "image.pullPolicy=Never",
+    "agent.enabled=true",
+    "ui.enabled=true",
+    "scheduler.podEvents=true",
+    r"scheduler.config.actions=enqueue\, allocate\, preempt\, backfill",
+)
+
+
+def run_helm(cluster: Cluster, *arguments: str) -> str:
+    """Run helm as the administrator, in the namespace of the product. Raises CommandError."""
+    program: Path | None = helm.helm()
+    if program is None:
+        raise CommandError("helm is not built: run `make helm`")
+    return run(program, f"--kubeconfig={cluster.kubeconfig}", f"--namespace={NAMESPACE}", *arguments)
+
+
+def deploy(cluster: Cluster, *values: str) -> None:
+    """Install the chart, or upgrade it, with further values; wait until everything is ready. Raises CommandError."""
+    settings = [f"--set={value}" for value in (*VALUES, *values)]
+    chart = str(ROOT / "charts" / "volcanopy")
+    run_helm(
+        cluster,
+        "upgrade",
+        "--install",
+        RELEASE,
+        chart,
+        "--create-namespace",
+        "--wait",
+        f"--timeout={TIMEOUT}",
+        *settings,
+    )
+
+
+def install(cluster: Cluster) -> None:
+    """Load the images of the product and of the jobs, and install the chart. Raises CommandError."""
+    cluster.load([images.product_image(), images.jobs_image()])
+    log("images are loaded")
+    deploy(cluster)
+    log("the chart is installed")
