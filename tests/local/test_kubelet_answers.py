@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from tests.kube.kubelet_answers import PODS, answer
+from tests.kube.cluster import running_cluster
+from tests.kube.kubelet_answers import NAMES, PODS, answer
+from volcanopy.kube.client.raw_kinds import CSI_NODES as CSI_NODES_KIND
+from volcanopy.kube.client.raw_kinds import NODES as NODES_KIND
+from volcanopy.kube.client.raw_kinds import PODS as PODS_KIND
+from volcanopy.local.apiserver.wire.pod_columns import pod_status as shown_status
 from volcanopy.local.process import pod_status as process
 from volcanopy.local.simulated import pod_stages, pod_status
 
@@ -103,3 +108,56 @@ def test_a_simulated_node_shows_phase_and_conditions_as_a_kubelet(name: str) -> 
                 assert described.keys() == theirs[state].keys()
                 for member, content in theirs[state].items():
                     assert described[member].get("reason") == content.get("reason")
+
+
+SHOWN = {
+    "container-creating": "ContainerCreating",
+    "crash-loop-back-off": "CrashLoopBackOff",
+    "create-container-config-error": "CreateContainerConfigError",
+    "err-image-never-pull": "ErrImageNeverPull",
+    "err-image-pull": "ErrImagePull",
+    "failed": "Error",
+    "failed-by-deadline": "Completed",
+    "failed-by-memory": "Error",
+    "failed-init": "Init:Error",
+    "failed-start": "StartError",
+    "image-pull-back-off": "ImagePullBackOff",
+    "init-crash-loop-back-off": "Init:CrashLoopBackOff",
+    "init-image-pull-back-off": "Init:ImagePullBackOff",
+    "invalid-image-name": "InvalidImageName",
+    "pod-initializing": "Init:0/1",
+    "succeeded": "Completed",
+    "succeeded-with-sidecar": "Completed",
+    "terminating": "Terminating",
+    "terminating-on-lost-node": "Terminating",
+    "unschedulable": "Pending",
+}
+"""The status that `kubectl get pods` shows on a real API server; of the others it is Running."""
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_the_embedded_server_shows_the_status_of_kubectl(name: str) -> None:
+    assert shown_status(answer(name)) == SHOWN.get(name.removeprefix("pod-"), "Running")
+
+
+async def test_the_embedded_server_stores_what_kubelets_write() -> None:
+    async with running_cluster() as cluster:
+        for name in NAMES:
+            manifest = answer(name)
+            status = manifest.pop("status", {})
+            metadata = {key: value for key, value in manifest["metadata"].items() if key in {"annotations", "labels"}}
+            kind = {"Pod": PODS_KIND, "Node": NODES_KIND, "CSINode": CSI_NODES_KIND}[manifest["kind"]]
+            namespace = "default" if kind is PODS_KIND else None
+            manifest["metadata"] = {**metadata, "name": name} | ({"namespace": namespace} if namespace else {})
+            created = await cluster.client.create(kind, namespace, manifest)
+            if not status:
+                continue
+            stored = await cluster.client.update_status(kind, created, status)
+            assert without_nulls(stored["status"]) == without_nulls(status), name
+
+
+def without_nulls(value: Any) -> Any:
+    """A value without members that are null, which is the same as their absence."""
+    if isinstance(value, dict):
+        return {key: without_nulls(member) for key, member in value.items() if member is not None}
+    return [without_nulls(member) for member in value] if isinstance(value, list) else value
