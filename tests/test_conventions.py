@@ -39,6 +39,7 @@ VIOLATIONS = {
     "layers": ("volcanopy.api.quantity", "volcanopy.scheduler.model.resources"),
     "pure": ("volcanopy.jobcontroller.phases", "socket"),
     "start of controller and admission": ("volcanopy.services.process.job_plugins", "volcanopy.scheduler.core"),
+    "kopf": ("volcanopy.services.controllers.jobs", "kopf"),
     "start of the scheduler": ("volcanopy.kube.apply.applier", "volcanopy.whatif.engine"),
     "scheduler": ("volcanopy.scheduler.ledger.ledger", "volcanopy.scheduler.session.session"),
     "invariants": ("volcanopy.scheduler.invariants.gangs", "volcanopy.scheduler.model.subgroups"),

@@ -21,13 +21,13 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import JOBS, is_of
-from volcanopy.services.controllers import kopf_edge
 from volcanopy.services.controllers.api_controllers import ApiControllers, api_controllers
 from volcanopy.services.controllers.gangs import GangController
 from volcanopy.services.controllers.group_worker import GroupWorker
 from volcanopy.services.controllers.hyper_nodes import ControllerConfigFile, HyperNodeController
 from volcanopy.services.controllers.job_cache import with_labels_and_readiness
 from volcanopy.services.controllers.jobs import JobController, JobControllerSettings
+from volcanopy.services.controllers.kopf_edge import kopf_edge
 from volcanopy.services.controllers.queues import QueueController
 from volcanopy.services.controllers.run_times import RunTimes
 from volcanopy.services.controllers.user_kinds import Edge, UserKinds, WatchedKind, wait_for_kinds
@@ -63,12 +63,10 @@ async def run(
 
     With an election in the settings the caches follow the cluster from the start, the workers run from leadership on.
     ``health`` gets the checks. ``edge`` watches the kinds that users write, with kopf if none is given: kopf cannot run in
-    virtual time. Raises ThirdPartyError when an installed job plugin is invalid, ConfigError, KopfVersionError,
-    VolcanoRunsError, LostLeadership.
+    virtual time. Raises ThirdPartyError when an installed job plugin or kopf cannot be used, ConfigError, VolcanoRunsError,
+    LostLeadership.
     """
-    if edge is None:
-        kopf_edge.check_version()
-        edge = partial(kopf_edge.follow, connection)
+    edge = edge or kopf_edge(connection)
     settings = settings or JobControllerSettings()
     plugins, config = job_registry(), ControllerConfigFile(settings.config)
     stop = stop or asyncio.Event()

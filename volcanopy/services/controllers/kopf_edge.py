@@ -13,11 +13,13 @@ import contextlib
 import importlib.metadata
 import threading
 from collections.abc import Callable, Collection, Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.services.controllers.user_kinds import EdgeError, Receive
+from volcanopy.services.controllers.user_kinds import Edge, EdgeError, Receive
+from volcanopy.services.process.entry_points import ThirdPartyError
 
 if TYPE_CHECKING:
     import aiohttp
@@ -31,16 +33,17 @@ Spawn = Callable[[], Coroutine[Any, Any, Collection["asyncio.Task[Any]"]]]
 """Starts the tasks of an operator."""
 
 
-class KopfVersionError(RuntimeError):
-    """The installed kopf is too old."""
+def kopf_edge(connection: Connection) -> Edge:
+    """Return the edge that watches with kopf. Raises ThirdPartyError when the installed kopf cannot be supervised."""
+    check_version(importlib.metadata.version("kopf"))
+    return partial(follow, connection)
 
 
-def check_version(version: str | None = None) -> None:
-    """Raise KopfVersionError if kopf is older than the first version that can be supervised."""
-    version = version or importlib.metadata.version("kopf")
+def check_version(version: str) -> None:
+    """Raise ThirdPartyError if this version of kopf is older than the first one that can be supervised."""
     if tuple(int(number) for number in version.split(".")[:2]) < FLOOR:
         floor = ".".join(map(str, FLOOR))
-        raise KopfVersionError(f"kopf {version} is too old: its watches end in silence; install kopf>={floor},<2")
+        raise ThirdPartyError(f"kopf {version} is too old: its watches end in silence; install kopf>={floor},<2")
 
 
 async def follow(connection: Connection, kinds: Sequence[Kind[Json]], receive: Receive) -> None:
