@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from volcanopy.admission.context import Context
 from volcanopy.admission.request import Request, name_problems
 from volcanopy.admission.response import as_warning
+from volcanopy.api import graphs
 from volcanopy.api.model import (
     LabelSelector,
     Problem,
@@ -24,6 +25,7 @@ def validate_hyper_node(request: Request, context: Context) -> Iterator[Problem]
     hyper_node = request.read(HyperNode)
     yield from name_problems(request, (context.hyper_nodes or {}).get(hyper_node.metadata.name))
     known = context.hyper_nodes
+    tree = graphs.hyper_node_graph(known or {})
     seen: set[str] = set()
     for number, member in enumerate(hyper_node.spec.members):
         path = f"spec.members[{number}].selector"
@@ -36,13 +38,14 @@ def validate_hyper_node(request: Request, context: Context) -> Iterator[Problem]
             yield duplicate(f"{path}.exactMatch.name", exact.name)
         seen.add(key)
         if member.type == "HyperNode":
-            yield from _below(hyper_node, exact.name, f"{path}.exactMatch.name", known)
-    yield from _above(hyper_node, known or {})
+            yield from _below(hyper_node, exact.name, f"{path}.exactMatch.name", known, tree)
+    yield from _above(hyper_node, known or {}, tree)
 
 
 def validate_hyper_node_deletion(request: Request, context: Context) -> Iterator[Problem]:
     """Yield a warning if other HyperNodes have the deleted one as a member."""
-    if parents := sorted(_parents(request.name, context.hyper_nodes or {})):
+    tree = graphs.hyper_node_graph(context.hyper_nodes or {})
+    if parents := graphs.parents(tree, request.name):
         yield as_warning(Problem("metadata.name", f'"{request.name}" is a member of HyperNode {quoted(parents)}'))
 
 
@@ -76,7 +79,7 @@ def _labels(selector: LabelSelector, path: str) -> Iterator[Problem]:
 
 
 def _below(
-    hyper_node: HyperNode, name: str, path: str, known: Mapping[str, KnownHyperNode] | None
+    hyper_node: HyperNode, name: str, path: str, known: Mapping[str, KnownHyperNode] | None, tree: graphs.Graph
 ) -> Iterator[Problem]:
     own, own_tier = hyper_node.metadata.name, hyper_node.spec.tier
     if name == own:
@@ -89,22 +92,13 @@ def _below(
         return
     if (tier := known[name].spec.tier) >= own_tier:
         yield invalid(path, name, f"tier of a member ({tier}) must be less than the tier of the HyperNode ({own_tier})")
-    if others := sorted(set(_parents(name, known)) - {own}):
+    if others := [parent for parent in graphs.parents(tree, name) if parent != own]:
         detail = f"is a member of HyperNode {quoted(others)} already: must be a member of one HyperNode only"
         yield as_warning(invalid(path, name, detail))
 
 
-def _above(hyper_node: HyperNode, known: Mapping[str, KnownHyperNode]) -> Iterator[Problem]:
-    for parent in sorted(_parents(hyper_node.metadata.name, known)):
+def _above(hyper_node: HyperNode, known: Mapping[str, KnownHyperNode], tree: graphs.Graph) -> Iterator[Problem]:
+    for parent in graphs.parents(tree, hyper_node.metadata.name):
         if (tier := known[parent].spec.tier) <= hyper_node.spec.tier:
             detail = f'must be less than the tier of HyperNode "{parent}" ({tier}), which has it as a member'
             yield invalid("spec.tier", hyper_node.spec.tier, detail)
-
-
-def _parents(name: str, known: Mapping[str, KnownHyperNode]) -> Iterator[str]:
-    for parent, hyper_node in known.items():
-        for member in hyper_node.spec.members:
-            exact = member.selector.exact_match
-            if member.type == "HyperNode" and exact is not None and exact.name == name:
-                yield parent
-                break

@@ -12,8 +12,9 @@ from volcanopy.admission.feasibility import extreme_job_problems
 from volcanopy.admission.queue_tree import amounts_of
 from volcanopy.admission.request import at
 from volcanopy.api import names
-from volcanopy.api.batch import BatchJob, BatchJobSpec, dependency_cycle
+from volcanopy.api.batch import BatchJob, BatchJobSpec
 from volcanopy.api.bindings import Binding
+from volcanopy.api.graphs import dependency_cycle
 from volcanopy.api.model import (
     NAME_PATTERN,
     PATH_PATTERN,

@@ -4,13 +4,12 @@ A queue with a concurrent change has more than one version. Its claims on the pa
 children at their minimum, so that the sums are valid in every order of events.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from volcanopy.admission.context import Edit
-from volcanopy.api import names
+from volcanopy.api import graphs, names
 from volcanopy.api.core import Queue
 from volcanopy.api.model import Problem, invalid
 from volcanopy.api.quantity import QuantityError, amount, text
@@ -71,11 +70,6 @@ class Tree:
 
     def __init__(self, versions: Mapping[str, list[Claim]]) -> None:
         self._versions = versions
-        self._below: defaultdict[str, set[str]] = defaultdict(set)
-        for name, claims in versions.items():
-            for claim in claims:
-                if claim.parent:
-                    self._below[claim.parent].add(name)
 
     @classmethod
     def of(cls, queues: Mapping[str, Queue], edits: Iterable[Edit] = (), change: Edit | None = None) -> "Tree":
@@ -93,9 +87,21 @@ class Tree:
     def __contains__(self, name: str) -> bool:
         return name in self._versions
 
+    @cached_property
+    def _below(self) -> graphs.Graph:
+        """Edges from the parents in all versions to their children, by name."""
+        parents = ((claim.parent, name) for name in sorted(self._versions) for claim in self._versions[name])
+        return graphs.graph((parent, name) for parent, name in parents if parent)
+
+    @cached_property
+    def _above(self) -> graphs.Graph:
+        """Edges from queues to their parents in the newest version."""
+        parents = ((name, self.parent(name)) for name in self._versions)
+        return graphs.graph((name, parent) for name, parent in parents if parent)
+
     def children(self, name: str) -> list[str]:
         """Return the names of the child queues."""
-        return sorted(self._below.get(name, ()))
+        return graphs.children(self._below, name)
 
     def parent(self, name: str) -> str:
         """Return the name of the parent; empty for the root queue and unknown queues."""
@@ -104,38 +110,15 @@ class Tree:
 
     def above(self, name: str) -> Iterator[str]:
         """Yield the ancestors without the root queue, the parent first, each once."""
-        seen = {name}
-        at = self.parent(name)
-        while at and at != names.ROOT_QUEUE and at not in seen:
-            yield at
-            seen.add(at)
-            at = self.parent(at)
+        return (queue for queue in graphs.distances(self._above, name) if queue != names.ROOT_QUEUE)
 
     def below(self, name: str) -> Iterator[tuple[int, str]]:
         """Yield the descendants, each once, with their distance."""
-        seen, level, depth = {name}, self.children(name), 1
-        while level:
-            onward = []
-            for child in level:
-                if child not in seen:
-                    seen.add(child)
-                    yield depth, child
-                    onward += self.children(child)
-            level, depth = onward, depth + 1
+        return ((distance, queue) for queue, distance in graphs.distances(self._below, name).items())
 
     def cycle(self, name: str) -> str:
         """Return the cycle of parents that contains the queue, as ``a -> b -> a``; empty if there is none."""
-        path, seen = [name], {name}
-        at = self.parent(name)
-        while at:
-            path.append(at)
-            if at == name:
-                return " -> ".join(path)
-            if at in seen:
-                return ""
-            seen.add(at)
-            at = self.parent(at)
-        return ""
+        return graphs.cycle(self._above, name) if name in self._above else ""
 
     def maximum(self, name: str, field: str, resource: str) -> int:
         """Return the largest amount in any version of a queue."""

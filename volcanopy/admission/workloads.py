@@ -31,9 +31,10 @@ from volcanopy.admission.request import Request, User, annotations, at, size_pro
 from volcanopy.admission.response import as_warning
 from volcanopy.admission.submitter import recorded, submitter, template_author
 from volcanopy.api import names
-from volcanopy.api.batch import BatchJob, BatchJobSpec, dependency_cycle
+from volcanopy.api.batch import BatchJob, BatchJobSpec
 from volcanopy.api.cron import CronBatchJob, Schedule, ScheduleError
 from volcanopy.api.flow import JobFlow, JobTemplate
+from volcanopy.api.graphs import dependency_cycle
 from volcanopy.api.model import (
     UNKNOWN_FIELD,
     InvalidObjectError,

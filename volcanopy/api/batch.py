@@ -4,9 +4,7 @@ Defaults that a schema can express are field defaults. Defaults that depend on o
 its replicas, of a job the sum over its tasks) are computed by the property ``needed`` and never written into objects.
 """
 
-from collections.abc import Iterable
 from enum import StrEnum
-from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
@@ -94,18 +92,6 @@ class DependsOn(Model):
     """Names of the tasks."""
     iteration: Literal["any", "all"] = "all"
     """Whether any or all of the tasks must be ready. Defaults to all."""
-
-
-def dependency_cycle(dependencies: Iterable[tuple[str, str]]) -> str:
-    """Return a cycle of (dependent, dependency) pairs of tasks or jobs as ``a -> b -> a``; empty if there is none."""
-    sorter: TopologicalSorter[str] = TopologicalSorter()
-    for dependent, dependency in dependencies:
-        sorter.add(dependent, dependency)
-    try:
-        sorter.prepare()
-    except CycleError as error:
-        return " -> ".join(reversed(error.args[1]))
-    return ""
 
 
 class PartitionPolicy(Model):

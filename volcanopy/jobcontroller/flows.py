@@ -8,7 +8,8 @@ A controller that crashes at any point therefore creates no job twice and exceed
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
-from volcanopy.api.batch import BatchJob, Phase, dependency_cycle
+from volcanopy.api import graphs
+from volcanopy.api.batch import BatchJob, Phase
 from volcanopy.api.flow import (
     FlowJob,
     FlowJobStatus,
@@ -156,17 +157,9 @@ def _goes_on(flow: JobFlow, entries: Mapping[str, FlowJobStatus]) -> bool:
 
 def _hopeless(flow: JobFlow, entries: Mapping[str, FlowJobStatus]) -> frozenset[str]:
     """Return failed jobs and the jobs that depend on them and do not exist yet."""
-    gone = {name for name, entry in entries.items() if entry.state in _LOST}
-    for _ in flow.spec.jobs:
-        more = {
-            step.name
-            for step in flow.spec.jobs
-            if step.name not in gone and not entries[step.name].state and gone.intersection(step.targets)
-        }
-        if not more:
-            break
-        gone |= more
-    return frozenset(gone)
+    lost = [name for name, entry in entries.items() if entry.state in _LOST]
+    waiting = (name for name, entry in entries.items() if not entry.state)
+    return graphs.unreachable_after(graphs.flow_graph(flow.spec.jobs), lost, waiting) if lost else frozenset()
 
 
 def _entered(known: FlowState, phase: FlowPhase, reason: str, message: str, now: datetime) -> FlowState:
@@ -227,7 +220,7 @@ def _with_progress(
 def _status(flow: JobFlow, state: FlowState, entries: Mapping[str, FlowJobStatus]) -> JobFlowStatus:
     lists: dict[str, list[str]] = {name: [] for name in {*_LISTED.values(), "waiting_jobs"}}
     waits = [(step.name, target) for step in flow.spec.jobs for target in step.targets]
-    if state.phase is FlowPhase.PENDING and (path := dependency_cycle(waits)):
+    if state.phase is FlowPhase.PENDING and (path := graphs.dependency_cycle(waits)):
         message = f"dependsOn has a cycle: {path}: create a new flow"
         state = state.model_copy(update={"reason": "DependencyCycle", "message": message})
     for step in flow.spec.jobs:

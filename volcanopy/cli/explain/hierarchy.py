@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from volcanopy.api import names
+from volcanopy.api import graphs, names
 from volcanopy.api.core import Queue
 
 CLOSED = frozenset({"Closing", "Closed"})
@@ -35,17 +35,9 @@ def parent_of(queue: Queue) -> str:
 
 def descendants(name: str, queues: Iterable[Queue]) -> list[Queue]:
     """Return the queues below the queue of that name, at any depth, by name."""
-    children: dict[str, list[Queue]] = {}
-    for queue in queues:
-        children.setdefault(parent_of(queue), []).append(queue)
-    reached: dict[str, Queue] = {}
-    parents = [name]
-    while parents:
-        for child in children.get(parents.pop(), ()):
-            if child.metadata.name not in reached and child.metadata.name != name:
-                reached[child.metadata.name] = child
-                parents.append(child.metadata.name)
-    return [reached[child] for child in sorted(reached)]
+    known = {queue.metadata.name: queue for queue in queues}
+    tree = graphs.graph((parent_of(queue), child) for child, queue in known.items())
+    return [known[child] for child in sorted(graphs.distances(tree, name)) if child in known]
 
 
 def unfinished(queue: Queue, queues: Iterable[Queue]) -> int:
@@ -61,14 +53,8 @@ def unfinished(queue: Queue, queues: Iterable[Queue]) -> int:
 def ancestors(queue: Queue, queues: Iterable[Queue]) -> list[Queue]:
     """Return the queues above a queue, the nearest first, up to one that does not exist or was met before."""
     known = {other.metadata.name: other for other in queues}
-    result: list[Queue] = []
-    seen = {queue.metadata.name}
-    name = parent_of(queue)
-    while name in known and name not in seen:
-        seen.add(name)
-        result.append(known[name])
-        name = parent_of(known[name])
-    return result
+    tree = graphs.graph((child, parent_of(other)) for child, other in known.items() if parent_of(other) in known)
+    return [known[above] for above in graphs.distances(tree, queue.metadata.name)]
 
 
 def stopped_by(queue: Queue, above: Iterable[Queue]) -> str:
