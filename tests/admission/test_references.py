@@ -54,7 +54,7 @@ def test_jobs_that_are_created_later_are_rejected_for_the_root_queue_and_warned_
         if kind == "JobFlow":
             step = {"name": "a", "patch": {"jobSpec": {"queue": queue}}}
             api = {"apiVersion": "flow.volcanopy.io/v1alpha1", "kind": kind}
-            made = {**api, "metadata": {"name": "f", "namespace": "team"}, "spec": {"flows": [step]}}
+            made: Json = {**api, "metadata": {"name": "f", "namespace": "team"}, "spec": {"flows": [step]}}
         else:
             made = _of(kind, queue)
         review = {
