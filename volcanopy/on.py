@@ -52,7 +52,7 @@ def job_phase(
 def job_evicted(
     *, api: str = VOLCANOPY.name, registry: kopf.OperatorRegistry | None = None
 ) -> Callable[[Handler], Handler]:
-    """Call a handler with each ``job`` of which pods were evicted: ``job.status.evictions`` says when, by whom and how many."""
+    """Call a handler with each ``job`` of which pods were evicted: ``job.status.evictions`` states when, by whom and how many."""
     kind = bound(JOBS, _binding(api))
     return _on_field(kind, "job", BatchJob, field="status.evictions", new=kopf.PRESENT, registry=registry)
 

@@ -62,7 +62,7 @@ class Filter:
         if not self.selective:
             return True
         if any(not any(text in entry.raw for text in texts) for texts in self._texts):
-            return False  # the bytes say it, which is much faster than to decode them
+            return False  # the bytes show it, which is much faster than to decode them
         body = entry.body
         if self._labels is not None and not self._labels.matches(body["metadata"].get("labels") or {}):
             return False
