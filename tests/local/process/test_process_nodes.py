@@ -1,6 +1,7 @@
 """Pods on process nodes: programs run, end, restart, stop and leave nothing behind."""
 
 import asyncio
+import math
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -207,27 +208,46 @@ async def test_the_deadline_of_a_pod_stops_it(process_cluster: ProcessCluster) -
 async def test_the_deadline_counts_from_the_start_of_the_pod_also_after_a_restart(tmp_path: Path) -> None:
     """The cluster was killed 100 seconds after the start of a pod that has 50."""
     start = (datetime.now(UTC) - timedelta(seconds=100)).isoformat()
+    status = await _last_status(tmp_path, {"activeDeadlineSeconds": 50}, {"startTime": start})
+    assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+    assert datetime.fromisoformat(status["startTime"]) == datetime.fromisoformat(start).replace(microsecond=0)
+
+
+async def test_a_program_of_a_killed_cluster_ended_when_its_node_was_served_last(tmp_path: Path) -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    running = {"name": "main", "state": {"running": {"startedAt": start.isoformat()}}}
+    served = start + timedelta(minutes=5)
+    status = await _last_status(tmp_path, {"restartPolicy": "Never"}, {"containerStatuses": [running]}, served)
+    assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
+    terminated = status["containerStatuses"][0]["state"]["terminated"]
+    assert [datetime.fromisoformat(terminated[key]) for key in ("startedAt", "finishedAt")] == [start, served]
+
+
+async def _last_status(
+    folder: Path, spec: dict[str, Any], status: dict[str, Any], served_until: datetime | None = None
+) -> dict[str, Any]:
+    """Run a pod of a cluster that ended before to its end; its status."""
     pod = {
         "metadata": {"name": "p", "namespace": "default", "uid": "u"},
-        "spec": {"activeDeadlineSeconds": 50, "containers": [{"name": "main", "command": ["sleep", "1000"]}]},
-        "status": {"startTime": start},
+        "spec": {"containers": [{"name": "main", "command": ["sleep", "1000"]}], **spec},
+        "status": status,
     }
-    addresses = {"pod": "127.1.0.1", "host": "127.0.0.1"}
-    sources, statuses = AsyncMock(return_value=Sources()), AsyncMock()
+    statuses = AsyncMock()
     around = Surroundings(
-        tmp_path,
-        tmp_path / "claims",
-        tmp_path / "hosts",
-        addresses,
+        folder,
+        folder / "claims",
+        folder / "hosts",
+        {"pod": "127.1.0.1", "host": "127.0.0.1"},
         MachineRuntime(PlainProcesses(current_user())),
-        sources,
+        AsyncMock(return_value=Sources()),
         Mock(),
+        served_until=served_until.timestamp() if served_until is not None else math.inf,
     )
     async with asyncio.timeout(30):
         await PodRunner(pod, around, statuses).run()
-    ((status,), _) = statuses.await_args_list[-1]
-    assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
-    assert datetime.fromisoformat(status["startTime"]) == datetime.fromisoformat(start).replace(microsecond=0)
+    ((last,), _) = statuses.await_args_list[-1]
+    assert isinstance(last, dict)
+    return last
 
 
 async def test_a_time_that_cannot_be_read_is_an_error_also_when_the_log_is_followed(

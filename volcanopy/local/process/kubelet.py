@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import shutil
 import time
@@ -105,6 +106,8 @@ class ProcessKubelet:
         self._reserved: dict[tuple[str, str, str], str] = {}
         """Addresses of pods whose names have been used, by namespace, subdomain and host name."""
         self._measured: tuple[float, dict[tuple[str, str], Usage]] = (0.0, {})
+        self._served_until: dict[str, float] = {}
+        """When each node was served last before the start, in seconds since the epoch."""
         self.lost: list[str] = []
         """Pods that ran when the cluster ended: their programs have ended with it."""
 
@@ -114,6 +117,7 @@ class ProcessKubelet:
             if self._api_service is not None and (address := await self._api_service.start()):
                 self._hosts.set_service(api_service.NAMESPACE, api_service.NAME, [address])
             async with asyncio.TaskGroup() as tasks:
+                self._served_until = await self.nodes.renewal_times()
                 watching = [
                     tasks.create_task(self.nodes.run(), name="process nodes"),
                     tasks.create_task(self._services.run(self._on_services), name="services"),
@@ -292,6 +296,7 @@ class ProcessKubelet:
             sources=self._sources,
             record=partial(self._statuses.record, pod),
             back_off=self._settings.back_off,
+            served_until=self._served_until.get(spec["nodeName"], math.inf),
             gpus=self._take_gpus,
             credentials=self._accounts.of if self._accounts is not None else None,
             names=str if self.runtime.has_mounts else partial(self._replace_names, namespace),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import signal
 import time
 from collections.abc import Awaitable, Callable
@@ -70,6 +71,8 @@ class Surroundings:
     names: Callable[[str], str] = str
     """Replaces names of pods in a text where programs have no hosts file."""
     back_off: float = FIRST_BACK_OFF
+    served_until: float = math.inf
+    """When the node was served last before this cluster started (seconds since the epoch): what ran ended then."""
     gpus: Callable[[Json], Awaitable[dict[str, str]]] | None = None
     """Waits for the GPUs of a pod; returns the visible devices of its containers on a node with GPUs."""
     credentials: Callable[[Json], Awaitable[Credentials]] | None = None
@@ -163,9 +166,10 @@ class PodRunner:
         A pod whose containers do not restart is evicted, as from a node that is lost.
         """
         for state in (*self._init, *self._main):
-            if "running" in state.state:
-                now = time.time()
-                state.end(self.uid, End(137, now, now), "ContainerStatusUnknown", _UNKNOWN_END)
+            if (running := state.state.get("running")) is not None:
+                ended = min(self._around.served_until, time.time())
+                began = datetime.fromisoformat(running["startedAt"]).timestamp() if "startedAt" in running else ended
+                state.end(self.uid, End(137, began, max(began, ended)), "ContainerStatusUnknown", _UNKNOWN_END)
                 if self._policy == "Never" and not self._stopping.is_set():
                     self._reason, self._message = pod_status.EVICTED, _LOST
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 
 import structlog
 
@@ -61,6 +62,12 @@ class Heartbeats:
     def address(self, name: str) -> str:
         """Return the address of the node."""
         return nodes.node_address(self._numbers[name])
+
+    async def renewal_times(self) -> dict[str, float]:
+        """Return the times of the last renewals of the nodes' Leases, in seconds since the epoch."""
+        listing = await answered(lambda: self._client.list(LEASES, LEASE_NAMESPACE))
+        renewals = {lease["metadata"]["name"]: (lease.get("spec") or {}).get("renewTime") for lease in listing.items}
+        return {name: datetime.fromisoformat(time).timestamp() for name, time in renewals.items() if time}
 
     async def run(self) -> None:
         """Serve the nodes until cancelled."""
