@@ -142,7 +142,7 @@ def account() -> list[Json]:
 async def test_a_step_of_a_workflow_is_a_job_that_waits_as_a_gang(start: StartServer, tmp_path: Path) -> None:
     """One pod of the Job would fit; with one more node both start, and the next step has the phase of the Job."""
     with seen_by_pods([ARGOEXEC]) as programs:
-        runtime = replace(runtime_named("bubblewrap", tmp_path), search_path=f"{programs}:{DEFAULT_PATH}")
+        runtime = replace(runtime_named("bubblewrap"), search_path=f"{programs}:{DEFAULT_PATH}")
         process = ProcessSettings(tmp_path / "run", tmp_path / "claims", runtime)
         objects = [
             *machine.manifests(1, 2, 4 << 30),

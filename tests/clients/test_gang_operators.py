@@ -240,7 +240,7 @@ async def test_the_pods_of_an_operator_start_together_or_not_at_all(
     if not (TREES / operator.program).exists() or (operator.java and shutil.which("java") is None):
         pytest.skip(f"needs OPERATORS, a folder with {operator.program}: `make operators`")
     if operator.in_pod:
-        runtime_named("bubblewrap", tmp_path)
+        runtime_named("bubblewrap")
     beside = [each for each in OPERATORS if each.name in operator.beside]
     objects = [*nodes.manifests(2, NODE), QUEUE_OF_GANGS]
     async with start(objects, Parts(api="both")) as cluster, AsyncExitStack() as programs:

@@ -125,7 +125,7 @@ async def test_spark_computes_with_a_driver_and_executors_of_one_pod_group(start
     """The driver creates the executors with a service account, in the PodGroup of the user that submitted it."""
     template = {"containers": [{"name": "main", "workingDir": "/tmp", "command": ["sh", "-c", ENTRYPOINT, "spark"]}]}
     (tmp_path / "pod.yaml").write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Pod", "spec": template}))
-    process = ProcessSettings(tmp_path / "run", tmp_path / "claims", runtime_named("bubblewrap", tmp_path))
+    process = ProcessSettings(tmp_path / "run", tmp_path / "claims", runtime_named("bubblewrap"))
     parts = Parts(api="both", process=process)
     async with start([*machine.manifests(2, 4, 8 << 30), QUEUE], parts) as server:
         settings = {f"kubernetes.{role}.podTemplateFile": str(tmp_path / "pod.yaml") for role in ("driver", "executor")}

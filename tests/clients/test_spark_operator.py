@@ -163,7 +163,7 @@ async def test_an_application_of_the_spark_operator_waits_for_all_its_resources(
     start: StartServer, tmp_path: Path
 ) -> None:
     """While another pod runs, the queue has room for the driver, not for the executors too; after that Spark computes."""
-    process = ProcessSettings(tmp_path / "run", tmp_path / "claims", runtime_named("bubblewrap", tmp_path))
+    process = ProcessSettings(tmp_path / "run", tmp_path / "claims", runtime_named("bubblewrap"))
     program = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "program"}, "data": {"sum.py": PROGRAM}}
     objects = [*machine.manifests(1, 8, 8 << 30), QUEUE_WITH_LIMIT, program, *documents(TREE / RIGHTS)]
     async with start(objects, Parts(api="both", process=process)) as server, AsyncExitStack() as programs:

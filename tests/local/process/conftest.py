@@ -108,13 +108,10 @@ class ProcessCluster:
         await self.client.create(Kind("", "v1", kind, plural, True, dict), NAMESPACE, body)
 
 
-def runtime_named(name: str, folder: Path, *hidden: Path) -> MachineRuntime:
-    """The runtime with this isolation, if it can be used here; root's programs run as another user, who can enter `folder`."""
+def runtime_named(name: str, *hidden: Path) -> MachineRuntime:
+    """The runtime with this isolation, if it can be used here; root's programs run as another user."""
     current = current_user()
     user = User(UNPRIVILEGED, UNPRIVILEGED) if current.uid == 0 else current
-    for path in (folder, *(parent for parent in folder.parents if parent.name.startswith("pytest-"))):
-        if not user.can_enter(path):
-            path.chmod(0o711)
     choice = choose((name,), FileView(hidden=hidden), user)
     if choice.isolation is None:
         pytest.skip(choice.reasons)
@@ -140,14 +137,14 @@ def open_folder() -> Iterator[Path]:
 
 
 @pytest.fixture(params=RUNTIMES)
-async def process_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ProcessCluster]:
+async def process_cluster(request: pytest.FixtureRequest, open_folder: Path) -> AsyncIterator[ProcessCluster]:
     """A cluster without services: one process node only."""
     settings = ProcessSettings(
-        tmp_path / "run",
-        tmp_path / "claims",
-        runtime_named(request.param, tmp_path, tmp_path / "run", tmp_path / "claims"),
+        open_folder / "run",
+        open_folder / "claims",
+        runtime_named(request.param, open_folder / "run", open_folder / "claims"),
         back_off=0.05,
     )
     parts = Parts(scheduler=None, controller=None, admission=None, process=settings)
     async with LocalCluster(0, objects=machine.manifests(1, 4, 8 << 30), parts=parts) as cluster:
-        yield ProcessCluster(cluster, tmp_path)
+        yield ProcessCluster(cluster, open_folder)

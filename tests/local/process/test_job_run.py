@@ -17,15 +17,13 @@ from volcanopy.local.process.kubelet import ProcessSettings
 
 
 @pytest.fixture
-async def folder(tmp_path: Path) -> AsyncIterator[Path]:
+async def folder(open_folder: Path) -> AsyncIterator[Path]:
     """A folder with the kubeconfig of a cluster that has one process node."""
-    settings = ProcessSettings(
-        tmp_path / "run", tmp_path / "claims", runtime_named("bubblewrap", tmp_path), back_off=0.05
-    )
+    settings = ProcessSettings(open_folder / "run", open_folder / "claims", runtime_named("bubblewrap"), back_off=0.05)
     async with LocalCluster(0, objects=machine.manifests(1, 2, 4 << 30), parts=Parts(process=settings)) as cluster:
-        (tmp_path / "work").mkdir()
-        (tmp_path / "work/kubeconfig").write_text(cluster.kubeconfig())
-        yield tmp_path / "work"
+        (open_folder / "work").mkdir()
+        (open_folder / "work/kubeconfig").write_text(cluster.kubeconfig())
+        yield open_folder / "work"
 
 
 async def start(folder: Path, *words: str, terminal: int | None = None) -> asyncio.subprocess.Process:

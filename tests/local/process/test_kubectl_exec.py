@@ -55,14 +55,12 @@ class Kubectl:
 
 
 @pytest.fixture(params=RUNTIMES)
-async def kubectl(request: pytest.FixtureRequest, kubectl_program: Path, tmp_path: Path) -> AsyncIterator[Kubectl]:
-    settings = ProcessSettings(
-        tmp_path / "run", tmp_path / "claims", runtime_named(request.param, tmp_path), back_off=0.05
-    )
+async def kubectl(request: pytest.FixtureRequest, kubectl_program: Path, open_folder: Path) -> AsyncIterator[Kubectl]:
+    settings = ProcessSettings(open_folder / "run", open_folder / "claims", runtime_named(request.param), back_off=0.05)
     parts = Parts(scheduler=None, controller=None, admission=None, process=settings)
     async with LocalCluster(1, objects=machine.manifests(1, 4, 8 << 30), parts=parts) as cluster:
-        (tmp_path / "kubeconfig").write_text(cluster.kubeconfig())
-        processes = ProcessCluster(cluster, tmp_path)
+        (open_folder / "kubeconfig").write_text(cluster.kubeconfig())
+        processes = ProcessCluster(cluster, open_folder)
         address = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
         server = {"name": "server", "image": "none", "command": ["python3", "-c", ECHO_SERVER], "env": [address]}
         reader = {"name": "reader", "image": "none", "command": ["cat"], "stdin": True, "stdinOnce": True}
@@ -71,7 +69,7 @@ async def kubectl(request: pytest.FixtureRequest, kubectl_program: Path, tmp_pat
         simulated = {"nodeName": "node-1", "containers": [{"name": "main", "image": "i"}]}
         await processes.create("simulated", simulated, annotations={"sim.volcanopy.io/duration": "forever"})
         await processes.until("main", lambda pod: _all_running(pod["status"]))
-        yield Kubectl(kubectl_program, tmp_path, {})
+        yield Kubectl(kubectl_program, open_folder, {})
 
 
 def _all_running(status: dict[str, list[dict[str, dict[str, object]]]]) -> bool:
@@ -93,7 +91,8 @@ async def test_commands_ports_and_files(kubectl: Kubectl, protocol: dict[str, st
 
     copied = Path("/tmp", f"{kubectl.folder.parent.name}-{kubectl.folder.name}")
     (kubectl.folder / "data").write_bytes(large)
-    assert (await kubectl("cp", "-c", "server", str(kubectl.folder / "data"), f"main:{copied}"))[0] == 0
+    result = await kubectl("cp", "-c", "server", str(kubectl.folder / "data"), f"main:{copied}")
+    assert result[0] == 0, result
     assert (await kubectl("cp", "-c", "server", f"main:{copied}", str(kubectl.folder / "back")))[0] == 0
     assert (await kubectl(*exec_, "--", "rm", str(copied)))[0] == 0
     assert (kubectl.folder / "back").read_bytes() == large

@@ -99,7 +99,7 @@ async def cluster_with(
     isolation: str = "namespaces",
 ) -> AsyncIterator[Examples]:
     """A cluster with two process nodes, which leaves no programs, mounts and ports behind."""
-    runtime = replace(runtime_named(isolation, folder), search_path=search_path)
+    runtime = replace(runtime_named(isolation), search_path=search_path)
     settings = ProcessSettings(folder / "run", folder / "claims", runtime)
     nodes = machine.manifests(2, cpus, 4 << 30)
     programs, ports = set(descendants(os.getpid())), listening()
@@ -112,10 +112,10 @@ async def cluster_with(
 
 
 @pytest.mark.parametrize("isolation", RUNTIMES)
-async def test_a_session_keeps_its_variables_while_nobody_is_connected(tmp_path: Path, isolation: str) -> None:
-    async with cluster_with(tmp_path, 2, isolation=isolation) as examples:
+async def test_a_session_keeps_its_variables_while_nobody_is_connected(open_folder: Path, isolation: str) -> None:
+    async with cluster_with(open_folder, 2, isolation=isolation) as examples:
         await examples.create([manifest.body for manifest in read([str(EXAMPLES / "25-session")])])
-        pod = await ProcessCluster(examples.cluster, tmp_path).until("session-main-0", is_running)
+        pod = await ProcessCluster(examples.cluster, open_folder).until("session-main-0", is_running)
         await examples.type(pod, b"x = 6 * 7; print('x is', x)\n", b"x is 42")
         await examples.type(pod, b"print(x + 1)\n", b"43")
         await examples.type(pod, b"exit()\n", None)
@@ -148,11 +148,11 @@ async def test_a_session_keeps_its_variables_while_nobody_is_connected(tmp_path:
     ids=["PyTorch", "Ray", "Spark"],
 )
 async def test_a_framework_computes_with_several_processes(
-    tmp_path: Path, name: str, job: str, module: str, logs: dict[str, str]
+    open_folder: Path, name: str, job: str, module: str, logs: dict[str, str]
 ) -> None:
     if module == "pyspark" and shutil.which("java") is None:
         pytest.skip("no Java")
-    async with cluster_with(tmp_path, 2, search_path=search_path_with(module)) as examples:
+    async with cluster_with(open_folder, 2, search_path=search_path_with(module)) as examples:
         bodies = [manifest.body for manifest in read([str(EXAMPLES / name)])]
         await examples.create(bodies, job, seconds=580)
         for pod, line in logs.items():
