@@ -241,6 +241,7 @@ def test_gangs_are_only_enforced_whole_where_gang_is_configured() -> None:
 def test_a_configuration_enforces_what_every_action_respects() -> None:
     assert enforced_invariants(config("priority, gang, conformance | drf, proportion, pdb")) == {
         "gang:broken",
+        "gang:first",
         "gang:members",
         "gang:ready",
         "conformance:drain",
@@ -254,6 +255,7 @@ def test_a_configuration_enforces_what_every_action_respects() -> None:
         "proportion:flat",
         "proportion:reclaim",
     }  # not that preempting is for the more important: drf may name victims when the first tier names none
+    assert "gang:first" not in enforced_invariants(config("gang | usage"))  # which filters nodes by load
     assert "priority:preempt" in enforced_invariants(config("priority, gang, drf | proportion"))
     assert "resourcequota:enqueue" in enforced_invariants(config("resourcequota, gang | overcommit"))
     assert "resourcequota:enqueue" not in enforced_invariants(config("overcommit | resourcequota"))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from volcanopy.scheduler.actions import running_gangs
 from volcanopy.scheduler.actions.evict.eviction_bundles import Bundles
 from volcanopy.scheduler.cache import shapes
 from volcanopy.scheduler.core import schedule
@@ -61,6 +62,13 @@ PARTS = """
     [
         (ROLES, RoleView, "minimum", property(lambda _: 0), "required pods of task m have a node"),
         ("node n1 cpu=1\njob a: 2 x cpu=1", Gang, "job_ready", lambda *_: True, "gang default/a is split: 1/2"),
+        (
+            "node n1 cpu=2\nnode n2 cpu=2\njob rival: 1 x cpu=2\njob big min=2: 1 x cpu=2 on=n1, 1 x cpu=2",
+            running_gangs,
+            "_running",
+            lambda _: [],
+            "running gang default/big lacks members though other pods start: 1/2 required pods have a node",
+        ),
         (PARTS, Gang, "_lacking", lambda *_: "", "1/2 required sub-groups of part have nodes"),
         (
             "node n1 cpu=1\njob a: 1 x cpu=1, 1 x gated",

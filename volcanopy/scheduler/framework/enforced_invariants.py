@@ -27,6 +27,8 @@ _PARTS = {
     ("cdp", "reclaim"): "enableReclaimable",
 }
 """The parts with the switch that turns each off."""
+_KNOWN_FILTERS = frozenset({"predicates", "proportion", "capacity", "drf", "reservation"})
+"""The plugins that keep no pod of a running gang from a node but by what the checker knows."""
 
 
 def enforced_invariants(config: SchedulerConfig) -> frozenset[str]:
@@ -51,6 +53,9 @@ def enforced_invariants(config: SchedulerConfig) -> frozenset[str]:
     voting = next((tier for tier in config.tiers if any(_answers(entry, "job_enqueueable") for entry in tier)), ())
     if "enqueue" in config.actions and _has(voting, "resourcequota", "job_enqueueable"):
         parts.add("resourcequota:enqueue")
+    filters = {entry.name for entry in entries if _answers(entry, "predicate") or _answers(entry, "allocatable")}
+    if "gang:ready" in parts and "allocate" in config.actions and filters <= _KNOWN_FILTERS:
+        parts.add("gang:first")
     return frozenset(parts)
 
 

@@ -18,6 +18,7 @@ from volcanopy.scheduler.invariants import (
     node_rules,
     plan_outcome,
     queues,
+    running_gangs,
     user_limits,
     victims,
 )
@@ -62,6 +63,8 @@ def violations(snapshot: Snapshot, plan: Plan, enforced: Iterable[str] = ENFORCE
         result += node_rules.not_admitted(made)
     if is_enforced("gang", "ready"):
         result += gangs.split(made, is_enforced)
+    if is_enforced("gang", "first"):
+        result += running_gangs.passed_over(made)
     result += evictions.without_preemptor(made, is_enforced)
     result += queues.beyond_limits(made, is_enforced)
     result += user_limits.beyond_limits(made, plan)
