@@ -13,7 +13,6 @@ from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.model.eviction_record import (
     COOLDOWN,
     MOST_SECONDS,
-    RESTART,
     protected_since,
     running_seconds,
     with_eviction,
@@ -86,15 +85,23 @@ def test_no_pod_is_evicted_twice_within_the_cooldown_and_those_that_never_stoppe
     assert again > 50
 
 
-def test_the_time_of_a_run_that_was_evicted_goes_on_and_each_eviction_adds_a_restart() -> None:
+def test_the_times_of_evicted_runs_count_and_each_record_adds_a_cooldown_but_waiting_adds_nothing() -> None:
     status = with_eviction(core.PodGroupStatus(), "PodsEvicted", "", 600, NOW - 20 * MINUTE)
-    assert status.evicted_seconds == 600 + RESTART
+    assert status.evicted_seconds == 600 + 30 * 60
     nodes = "node n1 cpu=2\njob again: 1 x cpu=1 on=n1\njob other: 1 x cpu=1 on=n1"
     things = [_restarted(thing, status) for thing in world(nodes)]
     seen = snapshot("", things)
     seconds = dict(zip(map(str, seen.tasks.keys), running_seconds(seen, np.arange(2)).tolist(), strict=True))
-    assert seconds["default/again-0"] == 600 + RESTART + 20 * 60
+    assert seconds["default/again-0"] == 600 + 30 * 60 + 15 * 60
     assert seconds["default/other-0"] > 23 * 3600
+
+
+def test_only_the_first_of_several_evictions_within_the_cooldown_adds_to_the_time() -> None:
+    first = with_eviction(core.PodGroupStatus(), "PodsEvicted", "", 60, NOW)
+    second = with_eviction(first, "PodsEvicted", "", first.evicted_seconds + 120, NOW + 10 * MINUTE)
+    assert second.evicted_seconds == first.evicted_seconds + 120
+    later = with_eviction(second, "PodsEvicted", "", second.evicted_seconds + 120, NOW + 40 * MINUTE)
+    assert later.evicted_seconds == second.evicted_seconds + 120 + 30 * 60
 
 
 def _restarted(thing: Object, status: core.PodGroupStatus) -> Object:

@@ -181,7 +181,7 @@ class PodGroupStatus(Model):
     evicted_since: Time | None = None
     """Time of the first eviction of pods for another job. The condition Evicted records the last one."""
     evicted_seconds: Int32 = Field(default=0, ge=0)
-    """Running time with which pods counted at the last eviction, and five minutes. It goes on when they are compared again."""
+    """Running time of evicted runs, and 30 minutes for each series of evictions. It is added when victims are compared."""
     alternative: SelectedAlternative | None = None
     """Alternative that the scheduler selected."""
     admitted_at: Time | None = None

@@ -3,8 +3,10 @@
 By it no pod is reclaimed twice within a cooldown: the condition ``Evicted`` has the time of the last eviction,
 ``evictedSince`` that of the first one. Evictions that are :data:`COOLDOWN` or more apart have records of their own.
 
-By it no job is the victim again and again while others could be: when victims are compared, the time of a run that was
-evicted goes on, and :data:`RESTART` is added. ``evictedSeconds`` is the time with which the pods counted at the last eviction.
+By it no job is the victim again and again while others could be: when victims are compared, pods that started again count with
+the time of their evicted runs as well, and with one :data:`COOLDOWN` for each record. ``evictedSeconds`` is the sum. Neither
+the time in which a job waits counts, nor further evictions within the cooldown: otherwise the jobs that are evicted for a
+dense stream of others would take turns as victims, and none of them would come to its end.
 """
 
 from datetime import datetime, timedelta
@@ -19,11 +21,7 @@ from volcanopy.scheduler.model.snapshot import Snapshot, TaskTable
 EVICTED = "Evicted"
 """The type of the condition: pods of the group were evicted for another job."""
 COOLDOWN = timedelta(minutes=30)
-"""How long after an eviction the pods of a group that started since are not reclaimed."""
-
-
-RESTART = 300
-"""The seconds that an eviction adds: pods are created, scheduled, and started again."""
+"""How long after an eviction the pods of a group that started since are not reclaimed; they count as running longer by it."""
 MOST_SECONDS = 10**8
 """The most that is recorded of the time of evicted pods, about three years."""
 
@@ -39,14 +37,12 @@ def with_eviction(
         status,
         conditions=(*(known for known in status.conditions if known.type != EVICTED), condition),
         evicted_since=(status.evicted_since or last) if continues else at,
-        evicted_seconds=min(seconds + RESTART, MOST_SECONDS),
+        evicted_seconds=min(seconds if continues else seconds + int(COOLDOWN.total_seconds()), MOST_SECONDS),
     )
 
 
 def running_seconds(snapshot: Snapshot, rows: Rows) -> Ints:
-    """(M,): the time with which each of these tasks counts as a victim: that of its run.
-
-    That of tasks that run again after an eviction goes on, with what the eviction added.
+    """(M,): the time with which each of these tasks counts as a victim: that of its run and of the evicted runs before it.
 
     A run begins when the pod starts, or when it was created if the start is not known.
     """
@@ -57,7 +53,7 @@ def running_seconds(snapshot: Snapshot, rows: Rows) -> Ints:
         status = snapshot.jobs.groups[job].status
         if status.evicted_seconds and (last := _last(status)) is not None:
             again = (table.job[rows] == job) & (began >= (status.evicted_since or last).timestamp())
-            seconds[again] = status.evicted_seconds + max(snapshot.now.timestamp() - last.timestamp(), 0.0)
+            seconds[again] += status.evicted_seconds
     return seconds.astype(np.int64)
 
 

@@ -5,8 +5,8 @@ Compared are, one after the other:
 1. how many queues fall below their fair share that were above it; see :mod:`.share_losses`
 2. the class of the victims: the rule, the rank of their queue and their priority
 3. how many gangs break
-4. the lost work: the size of each evicted pod times the time that it has been running; for pods that were evicted
-   the time goes on, so that others are the next victims (:mod:`volcanopy.scheduler.model.eviction_record`)
+4. the lost work: the size of each evicted pod times the time that it has been running, evicted runs before that
+   included, so that others are the next victims (:mod:`volcanopy.scheduler.model.eviction_record`)
 5. the size of what is evicted: what frees more than is needed is larger
 6. what the queues of the victims lack of their fair shares
 7. the number of evicted pods, and the sum of the times that they have been running
@@ -46,7 +46,7 @@ class TaskCosts:
         self.size: Ints = _sizes(snapshot)[snapshot.tasks.shape]
         """(T,): the dominant share of each task in units of ``SIZE_UNIT``."""
         self.seconds: Ints = np.zeros(len(snapshot.tasks), dtype=np.int64)
-        """(T,): how long each task has been running; the time of those that were evicted goes on."""
+        """(T,): how long each task has been running, evicted runs included."""
         self.seconds[rows] = running_seconds(snapshot, rows)
         self.lost_work: Ints = self.size * self.seconds
         """(T,): the work that is lost with each task."""
