@@ -285,7 +285,7 @@ class JobView(RowView):
 
     def tasks(self, *statuses: Status) -> Rows:
         """The rows of the job's tasks that have one of these statuses (of all of them if none is named)."""
-        if statuses == _PENDING:
+        if statuses == _PENDING and not self._ledger.snapshot.is_sorted_by_job:
             rows = self._ledger.unsettled_tasks
             if len(rows) <= _FEW:  # so few that the tasks of the cluster need not be sorted by job
                 rows = rows[self._ledger.snapshot.tasks.job[rows] == self.row]

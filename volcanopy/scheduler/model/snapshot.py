@@ -408,6 +408,11 @@ class Snapshot:
         starts = np.searchsorted(self.tasks.job[order], np.arange(len(self.jobs) + 1))
         return order, starts
 
+    @property
+    def is_sorted_by_job(self) -> bool:
+        """Whether the tasks were sorted by job for :meth:`members`, which then costs little."""
+        return "_members" in self.__dict__
+
     def members(self, job: int) -> Rows:
         """The rows of a job's tasks."""
         order, starts = self._members
