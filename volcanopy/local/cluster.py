@@ -17,6 +17,7 @@ import structlog
 
 from volcanopy.api.bindings import VOLCANOPY
 from volcanopy.api.config_file import ConfigError
+from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.kinds import Json
@@ -148,6 +149,7 @@ class Components:
         self._stopping = False
 
     async def __aenter__(self) -> Self:
+        machine.switch_threads_often()  # the scheduler's cycles have threads of their own
         try:
             await self._start("kubelet", self.kubelet.run)
             if self.process_kubelet is not None:

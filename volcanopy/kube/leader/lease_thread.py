@@ -8,21 +8,18 @@ reads whether this process leads.
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, NoReturn, Self, TypeVar
 
+from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.leader.elector import Elector
 
 T = TypeVar("T")
 _JOIN = 5.0
-_SWITCH_INTERVAL = 0.0005
-"""Seconds after which a thread that computes gives way to the renewal; 0.005 by default. A renewal needs some dozens of such
-changes, and on a machine with forty processes that compute each takes twenty times as long."""
 
 
 class LeaseThread:
@@ -40,7 +37,7 @@ class LeaseThread:
         self._error: BaseException | None = None
 
     async def __aenter__(self) -> Self:
-        sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_INTERVAL))
+        machine.switch_threads_often()
         self._thread.start()
         await asyncio.to_thread(self._ready.wait)
         if self._error is not None:
