@@ -22,7 +22,7 @@ HISTORY_BYTES = 16 * 2**20
 """Bytes of the remembered versions of a bucket; the oldest events are forgotten first."""
 DECODED = 2_000
 """Objects of a bucket that are kept decoded, the ones written last: this form takes three times the memory of the bytes."""
-DECODED_BYTES = 4 * 2**20
+DECODED_BYTES = 8 * 2**20
 """The bytes of these objects at most."""
 
 encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
