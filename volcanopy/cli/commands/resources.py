@@ -1,9 +1,12 @@
 """``volcanopy pod``, ``podgroup``, ``jobflow`` and ``jobtemplate``: kinds with hardly any command of their own."""
 
+from typing import Annotated
+
 import typer
 
 from volcanopy.cli.framework.command import command
-from volcanopy.cli.framework.options import Cluster, Files, Place, PodFilter, QueueFilter, WriteOptions
+from volcanopy.cli.framework.name_completion import names_of_group
+from volcanopy.cli.framework.options import Cluster, Document, Files, Place, PodFilter, QueueFilter, WriteOptions
 from volcanopy.cli.framework.resource import Resource, add_commands
 
 POD = Resource(
@@ -53,5 +56,27 @@ async def run_job_flow(files: Files, cluster: Cluster, place: Place, write: Writ
     await apply_files(cluster, place.namespace, files, write, kind="JobFlow")
 
 
-add_commands(job_flow, JOB_FLOW, "list", "get", "describe", "delete")
+add_commands(job_flow, JOB_FLOW, "list")
+
+
+@command(job_flow, "tree", examples=["volcanopy jobflow tree pipeline"], noun=JOB_FLOW.noun)
+async def print_job_flow_tree(
+    name: Annotated[str, typer.Argument(help="Name of the job flow.", autocompletion=names_of_group)],
+    cluster: Cluster,
+    place: Place,
+    output: Annotated[
+        Document | None,
+        typer.Option("-o", "--output", help="Output format instead of the drawing.", show_default=False),
+    ] = None,
+) -> None:
+    """Draw the jobs of a flow by their dependencies, with the critical path and the expected end.
+
+    A job is expected to take as long as the completed jobs of its template in the namespace, on average.
+    """
+    from volcanopy.cli.views.flows import print_tree
+
+    await print_tree(cluster, place, name, output.value if output else "text")
+
+
+add_commands(job_flow, JOB_FLOW, "get", "describe", "delete")
 add_commands(job_template, JOB_TEMPLATE, "create", "list", "get", "describe", "delete")

@@ -1,7 +1,14 @@
 """Columns and descriptions of job flows."""
 
 from volcanopy.api.batch_read import FlowJobStatus, JobFlow
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.explain.flow import flow_report, lines
+from volcanopy.cli.explain.output import show
 from volcanopy.cli.framework.description import Description
+from volcanopy.cli.framework.durations import current_time
+from volcanopy.cli.framework.kinds import read, readable
+from volcanopy.cli.framework.objects import find_object
+from volcanopy.cli.framework.options import Cluster, Place
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style, reason_column
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.raw_kinds import FLOWS
@@ -60,3 +67,20 @@ async def describe(client: Client, flow: JobFlow) -> str:
     lines.table("Jobs", ("NAME", "TEMPLATE", "DEPENDS ON", "PHASE", "RETRIES", "DURATION", "REASON"), rows)
     await lines.events(client, flow.metadata)
     return lines.text()
+
+
+async def print_tree(cluster: Cluster, place: Place, name: str, output: str) -> None:
+    """Draw the jobs of a flow as a tree, or print them as a document."""
+    async with cluster.client() as client:
+        namespace = place.of(client)
+        flow = read(JobFlow, await find_object(client, FLOWS, namespace, name))
+        flows = readable(JobFlow, (await client.list(FLOWS, namespace)).items)
+    now = current_time()
+    try:
+        report = flow_report(flow, flows, now)
+    except ValueError as fault:
+        raise CommandError(str(fault)) from None
+    if output == "name":
+        print("\n".join(step.name for step in report.steps))
+        return
+    show(report.document(), lines(report, now), output)

@@ -1,0 +1,128 @@
+"""The tree of a job flow, its critical path and its expected end."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from volcanopy.api.batch_read import JobFlow
+from volcanopy.api.decoding import convert
+from volcanopy.cli.explain.flow import FlowReport, flow_report, lines
+from volcanopy.cli.explain.text import plain
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+STEPS = {"fetch": (), "train-a": ("fetch",), "train-b": ("fetch",), "report": ("train-a", "train-b")}
+
+
+def flow(
+    name: str = "f", state: str = "Running", steps: Any = STEPS, **entries: tuple[str, float, float | None]
+) -> JobFlow:
+    """A flow; an entry is the phase of a job, and the seconds before now of its start and its end."""
+
+    def time(ago: float | None) -> str | None:
+        return None if ago is None else (NOW - timedelta(seconds=ago)).isoformat()
+
+    statuses = [
+        {"name": job.replace("_", "-"), "state": phase, "startTimestamp": time(start), "endTimestamp": time(end)}
+        for job, (phase, start, end) in entries.items()
+    ]
+    jobs = [{"name": job, "dependsOn": {"targets": targets}} for job, targets in steps.items()]
+    manifest = {
+        "metadata": {"name": name},
+        "spec": {"flows": jobs},
+        "status": {"state": {"phase": state}, "jobStatusList": statuses},
+    }
+    return convert(manifest, JobFlow)
+
+
+EARLIER = flow(
+    "earlier",
+    "Succeed",
+    fetch=("Completed", 9000, 8940),
+    train_a=("Completed", 8000, 7400),
+    train_b=("Completed", 8000, 7900),
+    report=("Completed", 7000, 6970),
+)
+
+
+def report(now: JobFlow) -> FlowReport:
+    return flow_report(now, (EARLIER, now), NOW)
+
+
+def test_the_critical_path_is_the_one_that_takes_longest() -> None:
+    shown = report(flow())
+    assert shown.critical_path == ("fetch", "train-a", "report")
+    assert shown.critical_seconds == 60 + 600 + 30
+    assert [(step.name, step.level) for step in shown.steps] == [
+        ("fetch", 1),
+        ("train-a", 2),
+        ("train-b", 2),
+        ("report", 3),
+    ]
+
+
+def test_a_job_that_takes_longer_than_expected_moves_the_critical_path() -> None:
+    late = flow(fetch=("Completed", 2000, 1940), train_a=("Completed", 1900, 1880), train_b=("Running", 1900, None))
+    assert report(late).critical_path == ("fetch", "train-b", "report")
+
+
+def test_the_end_is_expected_after_what_remains() -> None:
+    running = flow(fetch=("Completed", 300, 200), train_a=("Running", 200, None), train_b=("Completed", 200, 100))
+    # The mean of train-a is 600 s, of which 200 s have passed; report takes 30 s.
+    assert report(running).expected_end == NOW + timedelta(seconds=400 + 30)
+
+
+def test_the_expected_time_is_the_mean_of_all_flows_of_the_namespace() -> None:
+    steps = {step.name: step for step in report(flow(fetch=("Completed", 300, 180))).steps}
+    assert steps["fetch"].expected == (60 + 120) / 2
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        flow(state="Failed", fetch=("Failed", 300, 200)),
+        flow(fetch=("Failed", 300, 200)),
+        EARLIER,
+    ],
+)
+def test_a_flow_that_has_ended_or_cannot_complete_has_no_expected_end(ended: JobFlow) -> None:
+    assert report(ended).expected_end is None
+    assert report(ended).unknown == ()
+
+
+def test_without_a_completed_job_of_a_template_the_end_is_unknown() -> None:
+    shown = flow_report(first := flow(fetch=("Completed", 300, 200)), (first,), NOW)
+    assert (shown.expected_end, shown.unknown) == (None, ("report", "train-a", "train-b"))
+    assert "Expected end: unknown: no job of template report, train-a, train-b has completed" in plain(
+        lines(shown, NOW)
+    )
+
+
+def test_the_tree_is_drawn_with_each_job_below_its_highest_dependency() -> None:
+    running = flow(fetch=("Completed", 300, 240), train_a=("Running", 200, None), train_b=("Running", 200, None))
+    drawn = plain(lines(report(running), NOW)).split("\n\n")[0]
+    assert drawn == (
+        "JOB             PHASE      DURATION  EXPECTED  DEPENDS ON\n"
+        "fetch *         Completed  60s       60s       -\n"
+        "├─ train-a *    Running    3m20s     10m       fetch\n"
+        "│  └─ report *  -          -         30s       train-a,train-b\n"
+        "└─ train-b      Running    3m20s     100s      fetch"
+    )
+
+
+def test_a_cycle_is_named() -> None:
+    with pytest.raises(ValueError, match='dependsOn of job flow "f" has a cycle: a -> b -> a'):
+        report(flow(steps={"a": ("b",), "b": ("a",)}))
+
+
+def test_the_document_has_seconds_and_levels() -> None:
+    document = report(flow(fetch=("Completed", 300, 240))).document()
+    assert document["criticalPath"] == ["fetch", "train-a", "report"]
+    assert document["jobs"][1] == {
+        "name": "train-a",
+        "template": "train-a",
+        "level": 2,
+        "dependsOn": ["fetch"],
+        "phase": "",
+        "expectedSeconds": 600,
+    }

@@ -1,0 +1,200 @@
+"""Report of a job flow: the levels of its jobs, its critical path and its expected end.
+
+1. A job is expected to take the mean time from creation to end of the completed jobs of its template, in the flows of its namespace.
+2. The critical path is the path with the longest sum of these times; what a job has taken already counts as it is. A job whose
+   time is unknown counts as the mean of the others.
+3. The flow is expected to end after the longest path of what remains. Without a completed job of a template that is unknown.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import chain
+from statistics import fmean
+
+from volcanopy.api import graphs
+from volcanopy.api.batch_read import FlowJobStatus, JobFlow
+from volcanopy.cli.explain.text import Line, Part
+from volcanopy.cli.framework.durations import local_time, span
+from volcanopy.kube.client.kinds import Json
+
+_LOST = frozenset({"Failed", "Terminated", "Aborted"})
+_HEADINGS = ("JOB", "PHASE", "DURATION", "EXPECTED", "DEPENDS ON")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A job of a flow. ``taken`` and ``expected`` are seconds, None where there are none."""
+
+    name: str
+    template: str
+    level: int
+    targets: tuple[str, ...]
+    phase: str
+    taken: float | None
+    expected: float | None
+
+    @property
+    def total(self) -> float:
+        """Seconds from its creation to its end, as far as they are known."""
+        taken = self.taken or 0.0
+        return taken if self.phase == "Completed" else max(taken, self.expected or 0.0)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds that it is expected to take from now on."""
+        return 0.0 if self.phase == "Completed" else self.total - (self.taken or 0.0)
+
+
+@dataclass(frozen=True)
+class FlowReport:
+    """A flow with its steps in the order of their levels.
+
+    ``expected_end`` is None when the flow has ended or cannot complete, or when a template of ``unknown`` has no completed job.
+    """
+
+    name: str
+    steps: tuple[Step, ...]
+    critical_path: tuple[str, ...]
+    expected_end: datetime | None
+    unknown: tuple[str, ...]
+
+    @property
+    def critical_seconds(self) -> float:
+        """The length of the critical path."""
+        return sum(step.total for step in self.steps if step.name in self.critical_path)
+
+    def document(self) -> Json:
+        """Return the report as an object."""
+        return {
+            "apiVersion": "volcanopy.io/v1alpha1",
+            "kind": "JobFlowTree",
+            "name": self.name,
+            "criticalPath": list(self.critical_path),
+            "criticalPathSeconds": round(self.critical_seconds),
+            **({"expectedEnd": self.expected_end.isoformat()} if self.expected_end else {}),
+            "unknownTemplates": list(self.unknown),
+            "jobs": [_document(step) for step in self.steps],
+        }
+
+
+def _document(step: Step) -> Json:
+    seconds = {"seconds": step.taken, "expectedSeconds": step.expected}
+    return {
+        "name": step.name,
+        "template": step.template,
+        "level": step.level,
+        "dependsOn": list(step.targets),
+        "phase": step.phase,
+        **{name: round(value) for name, value in seconds.items() if value is not None},
+    }
+
+
+def flow_report(flow: JobFlow, flows: Iterable[JobFlow], now: datetime) -> FlowReport:
+    """Return the report; ``flows`` are those of its namespace. Raises ValueError when the dependencies have a cycle."""
+    graph = graphs.flow_graph(flow.spec.flows)
+    if path := graphs.cycle(graph):
+        raise ValueError(f'dependsOn of job flow "{flow.metadata.name}" has a cycle: {path}: create a new flow')
+    known = _mean_times(flows)
+    levels, entries = graphs.levels(graph), {entry.name: entry for entry in flow.status.job_status_list}
+    steps = tuple(
+        sorted(
+            (
+                Step(
+                    job.name,
+                    template := job.template or job.name,
+                    levels[job.name],
+                    job.depends_on.targets if job.depends_on else (),
+                    (entry := entries.get(job.name, FlowJobStatus())).state,
+                    _taken(entry, now),
+                    known.get(template),
+                )
+                for job in flow.spec.flows
+            ),
+            key=lambda step: step.level,
+        )
+    )
+    open_steps = [step for step in steps if step.phase != "Completed"]
+    unknown = tuple(sorted({step.template for step in open_steps if step.expected is None}))
+    lost = any(step.phase in _LOST for step in steps) or flow.status.state.phase in {"Succeed", "Failed"}
+    remaining = {step.name: step.remaining for step in steps}
+    longest = sum(remaining[name] for name in graphs.critical_path(graph, remaining))
+    return FlowReport(
+        flow.metadata.name,
+        steps,
+        tuple(graphs.critical_path(graph, _weights(steps))),
+        None if unknown or lost or not open_steps else now + timedelta(seconds=round(longest)),
+        () if lost else unknown,
+    )
+
+
+def _weights(steps: Sequence[Step]) -> Mapping[str, float]:
+    """Return the seconds of each job for the critical path."""
+    mean = fmean([step.total for step in steps if step.total] or [1.0])
+    return {step.name: step.total or mean for step in steps}
+
+
+def _mean_times(flows: Iterable[JobFlow]) -> Mapping[str, float]:
+    """Return the mean seconds from creation to end of completed jobs, by template."""
+    times: dict[str, list[float]] = {}
+    for flow in flows:
+        templates = {job.name: job.template or job.name for job in flow.spec.flows}
+        for entry in flow.status.job_status_list:
+            taken = _taken(entry, None) if entry.state == "Completed" else None
+            if taken is not None and entry.name in templates:
+                times.setdefault(templates[entry.name], []).append(taken)
+    return {template: fmean(seconds) for template, seconds in times.items()}
+
+
+def _taken(entry: FlowJobStatus, now: datetime | None) -> float | None:
+    end = entry.end_timestamp or now
+    if not entry.state or entry.start_timestamp is None or end is None:
+        return None
+    return max((end - entry.start_timestamp).total_seconds(), 0.0)
+
+
+def lines(report: FlowReport, now: datetime) -> Iterator[Line]:
+    """Return the tree: each job below the dependency of the highest level, those of the critical path marked."""
+    rows = [(stem, step, _cells(step)) for stem, step in _branches(report.steps)]
+    names = [f"{stem}{step.name}{' *' if step.name in report.critical_path else ''}" for stem, step, _ in rows]
+    table = [_HEADINGS, *((name, *cells) for name, (_, _, cells) in zip(names, rows, strict=True))]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for number, row in enumerate(table):
+        text = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield [Part(text, "" if number else "bold")]
+    yield []
+    least = "at least " if report.unknown else ""
+    yield [Part(f"* critical path: {' -> '.join(report.critical_path)} ({least}{span(report.critical_seconds)})")]
+    if report.expected_end is not None:
+        left = span((report.expected_end - now).total_seconds())
+        yield [
+            Part(
+                f"Expected end: {local_time(report.expected_end)} (in {left}), from completed jobs of the same templates"
+            )
+        ]
+    elif report.unknown:
+        yield [Part(f"Expected end: unknown: no job of template {', '.join(report.unknown)} has completed")]
+
+
+def _cells(step: Step) -> tuple[str, str, str, str]:
+    taken, expected = ("-" if seconds is None else span(seconds) for seconds in (step.taken, step.expected))
+    return step.phase or "-", taken, expected, ",".join(step.targets) or "-"
+
+
+def _branches(steps: Sequence[Step]) -> Iterator[tuple[str, Step]]:
+    """Yield the steps in the order of the tree, with the lines that are drawn before their names."""
+    levels = {step.name: step.level for step in steps}
+    below: dict[str, list[Step]] = {}
+    for step in steps:
+        below.setdefault(
+            max((name for name in step.targets if name in levels), key=levels.__getitem__, default=""), []
+        ).append(step)
+
+    def draw(parent: str, indent: str) -> Iterator[tuple[str, Step]]:
+        children = below.get(parent, [])
+        for number, step in enumerate(children):
+            last = number == len(children) - 1
+            stem, onward = ("", "") if not parent else ("└─ ", "   ") if last else ("├─ ", "│  ")
+            yield from chain([(indent + stem, step)], draw(step.name, indent + onward))
+
+    return draw("", "")
