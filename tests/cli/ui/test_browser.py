@@ -1,7 +1,9 @@
 """The web page in a real browser: what it shows, live changes, hostile names, keys, states, and small and large windows."""
 
 import asyncio
+import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,8 @@ import pytest
 from tests.cli.run_commands import Outcome, Run
 from tests.cli.ui.chromium import browser, needs_browser
 from tests.cli.ui.conftest import GANG
-from tests.cli.ui.test_server import page
+from tests.cli.ui.test_server import get, page
+from tests.e2e.world import EXAMPLES
 from volcanopy.cli.simulation.comparison import Comparison
 from volcanopy.cli.simulation.report import write_report
 from volcanopy.scheduler.core import builtin
@@ -25,7 +28,19 @@ UNNAMED = """() => [...document.querySelectorAll("a, button, input, select, text
   .filter((element) => element.checkVisibility())
   .filter((element) => !(element.getAttribute("aria-label") || element.labels?.length || element.textContent.trim()))
   .map((element) => element.outerHTML)"""
-PAGES = ("", "queues", "jobs", "nodes", "whatif", "decisions", "jobs/test-browser/waits")
+PAGES = (
+    *("", "queues", "jobs", "flows", "nodes", "whatif", "decisions"),
+    *("jobs/test-browser/waits", "flows/test-browser/pipeline"),
+)
+
+
+@pytest.fixture
+def pipeline(gangs: Run) -> Iterator[Run]:
+    """The command, with the flow of the examples."""
+    file = EXAMPLES / "10-flow"
+    gangs("jobflow", "create", "-f", str(file))
+    yield gangs
+    gangs("jobflow", "delete", "-f", str(file))
 
 
 async def command(run: Run, *words: str, stdin: str = "") -> Outcome:
@@ -84,6 +99,25 @@ async def test_the_page_of_a_waiting_job_shows_what_explain_prints(gangs: Run, k
     assert text.count("more nodes like") == explained.count("more nodes like")
 
 
+async def test_the_picture_of_a_flow_shows_its_jobs_by_level_and_the_critical_path(
+    pipeline: Run, kubeconfig: Path
+) -> None:
+    async with page(kubeconfig) as (url, session), browser() as tab:
+        document = await get(session, f"{url}api/flows/test-browser/pipeline")
+        await tab.goto(f"{url}#/flows")
+        await tab.get_by_role("link", name="pipeline").click()
+        fetch, clean = (tab.get_by_role("group", name=re.compile(f"^{name}: ")) for name in ("fetch", "clean"))
+        await fetch.wait_for()
+        left, right = [await box.bounding_box() for box in (fetch, clean)]
+        assert left
+        assert right
+        assert left["x"] + left["width"] < right["x"]
+        edges = sum(len(job["dependsOn"]) for job in document["jobs"])
+        assert await tab.locator(".flow path").count() == edges
+        assert await tab.locator(".step.critical").count() >= 2
+        assert await tab.get_by_text("Critical path: fetch -> ").count() == 1
+
+
 async def test_a_question_is_answered_on_the_page(gangs: Run, kubeconfig: Path) -> None:
     async with page(kubeconfig) as (url, _), browser() as tab:
         await tab.goto(f"{url}#/whatif")
@@ -119,7 +153,7 @@ async def test_the_map_is_used_with_keys(gangs: Run, kubeconfig: Path) -> None:
         await tab.get_by_role("heading", name="node-1", exact=True).wait_for()
 
 
-async def test_every_control_has_a_name_for_screen_readers(gangs: Run, kubeconfig: Path) -> None:
+async def test_every_control_has_a_name_for_screen_readers(pipeline: Run, kubeconfig: Path) -> None:
     async with page(kubeconfig) as (url, _), browser() as tab:
         for name in PAGES:
             await tab.goto(f"{url}#/{name}")
@@ -141,7 +175,7 @@ async def test_names_that_look_like_html_are_shown_as_text(gangs: Run, kubeconfi
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-async def test_no_page_scrolls_sideways(gangs: Run, kubeconfig: Path, width: int, scheme: str) -> None:
+async def test_no_page_scrolls_sideways(pipeline: Run, kubeconfig: Path, width: int, scheme: str) -> None:
     async with page(kubeconfig) as (url, _), browser(width, scheme) as tab:
         for name in PAGES:
             await tab.goto(f"{url}#/{name}")

@@ -13,6 +13,7 @@ import pytest
 
 from tests.cli.run_commands import Outcome, Run
 from tests.cli.ui.conftest import GANG
+from tests.e2e.world import EXAMPLES
 from volcanopy.cli.ui.server import ASSETS, TOKEN_HEADER, UiSettings, page_served
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
@@ -52,6 +53,26 @@ async def test_the_tree_of_queues_equals_the_command(gangs: Run, kubeconfig: Pat
     assert [queue["name"] for queue in document["tree"]["queues"]] == [queue["name"] for queue in tree["queues"]]
     assert document["history"]["resource"] == "cpu"
     assert document["amounts"].keys() >= {"root", "default"}
+
+
+async def test_the_pages_of_flows_equal_the_commands(gangs: Run, kubeconfig: Path) -> None:
+    await told(gangs, "jobflow", "create", "-f", str(EXAMPLES / "10-flow"))
+    try:
+        async with page(kubeconfig) as (url, session):
+            listed = await get(session, f"{url}api/flows")
+            assert [(flow["namespace"], flow["name"], flow["total"]) for flow in listed["flows"]] == [
+                ("test-server", "pipeline", 5)
+            ]
+            document = await get(session, f"{url}api/flows/test-server/pipeline")
+            async with session.get(f"{url}api/flows/test-server/none") as missing:
+                assert missing.status == 404
+        tree = json.loads((await told(gangs, "jobflow", "tree", "pipeline", "-o", "json")).out)
+        fixed = ("name", "template", "level", "dependsOn")
+        assert [[job[key] for key in fixed] for job in document["jobs"]] == [
+            [job[key] for key in fixed] for job in tree["jobs"]
+        ]
+    finally:
+        await told(gangs, "jobflow", "delete", "-f", str(EXAMPLES / "10-flow"))
 
 
 async def test_the_page_of_a_job_equals_explain_with_its_remedies(gangs: Run, kubeconfig: Path) -> None:

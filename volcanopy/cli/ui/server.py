@@ -25,7 +25,7 @@ from volcanopy.cli.errors import CommandError, cluster_error
 from volcanopy.cli.explain.confirmed import UnreadableError, cluster_state
 from volcanopy.cli.framework.durations import current_time
 from volcanopy.cli.snapshot import read_snapshot
-from volcanopy.cli.ui import documents, job_changes, questions, queue_history
+from volcanopy.cli.ui import documents, flow_page, job_changes, questions, queue_history
 from volcanopy.cli.ui.cluster_view import ClusterView
 from volcanopy.cli.ui.job_page import job_document
 from volcanopy.cli.ui.timings import Source, Timings
@@ -110,6 +110,8 @@ class Page:
                 web.get("/api/jobs/{namespace}/{name}", self._job),
                 web.get("/api/jobs/{namespace}/{name}/logs/{pod}", self._logs),
                 web.post("/api/jobs/{namespace}/{name}/{verb}", self._change),
+                web.get("/api/flows", self._flows),
+                web.get("/api/flows/{namespace}/{name}", self._flow),
                 web.post("/api/whatif", self._whatif),
                 web.get("/api/changes", self._changes),
             ]
@@ -250,6 +252,13 @@ class Page:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         seconds = _REMEDY_SECONDS if request.query.get("remedies") else 0.0
         return _json(await job_document(self._client, namespace, name, seconds, request.query.get("api", "")))
+
+    async def _flows(self, _: web.Request) -> web.Response:
+        return _json(await flow_page.flow_list(self._client, self._settings.namespace))
+
+    async def _flow(self, request: web.Request) -> web.Response:
+        namespace, name = request.match_info["namespace"], request.match_info["name"]
+        return _json(await flow_page.flow_document(self._client, namespace, name, current_time()))
 
     async def _change(self, request: web.Request) -> web.Response:
         if not self._settings.allow_changes:

@@ -6,6 +6,7 @@ import { overview } from "./overview.js";
 import { queues } from "./queues.js";
 import { jobs } from "./jobs.js";
 import { job } from "./job.js";
+import { flow, flows } from "./flows.js";
 import { nodes } from "./nodes.js";
 import { whatif } from "./whatif.js";
 import { decisions } from "./decisions.js";
@@ -15,6 +16,8 @@ const ROUTES = [
   [/^\/queues$/, queues, "Queues"],
   [/^\/jobs$/, jobs, "Jobs"],
   [/^\/jobs\/([^/]+)\/([^/]+)$/, job, "Job"],
+  [/^\/flows$/, flows, "Flows"],
+  [/^\/flows\/([^/]+)\/([^/]+)$/, flow, "Flow"],
   [/^\/nodes$/, nodes, "Nodes"],
   [/^\/whatif$/, whatif, "What if"],
   [/^\/decisions$/, decisions, "Decisions"],

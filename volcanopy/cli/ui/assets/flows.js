@@ -1,0 +1,81 @@
+import { get } from "./api.js";
+import { clock } from "./charts.js";
+import { ago, card, fill, h, jobLink, table } from "./dom.js";
+
+const WIDTH = 190, HEIGHT = 62, ACROSS = 44, BELOW = 14;
+
+export function flows() {
+  const content = h("div", {}, h("p", { class: "empty" }, "Loading"));
+  const element = h("div", {}, h("h1", {}, "Job flows"), content);
+  async function refresh() {
+    const data = await get("/api/flows");
+    fill(content, h("div", { class: "card" }, table(
+      [{ title: "NAME", kind: "name" }, "NAMESPACE", "PHASE", "COMPLETED", "AGE", { title: "REASON", kind: "text" }],
+      data.flows.map((flow) => [link(flow), flow.namespace, flow.phase, `${flow.completed}/${flow.total}`, flow.created ? ago(flow.created) : "-", flow.reason]),
+      { empty: "no job flows" })));
+  }
+  return { element, refresh };
+}
+
+export function flow(namespace, name) {
+  const content = h("div", {}, h("p", { class: "empty" }, "Loading"));
+  const element = h("div", {}, h("h1", {}, `${namespace}/${name}`), content);
+  async function refresh() {
+    const data = await get(`/api/flows/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`);
+    fill(content,
+      card("State", h("p", {}, h("span", { class: "chip" }, data.phase), ` ${data.completed}/${data.total} jobs completed`), data.reason ? h("p", {}, data.reason) : null, h("p", {}, end(data))),
+      card("Jobs by their dependencies", h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Picture of the flow" }, picture(data)),
+        h("p", { class: "dim" }, `Critical path: ${data.criticalPath.join(" -> ")} (${duration(data.criticalPathSeconds)}). What delays one of these jobs delays the end.`)));
+  }
+  return { element, refresh };
+}
+
+function link({ namespace, name }) {
+  return h("a", { href: `#/flows/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}` }, name);
+}
+
+function end({ expectedEnd, unknownTemplates }) {
+  if (expectedEnd) return `Expected end: ${clock(Date.parse(expectedEnd) / 1000, 86400)}, from completed jobs of the same templates`;
+  return unknownTemplates.length ? `Expected end: unknown: no job of template ${unknownTemplates.join(", ")} has completed` : null;
+}
+
+// Jobs as boxes, a column for each level, with a line from each job to those that depend on it.
+function picture(data) {
+  const rows = {}, places = {};
+  for (const { name, level } of data.jobs) {
+    rows[level] = (rows[level] ?? -1) + 1;
+    places[name] = [(level - 1) * (WIDTH + ACROSS), rows[level] * (HEIGHT + BELOW)];
+  }
+  const width = Math.max(...Object.values(places).map(([x]) => x)) + WIDTH;
+  const height = Math.max(...Object.values(places).map(([, y]) => y)) + HEIGHT;
+  const critical = new Set(data.criticalPath);
+  const lines = data.jobs.flatMap((job) => job.dependsOn.filter((name) => places[name]).map((name) => line(places[name], places[job.name], critical.has(name) && critical.has(job.name))));
+  return h("div", { class: "flow", style: { width: `${width}px`, height: `${height}px` } },
+    drawing("svg", { width, height, "aria-hidden": "true" }, lines),
+    data.jobs.map((job) => box(job, data, places[job.name], critical.has(job.name))));
+}
+
+function box(job, data, [x, y], isCritical) {
+  const times = [job.seconds === undefined ? null : duration(job.seconds), job.expectedSeconds === undefined ? null : `expected ${duration(job.expectedSeconds)}`].filter(Boolean);
+  const after = job.dependsOn.length ? `, after ${job.dependsOn.join(", ")}` : "";
+  return h("div", { class: `step ${isCritical ? "critical" : ""}`, role: "group", "aria-label": `${job.name}: ${job.phase || "waiting"}${after}`, style: { left: `${x}px`, top: `${y}px`, width: `${WIDTH}px`, height: `${HEIGHT}px` } },
+    job.phase ? jobLink(`${data.namespace}/${data.name}-${job.name}`, job.name) : h("span", {}, job.name),
+    h("span", {}, job.phase || "waiting"), h("span", { class: "dim" }, times.join(", ")));
+}
+
+function line([fromX, fromY], [toX, toY], isCritical) {
+  const begin = [fromX + WIDTH, fromY + HEIGHT / 2], finish = [toX, toY + HEIGHT / 2], bend = ACROSS / 2;
+  const path = `M${begin} C${begin[0] + bend},${begin[1]} ${finish[0] - bend},${finish[1]} ${finish}`;
+  return drawing("path", { d: path, class: isCritical ? "critical" : "" });
+}
+
+function drawing(tag, attributes, children = []) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+function duration(seconds) {
+  return ago(new Date(0).toISOString(), seconds * 1000);
+}

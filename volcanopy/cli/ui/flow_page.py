@@ -1,0 +1,42 @@
+"""The pages of job flows: a list, and the picture of one, read when the page is opened."""
+
+from datetime import datetime
+
+from volcanopy.api.batch_read import JobFlow
+from volcanopy.api.model import Json
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.explain.flow import flow_report
+from volcanopy.cli.framework.kinds import read, readable
+from volcanopy.cli.framework.objects import find_object
+from volcanopy.cli.views.flows import phase, reason
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.raw_kinds import FLOWS
+
+
+async def flow_list(client: Client, namespace: str | None) -> Json:
+    """Return the flows of a namespace, or of all, in the order of their names."""
+    flows = readable(JobFlow, (await client.list(FLOWS, namespace)).items)
+    return {"flows": [_row(flow) for flow in sorted(flows, key=lambda flow: flow.metadata.key)]}
+
+
+async def flow_document(client: Client, namespace: str, name: str, now: datetime) -> Json:
+    """Return a flow with its jobs, their levels, the critical path and the expected end. Raises CommandError without it."""
+    flow = read(JobFlow, await find_object(client, FLOWS, namespace, name))
+    flows = readable(JobFlow, (await client.list(FLOWS, namespace)).items)
+    try:
+        return _row(flow) | flow_report(flow, flows, now).document()
+    except ValueError as fault:
+        raise CommandError(str(fault)) from None
+
+
+def _row(flow: JobFlow) -> Json:
+    created = flow.metadata.creation_timestamp
+    return {
+        "namespace": flow.metadata.namespace,
+        "name": flow.metadata.name,
+        "phase": phase(flow),
+        "reason": reason(flow),
+        "completed": len(flow.status.completed_jobs),
+        "total": len(flow.spec.flows),
+        "created": created.isoformat() if created else "",
+    }
