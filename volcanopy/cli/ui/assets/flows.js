@@ -23,7 +23,7 @@ export function flow(namespace, name) {
   async function refresh() {
     const data = await get(`/api/flows/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`);
     fill(content,
-      card("State", h("p", {}, h("span", { class: "chip" }, data.phase), ` ${data.completed}/${data.total} jobs completed`), data.reason ? h("p", {}, data.reason) : null, h("p", {}, end(data))),
+      card("State", h("p", {}, h("span", { class: "chip" }, data.phase), ` ${data.reason || `${data.completed}/${data.total} jobs completed`}`), h("p", {}, end(data))),
       card("Jobs by their dependencies", h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Picture of the flow" }, picture(data)),
         h("p", { class: "dim" }, `Critical path: ${data.criticalPath.join(" -> ")} (${duration(data.criticalPathSeconds)}). What delays one of these jobs delays the end.`)));
   }
@@ -56,7 +56,7 @@ function picture(data) {
 }
 
 function box(job, data, [x, y], isCritical) {
-  const times = [job.seconds === undefined ? null : duration(job.seconds), job.expectedSeconds === undefined ? null : `expected ${duration(job.expectedSeconds)}`].filter(Boolean);
+  const times = [job.seconds === undefined ? null : duration(job.seconds), job.expectedSeconds === undefined || job.phase === "Completed" ? null : `expected ${duration(job.expectedSeconds)}`].filter(Boolean);
   const after = job.dependsOn.length ? `, after ${job.dependsOn.join(", ")}` : "";
   return h("div", { class: `step ${isCritical ? "critical" : ""}`, role: "group", "aria-label": `${job.name}: ${job.phase || "waiting"}${after}`, style: { left: `${x}px`, top: `${y}px`, width: `${WIDTH}px`, height: `${HEIGHT}px` } },
     job.phase ? jobLink(`${data.namespace}/${data.name}-${job.name}`, job.name) : h("span", {}, job.name),
