@@ -5,11 +5,13 @@ import importlib.metadata
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
 
+from tests.kube.socks_proxy import socks_proxy
 from tests.services.service_cluster import Cluster
 from tests.simulation.reflector_edge import reflector_edge
 from volcanopy.kube.client.connection import Connection, Credentials, Headers, headers_of
@@ -87,23 +89,56 @@ class _Renewed(Credentials):
         return True
 
 
-async def test_rejected_credentials_are_renewed() -> None:
-    async def answer(request: web.Request) -> web.Response:
-        return web.Response(status=200 if request.headers.getall("Authorization") == ["Bearer new"] else 401)
-
+@asynccontextmanager
+async def served(answer: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncIterator[str]:
+    """The URL of a server with this answer."""
     app = web.Application()
     app.router.add_get("/", answer)
     runner = web.AppRunner(app)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    url = "http://{}:{}".format(*runner.addresses[0][:2])
-    session = kopf_edge.KopfSession(Connection(url, _Renewed()))
     try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield "http://{}:{}".format(*runner.addresses[0][:2])
+    finally:
+        await runner.cleanup()
+
+
+async def test_rejected_credentials_are_renewed() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(status=200 if request.headers.getall("Authorization") == ["Bearer new"] else 401)
+
+    async with served(answer) as url:
+        session = kopf_edge.KopfSession(Connection(url, _Renewed()))
         async with session.open().get(url) as response:
             assert response.status == 200
-    finally:
         await session.close()
-        await runner.cleanup()
+
+
+async def test_the_session_of_kopf_goes_through_a_socks_proxy_that_resolves_the_name() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response()
+
+    async with served(answer) as server, socks_proxy(server) as proxy:
+        url = f"http://cluster.example:{proxy.server_port}"
+        session = kopf_edge.KopfSession(Connection(url, proxy=f"socks5h://127.0.0.1:{proxy.port}"))
+        async with session.open().get(url) as response:
+            assert response.status == 200
+        assert proxy.targets == [("cluster.example", proxy.server_port)]
+        await session.close()
+
+
+async def test_a_redirection_gives_no_credentials_to_another_server() -> None:
+    async def other(request: web.Request) -> web.Response:
+        return web.Response(text=request.headers.get("Authorization", "none"))
+
+    async def redirect(_: web.Request) -> web.Response:
+        raise web.HTTPFound(target)
+
+    async with served(other) as target, served(redirect) as url:
+        session = kopf_edge.KopfSession(Connection(url, Credentials({"Authorization": "Bearer secret"})))
+        async with session.open().get(url) as response:
+            assert await response.text() == "none"
+        await session.close()
 
 
 class _Record:

@@ -58,6 +58,50 @@ class _FencedBody(aiohttp.BytesPayload):
         await super().write_with_length(writer, content_length)
 
 
+def open_session(
+    connection: Connection, limit: int, fence: Fence | None = None, **options: Any
+) -> aiohttp.ClientSession:
+    """Return a session with the TLS settings and the SOCKS proxy of a connection, for ``limit`` connections (0: any number)."""
+    connector = _connector(
+        connection.proxy or "",
+        limit=limit,
+        keepalive_timeout=IDLE_SECONDS,
+        ttl_dns_cache=60,
+        socket_factory=probed_socket,
+        ssl=connection.ssl or True,
+    )
+    connector.fence = fence
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        read_bufsize=READ_BUFFER,
+        requote_redirect_url=False,
+        **options,
+    )
+
+
+def http_proxy(connection: Connection) -> str | None:
+    """Return the HTTP proxy of a connection, which each request names; None without one."""
+    return None if _is_socks(connection.proxy or "") else connection.proxy
+
+
+def _is_socks(proxy: str) -> bool:
+    return proxy.startswith("socks")
+
+
+def _connector(proxy: str, **options: Any) -> _FencedConnector:
+    if not _is_socks(proxy):
+        return _FencedConnector(**options)
+    from aiohttp_socks import ProxyConnector  # noqa: PLC0415 - for few users
+
+    class FencedProxyConnector(_FencedConnector, ProxyConnector):
+        """The connector that connects through a SOCKS proxy, which resolves the name of the server."""
+
+    connector = FencedProxyConnector.from_url(proxy.replace("socks5h:", "socks5:", 1), **options)
+    assert isinstance(connector, _FencedConnector)
+    return connector
+
+
 class Streams:
     """The sessions of one client. ``headers`` returns those of a request with a content type."""
 
@@ -81,42 +125,8 @@ class Streams:
         """Return the session for requests, or the one for watches, which must not use up the connections of the former."""
         session = self._open.get(streams)
         if session is None:
-            connector = self._connector(
-                limit=0 if streams else self._limit,
-                keepalive_timeout=IDLE_SECONDS,
-                ttl_dns_cache=60,
-                socket_factory=probed_socket,
-                ssl=self.connection.ssl or True,
-            )
-            connector.fence = self._fence
-            session = self._open[streams] = aiohttp.ClientSession(
-                connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                read_bufsize=READ_BUFFER,
-                requote_redirect_url=False,
-            )
+            session = self._open[streams] = open_session(self.connection, 0 if streams else self._limit, self._fence)
         return session
-
-    def _connector(self, **options: Any) -> _FencedConnector:
-        if not self._is_socks:
-            return _FencedConnector(**options)
-        from aiohttp_socks import ProxyConnector  # noqa: PLC0415 - for few users
-
-        class FencedProxyConnector(_FencedConnector, ProxyConnector):
-            """The connector that connects through a SOCKS proxy, which resolves the name of the server."""
-
-        url = (self.connection.proxy or "").replace("socks5h:", "socks5:", 1)
-        connector = FencedProxyConnector.from_url(url, **options)
-        assert isinstance(connector, _FencedConnector)
-        return connector
-
-    @property
-    def _is_socks(self) -> bool:
-        return (self.connection.proxy or "").startswith("socks")
-
-    @property
-    def _http_proxy(self) -> str | None:
-        return None if self._is_socks else self.connection.proxy
 
     async def request(
         self, method: str, path: str, body: bytes | None, headers: CIMultiDict[str], timeout: float
@@ -132,7 +142,7 @@ class Streams:
                 headers=headers,
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT),
-                proxy=self._http_proxy,
+                proxy=http_proxy(self.connection),
                 server_hostname=self.connection.server_name,
                 middlewares=_NO_RETRY_BY_AIOHTTP if method in {"DELETE", "PUT"} else (),
             ) as response:
@@ -169,7 +179,7 @@ class Streams:
                     url,
                     headers=self._headers_for(credentials, ""),
                     protocols=(protocol,),
-                    proxy=self._http_proxy,
+                    proxy=http_proxy(self.connection),
                     server_hostname=self.connection.server_name,
                     max_msg_size=0,
                 )
@@ -190,7 +200,7 @@ class Streams:
                     headers=self._headers_for(credentials, ""),
                     allow_redirects=False,
                     timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=stall),
-                    proxy=self._http_proxy,
+                    proxy=http_proxy(self.connection),
                     server_hostname=self.connection.server_name,
                 )
                 if response.status == 200:

@@ -16,6 +16,8 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from yarl import URL
+
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.services.controllers.user_kinds import Edge, EdgeError, Receive
@@ -148,19 +150,15 @@ class KopfSession:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._credentials = connection.credentials.for_another_loop()
+        self._origin = str(URL(connection.url).origin())
         self._opened: list[aiohttp.ClientSession] = []
 
     def open(self) -> "aiohttp.ClientSession":
         """Return a new session."""
-        import aiohttp  # noqa: PLC0415
+        from volcanopy.kube.client.streams import http_proxy, open_session  # noqa: PLC0415 - with aiohttp
 
-        connector = aiohttp.TCPConnector(limit=0, ssl=self._connection.ssl or True)
-        session = aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            proxy=self._connection.proxy,
-            middlewares=(self._authenticate,),
-        )
+        connection = self._connection
+        session = open_session(connection, 0, proxy=http_proxy(connection), middlewares=(self._authenticate,))
         self._opened.append(session)
         return session
 
@@ -174,6 +172,8 @@ class KopfSession:
     async def _authenticate(
         self, request: "aiohttp.ClientRequest", handler: "aiohttp.ClientHandlerType"
     ) -> "aiohttp.ClientResponse":
+        if str(request.url.origin()) != self._origin:
+            return await handler(request)  # a redirection: no other server gets the credentials
         request.server_hostname = self._connection.server_name
         refreshed = False
         while True:
