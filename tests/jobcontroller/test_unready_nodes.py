@@ -11,6 +11,7 @@ import pytest
 from tests.jobcontroller.world import World, job, task
 from volcanopy.api.batch import BatchJob, BatchJobStatus
 from volcanopy.api.core import Node
+from volcanopy.jobcontroller.plan import UpdateStatus
 from volcanopy.jobcontroller.plugins.env import Env
 from volcanopy.jobcontroller.plugins.plugin import Arguments, JobPlugin
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, plugin_problems
@@ -83,6 +84,25 @@ def test_every_phase_that_waits_for_pods_names_the_node(action: str) -> None:
     assert "1 pod cannot terminate" in world.message
     assert world.message.count("cannot terminate") == 1
     assert "cannot terminate" not in phase_message(world.read().status)
+
+
+def test_another_number_of_such_pods_is_a_minor_change() -> None:
+    world = World(job(task(replicas=3, minAvailable=1), minAvailable=1)).started()
+    cut_off(world, "job-a-0").wait(seconds=5)
+    world.pods["job-a-1"]["spec"]["nodeName"] = "node-2"
+    world.delete("job-a-1")
+    (update,) = (effect for effect in world.plan().effects if isinstance(effect, UpdateStatus))
+    assert "2 pods cannot terminate" in update.status["state"]["message"]
+    assert update.minor
+
+
+def test_a_pod_that_is_lost_beside_one_that_terminates_for_long_is_named() -> None:
+    policies = [{"event": "PodEvicted", "action": "RestartPod"}]
+    world = World(job(task(replicas=3, minAvailable=1), minAvailable=1, maxRetry=9, policies=policies)).started()
+    cut_off(world, "job-a-0").wait(minutes=1)
+    cut_off(world, "job-a-2")
+    restarted = [event.message for event in world.events if event.reason == "PodEvicted"]
+    assert [message.split()[1] for message in restarted] == ["job-a-0", "job-a-2"]
 
 
 def test_pods_that_terminate_on_ready_nodes_are_not_reported() -> None:

@@ -12,6 +12,7 @@ PodPending (every pod is pending at first: it needs its own policy with a timeou
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from math import inf
 from types import MappingProxyType
 
 from volcanopy.api.batch import BatchJob, BatchJobSpec, BatchJobStatus, TaskSpec
@@ -129,8 +130,10 @@ def _lost(
     if lost <= 0:
         return
     leaving = {member.index: member for member in mine if member.leaving}
+    # Those that were deleted last: earlier ones, which terminate for long on a lost node, are counted no more.
     absent = sorted(
-        (index for index in range(task.replicas) if index not in staying), key=lambda index: index not in leaving
+        (index for index in range(task.replicas) if index not in staying),
+        key=lambda index: -_deletion(leaving.get(index)),
     )
     for index in absent[:lost]:
         member = leaving.get(index)
@@ -153,6 +156,14 @@ def _lost(
             message += f' (node "{member.pod.spec.node_name}" {node})'
         about = _about(Event.POD_EVICTED, member, message)
         yield replace(about, evicted=bool(observed))
+
+
+def _deletion(member: Member | None) -> float:
+    """Return when a pod is or was to be gone; 0 for one that is gone."""
+    if member is None:
+        return 0.0
+    time = member.pod.metadata.deletion_timestamp
+    return time.timestamp() if time is not None else inf
 
 
 def _partition(task: TaskSpec, index: int) -> str:

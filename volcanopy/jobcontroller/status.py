@@ -303,9 +303,9 @@ def is_minor(before: BatchJobStatus, after: BatchJobStatus) -> bool:
     )
 
 
-def _of_other_types(status: BatchJobStatus) -> list[Condition]:
-    """Return the conditions other than that of the phase."""
-    return [condition for condition in status.conditions if condition.type not in {*Phase}]
+def _of_other_types(status: BatchJobStatus) -> set[str]:
+    """Return the types of the conditions other than that of the phase."""
+    return {condition.type for condition in status.conditions} - {*Phase}
 
 
 def pending_reason(job: BatchJob, group: PodGroup | None, counts: Counts) -> tuple[str, str]:
