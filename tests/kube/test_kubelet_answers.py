@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tests.kube.kubelet_answers import NAMES, NODES, PODS, answer, text
+from tests.realnode.recording import STATES
 from volcanopy.api import core
 from volcanopy.api.builtin.storage import CSINode
 from volcanopy.api.decoding import convert, decode
@@ -106,6 +107,10 @@ def test_explain_has_the_reason_of_the_kubelet(name: str) -> None:
 def test_the_reason_of_a_restart_on_the_spot_is_kept() -> None:
     for name, code in (("restarted", 5), ("crash-loop-back-off", 6)):
         assert f"exited with code {code}" in Member(pod(name), "t", 0, 0, 0, "").last_failure
+
+
+def test_every_recorded_state_has_an_answer() -> None:
+    assert {f"pod-{state}" for state in STATES} < set(PODS)
 
 
 def test_answers_are_in_the_form_of_the_api_server() -> None:

@@ -101,6 +101,7 @@ def test_another_replica_takes_over(client: ClusterClient, part: str) -> None:
 
 
 def test_the_web_page_answers_through_its_service(client: ClusterClient) -> None:
-    script = f"wget -q -O - http://volcanopy-ui.{product.NAMESPACE}.svc.cluster.local/ | grep -i volcanopy"
+    url = f"http://volcanopy-ui.{product.NAMESPACE}.svc.cluster.local/"  # for the host of a port-forward, as users open it
+    script = f"wget -q -O - --header 'Host: localhost' {url} | grep -i '<title>'"
     client.submit(job("page", task("t", 1, shell(script))))
     client.ends("page", "Completed")
