@@ -1,4 +1,4 @@
-"""The pages of job flows: a list, and the picture of one, read when the page is opened."""
+"""The pages of job flows: a list, and the graph of one, read when the page is opened."""
 
 from datetime import datetime
 
