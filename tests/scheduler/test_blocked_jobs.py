@@ -52,6 +52,21 @@ def test_the_room_of_a_job_that_was_just_admitted_is_reserved() -> None:
     assert phase(simulation, "next") == "Pending"
 
 
+def test_the_room_of_a_job_whose_pods_are_still_being_created_is_reserved() -> None:
+    text = "queue q capability.cpu=4\nnode n1 cpu=4\n" + GONE.rstrip("\n") + " 1 x cpu=2\n" + NEXT
+    objects = [
+        replace(thing, metadata=replace(thing.metadata, creation_timestamp=NOW - CREATION_TIME / 2))
+        if isinstance(thing, core.Pod) and thing.metadata.name == "gone-0"
+        else thing
+        for thing in world(text)
+    ]
+    tiers = "priority, gang | overcommit, drf, slowdown, predicates, capacity, nodeorder, reservation"
+    simulation = Simulation(objects, config(tiers, actions=ACTIONS))
+    for _ in range(3):
+        simulation.cycle()
+    assert phase(simulation, "next") == "Pending"
+
+
 def test_a_job_whose_pods_are_deleted_while_it_runs_is_admitted_again_and_reserves_nothing_later() -> None:
     text = (
         "queue q maxrunning=1\nnode n1 cpu=4\njob lost queue=q min=2 minres.cpu=4 phase=Running: 2 x cpu=2 on=n1\n"

@@ -351,7 +351,9 @@ class Snapshot:
         """(J,): the jobs without pods on nodes that cannot start because of gated, rejected or missing pods."""
         table, rows = self.tasks, self._pending
         gated = np.bincount(table.job[rows[table.gated[rows]]], minlength=len(self.jobs))
-        return blocked_jobs(self.jobs, gated, self.now)
+        newest = np.zeros(len(self.jobs))
+        np.maximum.at(newest, table.job[rows], table.created[rows])
+        return blocked_jobs(self.jobs, gated, newest, self.now)
 
     @cached_property
     def _pending(self) -> Rows:
