@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Sequence
 
 from volcanopy.api import core
@@ -21,8 +23,13 @@ def machine_size() -> tuple[int, int]:
     return len(os.sched_getaffinity(0)), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+def storage_size() -> int:
+    """The bytes of the disk on which the files of pods are."""
+    return shutil.disk_usage(tempfile.gettempdir()).total
+
+
 def manifests(count: int, cpus: int, memory: int, gpus: Sequence[str] = ()) -> list[Json]:
-    """Nodes `local-1`, `local-2`, ... that share cpus (whole milli-cpus), memory (whole MiB) and GPUs of the machine."""
+    """Nodes `local-1`, `local-2`, ... that share cpus (whole milli-cpus), memory and disk (whole MiB) and GPUs of the machine."""
     nodes = [_manifest(number, count, cpus, memory) for number in range(count)]
     for number, node in enumerate(nodes):
         if own := gpus[number::count]:
@@ -49,6 +56,7 @@ def _manifest(number: int, count: int, cpus: int, memory: int) -> Json:
             "capacity": {
                 "cpu": f"{cpus * 1000 // count}m",
                 "memory": f"{memory // 2**20 // count}Mi",
+                "ephemeral-storage": f"{storage_size() // 2**20 // count}Mi",
                 "pods": str(MAXIMUM_PODS),
             }
         },

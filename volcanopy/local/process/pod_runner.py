@@ -25,7 +25,7 @@ import structlog
 
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.apiserver.streams.command_streams import CommandStreams
-from volcanopy.local.process import pod_status, probes
+from volcanopy.local.process import pod_status, probes, storage_limits
 from volcanopy.local.process.accounts import MOUNT_PATH, Credentials
 from volcanopy.local.process.container_run import ContainerRun, End, StartError
 from volcanopy.local.process.container_spec import (
@@ -50,6 +50,8 @@ FIRST_BACK_OFF, LONGEST_BACK_OFF, STABLE = 10.0, 300.0, 600.0
 RETRY_CONFIG = 2.0
 """Seconds between attempts to create a container whose configuration is incomplete."""
 DEFAULT_GRACE = 30.0
+EVICTION_GRACE = 1.0
+"""Seconds that the containers of a pod have which exceeds a limit of local storage, as with a kubelet."""
 OUTPUT_LIMIT = 10 << 10
 """Bytes of the output of a probe that its Event has."""
 _LOST = "its programs ended when the cluster was stopped or killed"
@@ -114,23 +116,36 @@ class PodRunner:
             deadline = max(deadline - (time.time() - self._began), 0.0)
         work = asyncio.create_task(self._run_all(), name=f"pod {self.pod['metadata']['name']}")
         stopping = asyncio.create_task(self._stopping.wait())
+        storage = asyncio.create_task(self._watch_storage())
         try:
-            await asyncio.wait({work, stopping}, timeout=deadline, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({work, stopping, storage}, timeout=deadline, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
-                if not self._stopping.is_set():
+                if storage.done() and not self._stopping.is_set():
+                    self._reason, self._message = pod_status.EVICTED, storage.result()
+                elif not self._stopping.is_set():
                     self._reason = "DeadlineExceeded"
                     self._message = "Pod was active on the node longer than the specified deadline"
                 work.cancel()
                 await asyncio.wait({work})
-                await self._stop_all(self._grace())
+                await self._stop_all(EVICTION_GRACE if self._reason == pod_status.EVICTED else self._grace())
             if not work.cancelled():
                 work.result()
             await self._show(final=True)
         finally:
-            stopping.cancel()
-            work.cancel()
+            for task in (stopping, work, storage):
+                task.cancel()
             for run in self._runs.values():
                 run.signal(signal.SIGKILL)
+
+    async def _watch_storage(self) -> str:
+        """Wait until the pod exceeds a limit of local storage; the message of its eviction."""
+        if not storage_limits.is_limited(self.pod):
+            await self._stopping.wait()
+            return ""
+        while True:
+            if message := await asyncio.to_thread(storage_limits.exceeded, self.pod, self._around.folder):
+                return message
+            await asyncio.sleep(storage_limits.MEASURED)
 
     def stop(self, pod: Json) -> None:
         """Stop the pod within the grace period of its deletion; :meth:`run` returns when it has ended."""
