@@ -137,6 +137,7 @@ golden: $(VENV)/.dev  ## Regenerate the generated files. Review the difference l
 	$(BIN)/python -m hack.gatestable
 	$(BIN)/python -m hack.powerstable
 	$(BIN)/python -m tests.security.bypass_table
+	$(BIN)/python -m tests.local.process.isolation_table
 
 lock:  ## Regenerate the lock files from pyproject.toml; `make lock UPGRADE=--upgrade` takes the newest versions.
 	test -x $(VENV)/lock/bin/python || $(PYTHON) -m venv $(VENV)/lock

@@ -2,12 +2,15 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.local.process.conftest import RUNTIMES, ProcessCluster
+from tests.local.process.invocation import ROOT, USER, as_root, interpreter
+from tests.local.process.isolation_table import ATTEMPTS, PAGE, page
 from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.local.process import machine
 from volcanopy.local.process.file_view import FileView
@@ -15,21 +18,6 @@ from volcanopy.local.process.kubelet import ProcessSettings
 from volcanopy.local.process.runtime import MachineRuntime
 from volcanopy.local.process.steps import choose
 from volcanopy.local.process.users import UNPRIVILEGED, User, Users, current_user
-
-ATTEMPTS = {
-    "remount the root": "mount -o remount,rw / && touch /written",
-    "remount the root in name spaces of its own": "unshare -Urm sh -c 'mount -o remount,bind,rw / && touch /written'",
-    "write to the system": "touch /etc/written || touch /usr/written",
-    "make a device": "mknod /tmp/device b 8 0",
-    "read the passwords": "head -c 1 /etc/shadow",
-    "change the kernel": "echo x > /proc/sys/kernel/domainname",
-}
-OTHERS = {
-    "read the files of another pod": "cat $FILES/pods/*/volumes/secret/key",
-    "read the environment of another pod": "cat /proc/[0-9]*/environ | grep -aq SECRET=hidden",
-    "find the programs of another pod": "pgrep -f [o]ther-pod-of-this-test",
-}
-NOT_PREVENTED = {"plain": {*OTHERS}}
 
 
 @pytest.fixture(params=RUNTIMES)
@@ -56,7 +44,11 @@ async def test_a_program_changes_nothing_outside_and_reaches_other_pods_only_on_
     container = {
         "name": "main",
         "image": "none",
-        "command": ["sh", "-c", "touch /tmp/begun; sleep 1000; : other-pod-of-this-test"],
+        "command": [
+            "sh",
+            "-c",
+            "trap 'echo signal; exit' USR1; while true; do sleep 0.1; done; : other-pod-of-this-test",
+        ],
         "env": [{"name": "SECRET", "value": "hidden"}],
         "volumeMounts": [{"name": "secret", "mountPath": "/secret"}],
     }
@@ -64,13 +56,42 @@ async def test_a_program_changes_nothing_outside_and_reaches_other_pods_only_on_
     other = {"containers": [container], "volumes": [volume]}
     await cluster.create("other", other)
     await cluster.until("other", lambda pod: pod["status"].get("phase") == "Running")
-    script = "".join(
-        f"if ({text}) > /dev/null 2>&1; then echo '{name}'; fi\n" for name, text in (ATTEMPTS | OTHERS).items()
-    )
-    environment = [{"name": "FILES", "value": str(cluster.folder / "run")}]
-    await cluster.run("hostile", "sh", "-c", script, env=environment)
-    assert set((await cluster.log("hostile")).splitlines()) == NOT_PREVENTED.get(step, set())
+    lines = (f"if ({each.script}) > /dev/null 2>&1; then echo {number}; fi\n" for number, each in enumerate(ATTEMPTS))
+    outside = cluster.folder / "outside"
+    outside.mkdir()
+    outside.chmod(0o777)
+    places = {"FILES": cluster.folder / "run", "OUTSIDE": outside}
+    environment = [{"name": name, "value": str(path)} for name, path in places.items()]
+    await cluster.run("hostile", "sh", "-c", "".join(lines), env=environment)
+    successes = {ATTEMPTS[int(number)].name for number in (await cluster.log("hostile")).split()}
+    assert successes == {each.name for each in ATTEMPTS if step in each.steps}
     assert not {"written"} & {name for folder in ("/", "/etc", "/usr") for name in os.listdir(folder)}
+    if step == "plain":
+        await cluster.ended("other")
+    assert await cluster.log("other") == ("signal\n" if step == "plain" else "")
+
+
+def test_the_table_of_the_docs_is_up_to_date() -> None:
+    assert PAGE.read_text("utf-8") == page(), "run `make golden`"
+
+
+@as_root
+def test_an_ordinary_user_is_kept_apart_on_every_step_too(open_folder: Path) -> None:
+    """The tests of this file in a process of an ordinary user; steps that do not work here are skipped."""
+    python = interpreter(USER)
+    if python is None:
+        pytest.skip("this Python or these files cannot be read by an ordinary user")
+    home = open_folder / "home"
+    home.mkdir()
+    os.chown(home, USER, USER)
+    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    options = ["-q", "-n", "0", "-p", "no:cacheprovider", f"--basetemp={home}/tests", __file__]
+    done = subprocess.run(
+        [python, "-m", "pytest", *options], user=USER, group=USER, extra_groups=[], cwd=ROOT, text=True, capture_output=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert "failed" not in done.stdout
 
 
 async def test_a_program_that_left_its_session_ends_with_its_container(hostile: tuple[str, ProcessCluster]) -> None:
