@@ -38,9 +38,9 @@ def _environment(home: Path) -> dict[str, str]:
 
 
 def volcanopy(
-    arguments: list[str], home: Path, root: Path = ROOT, *, user: bool, path: str = ""
+    arguments: list[str], home: Path, root: Path = ROOT, *, user: bool, path: str = "", through: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Run volcanopy from the folder `root`, with another PATH if given; `user`: as an ordinary user."""
+    """Run volcanopy from the folder `root`, with another PATH if given; `user`: as an ordinary user; `through`: a program."""
     as_user = user and os.geteuid() == 0
     python = interpreter(USER) if as_user else sys.executable
     if python is None:
@@ -51,7 +51,7 @@ def volcanopy(
     if as_user:
         os.chown(home, USER, USER)
     done: subprocess.CompletedProcess[str] = subprocess.run(
-        [python, "-m", "volcanopy", *arguments], cwd=root, env=environment, text=True, capture_output=True, check=False,
+        [*through, python, "-m", "volcanopy", *arguments], cwd=root, env=environment, text=True, capture_output=True, check=False,
         timeout=120, **identity,  # type: ignore[call-overload]
     )  # fmt: skip
     return done

@@ -1,12 +1,15 @@
 """`make demo` runs real programs and shows their results: as root and as a user, on each step of isolation."""
 
+import html
+import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.local.process.invocation import ROOT, as_root, volcanopy
+from tests.local.process.invocation import ROOT, USER, as_root, volcanopy
 
 OPTIONAL = ("bwrap", "unshare", "nsenter", "setpriv")
 RESULTS = (
@@ -38,9 +41,17 @@ def without_optional_programs(open_folder: Path) -> str:
     return str(folder)
 
 
-def run_demo(home: Path, root: Path = ROOT, *, user: bool, path: str = "", options: tuple[str, ...] = ()) -> list[str]:
+def run_demo(
+    home: Path,
+    root: Path = ROOT,
+    *,
+    user: bool,
+    path: str = "",
+    options: tuple[str, ...] = (),
+    through: tuple[str, ...] = (),
+) -> list[str]:
     """The lines that the demo prints."""
-    done = volcanopy([*demo_arguments(), *options], home, root, user=user, path=path)
+    done = volcanopy([*demo_arguments(), *options], home, root, user=user, path=path, through=through)
     assert done.stderr == ""
     assert done.returncode == 0
     return done.stdout.splitlines()
@@ -53,6 +64,14 @@ def check(lines: list[str], step: str) -> None:
         assert re.search(result, text), f"{result} is not in:\n{text}"
     assert "is not executed" not in text
     assert len(lines) <= 19, "with the next step that make prints, 20"
+
+
+def test_the_image_of_the_readme_shows_the_demo() -> None:
+    """`python -m hack.demoimage` draws it."""
+    text = " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", (ROOT / "docs" / "images" / "demo.svg").read_text()))
+    words = " ".join(html.unescape(text).split())
+    for result in RESULTS:
+        assert re.search(result.strip(), words), f"{result} is not in:\n{words}"
 
 
 @as_root
@@ -69,12 +88,22 @@ def test_as_root_the_demo_runs_as_plain_processes(open_folder: Path) -> None:
 
 
 @as_root
-def test_as_root_the_demo_runs_in_a_checkout_that_others_cannot_read(open_folder: Path) -> None:
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
+def test_as_root_of_a_container_that_may_not_mount_the_demo_runs_as_plain_processes(open_folder: Path) -> None:
+    container = (sys.executable, str(Path(__file__).with_name("container.py")))
+    check(run_demo(open_folder, user=False, through=container), "plain processes")
+
+
+@pytest.mark.parametrize("user", [pytest.param(False, marks=as_root), True], ids=["root", "user"])
+def test_the_demo_runs_in_a_checkout_that_others_cannot_read(open_folder: Path, user: bool) -> None:
     checkout = open_folder / "closed"
     checkout.mkdir(mode=0o700)
     for name in ("volcanopy", "examples/demo"):
         shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
-    check(run_demo(open_folder, checkout, user=False), "namespaces")
+    if user and os.geteuid() == 0:
+        for path in (checkout, *checkout.rglob("*")):
+            os.chown(path, USER, USER)
+    check(run_demo(open_folder, checkout, user=user), "" if user else "namespaces")
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed: run `make packages`")
