@@ -17,7 +17,7 @@ from tests.simulation.reflector_edge import reflector_edge
 from volcanopy.kube.client.connection import Connection, Credentials, Headers, headers_of
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import FLOWS, JOBS, QUEUES
-from volcanopy.services.controllers import kopf_edge
+from volcanopy.services.controllers import kopf_edge, kopf_operator
 from volcanopy.services.controllers.user_kinds import Edge, EdgeError, UserKinds
 from volcanopy.services.process.entry_points import ThirdPartyError
 
@@ -76,6 +76,19 @@ async def test_an_operator_that_cannot_start_is_reported() -> None:
     async with asyncio.timeout(SOON):
         with pytest.raises(EdgeError, match="no kinds"):
             await kopf_edge.run_operator(spawn, close)
+
+
+async def test_kopf_starts_for_a_user_whom_the_machine_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    def getuser() -> str:
+        raise KeyError("getpwuid(): uid not found: 54321")
+
+    monkeypatch.setattr("getpass.getuser", getuser)
+    session = kopf_edge.KopfSession(Connection("http://127.0.0.1:1"))
+    tasks = await kopf_operator.spawn_tasks(Connection("http://127.0.0.1:1"), session.open, (), lambda *_: None)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await session.close()
 
 
 class _Renewed(Credentials):

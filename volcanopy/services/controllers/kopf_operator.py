@@ -18,6 +18,8 @@ _BACKOFFS = (0.2, 1.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0)
 """Seconds between the attempts of a request."""
 _EXIT = 0.5
 """Seconds in which the watch of a kind ends."""
+_IDENTITY = "volcanopy"
+"""For peers, of which there are none: kopf would look up the names of the user, whom the machine need not have, and the host."""
 
 Deliver = Callable[[Kind[Json], str | None, Json], None]
 """Called with a kind, the type of an event (None: the object was listed), and the object."""
@@ -41,7 +43,13 @@ async def spawn_tasks(
 
     for kind in kinds:
         _watch(kind, deliver, registry)
-    return await kopf.spawn_tasks(registry=registry, settings=_settings(), clusterwide=True, standalone=True)
+    return await kopf.spawn_tasks(
+        registry=registry,
+        settings=_settings(),
+        clusterwide=True,
+        standalone=True,
+        identity=_IDENTITY,  # type: ignore[arg-type] - the type of kopf is private
+    )
 
 
 def _watch(kind: Kind[Json], deliver: Deliver, registry: kopf.OperatorRegistry) -> None:
