@@ -39,12 +39,22 @@ def phase(simulation: Simulation, group: str) -> str:
     return found.status.phase
 
 
-@pytest.mark.parametrize("blocked", [GONE, GONE.rstrip("\n") + " 1 x cpu=2\n", GATED])
+FAILED = GONE.rstrip("\n") + " 1 x cpu=2 on=n1 failed, 1 x cpu=2\n"
+"""A gang of which a failed pod is not created again."""
+
+
+@pytest.mark.parametrize("blocked", [GONE, GONE.rstrip("\n") + " 1 x cpu=2\n", FAILED, GATED])
 @pytest.mark.parametrize("shares", ["proportion", "capacity"])
 @pytest.mark.parametrize("limit", LIMITS)
 def test_a_job_starts_beside_one_that_lacks_pods(limit: str, shares: str, blocked: str) -> None:
     simulation = cycles(f"queue q {limit}\nnode n1 cpu=4\n" + blocked + NEXT, shares)
     assert runs(simulation, "next-0", "next-1")
+
+
+def test_jobs_whose_pods_are_gone_do_not_add_up() -> None:
+    text = "queue q capability.cpu=4\nnode n1 cpu=4\n"
+    text += "".join(GONE.replace("gone", f"gone{number}") for number in range(50))
+    assert runs(cycles(text + NEXT, "capacity"), "next-0", "next-1")
 
 
 def test_the_room_of_a_job_that_was_just_admitted_is_reserved() -> None:
