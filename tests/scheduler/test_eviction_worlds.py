@@ -45,3 +45,22 @@ def test_cycles_come_to_rest() -> None:
         evicted_again += len(victims) - len(set(victims))
     assert most >= 3
     assert evicted_again == 0
+
+
+def test_pods_are_evicted_only_for_jobs_that_start_then_however_slowly_victims_terminate() -> None:
+    """Victims terminate after one to three cycles; a pod that starts meanwhile does not take the place of the preemptor."""
+    evictions = 0
+    for seed in range(9000, 9000 + WORLDS // 8):
+        dice = Random(seed)
+        text, config = eviction_worlds.world(dice), eviction_worlds.config(dice)
+        simulation, slowness = Simulation(world(text), config, graceful=True), dice.randint(1, 3)
+        preemptors = set[str]()
+        for number in range(CYCLES * slowness):
+            plan = simulation.cycle()
+            evictions += len(plan.of(Evict))
+            preemptors |= {effect.preemptor for effect in plan.of(Evict)}
+            preemptors -= {effect.group for effect in plan.of(Bind)}
+            if number % slowness == slowness - 1:
+                simulation.end_terminating()
+        assert not preemptors, f"seed {seed}\n{text}"
+    assert evictions
