@@ -22,7 +22,7 @@ def is_limited(pod: Json) -> bool:
 
 
 def exceeded(pod: Json, folder: Path) -> str:
-    """Why a pod must be evicted, in the words of a kubelet; empty if it is within its limits. `folder` is that of the pod."""
+    """Why a pod must be evicted, as a kubelet writes it; empty if it is within its limits. `folder` is that of the pod."""
     volumes = [volume["name"] for volume in pod["spec"].get("volumes") or () if "emptyDir" in volume]
     used = {name: used_bytes([folder / "volumes" / name]) for name in volumes}
     for name, limit in _sizes(pod).items():

@@ -48,7 +48,7 @@ async def spawn_tasks(
         settings=_settings(),
         clusterwide=True,
         standalone=True,
-        identity=_IDENTITY,  # type: ignore[arg-type] - the type of kopf is private
+        identity=_IDENTITY,  # type: ignore[arg-type]  # the type of kopf is private
     )
 
 
