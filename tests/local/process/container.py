@@ -1,23 +1,32 @@
-"""Runs a program as root of a container: in a user namespace below which there are no others, without the right to mount.
+"""Runs a program as root of a container: in a user namespace below which there are no others, without the right to mount
+and with no network but the loopback.
 
 Usage: python container.py COMMAND...
 """
 
 import ctypes
+import fcntl
 import os
+import socket
+import struct
 import sys
 from pathlib import Path
 
 CLONE_NEWUSER = 0x10000000
+CLONE_NEWNET = 0x40000000
+SIOCSIFFLAGS = 0x8914
+IFF_UP_RUNNING = 0x41
 
 
 def become_root_of_container(ready: int, mapped: int) -> None:
-    """Enter a user namespace, whose users the parent maps, and forbid further ones."""
-    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWUSER) != 0:
+    """Enter namespaces of users, which the parent maps, and of networks, and forbid further ones of users."""
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
         sys.exit(os.strerror(ctypes.get_errno()))
     os.write(ready, b"\0")
     os.read(mapped, 1)
     Path("/proc/sys/user/max_user_namespaces").write_text("0")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as loopback:
+        fcntl.ioctl(loopback, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP_RUNNING))
 
 
 def main(command: list[str]) -> int:

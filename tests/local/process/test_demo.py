@@ -4,6 +4,7 @@ import html
 import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -89,8 +90,10 @@ def test_as_root_the_demo_runs_as_plain_processes(open_folder: Path) -> None:
 
 @as_root
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
-def test_as_root_of_a_container_that_may_not_mount_the_demo_runs_as_plain_processes(open_folder: Path) -> None:
+def test_as_root_of_a_container_without_mounts_and_network_the_demo_runs_as_plain_processes(open_folder: Path) -> None:
     container = (sys.executable, str(Path(__file__).with_name("container.py")))
+    if (done := subprocess.run([*container, "true"], text=True, capture_output=True, check=False)).returncode != 0:
+        pytest.skip(f"a container cannot be made here: {done.stderr.strip()}")
     check(run_demo(open_folder, user=False, through=container), "plain processes")
 
 
