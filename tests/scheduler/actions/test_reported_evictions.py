@@ -187,6 +187,21 @@ BETWEEN_QUEUES = {
         ["x-2", "x-3"],
         ["y-0", "y-1"],
     ),
+    "a pod that its job can spare, not a job of one pod that has run for less": (
+        """
+        queue low deserved.cpu=6
+        queue high deserved.cpu=6
+        node n0 cpu=3
+        node n1 cpu=8
+        job r0 priority=low queue=low min=1: 1 x cpu=1 on=n0, 1 x cpu=2 on=n1
+        job r1 priority=low queue=low: 1 x cpu=2 on=n0
+        job r2 priority=mid queue=low: 1 x cpu=4 on=n1
+        job r3 priority=mid queue=low: 1 x cpu=1 on=n1
+        job w priority=high queue=high: 3 x cpu=1
+        """,
+        ["r0-1"],
+        ["w-0", "w-1", "w-2"],
+    ),
     "from two queues what each has borrowed": (
         """
         queue a deserved.cpu=3 capability.cpu=4

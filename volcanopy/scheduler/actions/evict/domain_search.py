@@ -198,7 +198,7 @@ class DomainSearch:
                 best = Exchange(cost, domain, tuple(self._statement.evicted), tuple(search.placed))
             else:
                 is_applied = False
-        if self._needed_count > 1 and (self._trace.has_evictable if best is None else len(best.evicted) > 1):
+        if self._needed_count > 1 and (self._trace.has_evictable if best is None else best.evicted):
             for domain in [domain for _, _, domain in domains] if best is None else [best.domain]:
                 if self._candidates.are_few(self._shared.domains.nodes(domain)):
                     best, is_applied = self._improved(best, domain, mark), False
