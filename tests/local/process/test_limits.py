@@ -67,6 +67,27 @@ async def test_a_program_gets_its_limit_of_cpu(cgroups: Cgroups, tmp_path: Path)
     assert float(output.split()[-1]) < 0.35
 
 
+async def test_a_program_cannot_use_up_the_processes_of_the_machine(
+    cgroups: Cgroups, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "pids" not in cgroups.controllers:
+        pytest.skip("control groups of processes cannot be written here")
+    monkeypatch.setattr("volcanopy.local.process.cgroups.PROCESSES", 8)
+    script = """
+import os, time
+count = 1
+try:
+    while count < 100:
+        if os.fork() == 0:
+            time.sleep(1000)
+        count += 1
+except BlockingIOError:
+    print(count, "processes")
+"""
+    _, output = await run(cgroups, tmp_path, script)
+    assert output.endswith(" 8 processes\n")
+
+
 def test_version_2_of_control_groups_is_used_where_it_has_the_controllers(tmp_path: Path) -> None:
     """The first group above that holds groups with both controllers: the own one has none."""
     own, above = tmp_path / "user/terminal", tmp_path / "user"
@@ -80,14 +101,23 @@ def test_version_2_of_control_groups_is_used_where_it_has_the_controllers(tmp_pa
         (folder / "group/cgroup.subtree_control").touch()
     cgroups = writable(tmp_path, tmp_path / "self", "group")
     assert cgroups.folders == {above / "group"}
-    assert cgroups.controllers == {"memory", "cpu"}
+    assert cgroups.controllers == {"memory", "cpu", "pids"}
 
     made = above / "group/run"
     made.mkdir()
-    for name in ("cgroup.controllers", "cgroup.procs", "memory.max", "memory.swap.max", "cpu.max", "memory.events"):
+    for name in (
+        "cgroup.controllers",
+        "cgroup.procs",
+        "memory.max",
+        "memory.swap.max",
+        "cpu.max",
+        "pids.max",
+        "memory.events",
+    ):
         (made / name).touch()
     cgroup = cgroups.create("run", Limits(0.5, 1 << 20))
-    assert ((made / "memory.max").read_text(), (made / "cpu.max").read_text()) == ("1048576", "50000 100000")
+    limits = [(made / name).read_text() for name in ("memory.max", "cpu.max", "pids.max")]
+    assert limits == ["1048576", "50000 100000", "4096"]
     assert cgroup.files[-1] == str(made / "cgroup.procs")
     assert cgroup.oom_kills() == 0
     (made / "memory.events").write_text("oom 3\noom_kill 2\n")
@@ -97,7 +127,7 @@ def test_version_2_of_control_groups_is_used_where_it_has_the_controllers(tmp_pa
 def test_what_is_not_enforced_is_named() -> None:
     assert described(Cgroups({})) == (
         "Limits of memory are enforced by measuring every 0.5 s: control groups cannot be written; "
-        "limits of cpu are not enforced."
+        "limits of cpu are not enforced; any number of processes."
     )
 
 

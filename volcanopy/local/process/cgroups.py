@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -17,7 +17,9 @@ from typing import IO
 PERIOD = 100_000
 """Microseconds of the period in which a limit of cpu counts, as a kubelet sets it."""
 ROOT = Path("/sys/fs/cgroup")
-_NEEDED = ("memory", "cpu")
+PROCESSES = 4096
+"""The most processes and threads of a container: more would use up those of the machine."""
+_NEEDED = ("memory", "cpu", "pids")
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Cgroup:
 
 
 class Cgroups:
-    """The folders of this cluster by controller (`memory`, `cpu`)."""
+    """The folders of this cluster by controller (`memory`, `cpu`, `pids`)."""
 
     def __init__(self, folders: Mapping[str, Path]) -> None:
         self._folders = folders
@@ -66,8 +68,8 @@ class Cgroups:
         return set(self._folders.values())
 
     def create(self, name: str, limits: Limits) -> Cgroup:
-        """The groups of a container with these limits. Raises OSError."""
-        requested = {"memory": limits.memory is not None, "cpu": limits.cpu is not None}
+        """The groups of a container with these limits, and at most :data:`PROCESSES` processes. Raises OSError."""
+        requested = {"memory": limits.memory is not None, "cpu": limits.cpu is not None, "pids": True}
         folders = {controller: folder / name for controller, folder in self._folders.items() if requested[controller]}
         for folder in folders.values():
             folder.mkdir(exist_ok=True)
@@ -75,6 +77,8 @@ class Cgroups:
             _limit_memory(folders["memory"], limits.memory)
         if limits.cpu is not None and "cpu" in folders:
             _limit_cpu(folders["cpu"], limits.cpu)
+        if "pids" in folders:
+            _write(folders["pids"] / "pids.max", PROCESSES)
         return Cgroup(folders)
 
     async def remove(self) -> None:
@@ -138,18 +142,27 @@ def writable(root: Path = ROOT, own: Path = Path("/proc/self/cgroup"), name: str
     with contextlib.suppress(OSError):
         for line in own.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
-            for controller in controllers.split(",") if controllers else _NEEDED:
-                if controller not in _NEEDED or controller in folders:
-                    continue
-                place = root / controllers if controllers else root
-                folder = _made(place, path, name, controller, unified=not controllers)
+            if not controllers:
+                folders |= _unified(root, path, name, [each for each in _NEEDED if each not in folders])
+                continue
+            for controller in set(controllers.split(",")) & set(_NEEDED) - folders.keys():
+                folder = _made(root / controllers, path, name)
                 if folder is not None:
                     folders[controller] = folder
     return Cgroups(folders)
 
 
-def _made(root: Path, path: str, name: str, controller: str, *, unified: bool) -> Path | None:
-    """A new folder below the own group, or in version 2 below one without processes; None if none works."""
+def _unified(root: Path, path: str, name: str, needed: Sequence[str]) -> dict[str, Path]:
+    """The groups of version 2: all controllers in one folder, because a process is in one group."""
+    for controller in needed:
+        folder = _made(root, path, name, controller)
+        if folder is not None:
+            return {each: folder for each in needed if each == controller or _enabled(folder, each)}
+    return {}
+
+
+def _made(root: Path, path: str, name: str, controller: str = "") -> Path | None:
+    """A new folder below the own group, or in version 2, with a controller, below one without processes; None if none works."""
     above = root / path.lstrip("/")
     while above.is_relative_to(root):
         folder = above / name
@@ -158,7 +171,7 @@ def _made(root: Path, path: str, name: str, controller: str, *, unified: bool) -
         except OSError:
             pass
         else:
-            if not unified or _enabled(folder, controller):
+            if not controller or _enabled(folder, controller):
                 return folder
             with contextlib.suppress(OSError):
                 folder.rmdir()

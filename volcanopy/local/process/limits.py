@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from volcanopy.api import quantity
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.process.cgroups import Cgroup, Cgroups, Limits
+from volcanopy.local.process.cgroups import PROCESSES, Cgroup, Cgroups, Limits
 from volcanopy.local.process.measurements import Usage
 
 MEASURED = 0.5
@@ -30,7 +30,7 @@ class EnforcedLimits:
         self._is_measured = self._limits.memory is not None and "memory" not in cgroups.controllers
         self._exceeded = False
         self._cgroup: Cgroup | None = None
-        requested = {"memory": self._limits.memory, "cpu": self._limits.cpu}
+        requested = {"memory": self._limits.memory, "cpu": self._limits.cpu, "pids": PROCESSES}
         if any(requested[controller] is not None for controller in cgroups.controllers):
             self._cgroup = cgroups.create(name, self._limits)
 
@@ -59,12 +59,15 @@ class EnforcedLimits:
 
 def described(cgroups: Cgroups) -> str:
     """One sentence for the user: which limits are enforced."""
-    if {"memory", "cpu"} <= cgroups.controllers:
-        return "Control groups enforce limits of memory and cpu."
+    if {"memory", "cpu", "pids"} <= cgroups.controllers:
+        return f"Control groups enforce limits of memory and cpu, and at most {PROCESSES} processes of a container."
     memory = (
         "Limits of memory are enforced by control groups"
         if "memory" in cgroups.controllers
         else f"Limits of memory are enforced by measuring every {MEASURED:g} s: control groups cannot be written"
     )
     cpu = "limits of cpu by control groups" if "cpu" in cgroups.controllers else "limits of cpu are not enforced"
-    return f"{memory}; {cpu}."
+    pids = (
+        f"at most {PROCESSES} processes of a container" if "pids" in cgroups.controllers else "any number of processes"
+    )
+    return f"{memory}; {cpu}; {pids}."
