@@ -1,7 +1,13 @@
 """Names of pods and Services are addresses for programs that cannot resolve them."""
 
+from pathlib import Path
+
 import pytest
 
+from tests.local.process.conftest import ProcessCluster, runtime_named
+from volcanopy.local.cluster import LocalCluster, Parts
+from volcanopy.local.process import machine
+from volcanopy.local.process.kubelet import ProcessSettings
 from volcanopy.local.process.plain_names import PlainNames
 
 ADDRESSES = {("ring-worker-0", "ring", "lab"): "127.1.0.1", ("ring-worker-1", "ring", "lab"): "127.1.0.2"}
@@ -43,3 +49,30 @@ def test_names_that_a_cluster_resolves_are_replaced(text: str, replaced: str) ->
 )
 def test_other_text_stays_as_it_is(text: str) -> None:
     assert NAMES.replaced(text) == text
+
+
+@pytest.mark.parametrize("text", ["http://late/x", "late:80", "late.lab.svc", "late"])
+def test_a_service_without_pods_is_noted_where_its_name_is_used(text: str) -> None:
+    names = PlainNames("lab", set(), {("lab", "late"): []}, lambda host, subdomain, namespace: "127.9.9.9")
+    assert names.replaced(text) == text
+    assert names.without_addresses == {("lab", "late")}
+    names = PlainNames("lab", set(), {("lab", "late"): []}, lambda host, subdomain, namespace: "127.9.9.9")
+    assert names.replaced("too late for that") == "too late for that"
+    assert not names.without_addresses
+
+
+async def test_a_pod_that_uses_such_a_name_gets_one_event(open_folder: Path) -> None:
+    late = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "late", "namespace": "default"},
+        "spec": {"selector": {"app": "late"}, "ports": [{"port": 80}]},
+    }
+    settings = ProcessSettings(open_folder / "run", open_folder / "claims", runtime_named("plain"))
+    parts = Parts(scheduler=None, controller=None, admission=None, process=settings)
+    async with LocalCluster(0, objects=[*machine.manifests(1, 4, 8 << 30), late], parts=parts) as local:
+        cluster = ProcessCluster(local, open_folder)
+        env = [{"name": "FIRST", "value": "http://late:80"}, {"name": "SECOND", "value": "late.default.svc"}]
+        await cluster.run("p", "true", env=env)
+        reasons = [event["reason"] for event in await cluster.events("p", 2)]
+    assert sorted(reasons) == ["NameNotResolved", "Started"]

@@ -33,7 +33,7 @@ from volcanopy.local.process.container_spec import Sources, containers_of, refer
 from volcanopy.local.process.gpus import Gpus
 from volcanopy.local.process.machine import description, is_process_node
 from volcanopy.local.process.measurements import Usage
-from volcanopy.local.process.plain_names import PlainNames
+from volcanopy.local.process.plain_names import not_resolved, plain_names_of
 from volcanopy.local.process.pod_runner import FIRST_BACK_OFF, PodRunner, Surroundings
 from volcanopy.local.process.runtime import Runtime
 from volcanopy.local.process.status_writer import PODS, StatusWriter
@@ -105,6 +105,8 @@ class ProcessKubelet:
         self._last_address = os.getpid() * hosts.BLOCK  # clusters of one machine share its loopback network
         self._reserved: dict[tuple[str, str, str], str] = {}
         """Addresses of pods whose names have been used, by namespace, subdomain and host name."""
+        self._unresolved: dict[str, set[tuple[str, str]]] = {}
+        """Services without addresses that Events of a pod name, by the uid of the pod."""
         self._measured: tuple[float, dict[tuple[str, str], Usage]] = (0.0, {})
         self._served_until: dict[str, float] = {}
         """When each node was served last before the start, in seconds since the epoch."""
@@ -127,6 +129,7 @@ class ProcessKubelet:
                     watching.append(tasks.create_task(self._accounts.run(self._renewed), name="accounts"))
                 await self.nodes.reflector.synced.wait()
                 await self._pods.synced.wait()
+                await self._services.synced.wait()
                 self._remove_old_files()
                 if ready is not None:
                     ready.set()
@@ -165,6 +168,7 @@ class ProcessKubelet:
             if change.type is ChangeType.DELETED:
                 self._waiting.get(node, {}).pop(uid, None)
                 self._hosts.remove(uid)
+                self._unresolved.pop(uid, None)
                 self._statuses.forget(uid)
                 if uid in self._ended:
                     self._ended.remove(uid)
@@ -299,18 +303,20 @@ class ProcessKubelet:
             served_until=self._served_until.get(spec["nodeName"], math.inf),
             gpus=self._take_gpus,
             credentials=self._accounts.of if self._accounts is not None else None,
-            names=str if self.runtime.has_mounts else partial(self._replace_names, namespace),
+            names=str if self.runtime.has_mounts else partial(self._replace_names, pod),
         )
 
-    def _replace_names(self, namespace: str, text: str) -> str:
-        """The text with addresses in place of the names of pods and Services."""
-        headless = {
-            (service["metadata"]["namespace"], service["metadata"]["name"])
-            for service in self._services.objects.values()
-            if service["spec"].get("clusterIP") == "None"
-        }
-        subdomains = headless | {place[:2] for place in self._reserved}
-        return PlainNames(namespace, subdomains, self._hosts.services, self._address_of).replaced(text)
+    def _replace_names(self, pod: Json, text: str) -> str:
+        """The text with addresses in place of the names of pods and Services; an Event of the pod for each that has none."""
+        namespace, uid = pod["metadata"]["namespace"], pod["metadata"]["uid"]
+        reserved = {place[:2] for place in self._reserved}
+        services = self._services.objects.values()
+        names = plain_names_of(namespace, services, reserved, self._hosts.services, self._address_of)
+        replaced = names.replaced(text)
+        for service in names.without_addresses - self._unresolved.setdefault(uid, set()):
+            self._unresolved[uid].add(service)
+            self._statuses.record(pod, not_resolved(*service))
+        return replaced
 
     def _address_of(self, hostname: str, subdomain: str, namespace: str) -> str:
         """The address of a pod, which it gets when it is created."""

@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from volcanopy.kube.client.kinds import Json
+from volcanopy.local.process.pod_events import PodEvent
+
 _NAME = re.compile(r"(?<![\w.-])[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*(?![\w-])")
 _INDEXED = re.compile(r".+-\d+")
 """The host name of a pod that may not exist yet."""
@@ -25,9 +28,11 @@ class PlainNames:
         services: Mapping[tuple[str, str], Sequence[str]],
         address: Callable[[str, str, str], str],
     ) -> None:
-        """`subdomains` and `services` are by namespace and name; a service has the addresses of its pods."""
+        """`subdomains` and `services` are by namespace and name; a service has the addresses of its pods, maybe none yet."""
         self._namespace, self._services, self._address = namespace, services, address
         self._subdomains = frozenset(subdomains)
+        self.without_addresses: set[tuple[str, str]] = set()
+        """The services of which a name was found that no address could replace."""
 
     def replaced(self, text: str) -> str:
         """The text with addresses in place of names."""
@@ -44,11 +49,15 @@ class PlainNames:
             return pod
         namespace, suffix = (labels[1], labels[2:]) if len(labels) > 1 else (self._namespace, [])
         addresses = self._services.get((namespace, labels[0]))
-        if not addresses or tuple(suffix) not in _SUFFIXES:
+        if addresses is None or tuple(suffix) not in _SUFFIXES:
             return ""
         is_headless = (namespace, labels[0]) in self._subdomains
         is_host = in_url or re.match(r":\d", after) is not None or (match[0] == text and not is_headless)
-        return addresses[0] if suffix or is_host else ""
+        if not suffix and not is_host:
+            return ""
+        if not addresses:
+            self.without_addresses.add((namespace, labels[0]))
+        return next(iter(addresses), "")
 
     def _pod(self, labels: Sequence[str]) -> str:
         host, subdomain, *rest = labels
@@ -60,3 +69,28 @@ class PlainNames:
         ):
             return ""
         return self._address(host, subdomain, namespace)
+
+
+def plain_names_of(
+    namespace: str,
+    services: Iterable[Json],
+    reserved: Iterable[tuple[str, str]],
+    addresses: Mapping[tuple[str, str], Sequence[str]],
+    address: Callable[[str, str, str], str],
+) -> PlainNames:
+    """The names in a namespace. `reserved` are further subdomains, `addresses` those of the Services that have ready pods."""
+    specs = {(each["metadata"]["namespace"], each["metadata"]["name"]): each["spec"] for each in services}
+    headless = {place for place, spec in specs.items() if spec.get("clusterIP") == "None"}
+    selecting: dict[tuple[str, str], Sequence[str]] = {
+        place: () for place, spec in specs.items() if spec.get("selector")
+    }
+    return PlainNames(namespace, headless | set(reserved), selecting | dict(addresses), address)
+
+
+def not_resolved(namespace: str, name: str) -> PodEvent:
+    """The Event about a Service whose name stays in a text."""
+    message = (
+        f'Service "{name}" in namespace "{namespace}" has no ready pod: its name has no address yet, and plain processes '
+        "cannot resolve it. Create the pod when the Service has a ready pod"
+    )
+    return PodEvent("Warning", "NameNotResolved", message)
