@@ -76,6 +76,7 @@ def open_session(
         cookie_jar=aiohttp.DummyCookieJar(),
         read_bufsize=READ_BUFFER,
         requote_redirect_url=False,
+        headers={"Accept-Encoding": "identity"},  # compressing takes both sides longer than sending
         **options,
     )
 
