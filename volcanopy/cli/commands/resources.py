@@ -69,7 +69,7 @@ async def print_job_flow_tree(
         typer.Option("-o", "--output", help="Output format instead of the drawing.", show_default=False),
     ] = None,
 ) -> None:
-    """Draw the jobs of a flow by their dependencies, with the critical path and the expected end.
+    """Draw the jobs of a flow, its critical path and its expected end.
 
     A job is expected to take as long as the completed jobs of its template in the namespace, on average.
     """
