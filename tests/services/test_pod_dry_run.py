@@ -112,6 +112,16 @@ async def _enforce(cluster: Cluster, mode: str) -> None:
         f"pod-security.kubernetes.io/{item}": "restricted" if item == mode else None for item in ("warn", "enforce")
     }
     await cluster.client.patch(NAMESPACES, None, cluster.namespace, {"metadata": {"labels": labels}})
+    # The server reads namespaces from a cache: it applies the labels some moments later.
+    pod = {"metadata": {"name": "probe"}, "spec": {"containers": [{"name": "main", "image": "busybox"}]}}
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                warnings = await cluster.client.try_create(PODS.raw, cluster.namespace, pod)
+            except ApiError:
+                return  # only "enforce" rejects
+            if warnings and mode == "warn":
+                return
 
 
 async def test_an_exhausted_quota_is_a_warning(cluster: Cluster) -> None:
