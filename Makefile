@@ -7,7 +7,7 @@ DIST   ?= dist
 SUDO   ?= $(if $(filter 0,$(shell id -u)),,sudo)
 REALNODE := $(SUDO) env PATH="$$PATH" HOME="$$HOME" REALNODE=1
 SPARK_JARS ?= $(HOME)/.cache/volcanopy/spark
-FIRST  ?= 500
+FIRST  ?= 375
 LAST   ?= 2500
 VENV   := .venv
 BIN    := $(VENV)/bin

@@ -19,7 +19,7 @@ from volcanopy.services.controllers.job_cache import JobCache
 from volcanopy.services.controllers.worker import Worker
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS, AT_ONCE = 500, 125
+SEEDS, AT_ONCE = 375, 125
 """All seeds, and how many a process runs, which takes as long to start as five seeds."""
 FOUND_DEFECTS = (347, 21326, 100010, 327570, 328088, 432079, 506483, 508333)
 """Seeds that have failed once."""
