@@ -25,12 +25,13 @@ class _RestClient(RESTClientObject):
 
     credentials = Credentials()
 
-    def request(self, method: Any, url: Any, headers: Any = None, *arguments: Any, **options: Any) -> Any:
-        """Send a request with the credentials of this moment."""
-        sent = HTTPHeaderDict(headers or {})
+    def request(self, method: Any, url: Any, *arguments: Any, **options: Any) -> Any:
+        """Send a request with the credentials of this moment; all but method and URL are named."""
+        assert not arguments
+        sent = HTTPHeaderDict(options.pop("headers", None) or {})
         for name, value in self.credentials.current().items():
             sent.add(name, value)
-        return super().request(method, url, sent, *arguments, **options)
+        return super().request(method, url, headers=sent, **options)
 
 
 def client(kubeconfig: Path | str | None = None, context: str | None = None) -> ApiClient:
