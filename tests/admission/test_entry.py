@@ -97,6 +97,21 @@ ENTRANCES: dict[str, tuple[set[str], Json | None, Json, str]] = {
 """By what is done, the rules that apply, the objects before and after, and the user."""
 
 
+def review_of(before: Json | None, after: Json, user: str) -> Json:
+    """The request of an AdmissionReview in which the user creates or changes an object."""
+    kinds = {"Pod": "", "PodGroup": "scheduling.volcanopy.io", "BatchJob": "batch.volcanopy.io"}
+    return {
+        "uid": "1",
+        "operation": "UPDATE" if before else "CREATE",
+        "kind": {"group": kinds[after["kind"]], "version": "v1", "kind": after["kind"]},
+        "namespace": "team",
+        "name": "x",
+        "userInfo": {"username": user, "groups": GROUPS},
+        "object": after,
+        "oldObject": before,
+    }
+
+
 def answer(rule: str, before: Json | None, after: Json, user: str) -> str:
     """The sentences of a rejection; empty if the object is admitted."""
     specification, status, _ = RULES[rule]
@@ -112,24 +127,13 @@ def answer(rule: str, before: Json | None, after: Json, user: str) -> str:
     }
     target = {"metadata": {"name": "target"}, "spec": further, "status": status}
     queues["target"] = msgspec.convert(target, Queue)
-    kinds = {"Pod": "", "PodGroup": "scheduling.volcanopy.io", "BatchJob": "batch.volcanopy.io"}
-    review = {
-        "uid": "1",
-        "operation": "UPDATE" if before else "CREATE",
-        "kind": {"group": kinds[after["kind"]], "version": "v1", "kind": after["kind"]},
-        "namespace": "team",
-        "name": "x",
-        "userInfo": {"username": user, "groups": GROUPS},
-        "object": after,
-        "oldObject": before,
-    }
     context = Context(
         queues=queues,
         policy=AdmissionPolicy.read({"controllers": [CONTROLLER]}, unknown="forbid"),
         pod_groups=dict[str, PodGroup](),
         queued_jobs={("target", EVE): 1, ("target", ACCOUNT): 1},
     )
-    response = validate({"request": review}, context)["response"]
+    response = validate({"request": review_of(before, after, user)}, context)["response"]
     return str(response.get("status", {}).get("message", ""))
 
 
@@ -154,15 +158,7 @@ def test_a_move_below_a_common_ancestor_is_not_counted_twice() -> None:
         }.items()
     }
     for status in ({}, RUNS):
-        review = {
-            "uid": "1",
-            "operation": "UPDATE",
-            "kind": {"group": "scheduling.volcanopy.io", "version": "v1", "kind": "PodGroup"},
-            "namespace": "team",
-            "name": "x",
-            "userInfo": {"username": "eve", "groups": GROUPS},
-            "object": group("right", status=status),
-            "oldObject": group("left", status=status),
-        }
         context = Context(queues=queues, queued_jobs={("left", EVE): 1}, pod_groups={})
-        assert validate({"request": review}, context)["response"]["allowed"]
+        assert validate(
+            {"request": review_of(group("left", status=status), group("right", status=status), "eve")}, context
+        )["response"]["allowed"]

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.admission.test_entry import GROUPS, group, job, pod
+from tests.admission.test_entry import group, job, pod, review_of
 from volcanopy.admission import powers
 from volcanopy.admission.context import AdmissionPolicy, Context
 from volcanopy.admission.review import validate
@@ -44,20 +44,11 @@ def in_template(power: powers.Power, queue: str) -> Json:
 
 def answer(before: Json | None, after: Json, user: str = "eve", pods: tuple[Json, ...] = (), **policy: Any) -> str:
     """The sentences of a rejection; empty if the object is admitted."""
-    kinds = {"Pod": "", "PodGroup": "scheduling.volcanopy.io", "BatchJob": "batch.volcanopy.io"}
-    review = {
-        "uid": "1",
-        "operation": "UPDATE" if before else "CREATE",
-        "kind": {"group": kinds[after["kind"]], "version": "v1", "kind": after["kind"]},
-        "namespace": "team",
-        "name": "x",
-        "userInfo": {"username": user, "groups": GROUPS},
-        "object": after,
-        "oldObject": before,
-    }
     settings = AdmissionPolicy.read({"controllers": ["volcanopy"], **policy}, unknown="forbid")
     context = Context(queues=QUEUES, policy=settings, pod_groups={}, moved_pods=pods)
-    return str(validate({"request": review}, context)["response"].get("status", {}).get("message", ""))
+    return str(
+        validate({"request": review_of(before, after, user)}, context)["response"].get("status", {}).get("message", "")
+    )
 
 
 DENIED = 'user "eve" may not protect pods from eviction in queue "target"'
