@@ -141,6 +141,15 @@ def test_a_lock_file_pins_every_dependency_with_hashes_and_names_no_host(lock: s
             assert dependency.specifier.contains(str(version).removeprefix("==")), f"{dependency}: call make lock"
 
 
+def test_the_page_of_dependencies_lists_each_and_the_number_of_packages_is_that_of_the_lock() -> None:
+    page, readme = (ROOT / "docs/dependencies.md").read_text(), (ROOT / "README.md").read_text()
+    names = [Requirement(dependency).name for dependency in PROJECT["project"]["dependencies"]]
+    assert re.findall(r"^\| ([a-z0-9-]+) \|.*\d \|", page, re.MULTILINE) == names
+    packages = len(re.findall(r"^[a-z0-9].*==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    assert f"installs {packages} packages" in readme
+    assert f"{packages} packages" in page
+
+
 def test_both_lock_files_pin_the_same_versions() -> None:
     run, dev = (set(re.findall(r"^([\w.-]+==[^\\ ]+)", (ROOT / lock).read_text(), re.MULTILINE)) for lock in LOCKS)
     assert run - dev == set()
