@@ -19,9 +19,9 @@ import numpy as np
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import parse
 from volcanopy.scheduler.model.measures import Measured, Reading
 from volcanopy.scheduler.model.plan import Bind
+from volcanopy.scheduler.policy.config import parse
 from volcanopy.testing.notation import NOW, world
 
 NODES, CORES, BATCHES, BATCH, SETS = 30, 16, 30, 20, 10

@@ -23,8 +23,8 @@ from pathlib import Path
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import DEFAULT, SchedulerConfig, parse
 from volcanopy.scheduler.model.plan import Bind, Plan
+from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, parse
 
 MOMENT = datetime(2030, 1, 1, tzinfo=UTC)
 TRACES = ("default", "multigpu50", "gpushare100", "cpu250", "gpuspec33")

@@ -19,9 +19,9 @@ from volcanopy.kube.client.decoding import read_page
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import DEFAULT, SchedulerConfig, default, parse
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, default, parse
 from volcanopy.testing import notation
 
 MOMENT = datetime(2030, 1, 1, tzinfo=UTC)

@@ -13,7 +13,7 @@ import msgspec
 
 from volcanopy.api import core
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import default
+from volcanopy.scheduler.policy.config import default
 from volcanopy.whatif.answer import Limits, Start, answer
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.engine import Budget, Engine

@@ -15,11 +15,11 @@ from pydantic_core import PydanticUndefined
 
 from volcanopy.api.attribute_docstrings import attribute_docstrings
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.filters.gpus.device_names import DeviceNames
-from volcanopy.scheduler.framework.config import DEFAULT
-from volcanopy.scheduler.framework.hook_table import SWITCHES, SWITCHES_WITHOUT_EFFECT
-from volcanopy.scheduler.framework.metrics_source import Metrics
-from volcanopy.scheduler.plugins.deviceshare import DeviceShare
+from volcanopy.scheduler.nodes.gpus.device_names import DeviceNames
+from volcanopy.scheduler.policies.nodes.deviceshare import DeviceShare
+from volcanopy.scheduler.policy.config import DEFAULT
+from volcanopy.scheduler.policy.hook_table import SWITCHES, SWITCHES_WITHOUT_EFFECT
+from volcanopy.scheduler.policy.metrics_source import Metrics
 
 PAGE = Path(__file__).parents[1] / "docs" / "scheduler-configuration.md"
 

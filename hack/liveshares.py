@@ -25,7 +25,7 @@ from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.metrics import registry
 from volcanopy.local.cluster import LocalCluster, Parts
-from volcanopy.scheduler.framework.config import DEFAULT
+from volcanopy.scheduler.policy.config import DEFAULT
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service
 

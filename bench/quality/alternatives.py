@@ -14,7 +14,7 @@ from statistics import fmean, median
 
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import DEFAULT, parse
+from volcanopy.scheduler.policy.config import DEFAULT, parse
 from volcanopy.simulate.cluster_description import equal_nodes, queues
 from volcanopy.simulate.engine import Options, Simulator
 from volcanopy.simulate.outcome import Outcome

@@ -10,7 +10,7 @@ from statistics import fmean
 
 from bench.quality.queueing import WORKLOADS
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import DEFAULT, parse
+from volcanopy.scheduler.policy.config import DEFAULT, parse
 from volcanopy.simulate.engine import Options, Simulator
 from volcanopy.simulate.workload import Job
 

@@ -20,7 +20,7 @@ from bench.quality.policies import Order, start_times
 from volcanopy.api import names, quantity
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import DEFAULT, parse
+from volcanopy.scheduler.policy.config import DEFAULT, parse
 from volcanopy.simulate.cluster_description import equal_nodes, queues, with_default_queue
 from volcanopy.simulate.engine import Options, Simulator
 from volcanopy.simulate.generators import ML_QUEUES, at_load, lublin, ml_mix

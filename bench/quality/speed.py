@@ -8,7 +8,7 @@ import time
 from random import Random
 
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import default
+from volcanopy.scheduler.policy.config import default
 from volcanopy.simulate.cluster_description import equal_nodes, with_default_queue
 from volcanopy.simulate.engine import Options, Simulator
 from volcanopy.simulate.workload import Job

@@ -18,10 +18,10 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope, per_shape
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats
+from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, Scope, per_shape
 
 PRICE = "example.com/price-per-hour"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.agent import trees
-from volcanopy.scheduler.filters.cpus.cpu_assignment import parse_cpus
+from volcanopy.scheduler.nodes.cpus.cpu_assignment import parse_cpus
 from volcanopy.services.agent import node_report, pod_resources
 from volcanopy.services.agent.load_window import Load, LoadWindow, is_due, sample
 from volcanopy.services.agent.machine_files import MachineFiles

@@ -14,7 +14,7 @@ from volcanopy.admission import context as policy
 from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.api.scheduling import Subjects
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework import config
+from volcanopy.scheduler.policy import config
 from volcanopy.services.admission.policy_file import PolicyFile
 from volcanopy.services.scheduler.config_file import ConfigFile
 

@@ -16,8 +16,8 @@ from volcanopy.api import core
 from volcanopy.cli.simulation.source import read_cluster
 from volcanopy.cli.snapshot import document
 from volcanopy.scheduler.cache.cluster_cache import State
-from volcanopy.scheduler.framework.config import DEFAULT
 from volcanopy.scheduler.model.measures import Measured, Reading, annotated, annotation
+from volcanopy.scheduler.policy.config import DEFAULT
 from volcanopy.services.scheduler.replay import CycleContext
 from volcanopy.testing.notation import NOW, world
 

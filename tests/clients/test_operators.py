@@ -21,8 +21,8 @@ from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import bound
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.framework.config import DEFAULT, parse
 from volcanopy.scheduler.model.plan import Bind
+from volcanopy.scheduler.policy.config import DEFAULT, parse
 from volcanopy.services.process.scheduler_plugins import registry
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

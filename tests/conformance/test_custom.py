@@ -15,11 +15,11 @@ from tests.conformance.worlds import FOLDER, Scenario, plugin_entry, scenarios
 from volcanopy.api.config_file import ConfigError
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.measures import Measured, of_load
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.testing.notation import NOW, world
 
 DIFFERENCES = differences()

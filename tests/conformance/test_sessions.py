@@ -8,10 +8,10 @@ import pytest
 from tests.conformance.differences import differences
 from tests.conformance.worlds import FOLDER, Scenario, scenarios
 from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.report.close import close
-from volcanopy.scheduler.session.session import Session
 
 SESSIONS = scenarios("session")
 DIFFERENCES = differences()

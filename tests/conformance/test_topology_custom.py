@@ -7,10 +7,10 @@ import pytest
 
 from tests.conformance.differences import differences
 from tests.conformance.worlds import FOLDER, Scenario, scenarios
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.session.session import Session
 
 DIFFERENCES = differences()
 ASKED = [

@@ -20,9 +20,9 @@ from volcanopy.api import core, topology_read
 from volcanopy.api.builtin import devices, policy, storage
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
-from volcanopy.scheduler.framework.hook_table import SWITCHES
 from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
+from volcanopy.scheduler.policy.hook_table import SWITCHES
 from volcanopy.testing.notation import NOW
 
 FOLDER = Path(

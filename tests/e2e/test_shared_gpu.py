@@ -8,7 +8,7 @@ from volcanopy.cli.manifests import read
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.local.simulated.nodes import copy_of
-from volcanopy.scheduler.filters.gpus import gpu_annotations
+from volcanopy.scheduler.nodes.gpus import gpu_annotations
 from volcanopy.services.process.settings import SchedulerSettings
 
 FOLDER = EXAMPLES / "20-shared-gpu"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from volcanopy.cli import snapshot
 from volcanopy.local.cluster import LocalCluster, Parts
-from volcanopy.scheduler.framework.config import DEFAULT
+from volcanopy.scheduler.policy.config import DEFAULT
 from volcanopy.services.process.settings import SchedulerSettings
 
 

@@ -4,7 +4,7 @@ import json
 from random import Random
 
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 
 CHAINS = (
     "enqueue, allocate, preempt, reclaim, backfill",

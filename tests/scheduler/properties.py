@@ -13,8 +13,7 @@ from volcanopy.api.builtin.policy import PodDisruptionBudget
 from volcanopy.scheduler.actions.stop_policy import StopPolicy
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig
-from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.invariants import gangs, plan_outcome
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.ledger.columns import LedgerColumns
@@ -23,8 +22,9 @@ from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import READY, Status
+from volcanopy.scheduler.policy.config import SchedulerConfig
+from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.report.close import close
-from volcanopy.scheduler.session.session import Session
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import NOW, world
 from volcanopy.testing.random_worlds import Case

@@ -8,8 +8,8 @@ import pytest
 from tests.scheduler.long_run.cases import RECLAIM
 from tests.scheduler.long_run.cases import config as long_run_config
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
 from volcanopy.scheduler.model.plan import Bind, SetPodGroup
+from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
 from volcanopy.testing.notation import decide, snapshot
 
 TREE = "queue root\nqueue x parent=root\nqueue y weight=3 parent=root\n"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Explain, Plan, SetPodGroup
+from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
 from volcanopy.testing.notation import config, decide, plan, snapshot
 
 RULES = "priority, gang | overcommit, resourcequota, predicates, proportion"

@@ -7,10 +7,10 @@ import pytest
 
 from tests.scheduler.plugins.scene import configured, seen
 from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.engine.ample_resources import is_ample
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.placement.ample_resources import is_ample
-from volcanopy.scheduler.session.session import Session
 
 PLUGINS: dict[str, dict[str, object]] = {
     "priority": {},

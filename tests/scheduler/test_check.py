@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from volcanopy.api import core
-from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict, Nominate, Plan, SetPodGroup
+from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
 from volcanopy.testing.notation import NOW, config, snapshot, world
 
 WORLD = """

@@ -5,8 +5,8 @@ import yaml
 
 from volcanopy.api.config_file import ConfigError
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import DEFAULT, default, parse
-from volcanopy.scheduler.plugins.binpack import BinpackArguments
+from volcanopy.scheduler.policies.nodes.binpack import BinpackArguments
+from volcanopy.scheduler.policy.config import DEFAULT, default, parse
 
 VOLCANO = """
 actions: "enqueue, allocate, backfill"

@@ -13,8 +13,8 @@ from volcanopy.api import core
 from volcanopy.kube.cache.statuses import queue_status
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.fairshare.credit import queue_credit
-from volcanopy.scheduler.fairshare.decay import HALF_LIFE
+from volcanopy.scheduler.engine.shares.credit import queue_credit
+from volcanopy.scheduler.engine.shares.decay import HALF_LIFE
 from volcanopy.scheduler.model.plan import Bind, Evict, SetQueue
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.testing.notation import NOW, world

@@ -13,9 +13,9 @@ from tests.scheduler.test_exhaustive import PLUGINS, planted
 from volcanopy.api.config_file import ConfigError
 from volcanopy.scheduler.actions.allocate.exact_packing import Demand, exact_packing
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.resources import Ints, Mask
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.testing.notation import config, snapshot
 
 GREEDY = config(PLUGINS)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volcanopy.scheduler.fairshare.hierarchical_drf import Path, Tree, path
+from volcanopy.scheduler.engine.shares.hierarchical_drf import Path, Tree, path
 from volcanopy.testing.notation import snapshot
 
 TOTAL = np.array([20, 20, 40])

@@ -11,8 +11,8 @@ from tests.scheduler.long_run.measures import EIGHT_NODES
 from tests.scheduler.long_run.simulation import LongRun
 from tests.scheduler.long_run.workload import Stream
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
 from volcanopy.scheduler.model.plan import Bind
+from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import decide, snapshot, world
 

@@ -5,9 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from volcanopy.api import core
-from volcanopy.scheduler.fairshare.admission_votes import AdmissionVotes
-from volcanopy.scheduler.filters.traits.trait_cache import cached_of_shape
-from volcanopy.scheduler.framework.plugin import Vote, reject
+from volcanopy.scheduler.engine.shares.admission_votes import AdmissionVotes
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import QueueView
@@ -15,6 +13,8 @@ from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Ints
 from volcanopy.scheduler.model.selectors import Terms
 from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.nodes.traits.trait_cache import cached_of_shape
+from volcanopy.scheduler.policy.plugin import Vote, reject
 from volcanopy.testing.notation import snapshot
 
 WAITING = """

@@ -8,8 +8,8 @@ import pytest
 from tests.whatif.worlds import random_world
 from volcanopy.api.quantity import amount
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import parse
 from volcanopy.scheduler.model.plan import Explain
+from volcanopy.scheduler.policy.config import parse
 from volcanopy.testing.notation import NOW, decide
 from volcanopy.whatif.load import load
 

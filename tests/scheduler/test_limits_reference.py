@@ -10,9 +10,9 @@ from tests.scheduler.reference import user_limits
 from tests.scheduler.reference.user_limits import AssignedPod
 from volcanopy.api import core
 from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.task_status import HOLDING, Status
-from volcanopy.scheduler.session.session import Session
 from volcanopy.testing import random_worlds
 from volcanopy.testing.notation import config, snapshot, world
 

@@ -9,8 +9,8 @@ import pytest
 from tests.scheduler.plugins.scene import configured
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
-from volcanopy.scheduler.framework.unknown_measures import unknown_measures
 from volcanopy.scheduler.model.measures import Measured, Reading, annotated, annotation
+from volcanopy.scheduler.policy.unknown_measures import unknown_measures
 from volcanopy.testing.notation import NOW, world
 
 POWER = "note.measure.volcanopy.io/power"

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
-from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
+from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import config, snapshot, world
 

@@ -4,8 +4,8 @@ import pytest
 
 from volcanopy.api.queue_fields import READERS, unread_fields
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import parse
 from volcanopy.scheduler.model.plan import Bind
+from volcanopy.scheduler.policy.config import parse
 from volcanopy.testing.notation import decide
 
 NODE = "node n1 cpu=8\n"

@@ -9,13 +9,13 @@ from volcanopy.api import core, quantity
 from volcanopy.kube.cache.statuses import queue_status
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.observer import Observer, QueueAmounts
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model import observed_queue_status
 from volcanopy.scheduler.model.plan import Plan, SetQueue, document
 from volcanopy.scheduler.model.resources import UNLIMITED
 from volcanopy.scheduler.model.task_status import HOLDING, Status
+from volcanopy.scheduler.policy.observer import Observer, QueueAmounts
 from volcanopy.scheduler.report.queue_status import allocated_share, queue_statuses
-from volcanopy.scheduler.session.session import Session
 from volcanopy.testing.notation import NOW, config, decide, world
 from volcanopy.testing.random_worlds import Case
 from volcanopy.testing.strategies import cases

@@ -10,13 +10,13 @@ from volcanopy.api import core
 from volcanopy.kube.cache import statuses
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.engine.fit_error import Why
+from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.placement.fit_error import Why
-from volcanopy.scheduler.placement.node_selection import Placement
+from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.testing.notation import NOW, config, decide, world
 from volcanopy.testing.strategies import crowded_worlds, evicting_configs
 

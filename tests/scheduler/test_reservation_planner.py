@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from volcanopy.scheduler.engine.reservation_planner import Leaving, Part, hold, hold_now, lacking_of_quota
 from volcanopy.scheduler.model.messages import QuotaMessage
 from volcanopy.scheduler.model.resources import Axis
-from volcanopy.scheduler.placement.reservation_planner import Leaving, Part, hold, hold_now, lacking_of_quota
 
 NOW = 1000.0
 

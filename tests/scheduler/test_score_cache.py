@@ -13,14 +13,14 @@ from tests.scheduler.reference import placement
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.plugin import NoArguments, Plugin, Scope, per_shape
-from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.engine import score_table
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.placement import score_table
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.plugin import NoArguments, Plugin, Scope, per_shape
+from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.testing.notation import NOW, config, snapshot, world
 
 PLUGINS = "gang, priority, predicates, proportion, nodeorder, binpack"

@@ -13,17 +13,17 @@ from volcanopy.scheduler.actions import running_gangs
 from volcanopy.scheduler.actions.evict.eviction_bundles import Bundles
 from volcanopy.scheduler.cache import shapes
 from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.engine.queue_limits import QueueLimits
 from volcanopy.scheduler.invariants.check import ENFORCED, violations
 from volcanopy.scheduler.ledger.views import JobView, RoleView
 from volcanopy.scheduler.model import topology
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict, Nominate, Plan
-from volcanopy.scheduler.plugins.capacity import Capacity
-from volcanopy.scheduler.plugins.conformance import Conformance
-from volcanopy.scheduler.plugins.gang import Gang
-from volcanopy.scheduler.plugins.pdb import Pdb
-from volcanopy.scheduler.plugins.predicates import Predicates
-from volcanopy.scheduler.plugins.priority import Priority
-from volcanopy.scheduler.session.queue_limits import QueueLimits
+from volcanopy.scheduler.policies.nodes.predicates import Predicates
+from volcanopy.scheduler.policies.order.gang import Gang
+from volcanopy.scheduler.policies.order.priority import Priority
+from volcanopy.scheduler.policies.quota.capacity import Capacity
+from volcanopy.scheduler.policies.victims.conformance import Conformance
+from volcanopy.scheduler.policies.victims.pdb import Pdb
 from volcanopy.testing.notation import config, snapshot
 
 PLUGINS = "priority, gang, conformance, pdb | predicates, capacity"

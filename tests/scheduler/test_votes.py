@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from volcanopy.scheduler.framework.combine import first_tier, intersect, vote
-from volcanopy.scheduler.framework.plugin import ABSTAIN, PERMIT, Vote, reject
+from volcanopy.scheduler.policy.combine import first_tier, intersect, vote
+from volcanopy.scheduler.policy.plugin import ABSTAIN, PERMIT, Vote, reject
 
 NO = reject("test", "no")
 

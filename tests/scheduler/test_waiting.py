@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import parse
 from volcanopy.scheduler.model.plan import Explain
+from volcanopy.scheduler.policy.config import parse
 from volcanopy.testing.notation import decide
 
 PAGE = Path(__file__).parents[2] / "docs" / "waiting.md"

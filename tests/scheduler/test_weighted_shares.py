@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.reference.weighted_shares import QueueNode, level, shares_of
-from volcanopy.scheduler.framework.plugin import NoArguments
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.queue_shares import divided
-from volcanopy.scheduler.plugins.proportion import Proportion
+from volcanopy.scheduler.policies.quota.proportion import Proportion
+from volcanopy.scheduler.policy.plugin import NoArguments
 from volcanopy.testing.notation import snapshot
 
 

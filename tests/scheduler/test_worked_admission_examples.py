@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.fairshare import queue_demand
-from volcanopy.scheduler.framework.config import parse
+from volcanopy.scheduler.engine.session import Session
+from volcanopy.scheduler.engine.shares import queue_demand
 from volcanopy.scheduler.model.plan import SetPodGroup
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.config import parse
 from volcanopy.testing.notation import snapshot
 
 

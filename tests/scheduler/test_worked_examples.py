@@ -5,15 +5,15 @@ import json
 import numpy as np
 import pytest
 
-from volcanopy.scheduler.framework.plugin import NoArguments
 from volcanopy.scheduler.ledger.cluster import Cluster, TasksView
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
-from volcanopy.scheduler.plugins.binpack import Binpack, BinpackArguments
-from volcanopy.scheduler.plugins.drf import Drf
-from volcanopy.scheduler.plugins.gang import Gang
-from volcanopy.scheduler.plugins.nodeorder import NodeOrder, NodeOrderArguments
-from volcanopy.scheduler.plugins.proportion import Proportion
+from volcanopy.scheduler.policies.nodes.binpack import Binpack, BinpackArguments
+from volcanopy.scheduler.policies.nodes.nodeorder import NodeOrder, NodeOrderArguments
+from volcanopy.scheduler.policies.order.drf import Drf
+from volcanopy.scheduler.policies.order.gang import Gang
+from volcanopy.scheduler.policies.quota.proportion import Proportion
+from volcanopy.scheduler.policy.plugin import NoArguments
 from volcanopy.testing.notation import snapshot
 
 

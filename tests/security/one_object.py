@@ -29,8 +29,8 @@ from volcanopy.jobcontroller.plugins.registry import plugin_problems
 from volcanopy.local.apiserver.schema.structural import Structural
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import default
 from volcanopy.scheduler.invariants.check import violations
+from volcanopy.scheduler.policy.config import default
 
 Json = dict[str, Any]
 MORE_QUANTITIES = (

@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import default
+from volcanopy.scheduler.policy.config import default
 from volcanopy.services.scheduler.config_file import ConfigFile
 
 GOOD = 'actions: "allocate"\ntiers: []\n'

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from volcanopy.cli.plan import plan as replayed
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import parse
 from volcanopy.scheduler.model.measures import Measured, of_load
 from volcanopy.scheduler.model.plan import Evict, Plan, document
 from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.scheduler.policy.config import parse
 from volcanopy.services.scheduler.anonymous import Pseudonyms, anonymised
 from volcanopy.services.scheduler.dump import dump, objects
 from volcanopy.testing import notation

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import parse
 from volcanopy.scheduler.model.plan import Bind
+from volcanopy.scheduler.policy.config import parse
 from volcanopy.services.process.entry_points import ThirdPartyError
 from volcanopy.services.process.scheduler_plugins import ACTIONS, PLUGINS, registry
 from volcanopy.testing.notation import snapshot
@@ -84,7 +84,7 @@ def test_an_action_may_be_a_class_or_an_instance(value: str, tmp_path: Path, mon
 
 
 PLUGIN = """
-from volcanopy.scheduler.framework.plugin import Plugin
+from volcanopy.scheduler.policy.plugin import Plugin
 
 
 class Good(Plugin):
@@ -129,7 +129,7 @@ class Gang(Plugin):
             "number",
             "broken:number",
             "plugin 'number' of package broken 1.0 (entry point broken:number) is an object of the type int, not a subclass of"
-            " volcanopy.scheduler.framework.plugin.Plugin",
+            " volcanopy.scheduler.policy.plugin.Plugin",
         ),
         (
             PLUGINS,

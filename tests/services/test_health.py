@@ -17,8 +17,8 @@ from tests.loop_time import loop_time
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.leader.elector import Terms
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.registry import Registry
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.engine.session import Session
+from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.services.controllers import controller_service
 from volcanopy.services.controllers.controller_service import JobControllerSettings
 from volcanopy.services.process.health import Health, Heartbeat, MetricsAccess, serving, stale_watches, unsynced

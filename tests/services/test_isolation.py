@@ -15,8 +15,8 @@ from volcanopy.kube.cache.followed_kinds import POD_GROUPS
 from volcanopy.kube.cache.statuses import pod_condition
 from volcanopy.kube.cache.store import Store
 from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.snapshot import Snapshot
-from volcanopy.scheduler.session.session import Session
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler.isolation import isolate
 from volcanopy.testing.notation import world

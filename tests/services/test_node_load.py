@@ -22,9 +22,9 @@ from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import parse
-from volcanopy.scheduler.framework.metrics_source import MeasureQueries, Metrics
 from volcanopy.scheduler.model.measures import Reading, Readings, of_load
+from volcanopy.scheduler.policy.config import parse
+from volcanopy.scheduler.policy.metrics_source import MeasureQueries, Metrics
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler.config_file import ConfigFile
 from volcanopy.services.scheduler.measure_sources import source

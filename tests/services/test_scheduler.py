@@ -16,9 +16,9 @@ from volcanopy.kube.apply.status_writer import Timing
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS, QUEUES
 from volcanopy.kube.cache.statuses import pod_condition
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.plan import Bind
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler.scheduler_service import run
 

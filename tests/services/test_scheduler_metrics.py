@@ -20,9 +20,9 @@ from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.request_counts import RequestKey
 from volcanopy.kube.metrics import registry as metrics
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan, SetPodGroup
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler.metrics import OUTCOME_TIMEOUT, EvictionOutcomes, SchedulerMetrics
 from volcanopy.testing.notation import NOW, config, world

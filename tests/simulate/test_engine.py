@@ -9,7 +9,7 @@ import pytest
 from volcanopy.api import names
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import DEFAULT, SchedulerConfig, default, parse
+from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, default, parse
 from volcanopy.simulate.cluster_description import equal_nodes, queues, with_default_queue
 from volcanopy.simulate.engine import Options, Simulator
 from volcanopy.simulate.generators import ML_QUEUES, lublin, ml_mix, poisson

@@ -36,7 +36,7 @@ from volcanopy.kube.client.kubeconfig import read_kubeconfig
 from volcanopy.kube.client.raw_kinds import bound
 from volcanopy.local.manifests import CreateError, Creator
 from volcanopy.scheduler import core
-from volcanopy.scheduler.framework.config import parse
+from volcanopy.scheduler.policy.config import parse
 
 CONFIG = "volcano-scheduler.conf"
 SECONDS = 120.0

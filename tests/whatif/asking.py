@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import SchedulerConfig, default
+from volcanopy.scheduler.policy.config import SchedulerConfig, default
 from volcanopy.testing.notation import NOW, world
 from volcanopy.whatif.answer import Answer, JobAnswer, Limits, answer
 from volcanopy.whatif.cluster import Cluster

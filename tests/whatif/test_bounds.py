@@ -8,7 +8,7 @@ import pytest
 from tests.whatif.asking import batch_job, engine, loaded, remedies
 from tests.whatif.worlds import random_world
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import parse
+from volcanopy.scheduler.policy.config import parse
 from volcanopy.whatif.answer import Limits, Start, answer
 from volcanopy.whatif.changes import Steps, perform
 from volcanopy.whatif.engine import Budget, Engine

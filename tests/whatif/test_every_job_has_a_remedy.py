@@ -7,7 +7,7 @@ import pytest
 
 from tests.whatif.asking import ask, batch_job, bodies, engine, job, loaded, remedies
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
+from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
 from volcanopy.testing.notation import config
 from volcanopy.whatif.answer import Limits, Start, answer
 from volcanopy.whatif.engine import Budget

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.whatif.asking import batch_job, bodies, engine, loaded
 from volcanopy.api import names
-from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.testing.notation import NOW, config
 from volcanopy.whatif.engine import Budget
 from volcanopy.whatif.expected import EstimatedStart, estimated_starts

@@ -25,7 +25,7 @@ from volcanopy.api.topology import HyperNode, NumaTopology
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.manifests import read
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, plugin_problems
-from volcanopy.scheduler.filters.gpus.device_names import DeviceNames
+from volcanopy.scheduler.nodes.gpus.device_names import DeviceNames
 
 _DOMAIN = "volcano.sh"
 _OUR_DOMAIN = "volcanopy.io"

@@ -16,10 +16,10 @@ from volcanopy.cli import whatif
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.manifests import Manifest, read
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.framework.config import DEFAULT, SchedulerConfig, default, parse
-from volcanopy.scheduler.framework.registry import Registry
-from volcanopy.scheduler.framework.unknown_measures import unknown_measures
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup, document
+from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, default, parse
+from volcanopy.scheduler.policy.registry import Registry
+from volcanopy.scheduler.policy.unknown_measures import unknown_measures
 from volcanopy.services.process.entry_points import ThirdPartyError
 from volcanopy.services.process.scheduler_plugins import registry
 from volcanopy.services.scheduler import replay

@@ -23,9 +23,9 @@ from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.raw_kinds import CONFIG_MAPS
-from volcanopy.scheduler.framework.config import DEFAULT, SchedulerConfig, parse
 from volcanopy.scheduler.model.measures import Measured
 from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, parse
 from volcanopy.services.process.entry_points import ThirdPartyError
 from volcanopy.services.process.scheduler_plugins import registry
 from volcanopy.services.scheduler import measure_sources

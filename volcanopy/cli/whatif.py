@@ -13,10 +13,10 @@ from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.durations import local_times
 from volcanopy.cli.jobs.status import estimated_start
 from volcanopy.cli.manifests import Manifest
-from volcanopy.scheduler.framework.config import SchedulerConfig
-from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.messages import short
+from volcanopy.scheduler.policy.config import SchedulerConfig
+from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.services.process.job_plugins import job_registry
 from volcanopy.whatif import load
 from volcanopy.whatif.answer import NO_REMEDY, Answer, JobAnswer, Limits, Start

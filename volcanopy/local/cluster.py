@@ -32,7 +32,7 @@ from volcanopy.local.simulated.claim_controller import ClaimController
 from volcanopy.local.simulated.kubelet import Kubelet
 from volcanopy.local.simulated.pod_stages import Stages
 from volcanopy.local.workloads.controller import WorkloadController
-from volcanopy.scheduler.framework.config import DEFAULT, parse
+from volcanopy.scheduler.policy.config import DEFAULT, parse
 from volcanopy.services.admission import admission_service as admission
 from volcanopy.services.admission.admission_service import AdmissionSettings
 from volcanopy.services.controllers import controller_service

@@ -10,51 +10,51 @@ from volcanopy.scheduler.actions.evict.evicting_actions import GangPreempt, Gang
 from volcanopy.scheduler.actions.shuffle import Shuffle
 from volcanopy.scheduler.actions.stale_gangs import StaleGangEviction
 from volcanopy.scheduler.actions.stop_policy import StopPolicy
-from volcanopy.scheduler.framework.config import SchedulerConfig
-from volcanopy.scheduler.framework.observer import NO_OBSERVER, Observer
-from volcanopy.scheduler.framework.plugin import Plugin
-from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.engine.mandatory_policies import MANDATORY
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.extender_port import Extender as ExtenderPort
 from volcanopy.scheduler.model.plan import Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
-from volcanopy.scheduler.plugins.binpack import Binpack
-from volcanopy.scheduler.plugins.capacity import Capacity
-from volcanopy.scheduler.plugins.cdp import Cdp
-from volcanopy.scheduler.plugins.conformance import Conformance
-from volcanopy.scheduler.plugins.datalocality import DataLocality
-from volcanopy.scheduler.plugins.demand import Demand
-from volcanopy.scheduler.plugins.deviceshare import DeviceShare
-from volcanopy.scheduler.plugins.drf import Drf
-from volcanopy.scheduler.plugins.energy import Energy
-from volcanopy.scheduler.plugins.extender import Extender
-from volcanopy.scheduler.plugins.fragmentation import Fragmentation
-from volcanopy.scheduler.plugins.gang import Gang
-from volcanopy.scheduler.plugins.interference import Interference
-from volcanopy.scheduler.plugins.loadvariation import LoadVariation
-from volcanopy.scheduler.plugins.network_topology_aware import NetworkTopologyAware
-from volcanopy.scheduler.plugins.nodegroup import NodeGroup
-from volcanopy.scheduler.plugins.nodeorder import NodeOrder
-from volcanopy.scheduler.plugins.numaaware import NumaAware
-from volcanopy.scheduler.plugins.overcommit import Overcommit
-from volcanopy.scheduler.plugins.pdb import Pdb
-from volcanopy.scheduler.plugins.predicates import Predicates
-from volcanopy.scheduler.plugins.primetime import Primetime
-from volcanopy.scheduler.plugins.priority import Priority
-from volcanopy.scheduler.plugins.proportion import Proportion
-from volcanopy.scheduler.plugins.rescheduling import Rescheduling
-from volcanopy.scheduler.plugins.reservation import Reservation
-from volcanopy.scheduler.plugins.resource_strategy_fit import ResourceStrategyFit
-from volcanopy.scheduler.plugins.resourcequota import ResourceQuota
-from volcanopy.scheduler.plugins.sla import Sla
-from volcanopy.scheduler.plugins.slowdown import Slowdown
-from volcanopy.scheduler.plugins.targetload import TargetLoad
-from volcanopy.scheduler.plugins.task_topology import TaskTopology
-from volcanopy.scheduler.plugins.tdm import Tdm
-from volcanopy.scheduler.plugins.telemetry import Telemetry
-from volcanopy.scheduler.plugins.usage import Usage
+from volcanopy.scheduler.policies.nodes.binpack import Binpack
+from volcanopy.scheduler.policies.nodes.datalocality import DataLocality
+from volcanopy.scheduler.policies.nodes.deviceshare import DeviceShare
+from volcanopy.scheduler.policies.nodes.energy import Energy
+from volcanopy.scheduler.policies.nodes.extender import Extender
+from volcanopy.scheduler.policies.nodes.fragmentation import Fragmentation
+from volcanopy.scheduler.policies.nodes.interference import Interference
+from volcanopy.scheduler.policies.nodes.loadvariation import LoadVariation
+from volcanopy.scheduler.policies.nodes.network_topology_aware import NetworkTopologyAware
+from volcanopy.scheduler.policies.nodes.nodegroup import NodeGroup
+from volcanopy.scheduler.policies.nodes.nodeorder import NodeOrder
+from volcanopy.scheduler.policies.nodes.numaaware import NumaAware
+from volcanopy.scheduler.policies.nodes.predicates import Predicates
+from volcanopy.scheduler.policies.nodes.reservation import Reservation
+from volcanopy.scheduler.policies.nodes.resource_strategy_fit import ResourceStrategyFit
+from volcanopy.scheduler.policies.nodes.targetload import TargetLoad
+from volcanopy.scheduler.policies.nodes.task_topology import TaskTopology
+from volcanopy.scheduler.policies.nodes.telemetry import Telemetry
+from volcanopy.scheduler.policies.nodes.usage import Usage
+from volcanopy.scheduler.policies.order.demand import Demand
+from volcanopy.scheduler.policies.order.drf import Drf
+from volcanopy.scheduler.policies.order.gang import Gang
+from volcanopy.scheduler.policies.order.primetime import Primetime
+from volcanopy.scheduler.policies.order.priority import Priority
+from volcanopy.scheduler.policies.order.sla import Sla
+from volcanopy.scheduler.policies.order.slowdown import Slowdown
+from volcanopy.scheduler.policies.quota.capacity import Capacity
+from volcanopy.scheduler.policies.quota.overcommit import Overcommit
+from volcanopy.scheduler.policies.quota.proportion import Proportion
+from volcanopy.scheduler.policies.quota.resourcequota import ResourceQuota
+from volcanopy.scheduler.policies.victims.cdp import Cdp
+from volcanopy.scheduler.policies.victims.conformance import Conformance
+from volcanopy.scheduler.policies.victims.pdb import Pdb
+from volcanopy.scheduler.policies.victims.rescheduling import Rescheduling
+from volcanopy.scheduler.policies.victims.tdm import Tdm
+from volcanopy.scheduler.policy.config import SchedulerConfig
+from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
+from volcanopy.scheduler.policy.plugin import Plugin
+from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.scheduler.report.close import close
-from volcanopy.scheduler.session.mandatory_policies import MANDATORY
-from volcanopy.scheduler.session.session import Session
 
 _JOBS = (
     Cdp,
@@ -123,7 +123,7 @@ def schedule(
     """Decide one cycle: which pods run on which nodes, which jobs are admitted, and why the others wait.
 
     1. Open a session: copy the mutable columns of the snapshot into the ledger, and create the configured plugins and
-       the mandatory ones (:data:`volcanopy.scheduler.session.mandatory_policies.MANDATORY`).
+       the mandatory ones (:data:`volcanopy.scheduler.engine.mandatory_policies.MANDATORY`).
     2. Run the mandatory actions that apply: reject the jobs of held queues, evict from drained queues.
     3. Run the configured actions in order, usually enqueue (admit jobs), allocate (place tasks on free resources),
        preempt and reclaim (evict for jobs that lack tasks) and backfill (place tasks without requests). Each adds binds

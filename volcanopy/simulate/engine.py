@@ -20,12 +20,12 @@ from enum import IntEnum
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.fairshare.usage_shares import usage_shares
-from volcanopy.scheduler.framework.config import SchedulerConfig
-from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
-from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.engine.shares.usage_shares import usage_shares
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup, SetQueue
+from volcanopy.scheduler.policy.config import SchedulerConfig
+from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
+from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.simulate.accounts import Accounts, is_gpu
 from volcanopy.simulate.existing_jobs import existing_jobs
 from volcanopy.simulate.failures import NodeFailures

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from volcanopy.scheduler.fairshare.usage_shares import UsageShare
+from volcanopy.scheduler.engine.shares.usage_shares import UsageShare
 
 
 class JobOutcome(NamedTuple):

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from volcanopy.api import core
 from volcanopy.kube.cache import statuses
-from volcanopy.scheduler.framework.config import SchedulerConfig
-from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.model.plan import SetPodGroup, SetQueue
+from volcanopy.scheduler.policy.config import SchedulerConfig
+from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.simulation import Simulation
 

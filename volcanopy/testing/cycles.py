@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from volcanopy.scheduler.cache.cluster_cache import Object
-from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.testing.notation import NOW
 from volcanopy.whatif import simulation
 from volcanopy.whatif.cluster import Cluster

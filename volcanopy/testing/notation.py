@@ -40,10 +40,10 @@ from volcanopy.api import core
 from volcanopy.api.builtin import policy
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
-from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
+from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.testing import alternative_notation, claim_notation, numa_notation, submitter_notation
 from volcanopy.testing.topology_notation import hypernode, split, topology
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from volcanopy.api import names
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
-from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
+from volcanopy.scheduler.policy.registry import Registry
 
 NODES, TASKS, QUEUES = 12, 40, 6
 """The most of each in a world."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.testing.random_worlds import Case, case
 
 

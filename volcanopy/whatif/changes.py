@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from volcanopy.api.model import Json
-from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import delete_pod
 

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from volcanopy.api import core
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS
 from volcanopy.jobcontroller.plugins.registry import Registry as JobRegistry
-from volcanopy.scheduler.framework.config import SchedulerConfig
-from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan
 from volcanopy.scheduler.model.run_times import Basis, RunTime, run_time
+from volcanopy.scheduler.policy.config import SchedulerConfig
+from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import JobControllers, is_replaced
 from volcanopy.whatif.simulation import Simulation

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from volcanopy.api.gates import Gate
 from volcanopy.api.model import Json
-from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.whatif.admission import new_problems
 from volcanopy.whatif.changes import Change, Configure, Steps, as_data, perform, perform_data
 from volcanopy.whatif.cluster import Cluster, ManifestError

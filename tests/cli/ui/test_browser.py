@@ -17,7 +17,7 @@ from tests.e2e.world import EXAMPLES
 from volcanopy.cli.simulation.comparison import Comparison
 from volcanopy.cli.simulation.report import write_report
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import default
+from volcanopy.scheduler.policy.config import default
 from volcanopy.simulate.cluster_description import equal_nodes, queues, with_default_queue
 from volcanopy.simulate.engine import Simulator
 from volcanopy.simulate.generators import ML_QUEUES, ml_mix

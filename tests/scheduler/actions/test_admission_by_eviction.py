@@ -11,8 +11,8 @@ import pytest
 
 from volcanopy.api import core
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.scheduler.model.plan import Evict
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import decide, world
 

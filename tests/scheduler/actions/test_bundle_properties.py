@@ -15,12 +15,12 @@ from tests.scheduler.properties import assert_nominations_are_kept, gate_pending
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig
-from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import READY
+from volcanopy.scheduler.policy.config import SchedulerConfig
+from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import world
 from volcanopy.testing.strategies import GANG_CHAINS, evicting_configs

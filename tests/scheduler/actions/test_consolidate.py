@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from volcanopy.api import core
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
-from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.moved_pods import RESERVATION_TIME
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
+from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import NOW, Lines, decided, world
 

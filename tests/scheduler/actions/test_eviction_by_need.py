@@ -13,11 +13,11 @@ from volcanopy.api import core
 from volcanopy.kube.cache.statuses import group_status
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.eviction_record import with_eviction
 from volcanopy.scheduler.model.plan import Bind, Evict, GroupCondition, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import NOW, config, decide, snapshot, world
 

@@ -10,10 +10,10 @@ from tests.scheduler.actions.test_eviction_by_need import CLASSES, chart, crowd,
 from tests.scheduler.reference import eviction_search
 from volcanopy.scheduler.actions.evict.victim_search import VictimSearch
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Evict
-from volcanopy.scheduler.plugins.drf import Drf
+from volcanopy.scheduler.policies.order.drf import Drf
+from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.testing.notation import config, decide, snapshot
 
 CASES = 60

@@ -13,9 +13,9 @@ from volcanopy.scheduler.actions.evict.eviction_bundles import Bundles
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.actions.evict.rules import rules_for
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import config, decide, snapshot, world
 

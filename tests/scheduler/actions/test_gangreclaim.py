@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, SetPodGroup
+from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import config, decide, world
 

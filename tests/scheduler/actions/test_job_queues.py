@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tests.scheduler.reference import placement
 from volcanopy.scheduler.actions.allocate.job_queues import JobQueue, PendingJob, allowed_count
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.plugin import NoArguments, Rejection
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView
-from volcanopy.scheduler.plugins.gang import Gang
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policies.order.gang import Gang
+from volcanopy.scheduler.policy.plugin import NoArguments, Rejection
 from volcanopy.testing.notation import config, snapshot
 
 CAP = "capability.cpu=3"

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.scheduler.model.plan import Evict
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.testing.notation import NOW, snapshot, world
 
 WORLDS = 60

@@ -4,10 +4,10 @@ from random import Random
 
 from tests.scheduler.properties import order_independence, stability
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import parse
-from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, SetPodGroup
+from volcanopy.scheduler.policy.config import parse
+from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import config, decide, snapshot, world
 from volcanopy.testing.random_worlds import Case

@@ -6,8 +6,8 @@ import pytest
 
 from tests.scheduler.actions.test_eviction_by_need import BETWEEN, CLASSES, WITHIN, chart
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import parse
 from volcanopy.scheduler.model.plan import Bind, Evict
+from volcanopy.scheduler.policy.config import parse
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import world
 

@@ -6,12 +6,12 @@ import numpy as np
 
 from tests.scheduler.plugins.scene import seen
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import parse
-from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
-from volcanopy.scheduler.framework.plugin import NoArguments, Plugin
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Evict, Plan
 from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.policy.config import parse
+from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
+from volcanopy.scheduler.policy.plugin import NoArguments, Plugin
 
 TEXT = """
     node n1 cpu=8

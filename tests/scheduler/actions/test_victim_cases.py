@@ -12,8 +12,8 @@ from tests.scheduler.long_run.workload import Single
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.model.plan import Bind, Evict
+from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import NOW, snapshot, world
 

@@ -8,7 +8,7 @@ from typing import Any
 from tests.scheduler.long_run.measures import Case
 from tests.scheduler.long_run.workload import SMALL, Single, Stream
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
+from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
 
 ADMIT = "enqueue, allocate, backfill"
 EVICT = "enqueue, allocate, preempt, reclaim, backfill"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tests.scheduler.long_run.simulation import COOLDOWN, LongRun
 from tests.scheduler.long_run.workload import Single, Stream
-from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.policy.config import SchedulerConfig
 
 EIGHT_NODES = "\n".join(f"node n{number} cpu=8" for number in range(8))
 

@@ -22,9 +22,9 @@ from volcanopy.api import core, quantity
 from volcanopy.kube.cache import statuses
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup, SetQueue
+from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.testing.notation import NOW, world
 
 COOLDOWN = 30

@@ -10,7 +10,7 @@ from tests.scheduler.long_run.simulation import LongRun
 from tests.scheduler.long_run.workload import Stream
 from tests.scheduler.reference.weighted_shares import QueueNode, shares_of
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 
 CPUS = 120
 TREE = {"root": {"eng": 3, "sci": 2, "ops": 1}, "eng": {"dev": 2, "test": 1}, "sci": {"bio": 3, "phys": 1}}

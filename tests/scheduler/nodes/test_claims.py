@@ -14,13 +14,13 @@ from volcanopy.api.builtin import devices, storage
 from volcanopy.scheduler.cache.claim_cache import CLAIM_KINDS, ClaimCache
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.filters.devices.device_allocation import allocate
-from volcanopy.scheduler.filters.devices.device_inventory import Item, Suitable
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.model.claim_tables import ClaimTables
 from volcanopy.scheduler.model.plan import Bind
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.nodes.devices.device_allocation import allocate
+from volcanopy.scheduler.nodes.devices.device_inventory import Item, Suitable
 from volcanopy.testing.notation import NOW, config, snapshot, world
 
 NODES = ("n1", "n2", "n3")

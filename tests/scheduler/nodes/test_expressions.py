@@ -3,7 +3,7 @@
 import pytest
 
 from volcanopy.api.builtin.devices import BasicDevice
-from volcanopy.scheduler.filters.devices.cel_expressions import expression
+from volcanopy.scheduler.nodes.devices.cel_expressions import expression
 
 DEVICE = BasicDevice(
     attributes={

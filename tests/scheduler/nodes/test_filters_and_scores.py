@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from tests.scheduler.nodes.random_clusters import RandomCluster, random_clusters
 from tests.scheduler.reference import node_filters as twin
 from volcanopy.scheduler.cache.shapes import NONZERO, request_of
-from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.model.resources import Columns, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE, Status
-from volcanopy.scheduler.plugins.nodeorder import NodeOrder, NodeOrderArguments
-from volcanopy.scheduler.plugins.predicates import Predicates, PredicatesArguments
+from volcanopy.scheduler.policies.nodes.nodeorder import NodeOrder, NodeOrderArguments
+from volcanopy.scheduler.policies.nodes.predicates import Predicates, PredicatesArguments
+from volcanopy.scheduler.policy.plugin import Scope
 
 WEIGHTS = {
     "least_allocated": ("leastrequested.weight", 1),

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scheduler.reference import numa
-from volcanopy.scheduler.filters.cpus import cpu_assignment
-from volcanopy.scheduler.filters.cpus.cpu_assignment import Layout
+from volcanopy.scheduler.nodes.cpus import cpu_assignment
+from volcanopy.scheduler.nodes.cpus.cpu_assignment import Layout
 
 
 def layout(numas: int, cores: int, threads: int, sockets: int | None = None) -> Layout:

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
+from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.testing.notation import START, world
 
 MINUTE = timedelta(minutes=1)

@@ -10,13 +10,13 @@ import numpy as np
 from volcanopy.api.config_file import ConfigError
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.measures import Measured, of_load
 from volcanopy.scheduler.model.plan import Evict, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.testing.notation import NOW, world
 
 Loads = Mapping[str, tuple[float, float]]

@@ -11,7 +11,7 @@ from tests.scheduler.plugins.cluster_over_time import ClusterOverTime
 from tests.scheduler.plugins.test_reservation import HALF, LIMITED, bound, configured, explanation
 from volcanopy.api import names
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.testing.notation import decide
 
 ESTIMATE = f"note.{names.RUNNING_ESTIMATE}"

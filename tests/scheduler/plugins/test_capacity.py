@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.plan import Bind, Evict, SetPodGroup
-from volcanopy.scheduler.plugins.capacity import Capacity, CapacityArguments
+from volcanopy.scheduler.policies.quota.capacity import Capacity, CapacityArguments
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.testing.notation import decide, snapshot
 
 

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import configured, seen
-from volcanopy.scheduler.filters.devices.gpu_devices import CLASSES, GpuDevices
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.cluster import TasksView
 from volcanopy.scheduler.ledger.statement import Statement
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.nodes.devices.gpu_devices import CLASSES, GpuDevices
 
 GI = 2**30
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tests.scheduler.plugins.scene import configured, seen
-from volcanopy.scheduler.filters.devices import device_claims
-from volcanopy.scheduler.filters.devices.device_allocation import equal_requests
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.statement import Statement
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.nodes.devices import device_claims
+from volcanopy.scheduler.nodes.devices.device_allocation import equal_requests
 
 CASES = 40
 CLAIMS = (

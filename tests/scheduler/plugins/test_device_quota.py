@@ -7,7 +7,7 @@ from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.plan import SetQueue
-from volcanopy.scheduler.plugins.capacity import Capacity, CapacityArguments
+from volcanopy.scheduler.policies.quota.capacity import Capacity, CapacityArguments
 from volcanopy.testing.notation import snapshot
 
 DEVICES = """

@@ -10,10 +10,10 @@ from tests.scheduler.plugins.scene import Scene, argument_error, configured, mad
 from volcanopy.api import names
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.filters.gpus import gpu_annotations
-from volcanopy.scheduler.filters.gpus.card_selection import Card
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
-from volcanopy.scheduler.plugins import deviceshare
+from volcanopy.scheduler.nodes.gpus import gpu_annotations
+from volcanopy.scheduler.nodes.gpus.card_selection import Card
+from volcanopy.scheduler.policies.nodes import deviceshare
 from volcanopy.testing.notation import NOW, world
 
 MEMORY, NUMBER = names.GPU_MEMORY, names.GPU_NUMBER

@@ -11,10 +11,10 @@ from tests.scheduler.plugins.scene import Scene
 from tests.scheduler.properties import PROPERTIES
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
-from volcanopy.scheduler.framework.plugin import NoArguments
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan, SetPodGroup
-from volcanopy.scheduler.plugins.drf import HierarchicalDrf
+from volcanopy.scheduler.policies.order.drf import HierarchicalDrf
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
+from volcanopy.scheduler.policy.plugin import NoArguments
 from volcanopy.testing.notation import NOW, decide, snapshot, world
 from volcanopy.testing.random_worlds import Case, case
 

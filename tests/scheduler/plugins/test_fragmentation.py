@@ -9,11 +9,11 @@ from bench import quality_gpu
 from tests.scheduler.plugins.scene import Scene, made, seen
 from volcanopy.api import names
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.filters.gpus.pod_mix import Mix, PodClass, gpu_resources
-from volcanopy.scheduler.framework.config import DEFAULT, default, parse
+from volcanopy.scheduler.engine import score_table
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.resources import Axis
-from volcanopy.scheduler.placement import score_table
+from volcanopy.scheduler.nodes.gpus.pod_mix import Mix, PodClass, gpu_resources
+from volcanopy.scheduler.policy.config import DEFAULT, default, parse
 from volcanopy.testing import random_worlds
 from volcanopy.testing.notation import NOW
 

@@ -10,9 +10,9 @@ from tests.scheduler.plugins.scene import Scene, argument_error, configured, mad
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.filters.npus import hami_npus
-from volcanopy.scheduler.filters.npus.npu_kinds import DEFAULT
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
+from volcanopy.scheduler.nodes.npus import hami_npus
+from volcanopy.scheduler.nodes.npus.npu_kinds import DEFAULT
 from volcanopy.testing.notation import NOW, world
 
 NPU = "huawei.com/Ascend310P"

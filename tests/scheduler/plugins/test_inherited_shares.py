@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.scheduler.model.plan import Evict
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import world
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
 from volcanopy.api import names
-from volcanopy.scheduler.filters.gpus import gpu_annotations
-from volcanopy.scheduler.filters.gpus.instances import UNKNOWN, Instance, instance_table
 from volcanopy.scheduler.model.plan import Bind, Plan
-from volcanopy.scheduler.plugins import deviceshare
+from volcanopy.scheduler.nodes.gpus import gpu_annotations
+from volcanopy.scheduler.nodes.gpus.instances import UNKNOWN, Instance, instance_table
+from volcanopy.scheduler.policies.nodes import deviceshare
 
 ROOM = f"{names.VGPU_NUMBER}=40 {names.VGPU_MEMORY}=400000 {names.VGPU_CORES}=1000"
 A100 = "NVIDIA-NVIDIA A100-SXM4-40GB"

@@ -6,10 +6,10 @@ import pytest
 from volcanopy.api.config_file import ConfigError
 from volcanopy.scheduler.actions.allocate.topology_search import gradient
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import parse
-from volcanopy.scheduler.framework.plugin import Purpose
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.config import parse
+from volcanopy.scheduler.policy.plugin import Purpose
 from volcanopy.testing.notation import config, snapshot
 
 WORLD = """

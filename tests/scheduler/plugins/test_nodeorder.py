@@ -7,9 +7,9 @@ import pytest
 
 from tests.scheduler.nodes.sessions import Stage, node, pod, spread, term
 from volcanopy.api import core, quantity
-from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
-from volcanopy.scheduler.plugins.nodeorder import NodeOrder, NodeOrderArguments
+from volcanopy.scheduler.policies.nodes.nodeorder import NodeOrder, NodeOrderArguments
+from volcanopy.scheduler.policy.plugin import Scope
 
 NAMES = [field.alias or "" for field in NodeOrderArguments.model_fields.values()]
 MIB = 1024 * 1024

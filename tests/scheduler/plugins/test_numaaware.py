@@ -11,7 +11,7 @@ from volcanopy.api import core, names, topology_read
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
-from volcanopy.scheduler.plugins import numaaware
+from volcanopy.scheduler.policies.nodes import numaaware
 from volcanopy.testing.notation import NOW, world
 
 NOTE = f"note.{names.NUMA_TOPOLOGY_POLICY}"

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 from tests.scheduler.nodes.random_clusters import HOSTNAME
 from tests.scheduler.nodes.sessions import Stage, away, near, node, pod, spread, term
 from volcanopy.api import core
-from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.plugins.predicates import Predicates, PredicatesArguments
+from volcanopy.scheduler.policies.nodes.predicates import Predicates, PredicatesArguments
+from volcanopy.scheduler.policy.plugin import Scope
 
 GPU_ONLY = core.Taint(key="dedicated", value="gpu", effect="NoSchedule")
 ZONES = tuple(node(name, labels={"zone": zone}) for name, zone in (("n1", "a"), ("n2", "a"), ("n3", "b")))

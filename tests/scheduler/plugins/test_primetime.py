@@ -10,8 +10,8 @@ from tests.scheduler.plugins.scene import argument_error
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import parse
 from volcanopy.scheduler.model.plan import Explain
+from volcanopy.scheduler.policy.config import parse
 from volcanopy.testing.notation import world
 
 MONDAY = datetime(2030, 1, 7, 12, tzinfo=UTC)

@@ -12,7 +12,7 @@ from volcanopy.api.builtin import policy
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan, SetPodGroup
-from volcanopy.scheduler.plugins.sla import SlaArguments
+from volcanopy.scheduler.policies.order.sla import SlaArguments
 from volcanopy.testing.notation import NOW, config, world
 
 HIGH = "class high value=9\n"

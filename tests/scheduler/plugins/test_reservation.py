@@ -14,9 +14,9 @@ from tests.scheduler.plugins.scene import argument_error
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.plan import Bind, Explain, Plan, SetPodGroup
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
 from volcanopy.testing import notation
 from volcanopy.testing.notation import decide, snapshot
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
-from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.model.plan import Bind
-from volcanopy.scheduler.plugins.resource_strategy_fit import SCORING_KEY, WEIGHT_KEY
+from volcanopy.scheduler.policies.nodes.resource_strategy_fit import SCORING_KEY, WEIGHT_KEY
+from volcanopy.scheduler.policy.plugin import Scope
 
 FIT = "resource-strategy-fit"
 MOST_GPU = {"nvidia.com/gpu": {"type": "MostAllocated", "weight": 2}, "cpu": {"type": "LeastAllocated", "weight": 1}}

@@ -13,8 +13,8 @@ from tests.scheduler.plugins.scene import argument_error
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
 from volcanopy.scheduler.model.plan import Explain
+from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
 from volcanopy.testing.notation import NOW, world
 
 Waiting = tuple[int, int, int, bool]

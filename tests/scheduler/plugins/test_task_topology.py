@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
 from volcanopy.api import core
-from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.ledger.cluster import TasksView
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.snapshot import Snapshot
-from volcanopy.scheduler.plugins.task_topology import TaskTopology, TaskTopologyArguments, topology
+from volcanopy.scheduler.policies.nodes.task_topology import TaskTopology, TaskTopologyArguments, topology
+from volcanopy.scheduler.policy.plugin import Scope
 
 KEY = "note.volcanopy.io/task-topology"
 NEAR = f"{KEY}-affinity=ps,worker"

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import Scene, argument_error, evicted, made, seen
 from volcanopy.scheduler.cache.cluster_cache import State
-from volcanopy.scheduler.framework.hours_of_day import hours
 from volcanopy.scheduler.model.plan import Bind
-from volcanopy.scheduler.plugins.tdm import CLOSED, NOT_REVOCABLE
+from volcanopy.scheduler.policies.victims.tdm import CLOSED, NOT_REVOCABLE
+from volcanopy.scheduler.policy.hours_of_day import hours
 
 NIGHT = {"tdm.revocable-zone.night": "22:00-06:00"}
 ZONE = "volcanopy.io/revocable-zone"

@@ -13,12 +13,12 @@ from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
 from tests.scheduler.reference.placement import OneByOne, actions
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.cluster import TasksView
 from volcanopy.scheduler.model.measures import Measured, of_load
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.plugins.usage import CPU, MEMORY
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policies.nodes.usage import CPU, MEMORY
 from volcanopy.testing.notation import NOW, world
 
 NODES = "node n1 cpu=4 memory=8Gi\nnode n2 cpu=4 memory=8Gi\n"

@@ -5,11 +5,11 @@ For worlds of a few nodes and tasks; greedy placement is compared with it.
 
 from collections.abc import Iterator, Sequence
 
-from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.snapshot import Snapshot
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.config import SchedulerConfig
 
 
 def placement_of(snapshot: Snapshot, config: SchedulerConfig, job: str) -> dict[str, str] | None:

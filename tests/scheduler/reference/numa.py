@@ -2,8 +2,8 @@
 
 from itertools import chain, combinations
 
-from volcanopy.scheduler.filters.cpus import cpu_assignment
-from volcanopy.scheduler.filters.cpus.cpu_assignment import Cpus, Hint, Layout
+from volcanopy.scheduler.nodes.cpus import cpu_assignment
+from volcanopy.scheduler.nodes.cpus.cpu_assignment import Cpus, Hint, Layout
 
 
 def hints(where: Layout, free: Cpus, count: int) -> list[tuple[int, Hint]]:

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.dispatch import Hooks
-from volcanopy.scheduler.framework.registry import Action
+from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
-from volcanopy.scheduler.placement.node_selection import Placement
+from volcanopy.scheduler.policy.dispatch import Hooks
+from volcanopy.scheduler.policy.registry import Action
 
 
 class OneByOne(Placement):

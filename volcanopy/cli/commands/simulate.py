@@ -155,7 +155,7 @@ class RunOptions:
 
     def _configurations(self, cluster: str) -> list[tuple[str, str]]:
         from volcanopy.cli.simulation.source import configuration_of
-        from volcanopy.scheduler.framework.config import DEFAULT
+        from volcanopy.scheduler.policy.config import DEFAULT
 
         if not self.config:
             own = configuration_of(cluster) if cluster else ""

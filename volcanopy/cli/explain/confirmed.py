@@ -16,8 +16,8 @@ from volcanopy.cli.volcano_objects import ApiObjects, own_job, served, unfinishe
 from volcanopy.kube.cache import cluster_reader
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, KubeError
-from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
-from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
+from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.services.process.entry_points import ThirdPartyError
 from volcanopy.services.process.scheduler_plugins import registry
 from volcanopy.services.scheduler.threads import in_thread

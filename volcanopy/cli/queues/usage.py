@@ -15,8 +15,8 @@ from volcanopy.cli.jobs.options import ReportFormat
 from volcanopy.cli.queues.tree import branches, select_resource
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import QUEUES
-from volcanopy.scheduler.fairshare.decay import HALF_LIFE
-from volcanopy.scheduler.fairshare.usage_shares import UsageShare, usage_shares
+from volcanopy.scheduler.engine.shares.decay import HALF_LIFE
+from volcanopy.scheduler.engine.shares.usage_shares import UsageShare, usage_shares
 
 _GIB = 2**30
 _HOUR = 3600

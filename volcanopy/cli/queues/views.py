@@ -19,8 +19,8 @@ from volcanopy.cli.snapshot import configured
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.raw_kinds import QUEUES
-from volcanopy.scheduler.framework.config import parse
 from volcanopy.scheduler.model import observed_queue_status
+from volcanopy.scheduler.policy.config import parse
 from volcanopy.services.process.entry_points import ThirdPartyError
 from volcanopy.services.process.scheduler_plugins import registry
 

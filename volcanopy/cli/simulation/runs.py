@@ -15,7 +15,7 @@ import msgspec
 from volcanopy.api.config_file import ConfigError
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.simulation.source import Source
-from volcanopy.scheduler.framework.config import parse
+from volcanopy.scheduler.policy.config import parse
 from volcanopy.services.process.scheduler_plugins import registry
 from volcanopy.simulate.engine import Options, SimulationError, Simulator
 from volcanopy.simulate.outcome import Outcome

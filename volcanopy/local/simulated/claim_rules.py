@@ -10,8 +10,8 @@ from volcanopy.api.builtin import storage
 from volcanopy.api.decoding import convert
 from volcanopy.kube.apply.claim_writer import BOUND_BY_CONTROLLER, PROTECTION
 from volcanopy.kube.client.kinds import Json
-from volcanopy.scheduler.filters.volumes import volume_matching
 from volcanopy.scheduler.model.claim_tables import size
+from volcanopy.scheduler.nodes.volumes import volume_matching
 
 __all__ = ["PROTECTION"]
 

@@ -22,12 +22,12 @@ from pydantic import Field
 from volcanopy.scheduler.actions.allocate.vector_packing import packing
 from volcanopy.scheduler.actions.movable_pods import Unit, movable_units
 from volcanopy.scheduler.actions.running_gangs import place_first
-from volcanopy.scheduler.framework.durations import Duration, seconds
-from volcanopy.scheduler.framework.plugin import Arguments, Scope
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.durations import Duration, seconds
+from volcanopy.scheduler.policy.plugin import Arguments, Scope
 
 REASON = "consolidate"
 _SHAPES = 4

@@ -21,12 +21,12 @@ import numpy as np
 from volcanopy.api.core import Alternative
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.actions.withdrawal import Withdrawal
-from volcanopy.scheduler.fairshare.queue_demand import lacking, outstanding
-from volcanopy.scheduler.framework.plugin import PERMIT, Rejection, Vote
+from volcanopy.scheduler.engine.session import Session
+from volcanopy.scheduler.engine.shares.queue_demand import lacking, outstanding
 from volcanopy.scheduler.ledger.views import JobView, QueueView
 from volcanopy.scheduler.model.messages import blocked_by_head, closed
 from volcanopy.scheduler.model.resources import Ints, Resources
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.plugin import PERMIT, Rejection, Vote
 
 
 class Enqueue:

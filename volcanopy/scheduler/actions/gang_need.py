@@ -9,9 +9,9 @@ Tasks that request nothing come first in both: they take no resources from other
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, RoleView
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.session.session import Session
 
 
 @dataclass(frozen=True)

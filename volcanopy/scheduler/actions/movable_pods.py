@@ -12,13 +12,13 @@ import numpy as np
 
 from volcanopy.api import names
 from volcanopy.scheduler.actions.evict.eviction_cost import TaskCosts
-from volcanopy.scheduler.framework.plugin import Scope
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.plugin import Scope
 
 ANNOTATION = names.MOVABLE
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.moved_pods import MovedPod
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.session.session import Session
 
 
 @dataclass

@@ -16,12 +16,12 @@ from volcanopy.scheduler.actions.allocate.job_placement import place_job
 from volcanopy.scheduler.actions.allocate.job_queues import PendingJob, run_ends
 from volcanopy.scheduler.actions.gang_need import gang_need
 from volcanopy.scheduler.actions.nominated_nodes import place_nominated
-from volcanopy.scheduler.filters.traits.taints import out_of_service
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import EVICTABLE, ON_NODE, Status
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.nodes.traits.taints import out_of_service
 
 
 @dataclass

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from volcanopy.scheduler.actions.evict.eviction_cost import breaks_new_gang
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.session.session import Session
 
 
 class Shuffle:

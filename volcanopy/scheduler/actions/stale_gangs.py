@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from volcanopy.scheduler.framework.durations import Duration, seconds
-from volcanopy.scheduler.framework.plugin import Arguments
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE, Status
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.durations import Duration, seconds
+from volcanopy.scheduler.policy.plugin import Arguments
 
 REASON = "stalegangeviction"
 

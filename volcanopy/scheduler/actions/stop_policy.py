@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from volcanopy.api.gates import Gate
-from volcanopy.scheduler.framework.plugin import Rejection
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.messages import stopped
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE, Status
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.plugin import Rejection
 
 REASON = "drain"
 

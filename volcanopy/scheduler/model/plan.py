@@ -139,8 +139,8 @@ class SetQueue(msgspec.Struct, frozen=True):
 
     ``share`` is the allocated part of the fair share, of the resource where that is most; empty, as are ``fair_share`` and
     ``borrowed``, where no plugin computes fair shares. ``credit`` is what the queue was allocated below its fair share
-    until ``credit_time``, in seconds of the whole cluster by resource (:mod:`volcanopy.scheduler.fairshare.credit`), and
-    ``usage`` what it was allocated until then (:mod:`volcanopy.scheduler.fairshare.usage`); ``users`` are the shares of
+    until ``credit_time``, in seconds of the whole cluster by resource (:mod:`volcanopy.scheduler.engine.shares.credit`), and
+    ``usage`` what it was allocated until then (:mod:`volcanopy.scheduler.engine.shares.usage`); ``users`` are the shares of
     users where the order of jobs depends on users.
     """
 

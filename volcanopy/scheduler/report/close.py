@@ -10,7 +10,7 @@ import numpy as np
 
 from volcanopy.api import core
 from volcanopy.api.gates import Gate
-from volcanopy.scheduler.framework.plugin import Rejection
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.eviction_record import EVICTED, running_seconds
@@ -19,9 +19,9 @@ from volcanopy.scheduler.model.plan import Effect, Explain, GroupCondition, Nomi
 from volcanopy.scheduler.model.resources import Resources
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import SCHEDULED, Status
+from volcanopy.scheduler.policy.plugin import Rejection
 from volcanopy.scheduler.report.explanation import Explainer
 from volcanopy.scheduler.report.queue_status import queue_statuses
-from volcanopy.scheduler.session.session import Session
 
 _REPORTED = operator.itemgetter(Status.RUNNING, Status.SUCCEEDED, Status.FAILED)
 _SCHEDULED = operator.itemgetter(*np.flatnonzero(SCHEDULED).tolist(), Status.RELEASING)

@@ -15,14 +15,14 @@ from volcanopy.api import core
 from volcanopy.api.gates import Gate
 from volcanopy.api.quantity import counted
 from volcanopy.api.queue_gate import is_gated
-from volcanopy.scheduler.framework.plugin import Rejection
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of, with_job_names
 from volcanopy.scheduler.model.plan import Explain
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.plugin import Rejection
 
 _CONTESTED = frozenset({Gate.OVERCOMMIT, Gate.SHARE, Gate.CAPABILITY, Gate.NODES})
 """The gates at which the jobs before a job in its queue compete with it."""

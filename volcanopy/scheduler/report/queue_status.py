@@ -10,16 +10,16 @@ from datetime import datetime
 import numpy as np
 
 from volcanopy.api import core, quantity
-from volcanopy.scheduler.fairshare.credit import queue_credit
-from volcanopy.scheduler.fairshare.usage import queue_usage, usage_texts
-from volcanopy.scheduler.fairshare.user_shares import Accounts, user_statuses, users_differ
+from volcanopy.scheduler.engine.session import Session
+from volcanopy.scheduler.engine.shares.credit import queue_credit
+from volcanopy.scheduler.engine.shares.usage import queue_usage, usage_texts
+from volcanopy.scheduler.engine.shares.user_shares import Accounts, user_statuses, users_differ
 from volcanopy.scheduler.model import observed_queue_status
 from volcanopy.scheduler.model.plan import SetQueue
 from volcanopy.scheduler.model.queue_policy import orders_by_user
 from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Floats, Index, Ints, Mask, Rows, sums_by
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.session.session import Session
 
 
 @dataclass(frozen=True, eq=False)

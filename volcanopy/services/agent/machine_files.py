@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from volcanopy.scheduler.filters.cpus.cpu_assignment import Cpus, members
+from volcanopy.scheduler.nodes.cpus.cpu_assignment import Cpus, members
 from volcanopy.services.agent.node_report import (
     ContainerCpus,
     CpuLocation,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from volcanopy.api import quantity
-from volcanopy.scheduler.filters.cpus.cpu_assignment import Cpus, format_cpus, members, parse_cpus
+from volcanopy.scheduler.nodes.cpus.cpu_assignment import Cpus, format_cpus, members, parse_cpus
 
 DEFAULT_CPU_POLICY, DEFAULT_TOPOLOGY_POLICY = "none", "none"
 

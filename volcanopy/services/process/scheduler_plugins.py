@@ -3,8 +3,8 @@
 from typing import Any
 
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.plugin import Arguments, Plugin
-from volcanopy.scheduler.framework.registry import Action, Registry
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin
+from volcanopy.scheduler.policy.registry import Action, Registry
 from volcanopy.services.process.entry_points import Fault, Loaded, load, what
 
 PLUGINS = "volcanopy.plugins"
@@ -22,7 +22,7 @@ def registry() -> Registry:
 def _plugin(candidate: Loaded) -> type[Plugin[Any]]:
     plugin = candidate.item
     is_plugin = isinstance(plugin, type) and issubclass(plugin, Plugin)
-    candidate.must(is_plugin, f"is {what(plugin)}, not a subclass of volcanopy.scheduler.framework.plugin.Plugin")
+    candidate.must(is_plugin, f"is {what(plugin)}, not a subclass of volcanopy.scheduler.policy.plugin.Plugin")
     candidate.must_be_named()
     arguments = plugin.arguments
     is_model = isinstance(arguments, type) and issubclass(arguments, Arguments)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import structlog
 
-from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
-from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
+from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.services.process.watched_file import RereadFile
 
 log = structlog.get_logger(__name__)

@@ -9,8 +9,8 @@ from typing import Any, Self
 from volcanopy.api import quantity
 from volcanopy.kube.client.api_client import Client
 from volcanopy.scheduler.cache.cluster_cache import State
-from volcanopy.scheduler.framework.metrics_source import MeasureQueries, Metrics
 from volcanopy.scheduler.model.measures import Reading
+from volcanopy.scheduler.policy.metrics_source import MeasureQueries, Metrics
 from volcanopy.services.scheduler.node_load_sources import (
     Answer,
     CustomMetrics,

@@ -19,9 +19,9 @@ from volcanopy.kube import machine
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.metrics import registry
 from volcanopy.kube.metrics.metric_types import Labels
-from volcanopy.scheduler.framework.observer import Observer, Part, QueueAmounts
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan, SetPodGroup
 from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Mask
+from volcanopy.scheduler.policy.observer import Observer, Part, QueueAmounts
 
 Values = Iterable[tuple[Labels, float]]
 

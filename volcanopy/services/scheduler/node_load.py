@@ -14,8 +14,8 @@ from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import Backoff
 from volcanopy.scheduler.cache.cluster_cache import State
-from volcanopy.scheduler.framework.metrics_source import Metrics
 from volcanopy.scheduler.model.measures import Measured
+from volcanopy.scheduler.policy.metrics_source import Metrics
 from volcanopy.services.scheduler.config_file import ConfigFile
 from volcanopy.services.scheduler.measure_sources import source
 from volcanopy.services.scheduler.node_load_sources import LoadError, Source

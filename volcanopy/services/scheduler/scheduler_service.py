@@ -31,14 +31,14 @@ from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists, Conflict
 from volcanopy.kube.client.raw_kinds import bound
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.framework.config import SchedulerConfig
-from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
-from volcanopy.scheduler.framework.registry import Registry
-from volcanopy.scheduler.framework.unknown_measures import unknown_measures
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.extender_port import Extender
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.scheduler.policy.config import SchedulerConfig
+from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
+from volcanopy.scheduler.policy.registry import Registry
+from volcanopy.scheduler.policy.unknown_measures import unknown_measures
 from volcanopy.services.process.election import Candidate, candidacy
 from volcanopy.services.process.health import Health, Heartbeat, stale_watches, unsynced
 from volcanopy.services.process.scheduler_plugins import registry as installed_registry

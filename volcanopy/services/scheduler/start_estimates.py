@@ -30,9 +30,9 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, of_object
 from volcanopy.kube.metrics import registry as metrics
-from volcanopy.scheduler.framework.config import SchedulerConfig
-from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.policy.config import SchedulerConfig
+from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.services.scheduler.threads import in_thread
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from volcanopy.scheduler.framework.config import SchedulerConfig
-from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.model.plan import Explain
+from volcanopy.scheduler.policy.config import SchedulerConfig
+from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.whatif.changes import Steps
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.target import Target

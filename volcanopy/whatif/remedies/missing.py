@@ -7,9 +7,9 @@ from dataclasses import replace
 from volcanopy.api import names
 from volcanopy.api.builtin import storage
 from volcanopy.api.model import Json
-from volcanopy.scheduler.framework.config import PluginConfig, SchedulerConfig, parse
-from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.policy.config import PluginConfig, SchedulerConfig, parse
+from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.whatif.changes import Configure, Create, Step
 from volcanopy.whatif.remedies.candidate import Candidate, Question, single
 from volcanopy.whatif.target import pod_specs

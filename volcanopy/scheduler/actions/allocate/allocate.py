@@ -33,12 +33,12 @@ from volcanopy.scheduler.actions.allocate.job_queues import (
     run_ends,
 )
 from volcanopy.scheduler.actions.running_gangs import RunningGangs, place_first
-from volcanopy.scheduler.framework.plugin import Arguments, Rejection
+from volcanopy.scheduler.engine.rejections import Recorded
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
 from volcanopy.scheduler.model.messages import blocked_by_head
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.session.rejections import Recorded
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.plugin import Arguments, Rejection
 
 
 class AllocateArguments(Arguments):

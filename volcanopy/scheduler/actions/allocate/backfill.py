@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from volcanopy.scheduler.actions.running_gangs import place_first
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
-from volcanopy.scheduler.session.session import Session
 
 
 class Backfill:

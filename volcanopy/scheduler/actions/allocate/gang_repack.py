@@ -21,12 +21,12 @@ import numpy as np
 
 from volcanopy.scheduler.actions.allocate.exact_packing import Demand, exact_packing
 from volcanopy.scheduler.actions.allocate.vector_packing import packing
-from volcanopy.scheduler.framework.plugin import Scope
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.plugin import Scope
 
 MOST = 256
 """Larger gangs are not repacked: with many tasks the order matters little."""

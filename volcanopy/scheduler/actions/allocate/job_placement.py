@@ -5,9 +5,9 @@ import numpy as np
 from volcanopy.scheduler.actions.allocate.gang_repack import pack
 from volcanopy.scheduler.actions.allocate.job_queues import PendingJob, allowed_count, can_start_without, run_ends
 from volcanopy.scheduler.actions.allocate.topology_search import place_by_topology
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
-from volcanopy.scheduler.session.session import Session
 
 
 def place_job(session: Session, queue: QueueView, pending: PendingJob, is_last: bool) -> bool:

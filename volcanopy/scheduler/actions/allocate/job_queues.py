@@ -15,12 +15,12 @@ import numpy as np
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.actions.gang_need import gang_need
 from volcanopy.scheduler.actions.withdrawal import Withdrawal
-from volcanopy.scheduler.framework.plugin import Rejection
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import Message
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.plugin import Rejection
 
 
 @dataclass(eq=False, slots=True)

@@ -4,15 +4,15 @@ import numpy as np
 
 from volcanopy.api import quantity
 from volcanopy.api.gates import Gate
-from volcanopy.scheduler.framework.plugin import Rejection
+from volcanopy.scheduler.engine.session import Session
+from volcanopy.scheduler.engine.topology_constraint import REASON
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model import topology
 from volcanopy.scheduler.model.messages import Message
 from volcanopy.scheduler.model.resources import Ints
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.session.session import Session
-from volcanopy.scheduler.session.topology_constraint import REASON
+from volcanopy.scheduler.policy.plugin import Rejection
 
 
 class TopologyFitError:

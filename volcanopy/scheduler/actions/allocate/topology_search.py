@@ -15,14 +15,14 @@ import numpy as np
 
 from volcanopy.scheduler.actions.allocate.job_queues import allowed_count, can_start_without
 from volcanopy.scheduler.actions.allocate.topology_fit_error import TopologyFitError
-from volcanopy.scheduler.framework.plugin import Purpose
+from volcanopy.scheduler.engine.node_selection import Placement
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.subjob_views import SubJobView, job_tier
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.placement.node_selection import Placement
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.plugin import Purpose
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.actions.evict.rules import Rule
 from volcanopy.scheduler.actions.evict.victim_order import VictimOrder
+from volcanopy.scheduler.engine.node_selection import Placement
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE, HOLDING, READY
-from volcanopy.scheduler.placement.node_selection import Placement
-from volcanopy.scheduler.session.session import Session
 
 Cost = tuple[float, ...]
 """The cost of a set of victims, as :mod:`.eviction_cost` defines it; then what a search adds, such as the score of a node."""

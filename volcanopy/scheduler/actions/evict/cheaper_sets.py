@@ -19,8 +19,8 @@ import numpy as np
 from volcanopy.scheduler.actions.evict.candidates import Candidates, Cost
 from volcanopy.scheduler.actions.evict.eviction_bundles import Bundle
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
-from volcanopy.scheduler.session.session import Session
 
 MOST_SETS = 4096
 """The most sets that are compared; of more only the cheapest are followed."""

@@ -14,10 +14,10 @@ from volcanopy.scheduler.actions.evict.equivalence import equivalence
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.actions.evict.rules import Rule
 from volcanopy.scheduler.actions.gang_need import gang_need
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.task_status import HOLDING, Status
-from volcanopy.scheduler.session.session import Session
 
 _HOLDING = tuple(Status(code) for code in np.flatnonzero(HOLDING).tolist())
 

@@ -20,8 +20,8 @@ from volcanopy.scheduler.actions.evict.rules import Rule, of_own_queue
 from volcanopy.scheduler.actions.evict.trace import Trace
 from volcanopy.scheduler.actions.evict.victim_search import VictimSearch
 from volcanopy.scheduler.actions.gang_need import gang_need
-from volcanopy.scheduler.fairshare.whole_gangs import EQUAL
-from volcanopy.scheduler.framework.plugin import Purpose, Scope
+from volcanopy.scheduler.engine.session import Session
+from volcanopy.scheduler.engine.shares.whole_gangs import EQUAL
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, TaskView
@@ -29,7 +29,7 @@ from volcanopy.scheduler.model import topology
 from volcanopy.scheduler.model.messages import short
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import HOLDING, Status
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.plugin import Purpose, Scope
 
 _HOLDING = tuple(Status(code) for code in np.flatnonzero(HOLDING).tolist())
 

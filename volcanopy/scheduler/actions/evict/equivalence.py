@@ -2,8 +2,8 @@
 
 from collections.abc import Hashable, Iterable
 
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView
-from volcanopy.scheduler.session.session import Session
 
 
 def equivalence(session: Session, job: JobView, shapes: Iterable[Hashable]) -> tuple[Hashable, ...]:

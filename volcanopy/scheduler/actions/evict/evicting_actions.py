@@ -27,10 +27,10 @@ from volcanopy.scheduler.actions.evict.gang_eviction import GangArguments, GangE
 from volcanopy.scheduler.actions.evict.needless_evictions import restore_needless
 from volcanopy.scheduler.actions.evict.rules import rules_for
 from volcanopy.scheduler.actions.running_gangs import RunningGangs, place_first
-from volcanopy.scheduler.framework.plugin import Arguments
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, QueueView
 from volcanopy.scheduler.model.resources import Rows
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.plugin import Arguments
 
 _GANG_ARGUMENTS = tuple(field.alias or name for name, field in GangArguments.model_fields.items())
 

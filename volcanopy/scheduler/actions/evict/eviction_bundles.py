@@ -13,11 +13,11 @@ import numpy as np
 from volcanopy.scheduler.actions.evict.candidates import NO_COST, Candidates, Cost, structured
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.actions.gang_need import binding_roles
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE, READY
-from volcanopy.scheduler.session.session import Session
 
 _READY = np.flatnonzero(READY)[:, None]
 

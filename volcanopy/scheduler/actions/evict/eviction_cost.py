@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 
 from volcanopy.scheduler.actions.evict.share_losses import ShareLosses
 from volcanopy.scheduler.actions.evict.victim_order import VictimKeys, VictimOrder
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import QueueView
 from volcanopy.scheduler.model.eviction_record import protected_since, run_began, running_seconds
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import EVICTABLE, READY, Status
-from volcanopy.scheduler.session.session import Session
 
 _READY = np.flatnonzero(READY)
 _PLACED = (int(Status.BINDING), int(Status.PIPELINED))

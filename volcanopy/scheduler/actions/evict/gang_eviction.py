@@ -20,11 +20,11 @@ from volcanopy.scheduler.actions.evict.needless_evictions import CommittedEvicti
 from volcanopy.scheduler.actions.evict.rejected_requests import RejectedRequests
 from volcanopy.scheduler.actions.evict.rules import Rule, all_rules, of_own_queue
 from volcanopy.scheduler.actions.gang_need import idle_tasks
-from volcanopy.scheduler.framework.plugin import Arguments
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.plugin import Arguments
 
 
 class GangArguments(Arguments):

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from volcanopy.scheduler.actions.evict.eviction_cost import TaskCosts
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.session.session import Session
 
 
 @dataclass

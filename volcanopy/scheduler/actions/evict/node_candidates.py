@@ -7,12 +7,12 @@ import numpy as np
 
 from volcanopy.scheduler.actions.evict.candidates import Candidates, Cost
 from volcanopy.scheduler.actions.evict.eviction_bundles import Bundle
-from volcanopy.scheduler.framework.plugin import Scope
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.plugin import Scope
 
 Victims = tuple[Cost, list[Bundle]]
 """Bundles with their cost, which ends with the score and the row of the node."""

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
-from volcanopy.scheduler.session.session import Session
 
 
 def suffices_with(session: Session, placed: Rows, nodes: Rows, within: Mask, restored: Sequence[Sequence[int]]) -> Mask:

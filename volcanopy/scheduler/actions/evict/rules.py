@@ -15,13 +15,13 @@ import numpy as np
 from volcanopy.api import names
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.actions.evict.victim_order import VictimKeys
-from volcanopy.scheduler.framework.plugin import GangPreemptor
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.cross_queue_priority import Outlook, outlook
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE, Status
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.plugin import GangPreemptor
 
 
 @dataclass(frozen=True, eq=False)

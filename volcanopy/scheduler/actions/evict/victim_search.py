@@ -31,12 +31,12 @@ from volcanopy.scheduler.actions.evict.node_candidates import (
 from volcanopy.scheduler.actions.evict.remaining_capacity import suffices_with
 from volcanopy.scheduler.actions.evict.rules import always
 from volcanopy.scheduler.actions.evict.trace import Trace
-from volcanopy.scheduler.framework.plugin import Scope
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE
-from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.policy.plugin import Scope
 
 _FEW = 64
 """For gangs up to this size, restoring a bundle is also tried with all members placed anew."""

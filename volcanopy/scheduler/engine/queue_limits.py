@@ -1,0 +1,144 @@
+"""The limits of queues on jobs, users and groups: a mandatory plugin, and the questions that actions ask it.
+
+The number of admitted jobs is checked when a job is admitted or, without the action enqueue, when it is first considered.
+The resources of users and groups are checked whenever a task is placed.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from volcanopy.api.gates import Gate
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.messages import QuotaMessage
+from volcanopy.scheduler.model.resources import Ints, Rows
+from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.scheduler.policy.plugin import NoArguments, Plugin, Rejection
+
+_BLOCKERS = 3
+"""The most blocking jobs that are named."""
+
+
+def applies(snapshot: Snapshot) -> bool:
+    """Whether any queue has limits on jobs, users or groups."""
+    return snapshot.queues.terms.limits is not None
+
+
+class QueueLimits(Plugin[NoArguments]):
+    """The usage of users and groups in a queue and its descendants stays within the limits of that queue."""
+
+    name: ClassVar[str] = "queuelimits"
+
+    def __init__(self, ledger: Ledger, cluster: Cluster, actions: Sequence[str]) -> None:
+        super().__init__(NoArguments(), cluster)
+        assert ledger.pools is not None
+        self._ledger, self._pools = ledger, ledger.pools
+        self._preempts = not {"preempt", "gangpreempt"}.isdisjoint(actions)
+        self._shape, self._job = ledger.snapshot.tasks.shape, ledger.snapshot.tasks.job
+        self._evictable: dict[tuple[int, int, int, int], Ints] = {}
+        self._blockers: dict[tuple[int, bool], tuple[str, ...]] = {}
+
+    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """Check the limits of the task's queue and of all its ancestors."""
+        return self.exceeded(task, count)
+
+    def limit_class(self, job: int) -> int:
+        """Return a number that is equal for jobs subject to the same limits."""
+        return int(self._pools.kind[job])
+
+    def exceeded(self, task: TaskView, count: int) -> Rejection | None:
+        """Return the rejection of ``count`` more tasks equal to this one, None if the limits allow them."""
+        job, shape = int(self._job[task.row]), int(self._shape[task.row])
+        pool = self._pools.exceeded(job, shape, count)
+        if pool is None:
+            return None
+        request = self._ledger.snapshot.shapes.request.values[:, shape] * count
+        return Rejection(Gate.LIMITS, self._quota(pool, request, count))
+
+    def rejects_admission(self, job: JobView) -> Rejection | None:
+        """Return why the limits do not allow the job to be admitted, None if they do."""
+        return self.exceeds_job_count(job) or self._exceeds_reservations(job)
+
+    def exceeds_job_count(self, job: JobView) -> Rejection | None:
+        """Return the rejection by a limit on the number of admitted jobs, None if there is none."""
+        pool = self._pools.full(job.row)
+        if pool is None:
+            return None
+        subject, most = self._pools.subjects[pool], self._pools.caps[pool].jobs
+        assert most is not None
+        name = self._ledger.snapshot.queues.names[subject.queue]
+        return Rejection(
+            Gate.LIMITS,
+            QuotaMessage(
+                "limits",
+                name,
+                subject=subject.kind,
+                name=subject.name,
+                pool=pool,
+                jobs=(most, self._pools.admitted[pool]),
+            ),
+        )
+
+    def _exceeds_reservations(self, job: JobView) -> Rejection | None:
+        """Return the rejection where the job's minimal resources cannot be reserved for its user or group."""
+        if not self._ledger.snapshot.jobs.has_min_resources[job.row]:
+            return None
+        evictable = (lambda pool: self._lower_priority_allocated(pool, job)) if self._preempts else None
+        pool = self._pools.exceeding_reservations(job.row, evictable)
+        if pool is None:
+            return None
+        return Rejection(Gate.LIMITS, self._quota(pool, self._pools.requested[:, job.row], 1, admission=True))
+
+    def is_submitter_limit(self, rejection: Rejection | None) -> bool:
+        """Return whether a rejection is by a limit of the job's user or group, which jobs behind it need not share."""
+        return (
+            rejection is not None and isinstance(rejection.reason, QuotaMessage) and rejection.reason.subject != "queue"
+        )
+
+    def evictions_do_not_help(self, task: TaskView, victims: Rows) -> bool:
+        """Return whether a limit rejects the task and no victim's usage counts towards that limit."""
+        pool = self._pools.exceeded(int(self._job[task.row]), int(self._shape[task.row]), 1)
+        return pool is not None and not self._pools.members(pool)[self._job[victims]].any()
+
+    def blocked_by(self, reason: QuotaMessage) -> tuple[str, ...]:
+        """Return the queue whose limit it is, or the oldest of the jobs that use the limit of the user or group."""
+        if reason.subject == "queue":
+            return (f"queue {reason.queue}",)
+        key = (reason.pool, reason.jobs is None)
+        known = self._blockers.get(key)
+        if known is None:
+            jobs, pools = self._ledger.snapshot.jobs, self._pools
+            allocated = self._ledger.job_allocated
+            rows = pools.holding_in(reason.pool, allocated) if key[1] else pools.admitted_in(reason.pool)
+            oldest = sorted(rows.tolist(), key=lambda row: (float(jobs.created[row]), str(jobs.keys[row])))[:_BLOCKERS]
+            known = self._blockers[key] = tuple(f"job {jobs.keys[row]}" for row in oldest)
+        return known
+
+    def _quota(self, pool: int, request: Ints, count: int, admission: bool = False) -> QuotaMessage:
+        snapshot, pools = self._ledger.snapshot, self._pools
+        subject, amounts = pools.subjects[pool], pools.caps[pool].amounts
+        return QuotaMessage(
+            "limits",
+            snapshot.queues.names[subject.queue],
+            subject=subject.kind,
+            name=subject.name,
+            pool=pool,
+            names=tuple(snapshot.axis.names[dim] for dim, _ in amounts),
+            limit=tuple(most for _, most in amounts),
+            allocated=tuple(pools.held[pool]),
+            requested=tuple(int(request[dim]) for dim, _ in amounts),
+            reserved=tuple(pools.reserved[pool]) if admission else (),
+            parts=count,
+        )
+
+    def _lower_priority_allocated(self, pool: int, job: JobView) -> Ints:
+        """(R,): the usage of jobs of lower priority in the job's queue that counts for the pool."""
+        jobs = self._ledger.snapshot.jobs
+        key = (pool, job.queue.row, job.priority, len(self._ledger.moved))
+        if key not in self._evictable:
+            lower = (jobs.queue == key[1]) & (jobs.priority < key[2]) & self._pools.members(pool)
+            self._evictable[key] = np.asarray(self._ledger.job_allocated[:, lower].sum(axis=1))
+        return self._evictable[key]

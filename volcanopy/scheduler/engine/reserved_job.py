@@ -1,0 +1,83 @@
+"""A job with a reservation: what is reserved, until when others may use it, and what is left of it as its tasks are placed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import numpy as np
+
+from volcanopy.scheduler.engine.reservation_planner import Hold
+from volcanopy.scheduler.engine.task_ends import TaskEnds
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model.messages import message_of
+from volcanopy.scheduler.model.resources import Ints, Rows
+from volcanopy.scheduler.model.task_status import HOLDING, Status
+from volcanopy.scheduler.policy.plugin import Rejection
+
+_NAMED = 5
+"""The most nodes that are named."""
+
+
+@dataclass(eq=False)
+class ReservedJob:
+    """A job with a reservation: on nodes, or of the rest of a queue's limit."""
+
+    job: JobView
+    task: TaskView
+    until: float = 0.0
+    """Pods that end by this moment, in seconds, may use the reservation."""
+    likely: float = 0.0
+    """As ``until``, by the likely ends of pods and of those that run before the job."""
+    plan: Hold | None = None
+    """The reserved nodes."""
+    tasks: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    """The pending tasks of the job that the reservation is for."""
+    rejection: Rejection | None = None
+    """The rejection by the limit of its queue, where it waits for that."""
+    members: frozenset[int] = frozenset()
+    """The queues to which that limit applies."""
+    fits: bool = False
+    """Whether the job fits now: then no other pod may use the reservation."""
+    behind: frozenset[int] = frozenset()
+    """The rows of the jobs of its queue that precede it and start now."""
+    _amounts: dict[bool, tuple[int, Ints]] = field(default_factory=dict)
+    """The result of :meth:`amounts` after so many changes of tasks."""
+    preemptable: dict[tuple[int, bool], bool] = field(default_factory=dict)
+    """Whether the job could preempt tasks of a job, by its row and whether the tasks are preemptable."""
+
+    def amounts(self, cluster: Cluster, ends: TaskEnds, least: bool) -> Ints:
+        """(R, N): the reserved amounts of a reservation on nodes, less those allocated to tasks of the job in this session.
+
+        ``least``: what the start at the planned time takes.
+        """
+        assert self.plan is not None
+        ledger = cluster.ledger
+        known = self._amounts.get(least)
+        if known is not None and known[0] == ledger.moves:
+            return known[1]
+        status, amounts = ledger.status[self.tasks], self.plan.least if least else self.plan.kept
+        placed = self.tasks[HOLDING[status] | (status == Status.PIPELINED)]
+        if len(placed):
+            amounts = amounts.copy()
+            np.subtract.at(amounts.T, ledger.node[placed], ends.requests(placed).T)
+            amounts = np.maximum(amounts, 0)
+        self._amounts[least] = ledger.moves, amounts
+        return amounts
+
+    def fits_in(self, free: Ints) -> bool:
+        """Whether the job starts now on (R, N) free resources, without the end of another. Without a plan there is enough."""
+        return self.fits and (self.plan is None or bool((self.plan.needed <= np.maximum(free, 0)).all()))
+
+    def numbers(self, cluster: Cluster) -> Mapping[str, str]:
+        """Return the reserved nodes or queue, and the expected start if it is certain."""
+        if self.plan is None:
+            if self.rejection is None:
+                return {}
+            return {"reserved": f'the rest of queue "{message_of(self.rejection.reason).numbers.get("queue", "")}"'}
+        names, rows = cluster.snapshot.nodes.names, self.plan.nodes.tolist()
+        more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
+        numbers = {"reserved": ", ".join(names[row] for row in rows[:_NAMED]) + more}
+        if self.plan.certain and not self.fits:
+            numbers["expected"] = datetime.fromtimestamp(self.plan.start, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return numbers

@@ -1,0 +1,145 @@
+"""Predicates and scores of all nodes, cached per kind of task and refreshed where nodes changed.
+
+Tasks are of one kind if every node hook answers the same for them: they have one shape, and one cache key of each plugin.
+A kind refreshes the nodes that changed since its last use when it is used again; kinds that take turns are refreshed
+together (:mod:`.score_table`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from volcanopy.scheduler.engine.score_table import INFEASIBLE, NodeScores, ScoreTable
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
+from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.resources import UNLIMITED, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.policy.dispatch import Hooks
+from volcanopy.scheduler.policy.plugin import NodeRejection
+
+_FEW = 512
+"""Up to so many changed nodes are refreshed with their duplicates: that is cheaper than to remove them."""
+
+
+class ScoreCache:
+    """The cached answers of one session, for the nodes of ``rows``."""
+
+    def __init__(self, ledger: Ledger, hooks: Hooks, rows: Rows) -> None:
+        self._ledger, self._hooks = ledger, hooks
+        self._entries: dict[Hashable, NodeScores] = {}
+        self._table = ScoreTable(ledger, hooks)
+        every: Rows = np.arange(len(ledger.snapshot.nodes))
+        self._rows = rows if len(rows) < len(every) else every
+        self._within: Mask | None = None
+        """Which nodes are in ``rows``; None for all."""
+        if len(rows) < len(every):
+            self._within = np.zeros(len(every), dtype=np.bool_)
+            self._within[rows] = True
+
+    def entry(self, task: TaskView) -> NodeScores:
+        """Return the entry of the task's kind, which may be out of date."""
+        key = self._hooks.cache_key(task)
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = self._new(task)
+        return entry
+
+    def has_capacity(self, entry: NodeScores) -> bool:
+        """Return whether a node has, or will have, the free resources for an entry, or may have as it was used before.
+
+        Of a kind that fits nowhere, plugins are asked nothing: on a full cluster most are.
+        """
+        if entry.changes != NONE:
+            return True
+        ledger = self._ledger
+        rows = self._rows if entry.full_since == NONE else ledger.touched[entry.full_since :]
+        if self._has_room(entry, rows).any():
+            return True
+        entry.full_since = len(ledger.touched)
+        return False
+
+    def _has_room(self, entry: NodeScores, rows: Rows) -> Mask:
+        """Return which nodes have, or will have, the free resources for an entry."""
+        has: Mask = np.logical_and.reduce(self._ledger.future.take(rows, axis=1, mode="clip") >= entry.request, axis=0)
+        return has
+
+    def refresh(self, entry: NodeScores) -> None:
+        """Update an entry on the nodes that changed since its last refresh."""
+        if not self._table.refresh(entry):
+            self._refresh(entry)
+
+    def complete(self, entry: NodeScores) -> None:
+        """Update an entry on the nodes that changed, and on those without the capacity for the task."""
+        if entry.changes == NONE or entry.partial:
+            entry.partial, entry.changes = False, len(self._ledger.touched)
+            self._ask(entry, self._rows)
+        self.refresh(entry)
+
+    def best(self, entry: NodeScores) -> int:
+        """Return the first of the nodes that rank highest for an entry that is up to date."""
+        best = self._table.best(entry)
+        if self._within is None:
+            self._table.add(entry, self.complete)
+        return best
+
+    def _refresh(self, entry: NodeScores) -> None:
+        touched = self._ledger.touched
+        now = len(touched)
+        if entry.changes == now:
+            return
+        if entry.changes == NONE:
+            stale = self._rows[self._has_room(entry, self._rows)]
+            entry.partial = 2 * len(stale) <= len(self._rows)
+            stale = stale if entry.partial else self._rows
+        elif now - entry.changes >= len(self._rows):
+            stale, entry.partial = self._rows, False
+        else:
+            stale = touched[entry.changes :]
+            if self._within is not None:
+                stale = stale[self._within[stale]]
+            if len(stale) >= _FEW:
+                stale = np.unique(stale)
+        if len(stale):
+            self._ask(entry, stale)
+        entry.changes = now
+
+    def _new(self, task: TaskView) -> NodeScores:
+        request, nodes = task.request.values, len(self._ledger.snapshot.nodes)
+        return NodeScores(
+            task=task,
+            tasks=TasksView([task]),
+            dims=np.flatnonzero(request),
+            request=np.where(request != 0, request, -UNLIMITED)[:, None],
+            scope=self._hooks.scope(task),
+            feasible=np.zeros(nodes, dtype=np.bool_),
+            score=np.zeros(nodes, dtype=np.float64),
+            ranked=np.full(nodes, INFEASIBLE, dtype=np.float64),
+        )
+
+    def _ask(self, entry: NodeScores, rows: Rows) -> None:
+        view = NodesView(self._ledger, rows)
+        score = self._hooks.node_order(entry.tasks, view)[0]
+        fits = (self._ledger.free_of(rows) >= entry.request).all(axis=0)
+        rejections = self._hooks.predicate(entry.task, view)
+        now, later = feasible(rejections, len(rows)) if rejections else (fits, np.ones(len(rows), dtype=np.bool_))
+        ranked = np.where(fits & now, score, INFEASIBLE)
+        if rows is self._rows and self._within is None:
+            entry.feasible, entry.score, entry.ranked = later, score, ranked
+        else:
+            entry.feasible[rows], entry.score[rows], entry.ranked[rows] = later, score, ranked
+
+
+def feasible(rejections: Sequence[NodeRejection], count: int) -> tuple[Mask, Mask]:
+    """Return which of ``count`` nodes no predicate rejects now, and which after the pods that terminate there are gone."""
+    return ~rejected(rejections, count), ~rejected([each for each in rejections if not each.temporary], count)
+
+
+def rejected(rejections: Sequence[NodeRejection], count: int) -> Mask:
+    """Return the union of the rejections' masks over ``count`` nodes."""
+    union = np.zeros(count, dtype=np.bool_)
+    for rejection in rejections:
+        union |= rejection.nodes
+    return union

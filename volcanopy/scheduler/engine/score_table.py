@@ -1,0 +1,194 @@
+"""Scores of all nodes for many shapes, refreshed for all shapes at once.
+
+Many small jobs of many shapes are placed one after the other, and each placement makes the scores of its node stale for all
+shapes. One call for 200 shapes and one node costs little more than a call for one shape, and nodes with equal columns have
+equal scores, which are computed once. The table equals what each shape would compute by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
+from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.policy.dispatch import Hooks
+from volcanopy.scheduler.policy.plugin import Scope
+
+INFEASIBLE = -np.inf
+LEAST, MOST = 4, 256
+"""The smallest and the largest number of shapes in a table."""
+_REPEATS = 4
+"""Each further use of a shape outside is worth the work of building a table of so many shapes."""
+_NODES = 4
+"""If more nodes than this changed since the last use, the table is dropped."""
+_STATES = 8192
+"""The number of states of nodes whose scores are kept."""
+_BLOCK = 8
+"""The number of nodes that share a maximum."""
+
+
+@dataclass(eq=False)
+class NodeScores:
+    """The cached answers for one kind of task on N nodes."""
+
+    task: TaskView
+    tasks: TasksView
+    dims: Rows
+    """The positions of the resources that it requests."""
+    request: Ints
+    """(R, 1): the request; where nothing is requested, less than any node can lack."""
+    scope: Scope
+    feasible: Mask
+    """(N,): where no predicate rejects the task, at the latest after the pods that terminate there are gone."""
+    score: Floats
+    """(N,): ``node_order``."""
+    ranked: Floats
+    """(N,): the score where the task fits into free resources and no predicate rejects it, else INFEASIBLE."""
+    changes: int = NONE
+    """How many changes of nodes the answers include."""
+    full_since: int = NONE
+    """The number of changes of nodes up to which none had the capacity for the task; only known before the first answers."""
+    column: int = NONE
+    """The column in the table, NONE outside."""
+    partial: bool = False
+    """Whether the plugins were not asked about nodes that have never had the capacity for the task."""
+
+
+class ScoreTable:
+    """The shapes of one session whose scores are refreshed together."""
+
+    def __init__(self, ledger: Ledger, hooks: Hooks) -> None:
+        self._ledger, self._hooks = ledger, hooks
+        self._members: list[NodeScores] = []
+        self._candidates: dict[int, NodeScores] = {}
+        self._repeats = 0
+        self._columns: _Columns | None = None
+        self._changes = 0
+        self._known: dict[bytes, Floats] = {}
+        """(S,): the scores by what the plugins read of a node: the columns at ``_read``."""
+        self._resources: set[int] = set()
+        """The resources that plugins have read so far; all scores were computed from no others."""
+        self._read = ledger.positions_of(())
+
+    def refresh(self, entry: NodeScores) -> bool:
+        """Update an entry that is in the table; return whether it is."""
+        if entry.column == NONE or not self._update():
+            return False
+        entry.changes = self._changes
+        return True
+
+    def best(self, entry: NodeScores) -> int:
+        """Return the first of the nodes that rank highest."""
+        if entry.column == NONE or self._columns is None:
+            return int(entry.ranked.argmax())
+        return self._columns.best(entry.column)
+
+    def add(self, entry: NodeScores, refresh: Callable[[NodeScores], None]) -> None:
+        """Take an up-to-date entry into the table, once shapes outside come up again so often that building is worth it.
+
+        ``refresh`` updates one entry by itself.
+        """
+        if entry.column != NONE:
+            return
+        self._update()
+        number = len(self._members) + len(self._candidates)
+        if id(entry) in self._candidates:
+            self._repeats += 1
+            if number >= LEAST and self._repeats > number // _REPEATS:
+                self._build(refresh)
+        elif number < MOST and self._is_eligible(entry):
+            self._candidates[id(entry)] = entry
+
+    def _is_eligible(self, entry: NodeScores) -> bool:
+        return entry.scope <= Scope.COLUMNS and self._hooks.rejections_are_static(entry.task)
+
+    def _build(self, refresh: Callable[[NodeScores], None]) -> None:
+        self._update()
+        for entry in self._candidates.values():
+            refresh(entry)
+        self._members += self._candidates.values()
+        self._candidates, self._repeats = {}, 0
+        self._changes = len(self._ledger.touched)
+        self._columns = _Columns(self._members)
+        self._tasks = TasksView([entry.task for entry in self._members])
+        self._requests = np.concatenate([entry.request for entry in self._members], axis=1)
+        self._largest: Ints = self._requests.max(axis=1, keepdims=True)
+        self._known.clear()
+
+    def _update(self) -> bool:
+        """Refresh the nodes that changed since; if there are too many, drop the table and return False."""
+        touched = self._ledger.touched
+        now = len(touched)
+        if now == self._changes or self._columns is None:
+            self._changes = now
+            return True
+        nodes = None if now - self._changes > 2 * _NODES else set(touched[self._changes :].tolist())
+        self._changes, before = now, self._changes
+        if nodes is None or len(nodes) > _NODES:
+            for entry in self._members:
+                entry.column, entry.changes = NONE, before
+            self._members, self._columns = [], None
+            return False
+        for node in nodes:
+            self._columns.put(node, *self._scores(node))
+        return True
+
+    def _scores(self, node: int) -> tuple[Floats, Floats]:
+        """(S,): the score of a node for each member, and the same with INFEASIBLE where its free resources do not suffice."""
+        scores = self._known.get(self._ledger.columns_of(node, self._read))
+        if scores is None:
+            scores = self._ask(node)
+        free = self._ledger.free_of(self._ledger.single(node))
+        if np.logical_and.reduce(self._largest <= free, axis=None):
+            return scores, scores
+        fits: Mask = np.logical_and.reduce(self._requests <= free, axis=0)
+        return scores, np.where(fits, scores, INFEASIBLE)
+
+    def _ask(self, node: int) -> Floats:
+        """(S,): the score of a node for each member, common to all nodes with equal columns of what the plugins read."""
+        view = NodesView(self._ledger, self._ledger.single(node))
+        scores: Floats = self._hooks.node_order(self._tasks, view)[:, 0]
+        if view.rows_read:  # the scores may differ between nodes with equal columns
+            return scores
+        if not view.read <= self._resources:
+            self._resources |= view.read
+            self._read = self._ledger.positions_of(self._resources)
+            self._known.clear()
+        if len(self._known) == _STATES:
+            del self._known[next(iter(self._known))]
+        self._known[self._ledger.columns_of(node, self._read)] = scores
+        return scores
+
+
+class _Columns:
+    """The arrays of the members as columns of (N, S) arrays, with the maximum of each block of nodes."""
+
+    def __init__(self, members: list[NodeScores]) -> None:
+        self._feasible: Mask = np.stack([entry.feasible for entry in members], axis=1)
+        self._for_all: Mask = np.logical_and.reduce(self._feasible, axis=1)
+        self._score: Floats = np.stack([entry.score for entry in members], axis=1)
+        nodes, blocks = len(self._score), -(-len(self._score) // _BLOCK)
+        self._ranked: Floats = np.full((blocks * _BLOCK, len(members)), INFEASIBLE, dtype=np.float64)
+        self._ranked[:nodes] = np.stack([entry.ranked for entry in members], axis=1)
+        self._highest: Floats = self._ranked.reshape(blocks, _BLOCK, len(members)).max(axis=1)
+        for column, entry in enumerate(members):
+            entry.column, entry.feasible, entry.score = column, self._feasible[:, column], self._score[:, column]
+            entry.ranked = self._ranked[:nodes, column]
+
+    def put(self, node: int, scores: Floats, ranked: Floats) -> None:
+        """Set what one node is to each member; ``ranked`` does not consider the predicates yet."""
+        self._score[node] = scores
+        self._ranked[node] = ranked if self._for_all[node] else np.where(self._feasible[node], ranked, INFEASIBLE)
+        block = node // _BLOCK
+        np.maximum.reduce(self._ranked[block * _BLOCK : (block + 1) * _BLOCK], axis=0, out=self._highest[block])
+
+    def best(self, column: int) -> int:
+        """Return the first of the nodes that rank highest for a member."""
+        start = int(self._highest[:, column].argmax()) * _BLOCK
+        return start + int(self._ranked[start : start + _BLOCK, column].argmax())

@@ -1,0 +1,448 @@
+"""The state of one scheduling cycle: the snapshot, the ledger, the combined plugins, and the decisions so far.
+
+Actions work on a session; plugins never see it. Its decisions are collected as effects.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from volcanopy.api.gates import Gate
+from volcanopy.scheduler.engine.alternatives import Alternatives
+from volcanopy.scheduler.engine.job_order import JobOrders
+from volcanopy.scheduler.engine.mandatory_policies import MANDATORY
+from volcanopy.scheduler.engine.node_selection import Placement
+from volcanopy.scheduler.engine.queue_limits import QueueLimits
+from volcanopy.scheduler.engine.rejections import Rejections
+from volcanopy.scheduler.engine.shares.queue_demand import lacking_of_jobs, unplaceable
+from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
+from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.ledger.statement import Statement
+from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.extender_port import Extender
+from volcanopy.scheduler.model.messages import QuotaMessage, closed, with_job_names
+from volcanopy.scheduler.model.plan import Bind, Effect, Evict
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.policy.config import SchedulerConfig
+from volcanopy.scheduler.policy.dispatch import Hooks, Installed, opened
+from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
+from volcanopy.scheduler.policy.plugin import NodeRejection, Rejection, Scope
+
+T = TypeVar("T")
+_NO_MOVES: Mapping[int, int] = MappingProxyType({})
+
+
+class Session:
+    """What the actions of one cycle and the report share."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        config: SchedulerConfig,
+        observer: Observer = NO_OBSERVER,
+        extender: Extender | None = None,
+    ) -> None:
+        self.snapshot = snapshot
+        self.config = config
+        self.observer = observer
+        self.ledger = Ledger(snapshot)
+        self.cluster = Cluster(self.ledger, extender)
+        tiers: Installed = tuple(
+            tuple((opened(entry, self.cluster, observer), entry.off) for entry in tier) for tier in config.tiers
+        )
+        self.limits: QueueLimits | None = None
+        """The limits of queues on jobs, users and groups; None if no queue has any."""
+        for policy in MANDATORY:
+            if policy.plugin is not None and policy.applies(snapshot):
+                plugin = policy.plugin(self.ledger, self.cluster, config.actions)
+                tier = ((plugin, frozenset[str]()),)
+                tiers = (tier, *tiers) if policy.first else (*tiers, tier)
+                if isinstance(plugin, QueueLimits):
+                    self.limits = plugin
+        self._plugins = [plugin for tier in tiers for plugin, _ in tier]
+        self.hooks = Hooks(tiers)
+        self.cluster.queries = _Queries(self)
+        self.cluster.packs_resources = self.hooks.packs_resources
+        self.effects: list[Effect] = []
+        orders = snapshot.queues.terms.orders
+        self._orders = None if orders is None else JobOrders(self.ledger, orders, self.waiting, self._configured_keys)
+        self.alternatives = Alternatives(self.ledger, self.cluster)
+        """The alternatives of waiting jobs."""
+        self.rejections = Rejections()
+        self.attempts: Counter[str] = Counter()
+        """How often each evicting action searched victims for a job, by the reason of its evictions."""
+        self.evicted_for: dict[int, str] = {}
+        """The jobs with pods that are evicted for a job, each with the queue of the last of these jobs."""
+        self.reserved: dict[int, list[tuple[Rows, Rows]]] = {}
+        """The tasks of jobs that cannot start yet with their reserved nodes, by job."""
+        self._states: dict[type[Any], Any] = {}
+        self._unsettled: tuple[Rows | None, Rows] = None, np.empty(0, dtype=np.intp)  # all, and those that take part
+        self.moves: dict[int, int] = {}
+        """The evicted tasks for which resources of another node are reserved, each with that node."""
+
+    def end(self) -> None:
+        """Let go of the parts of the session, which refer to each other; it cannot be used any more.
+
+        Its tables, and those of the snapshot, would else stay until the garbage collector runs: with 50,000 pods these are
+        several MiB in each cycle.
+        """
+        for part in (*self._plugins, self.hooks, self.cluster, self.ledger, self):
+            vars(part).clear()
+
+    @property
+    def job_rows(self) -> Rows:
+        """The jobs that take part: those with a pod group, in a queue that exists."""
+        return self.cluster.job_rows()
+
+    @cached_property
+    def placement(self) -> Placement:
+        """Selects nodes: made when the first task is to be placed."""
+        return Placement(self.ledger, self.hooks)
+
+    def state(self, kind: type[T]) -> T:
+        """Return the state of this type that an action keeps during the session; made without arguments at first use."""
+        if kind not in self._states:
+            self._states[kind] = kind()
+        state: T = self._states[kind]
+        return state
+
+    def jobs(self) -> list[JobView]:
+        """Return the jobs that take part, in the order of their keys."""
+        rows = sorted(self.job_rows.tolist(), key=lambda row: str(self.snapshot.jobs.keys[row]))
+        return [JobView(self.ledger, row) for row in rows]
+
+    def waiting_jobs(self) -> list[JobView]:
+        """Return the jobs that are not admitted yet or have pending tasks, except those in held queues."""
+        return [JobView(self.ledger, row) for row in self.waiting().tolist()]
+
+    def unsettled_jobs(self) -> Rows:
+        """Return the rows of the jobs that take part and are unsettled or were changed by the session."""
+        rows = self.ledger.unsettled_jobs
+        if rows is not self._unsettled[0]:
+            self._unsettled = rows, self.cluster.taking_part(rows)
+        return self._unsettled[1]
+
+    def unadmitted(self) -> Rows:
+        """Return the rows of the waiting jobs that are not admitted yet."""
+        rows = self.waiting()
+        unadmitted: Rows = rows[self.ledger.unadmitted[rows]]
+        return unadmitted
+
+    def waiting(self) -> Rows:
+        """Return the rows of :meth:`waiting_jobs`."""
+        counts, rows = self.ledger.job_counts, self.unsettled_jobs()
+        if not len(rows):
+            return rows
+        waiting: Rows = rows[self.ledger.unadmitted[rows] | (counts[Status.PENDING.value, rows] > 0)]
+        stops = self.snapshot.queues.terms.stops
+        if stops is not None:
+            waiting = waiting[~stops.held[self.snapshot.jobs.queue[waiting]]]
+        return waiting
+
+    def queue_key(self, queue: QueueView) -> tuple[object, ...]:
+        """Return the sort key of a queue: the plugins' keys (without any, the priorities seen from outside), age, name."""
+        if self.cluster.precedence.matters and "queue_order" in self.hooks.unanswered:
+            line = [-self.cluster.precedence.of(row) for row in reversed(queue.line.tolist())]
+            return (tuple(line), queue.created, queue.name)
+        return (self.hooks.queue_order(queue), queue.created, queue.name)
+
+    def admission_key(self, queue: QueueView) -> tuple[object, ...]:
+        """Return the sort key of a queue for admission: as :meth:`queue_key`, with what was admitted counted as allocated."""
+        if "queue_order" in self.hooks.unanswered:
+            return self.queue_key(queue)
+        return (self.hooks.admission_order(queue), queue.created, queue.name)
+
+    def job_key(self, job: JobView) -> tuple[object, ...]:
+        """Return the sort key of a job within its queue: by the order that the queue sets, the plugins' keys, age, name."""
+        return self.keys_of(self.ledger.single(job.row))[0]
+
+    def keys_of(self, jobs: Rows) -> list[tuple[object, ...]]:
+        """Return the :meth:`job_key` of each of these jobs, given by their rows."""
+        if self._orders is None:
+            return self._configured_keys(jobs)
+        return [(first, *key) for first, key in zip(self._orders.of(jobs), self._configured_keys(jobs), strict=True)]
+
+    def _configured_keys(self, jobs: Rows) -> list[tuple[object, ...]]:
+        table, orders = self.snapshot.jobs, self.hooks.job_keys(jobs)
+        return list(zip(orders, table.created[jobs].tolist(), map(str, table.keys[jobs].tolist()), strict=True))
+
+    def ordered(self, tasks: Rows) -> Rows:
+        """Return task rows in their order within a job: by the plugins' keys, ordinal, age, name."""
+        if len(tasks) < 2:
+            return tasks
+        table = self.snapshot.tasks
+        names = table.keys[tasks].astype(np.str_)
+        ordinal = table.ordinal[tasks]
+        numberless = ordinal < 0
+        keys = self.hooks.task_order(tasks)
+        return tasks[np.lexsort((names, table.created[tasks], ordinal, numberless, *reversed(keys)))]
+
+    def pending_tasks(self) -> dict[int, Rows]:
+        """Return the tasks that can be placed now, in order, by job: pending, not gated, and requesting something."""
+        table, rows = self.snapshot.tasks, self.pending()
+        return self.by_job(rows[~self.snapshot.shapes.best_effort[table.shape[rows]]])
+
+    def pending(self) -> Rows:
+        """Return the rows of the pending tasks that are not gated."""
+        rows = self.ledger.unsettled_tasks
+        if not len(rows):
+            return rows
+        pending: Rows = rows[(self.ledger.status[rows] == Status.PENDING.value) & ~self.snapshot.tasks.gated[rows]]
+        return pending
+
+    def by_job(self, tasks: Rows) -> dict[int, Rows]:
+        """Return task rows in order, by job."""
+        if not len(tasks):
+            return {}
+        ordered = self.ordered(tasks)
+        jobs = self.snapshot.tasks.job[ordered]
+        if (jobs == jobs[0]).all():
+            return {int(jobs[0]): ordered}
+        grouped = np.argsort(jobs, kind="stable")
+        ordered, jobs = ordered[grouped], jobs[grouped]
+        own, starts = np.unique(jobs, return_index=True)
+        bounds = [*starts.tolist(), len(jobs)]
+        return {job: ordered[start:end] for job, (start, end) in zip(own.tolist(), pairwise(bounds), strict=True)}
+
+    def statement(self) -> Statement:
+        """Return a new statement: operations that are carried out together or not at all."""
+        return Statement(self.ledger)
+
+    def commit(
+        self, statement: Statement, preemptor: str = "", cause: str = "", moves: Mapping[int, int] = _NO_MOVES
+    ) -> None:
+        """Add the binds and evictions of a statement to the plan.
+
+        Evictions are for the job ``preemptor``, or have another ``cause``, a sentence. ``moves`` are the nodes where
+        resources are reserved for evicted tasks.
+        """
+        if moves:
+            self.moves |= moves
+        group_of = self.snapshot.jobs.keys
+        table = self.snapshot.tasks
+        for task, reason in statement.evicted:
+            key, group = str(table.keys[task]), str(group_of[table.job[task]])
+            message = cause or (with_job_names(f'{reason}: evicted for job "{preemptor}"') if preemptor else "")
+            moved_to = self.snapshot.nodes.names[moves[task]] if task in moves else ""
+            self.effects.append(Evict(key, reason, group, message, preemptor, moved_to))
+        for tasks, nodes in statement.placed:
+            self.effects.extend(self._binds(tasks, nodes))
+        joined = (
+            {int(table.job[tasks[0]]) for tasks, _ in statement.placed} & set(self.reserved) if self.reserved else ()
+        )
+        statement.commit()
+        for row in sorted(joined):
+            # Resources were reserved for the others when they could not start alone: now they can.
+            job = JobView(self.ledger, row)
+            if self.hooks.job_ready(job):
+                self.bind_reserved(job)
+
+    def cancel_evictions(self, statement: Statement, tasks: Iterable[int]) -> None:
+        """Keep a statement that restores evicted tasks, and take their evictions out of the plan."""
+        table = self.snapshot.tasks
+        keys = {str(table.keys[task]) for task in tasks}
+        self.effects = [effect for effect in self.effects if not (isinstance(effect, Evict) and effect.pod in keys)]
+        evicted = {int(table.job[task]) for task in self.ledger.evictions}
+        self.evicted_for = {job: queue for job, queue in self.evicted_for.items() if job in evicted}
+        statement.keep()
+
+    def bind(self, task: int, node: int) -> bool:
+        """Bind a task at once if that makes its job ready, as a statement of this one operation would; return whether.
+
+        The task needs no annotations or claims.
+        """
+        table, jobs, ledger = self.snapshot.tasks, self.snapshot.jobs, self.ledger
+        job = int(table.job[task])
+        ledger.place_single(task, node, Status.BINDING)
+        if not self.hooks.job_ready(JobView(ledger, job)):
+            ledger.unplace(ledger.single(task), ledger.single(node), Status.BINDING)
+            return False
+        self.effects.append(Bind(table.keys[task], self.snapshot.nodes.names[node], str(jobs.keys[job])))
+        if job in self.reserved:
+            self.bind_reserved(JobView(self.ledger, job))
+        return True
+
+    def reserve(self, job: JobView, statement: Statement) -> None:
+        """Keep the placements of a job that cannot start yet as reservations of this session, outside the plan."""
+        self.reserved.setdefault(job.row, []).extend(statement.placed)
+        statement.keep()
+
+    def bind_reserved(self, job: JobView) -> None:
+        """Bind the reserved placements of a job that can start after all."""
+        for tasks, nodes in self.reserved.pop(job.row, []):
+            self.effects.extend(self._binds(tasks, nodes))
+            self.ledger.relabel(tasks, Status.ALLOCATED, Status.BINDING)
+
+    def enqueue(self, job: JobView) -> None:
+        """Admit a job: its pods are created, and its minimal resources are reserved in its queue."""
+        self._admit(job)
+        least = job.min_resources
+        too_large = self.snapshot.too_large[job.row] and job.row not in self.ledger.alternatives
+        if least is not None and not too_large and not self.snapshot.blocked[job.row]:
+            gated = self.snapshot.gated[:, job.row]  # gates may never be removed: nothing is reserved for gated pods
+            self.ledger.reserve(job.queue.row, np.maximum(least.values - gated, 0))
+        self.hooks.job_enqueued(job)
+
+    def admit_without_enqueue(self, job: JobView) -> bool:
+        """Admit a job where no enqueue action is configured; return whether the limits allow it."""
+        rejection = None if self.limits is None else self.limits.exceeds_job_count(job)
+        if not job.queue.is_open and not job.count(Status.BOUND, Status.RUNNING):
+            rejection = Rejection(Gate.QUEUE, closed(job.queue.name))
+        if rejection is not None:
+            self.reject(job, rejection)
+            return False
+        if alternatives := self.alternatives.of(job):
+            self.ledger.consider(
+                job.row, self.alternatives.first_to_finish(job, [(each, None) for each in alternatives])
+            )
+        self._admit(job)
+        return True
+
+    def _admit(self, job: JobView) -> None:
+        if job.row in self.ledger.alternatives:
+            self.alternatives.admitted(job, self.ledger.alternatives[job.row][0])
+        self.ledger.admit(job.row)
+
+    def _binds(self, tasks: Rows, nodes: Rows) -> Sequence[Bind]:
+        table, names = self.snapshot.tasks, self.snapshot.nodes.names
+        group = str(self.snapshot.jobs.keys[table.job[tasks[0]]])
+        if table.shape[tasks[0]] in self.snapshot.shapes.claiming:
+            return [self._bind(int(row), int(node), group) for row, node in zip(tasks, nodes, strict=True)]
+        if {"bind_annotations", "bind_locks"} <= self.hooks.unanswered:
+            pairs = zip(table.keys[tasks].tolist(), nodes.tolist(), strict=True)
+            return [Bind(key, names[node], group) for key, node in pairs]
+        rows = zip(tasks.tolist(), nodes.tolist(), strict=True)
+        return [self._bind(row, node, group, claiming=False) for row, node in rows]
+
+    def _bind(self, row: int, node: int, group: str, claiming: bool = True) -> Bind:
+        task, hooks = TaskView(self.ledger, row), self.hooks
+        annotations, claims = hooks.bind_annotations(task, node), hooks.bind_claims(task, node) if claiming else None
+        locks = hooks.bind_locks(task, node) or ()
+        return Bind(task.key, self.snapshot.nodes.names[node], group, annotations, claims, locks)
+
+    def reject(self, job: JobView, rejection: Rejection, placed: int = 0) -> None:
+        """Record why a job waits, after ``placed`` of its tasks were placed; the first reason is kept."""
+        self.rejections.add(job.row, self._without_tentative(job, rejection) if placed else rejection, placed)
+
+    def _without_tentative(self, job: JobView, rejection: Rejection) -> Rejection:
+        """Return the rejection with the tentative placements of the job separated from the allocated amounts."""
+        quota = rejection.reason
+        if not isinstance(quota, QuotaMessage) or job.row in self.rejections.by_job:
+            return rejection
+        rows = job.tasks(Status.ALLOCATED, Status.PIPELINED)
+        if not len(rows):
+            return rejection
+        places = [self.snapshot.axis.index[name] for name in quota.names]
+        requests = self.snapshot.shapes.request.values[:, self.snapshot.tasks.shape[rows]].sum(axis=1)[places]
+        return replace(rejection, reason=quota.placed_tentatively(len(rows), tuple(requests.tolist())))
+
+    def reject_nodes(self, job: JobView, task: TaskView, placed: int, before: Hashable = None) -> None:
+        """Record that no node takes a task of the job after ``placed`` others, with the reasons of the nodes.
+
+        ``before`` is equal for jobs with the same placements up to here; None if that is not known.
+        """
+        if job.row not in self.rejections.fit_errors:
+            key = (self.hooks.cache_key(task), placed, before, self._placement_version(task, placed, before))
+            self.rejections.add_fit_error(job.row, placed, key, lambda: self.placement.why_not(task))
+
+    def blocks_queue(self, job: JobView) -> bool:
+        """Return whether a FIFO queue stops at a job that waits: not if it waits for its own pods, or for a limit of its user."""
+        if self.snapshot.blocked[job.row]:
+            return False
+        return self.limits is None or not self.limits.is_submitter_limit(self.rejections.by_job.get(job.row))
+
+    def _placement_version(self, task: TaskView, placed: int, before: Hashable) -> Hashable:
+        """Return a value that is equal while a fit error stays valid.
+
+        Free resources that are insufficient stay so until an eviction. This does not hold if other placements change
+        the answers of predicates, or if the job's own placements are part of the answer.
+        """
+        if self.hooks.scope(task) is Scope.CLUSTER or (placed and before is None):
+            return len(self.ledger.touched)
+        return (len(self.ledger.evictions), (len(self.effects), len(self.reserved)) if placed else None)
+
+
+class _Queries:
+    """The combined answers of all plugins, for plugins: :class:`volcanopy.scheduler.ledger.cluster.PluginQueries`."""
+
+    def __init__(self, session: Session) -> None:
+        hooks = self._hooks = session.hooks
+        self._session, self._cluster = session, session.cluster
+        self._preempts = "preempt" in session.config.actions
+        self.reclaims = not {"reclaim", "gangreclaim"}.isdisjoint(session.config.actions)
+        self.comes_first = hooks.comes_first
+        self.queue_key: Callable[[QueueView], tuple[Any, ...]] = session.queue_key
+        self.job_keys: Callable[[Rows], list[tuple[Any, ...]]] = session.keys_of
+
+    def infeasible_nodes(self, task: TaskView) -> Mask:
+        """(N,): the nodes on which the task cannot run, whatever is evicted there."""
+        return self._session.placement.infeasible_nodes(task)
+
+    # Hooks are combined when a plugin uses them first: a session uses few.
+
+    @cached_property
+    def rejections(self) -> Callable[[TaskView, NodesView], Sequence[NodeRejection]]:
+        """The combined hook ``predicate``."""
+        return self._hooks.predicate
+
+    @cached_property
+    def within_limits(self) -> Callable[[QueueView, TaskView, int], Rejection | None]:
+        """The combined hook of that name."""
+        return self._hooks.within_limits
+
+    @cached_property
+    def within_share(self) -> Callable[[QueueView, TaskView, int], Rejection | None]:
+        """The combined hook of that name."""
+        return self._hooks.within_share
+
+    @cached_property
+    def reserved_as_first(self) -> Callable[[QueueView, Sequence[TaskView]], bool | None]:
+        """The combined hook of that name."""
+        return self._hooks.reserved_as_first
+
+    @cached_property
+    def overdue(self) -> Callable[[JobView], bool | None]:
+        """The combined hook of that name."""
+        return self._hooks.overdue
+
+    @cached_property
+    def jobs_with_reserved_nodes(self) -> Callable[[], frozenset[int] | None]:
+        """The combined hook of that name."""
+        return self._hooks.jobs_with_reserved_nodes
+
+    @cached_property
+    def gpu_cards(self) -> Callable[[], Any]:
+        """The combined hook of that name."""
+        return self._hooks.gpu_cards
+
+    @cached_property
+    def card_order(self) -> Callable[[TaskView, Any], Floats] | None:
+        """The combined hook of that name; None if no plugin answers it."""
+        return None if "card_order" in self._hooks.unanswered else self._hooks.card_order
+
+    @cached_property
+    def unplaceable(self) -> Mask:
+        """The jobs that reserve nothing."""
+        return unplaceable(self._cluster)
+
+    @cached_property
+    def lacking(self) -> Ints:
+        """(R, J): what admitted jobs lack of their minimum."""
+        amounts = lacking_of_jobs(self._cluster)
+        amounts.setflags(write=False)
+        return amounts
+
+    def preemptable(self, preemptor: TaskView, others: Sequence[TaskView]) -> list[TaskView]:
+        """Return those of the other tasks of the queue that the task could preempt; none without the action preempt."""
+        candidates = [task for task in others if task.preemptable]
+        if not self._preempts or not candidates or preemptor.pod.spec.preemption_policy == "Never":
+            return []
+        return self._hooks.preemptable(preemptor, candidates)

@@ -1,0 +1,103 @@
+"""Limits of queues as capacity, proportion and drf apply them: requests that exceed a limit or the guarantees of others."""
+
+import operator
+from collections.abc import Iterable
+
+import numpy as np
+
+from volcanopy.scheduler.engine.shares.borrowing import Commitments
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.model.messages import QuotaMessage
+from volcanopy.scheduler.model.queue_shares import Bounds
+from volcanopy.scheduler.model.resources import Ints
+from volcanopy.scheduler.model.snapshot import NONE
+
+
+def exceeds(amounts: Ints, limit: Ints, request: Ints, pods: int) -> bool:
+    """Return whether (R,) amounts exceed a limit in a resource of the request other than ``pods``, a row number."""
+    # There are few resources: lists are faster than arrays.
+    if not any(map(operator.gt, amounts.tolist(), limit.tolist())):
+        return False
+    columns = zip(request.tolist(), amounts.tolist(), limit.tolist(), strict=True)
+    return any(own > 0 and units > most and dim != pods for dim, (own, units, most) in enumerate(columns))
+
+
+class QueueQuota:
+    """The limits of all queues in one session."""
+
+    def __init__(self, cluster: Cluster, bounds: Bounds, limit: Ints, reserved: Ints | None, *, in_tree: bool) -> None:
+        """``limit`` (R, Q) is that of each queue, ``reserved`` (R, Q) what no other queue may use, None for nothing."""
+        snapshot = cluster.snapshot
+        self._cluster, self._bounds, self.limit = cluster, bounds, limit
+        self._pods = cluster.axis.index["pods"]
+        self._commitments: Commitments | None = None
+        self._in_tree = in_tree
+        if reserved is not None:
+            self._reserved = reserved
+            self._commitments = Commitments(snapshot.queues, reserved, limit, snapshot.total, in_tree=in_tree)
+
+    def exceeds_limit(self, row: int, allocated: Ints, request: Ints) -> bool:
+        """Return whether a queue with these (R,) allocated amounts exceeds its limit with a request."""
+        return exceeds(allocated + request, self.limit[:, row], request, self._pods)
+
+    def excess(self, row: int, request: Ints) -> Ints | None:
+        """(R,): by how much a request of a queue exceeds what is not reserved for others; None if it does not."""
+        if self._commitments is None:
+            return None
+        ledger = self._cluster.ledger
+        return self._commitments.excess(row, ledger.queue_allocated, request, ledger.moves)
+
+    def message(
+        self,
+        kind: str,
+        row: int,
+        allocated: Ints,
+        requested: Iterable[int],
+        limit: Ints,
+        reserved: Iterable[int] = (),
+        parts: int = 1,
+    ) -> QuotaMessage:
+        """Return the message about a limit of a queue; the arguments are those of :class:`QuotaMessage`."""
+        snapshot = self._cluster.snapshot
+        amounts = (tuple(requested), tuple(allocated.tolist()), tuple(limit.tolist()), tuple(reserved))
+        message = QuotaMessage(kind, snapshot.queues.names[row], self._cluster.axis.names, *amounts, parts)
+        message = message.of_borrower(self._bounds.borrowed(snapshot.queues, row))
+        guaranteed = self._guaranteed(row, limit) if kind == "capability" and self._commitments is not None else ()
+        if guaranteed or self._may_exceed_cluster(message):
+            free = snapshot.total - self._cluster.ledger.queue_allocated.sum(axis=1)
+            message = message._replace(guaranteed=guaranteed, free=tuple(np.maximum(free, 0).tolist()))
+        capability, total = self.limit[:, row].tolist(), snapshot.total.tolist()
+        return message._replace(capability=tuple(capability), cluster=tuple(total))
+
+    def _may_exceed_cluster(self, message: QuotaMessage) -> bool:
+        """Return whether the request exceeds the total of the cluster in a resource other than the count of pods, or is open."""
+        if not message.requested:
+            return True
+        columns = zip(message.requested, message.allocated, self._cluster.snapshot.total.tolist(), strict=False)
+        return any(
+            more > 0 and now + more > total and dim != self._pods for dim, (more, now, total) in enumerate(columns)
+        )
+
+    def _guaranteed(self, row: int, limit: Ints) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Return other queues with what is guaranteed to them and not used, where it lowers this (R,) limit of a queue.
+
+        They are those beside the queue and its ancestors.
+        """
+        queues, ledger = self._cluster.snapshot.queues, self._cluster.ledger
+        line, above = queues.lines[row].tolist(), NONE
+        if self._in_tree and len(line) > 1:
+            above = line[1]
+        whole = self._cluster.snapshot.total if above == NONE else self.limit[:, above]
+        lowered = limit < np.minimum(self._bounds.limit[:, row], whole)
+        if not lowered.any():
+            return ()
+        allocated = ledger.tree_allocated if self._in_tree else ledger.queue_allocated
+        unused = np.where(lowered[:, None], np.maximum(self._reserved - allocated, 0), 0)
+        unused[self._pods] = 0
+        parents = {int(queues.above[queue]) for queue in line}
+        guaranteed = (
+            (queues.names[queue], tuple(unused[:, queue].tolist()))
+            for queue in np.flatnonzero(unused.any(axis=0)).tolist()
+            if queue not in line and (not self._in_tree or int(queues.above[queue]) in parents)
+        )
+        return tuple(sorted(guaranteed))

@@ -1,0 +1,107 @@
+"""Required network topology: a mandatory plugin that confines the pods of a job to one hypernode of the required tier."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from volcanopy.api import core
+from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
+from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model import topology
+from volcanopy.scheduler.model.resources import Mask
+from volcanopy.scheduler.model.snapshot import NONE, Snapshot
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.policy.plugin import NoArguments, NodeRejection, Plugin, Scope
+
+REASON = "node(s) were too far away in the network"
+_INFEASIBLE = -2
+"""In place of a hypernode: the pods with a place already span more than the tier allows."""
+
+Bound = tuple[int, int]
+"""A hypernode that nodes must be in, NONE for any, _INFEASIBLE for no node; and the highest tier allowed."""
+
+
+def applies(snapshot: Snapshot) -> bool:
+    """Whether any job with pods to place has a required topology."""
+    table = snapshot.hypernodes
+    jobs, rows = snapshot.jobs, snapshot.jobs.unsettled_rows  # others have no pending pods
+    rows = rows[jobs.structured[rows]]
+    groups = jobs.groups[rows[jobs.counts[Status.PENDING, rows] > 0]].tolist()
+    return any(
+        topology.is_hard(required, table)
+        for group in groups
+        if group is not None
+        for required in (
+            group.spec.network_topology,
+            *(policy.network_topology for policy in group.spec.sub_group_policy),
+        )
+    )
+
+
+class TopologyConstraint(Plugin[NoArguments]):
+    """A task is placed where its job and its sub-group span no more of the network than their topology allows."""
+
+    name: ClassVar[str] = "topologyconstraint"
+
+    def __init__(self, ledger: Ledger, cluster: Cluster, actions: Sequence[str]) -> None:
+        super().__init__(NoArguments(), cluster)
+        self._masks: dict[Bound, Mask] = {}
+
+    def scope(self, task: TaskView) -> Scope:
+        """COLUMNS: the answer follows from the node; the effect of the job's other tasks is in ``cache_key``."""
+        return Scope.COLUMNS
+
+    def cache_key(self, task: TaskView) -> Hashable:
+        """Return the hypernodes that the task must stay in."""
+        job = task.job
+        return () if job is None else self._bounds(task, job)
+
+    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
+        """Reject the nodes outside of these hypernodes."""
+        job = task.job
+        bounds = () if job is None else self._bounds(task, job)
+        if not bounds:
+            return []
+        inside = np.ones(len(nodes), dtype=np.bool_)
+        for bound in bounds:
+            inside &= self._mask(bound)[nodes.rows]
+        return [] if inside.all() else [NodeRejection(REASON, ~inside, final=True)]
+
+    def _bounds(self, task: TaskView, job: JobView) -> tuple[Bound, ...]:
+        if not self.cluster.snapshot.jobs.structured[job.row]:
+            return ()
+        table, spec = self.cluster.snapshot.hypernodes, job.group.spec
+        bounds = []
+        if topology.is_hard(spec.network_topology, table):
+            bounds.append(self._bound(self.cluster.spanned(job.tasks()), spec.network_topology))
+        if spec.sub_group_policy:
+            part = self.cluster.part_of(task)
+            if part is not None and part.policy is not None and topology.is_hard(part.topology, table):
+                bounds.append(self._bound(part.spanned, part.topology))
+        return tuple(bounds)
+
+    def _bound(self, spanned: int, required: core.NetworkTopology | None) -> Bound:
+        table = self.cluster.snapshot.hypernodes
+        tier = topology.bound(required, table)
+        assert tier is not None
+        if spanned == NONE:
+            return NONE, tier
+        widest = table.widest(spanned, tier)
+        return (widest if widest != NONE else _INFEASIBLE), tier
+
+    def _mask(self, bound: Bound) -> Mask:
+        """(N,): the nodes within a bound."""
+        known = self._masks.get(bound)
+        if known is None:
+            table = self.cluster.snapshot.hypernodes
+            hypernode, tier = bound
+            if hypernode == _INFEASIBLE:
+                known = np.zeros(len(table.of_node), dtype=np.bool_)
+            elif hypernode == NONE:
+                known = table.tiers[table.of_node] <= tier
+            else:
+                known = table.holds[hypernode, table.of_node]
+            self._masks[bound] = known
+        return known

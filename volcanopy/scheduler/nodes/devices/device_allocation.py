@@ -1,0 +1,193 @@
+"""Allocation of devices to the claims of one pod on one node.
+
+A depth-first search with backtracking over the requests in order: it returns the first allocation that satisfies every
+request and constraint, unless that takes more than :data:`MAX_STEPS` steps.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from volcanopy.api.builtin import devices
+from volcanopy.scheduler.model.claim_tables import DeviceId
+from volcanopy.scheduler.nodes.devices.device_inventory import Item, Suitable, matching_key
+
+MAX_STEPS = 20_000
+"""The maximum number of devices tried for the claims of one pod on one node."""
+COUNTED = frozenset({"", "ExactCount"})
+"""The allocation modes of requests for a number of devices."""
+Find = Callable[[devices.ExactRequest], Suitable]
+"""Returns the devices of the node that match a request."""
+
+
+@dataclass(frozen=True)
+class DeviceRequest:
+    """One request of one claim: its alternatives, the best first, each with the request name used in results."""
+
+    claim: int
+    options: tuple[tuple[str, devices.ExactRequest], ...]
+
+
+@dataclass(frozen=True)
+class AllocatedDevice:
+    """A device allocated to a request."""
+
+    claim: int
+    name: str
+    request: devices.ExactRequest
+    item: Item
+
+
+class _BudgetExceededError(Exception):
+    """The search exceeded the maximum number of steps."""
+
+
+def device_requests(claims: Sequence[devices.ResourceClaim]) -> list[DeviceRequest]:
+    """Return the requests of all claims, in order."""
+    result = []
+    for number, claim in enumerate(claims):
+        for request in claim.spec.devices.requests:
+            if request.first_available:
+                options = tuple((f"{request.name}/{option.name}", option) for option in request.first_available)
+            else:
+                options = ((request.name, request.exactly or request),)
+            result.append(DeviceRequest(number, options))
+    return result
+
+
+def equal_requests(claims: Sequence[devices.ResourceClaim]) -> tuple[devices.ExactRequest, int] | None:
+    """Return the request and the number of devices of claims for which as many free devices suffice, whichever these are.
+
+    None for others: with constraints, alternatives, admin access, or requests that other devices match.
+    """
+    if any(claim.spec.devices.constraints for claim in claims):
+        return None
+    options = [each.options for each in device_requests(claims)]
+    requests = [first for (_, first), *others in options if not others]
+    simple = (each.allocation_mode in COUNTED and not each.admin_access for each in requests)
+    if not requests or len(requests) < len(options) or not all(simple) or len(set(map(matching_key, requests))) > 1:
+        return None
+    return requests[0], sum(max(request.count, 1) for request in requests)
+
+
+def allocate(
+    claims: Sequence[devices.ResourceClaim], find: Find, is_free: Callable[[DeviceId], bool]
+) -> tuple[list[AllocatedDevice] | None, str]:
+    """Return devices for all requests of the claims; None if there are none, with the error if the search failed."""
+    search = _Search(claims, find, is_free)
+    try:
+        return (search.allocated, "") if search.place(0) else (None, search.fault)
+    except _BudgetExceededError:
+        return None, "there are too many ways to share out the devices: fewer requests in one pod would help"
+
+
+class _Search:
+    def __init__(
+        self, claims: Sequence[devices.ResourceClaim], find: Find, is_free: Callable[[DeviceId], bool]
+    ) -> None:
+        self._requests = device_requests(claims)
+        self._constraints = [claim.spec.devices.constraints for claim in claims]
+        self._find, self._is_free = find, is_free
+        self._used: set[DeviceId] = set()
+        self._in_claim: set[tuple[int, DeviceId]] = set()
+        self._steps = 0
+        self.allocated: list[AllocatedDevice] = []
+        self.fault = ""
+
+    def place(self, number: int) -> bool:
+        """Allocate devices to the requests from this number on."""
+        if number == len(self._requests):
+            return True
+        device_request = self._requests[number]
+        for name, request in device_request.options:
+            suitable = self._find(request)
+            if suitable.fault:
+                self.fault = suitable.fault
+                return False
+            if request.allocation_mode == "All":
+                if self._take_all(number, name, request, suitable.items):
+                    return True
+            else:
+                items = [item for item in suitable.items if item.complete]
+                requested = max(request.count, 1)
+                if len(items) >= requested and self._take(number, name, request, items, 0, requested):
+                    return True
+        return False
+
+    def _take_all(self, number: int, name: str, request: devices.ExactRequest, items: Sequence[Item]) -> bool:
+        before = len(self.allocated)
+        for item in items:
+            if not item.complete or not self._try(number, name, request, item):
+                break
+        else:
+            if items and self.place(number + 1):
+                return True
+        while len(self.allocated) > before:
+            self._release()
+        return False
+
+    def _take(
+        self, number: int, name: str, request: devices.ExactRequest, items: Sequence[Item], start: int, left: int
+    ) -> bool:
+        """Allocate ``left`` devices to one request. They are interchangeable: taken in order, no set is tried twice."""
+        if not left:
+            return self.place(number + 1)
+        for index in range(start, len(items) - left + 1):
+            if self._try(number, name, request, items[index]):
+                if self._take(number, name, request, items, index + 1, left - 1):
+                    return True
+                self._release()
+        return False
+
+    def _try(self, number: int, name: str, request: devices.ExactRequest, item: Item) -> bool:
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise _BudgetExceededError
+        claim = self._requests[number].claim
+        if not request.admin_access and (item.id in self._used or not self._is_free(item.id)):
+            return False
+        if (claim, item.id) in self._in_claim:
+            return False
+        device = AllocatedDevice(claim, name, request, item)
+        if not self._satisfies_constraints(device):
+            return False
+        self.allocated.append(device)
+        self._in_claim.add((claim, item.id))
+        if not request.admin_access:
+            self._used.add(item.id)
+        return True
+
+    def _release(self) -> None:
+        device = self.allocated.pop()
+        self._in_claim.discard((device.claim, device.item.id))
+        if not device.request.admin_access:
+            self._used.discard(device.item.id)
+
+    def _satisfies_constraints(self, device: AllocatedDevice) -> bool:
+        """Return whether a device satisfies the claim's constraints together with the devices allocated so far."""
+        for constraint in self._constraints[device.claim]:
+            if not _applies(constraint, device.name):
+                continue
+            name = constraint.match_attribute or constraint.distinct_attribute
+            if name is None:
+                continue
+            own = device.item.attribute(name)
+            if own is None:
+                return False
+            others = self._others(constraint, device.claim, name)
+            if constraint.match_attribute is not None:
+                if any(other != own for other in others):
+                    return False
+            elif any(other == own for other in others):
+                return False
+        return True
+
+    def _others(self, constraint: devices.DeviceConstraint, claim: int, name: str) -> Iterator[object]:
+        for other in self.allocated:
+            if other.claim == claim and _applies(constraint, other.name):
+                yield other.item.attribute(name)
+
+
+def _applies(constraint: devices.DeviceConstraint, request: str) -> bool:
+    """Return whether a constraint applies to a request: it names the request, the alternative, or no request."""
+    requests = constraint.requests
+    return not requests or request in requests or request.partition("/")[0] in requests

@@ -1,0 +1,205 @@
+"""Inventory of the allocatable devices: the nodes they are available on, and the requests that they match.
+
+It is built from resource slices, device classes and node labels, and kept until one of these changes.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from volcanopy.api import quantity
+from volcanopy.api.builtin import devices
+from volcanopy.api.core import NodeSelector
+from volcanopy.scheduler.model.claim_tables import DeviceId, Offers
+from volcanopy.scheduler.model.node_traits import NodeTraits
+from volcanopy.scheduler.model.resources import Mask
+from volcanopy.scheduler.nodes.devices.cel_expressions import amount_of, expression
+from volcanopy.scheduler.nodes.traits import node_affinity
+
+_ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """One device. ``node`` is the name of its node; without one, ``selector`` selects the nodes it is available on."""
+
+    id: DeviceId
+    traits: devices.BasicDevice
+    node: str = ""
+    selector: NodeSelector | None = None
+    complete: bool = True
+    """Whether all slices of its pool are known."""
+
+    def attribute(self, name: str) -> object:
+        """Return the value of an attribute, None if it is not set; a name without a domain is in the driver's domain."""
+        value = self._named(self.traits.attributes, name)
+        return None if value is None else next(iter(value.items()), None)
+
+    def has(self, capacity: Mapping[str, str]) -> bool:
+        """Whether the device has at least these amounts of its capacities."""
+        for name, requested in capacity.items():
+            value = self._named(self.traits.capacity, name)
+            if value is None or quantity.parse(amount_of(value)) < quantity.parse(requested):
+                return False
+        return True
+
+    def _named(self, values: Mapping[str, Any], name: str) -> Any:
+        value = values.get(name)
+        if value is None:
+            domain, _, short = name.rpartition("/")
+            if domain == self.id[0]:
+                return values.get(short)
+            if not domain:
+                return values.get(f"{self.id[0]}/{name}")
+        return value
+
+
+@dataclass(frozen=True)
+class Suitable:
+    """The devices that match a request, in order, or the error that prevented the evaluation."""
+
+    items: tuple[Item, ...] = ()
+    fault: str = ""
+
+
+def matching_key(request: devices.ExactRequest) -> bytes:
+    """Return a key that is equal for requests that the same devices match."""
+    return _ENCODE((request.device_class_name, request.selectors, request.tolerations, request.capacity))
+
+
+@dataclass(eq=False)
+class Inventory:
+    """All allocatable devices."""
+
+    offers: Offers
+    traits: NodeTraits
+    local: dict[str, list[Item]] = field(default_factory=dict)
+    """By node name: the devices of that node."""
+    shared: list[tuple[Item, Mask | None]] = field(default_factory=list)
+    """Devices available on several nodes, with the (N,) mask of these; None for all."""
+    _suitable: dict[bytes, dict[str, Suitable]] = field(default_factory=dict)
+
+    @cached_property
+    def rows(self) -> Mapping[str, int]:
+        """The rows of nodes by name."""
+        return {node.metadata.name: row for row, node in enumerate(self.traits.objects)}
+
+    def on(self, node: str, row: int) -> Iterator[Item]:
+        """Yield the devices available on a node, in the order of pools and slices."""
+        yield from self.local.get(node, ())
+        for item, where in self.shared:
+            if where is None or where[row]:
+                yield item
+
+    def suitable(self, node: str, row: int, request: devices.ExactRequest) -> Suitable:
+        """Return the devices of a node that match a request."""
+        by_node = self._suitable.setdefault(matching_key(request), {})
+        known = by_node.get(node)
+        if known is None:
+            known = by_node[node] = self._evaluate(self.on(node, row), request)
+        return known
+
+    def _evaluate(self, items: Iterable[Item], request: devices.ExactRequest) -> Suitable:
+        device_class = self.offers.classes.get(request.device_class_name)
+        if device_class is None:
+            return Suitable(fault=f"device class {request.device_class_name} does not exist")
+        selectors = (*device_class.spec.selectors, *request.selectors)
+        texts = [selector.cel.expression for selector in selectors if selector.cel is not None]
+        result = []
+        for item in items:
+            for text in texts:
+                verdict = expression(text).evaluate(item.id[0], item.traits)
+                if verdict.fault:
+                    return Suitable(fault=f"CEL expression {text!r} fails on device {item.id[2]}: {verdict.fault}")
+                if not verdict.matches:
+                    break
+            else:
+                if _tolerates_all(request.tolerations, item.traits.taints) and item.has(request.requested_capacity):
+                    result.append(item)
+        return Suitable(tuple(result))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether every device belongs to one node."""
+        return not self.shared
+
+
+def build_inventory(offers: Offers, traits: NodeTraits) -> Inventory:
+    """Return the inventory of these offers on these nodes; the same object until one of them changes."""
+    known = offers.memo.get("inventory")
+    if isinstance(known, Inventory) and known.traits is traits:
+        return known
+    inventory = Inventory(offers, traits)
+    for item in _items(offers):
+        if item.node:
+            inventory.local.setdefault(item.node, []).append(item)
+        elif item.selector is None:
+            inventory.shared.append((item, None))
+        else:
+            inventory.shared.append((item, node_affinity.any_term(item.selector.node_selector_terms, traits)))
+    offers.memo["inventory"] = inventory
+    return inventory
+
+
+def _items(offers: Offers) -> Iterator[Item]:
+    """Yield the devices of the newest generation of every pool.
+
+    Omitted are pools with duplicate device names, and devices that consume shared counters, which are not supported.
+    """
+    pools: dict[tuple[str, str], list[devices.ResourceSlice]] = {}
+    for _, resource_slice in sorted(offers.slices.items()):
+        pools.setdefault((resource_slice.spec.driver, resource_slice.spec.pool.name), []).append(resource_slice)
+    for (driver, pool), slices in sorted(pools.items()):
+        newest = max(each.spec.pool.generation for each in slices)
+        current = [each.spec for each in slices if each.spec.pool.generation == newest]
+        complete = len(current) == current[0].pool.resource_slice_count
+        names = [device.name for spec in current for device in spec.devices]
+        if len(set(names)) != len(names):
+            continue
+        for spec in current:
+            for device in spec.devices:
+                traits = device.traits
+                if not traits.consumes_counters:
+                    node, selector = _node(spec, traits)
+                    yield Item((driver, pool, device.name), traits, node, selector, complete)
+
+
+def _node(spec: devices.ResourceSliceSpec, device: devices.BasicDevice) -> tuple[str, NodeSelector | None]:
+    where = device if spec.per_device_node_selection else spec
+    return where.node_name or "", None if where.all_nodes else where.node_selector
+
+
+def _tolerates_all(tolerations: tuple[devices.DeviceToleration, ...], taints: tuple[devices.DeviceTaint, ...]) -> bool:
+    return all(
+        taint.effect not in {"NoSchedule", "NoExecute"}
+        or any(_tolerates(toleration, taint) for toleration in tolerations)
+        for taint in taints
+    )
+
+
+def _tolerates(toleration: devices.DeviceToleration, taint: devices.DeviceTaint) -> bool:
+    if toleration.effect not in {"", taint.effect}:
+        return False
+    if toleration.operator == "Exists":
+        return toleration.key in {"", taint.key}
+    return toleration.key == taint.key and toleration.value == taint.value
+
+
+def available_nodes(items: Iterable[Item], inventory: Inventory) -> Mask | None:
+    """Return the (N,) mask of the nodes on which all of these devices are available; None for all."""
+    mask: Mask | None = None
+    for item in items:
+        if item.node:
+            where = np.zeros(len(inventory.traits.objects), dtype=np.bool_)
+            if item.node in inventory.rows:
+                where[inventory.rows[item.node]] = True
+        elif item.selector is not None:
+            where = node_affinity.any_term(item.selector.node_selector_terms, inventory.traits)
+        else:
+            continue
+        mask = where if mask is None else mask & where
+    return mask

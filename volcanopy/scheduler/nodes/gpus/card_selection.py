@@ -1,0 +1,286 @@
+"""GPU cards of nodes as columns, and the selection of cards for a pod on many nodes at once."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.nodes.gpus.instances import UNKNOWN, InstanceTable, instance_table
+
+PODS, MEMORY, CORES = 0, 1, 2
+"""Rows of a usage table: pods, memory, percent of the cores; the rows from FIRST_RULE count pods by exclusive rule.
+
+The last rows count pods by instance of a card in MIG mode, if there are such cards.
+"""
+FIRST_RULE = 3
+ALL_CORES = 100
+
+
+class CardOrder(Enum):
+    """The order in which fitting cards are selected."""
+
+    FIRST = "first"
+    LAST = "last"
+    FULLEST = "binpack"
+    EMPTIEST = "spread"
+
+
+@dataclass(frozen=True, eq=False)
+class CardTable:
+    """C cards of N nodes, grouped by node in the order of the nodes."""
+
+    ids: tuple[str, ...]
+    types: tuple[str, ...]
+    node: Rows
+    """(C,): the row of each card's node."""
+    start: Rows
+    """(N + 1,): the number of the first card of each node."""
+    slots: Ints
+    """(C,): the maximum number of pods per card."""
+    memory: Ints
+    cores: Ints
+    """(C,): the cores of each card, in the unit of its kind: percent of a GPU, or the number of cores of an NPU."""
+    healthy: Mask
+    """(C,): whether the card is healthy."""
+    index: Mapping[tuple[int, str], int]
+    """The number of a card by the row of its node and its id."""
+    instances: InstanceTable
+    """The instances of the cards in MIG mode."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True)
+class Card:
+    """One card as reported by its node."""
+
+    id: str
+    memory: int
+    slots: int
+    type: str = ""
+    healthy: bool = True
+    cores: int = ALL_CORES
+
+
+def card_table(
+    of_nodes: Sequence[Sequence[Card]], instances: Callable[[Sequence[str], Rows], InstanceTable] | None = None
+) -> CardTable:
+    """Return the table of the cards of all nodes, given in the order of the nodes.
+
+    ``instances`` returns those of cards of these types on these nodes.
+    """
+    flat = [(row, card) for row, cards in enumerate(of_nodes) for card in cards]
+    counts = [len(cards) for cards in of_nodes]
+    types, node = tuple(card.type for _, card in flat), np.array([row for row, _ in flat], dtype=np.intp)
+    return CardTable(
+        ids=tuple(card.id for _, card in flat),
+        types=types,
+        node=node,
+        start=np.concatenate([[0], np.cumsum(counts, dtype=np.intp)]).astype(np.intp),
+        slots=np.array([card.slots for _, card in flat], dtype=np.int64),
+        memory=np.array([card.memory for _, card in flat], dtype=np.int64),
+        cores=np.array([card.cores for _, card in flat], dtype=np.int64),
+        healthy=np.array([card.healthy for _, card in flat], dtype=np.bool_),
+        index={(row, card.id): number for number, (row, card) in enumerate(flat)},
+        instances=instances(types, node) if instances else instance_table((), [0] * len(flat)),
+    )
+
+
+@dataclass(frozen=True)
+class CardSizes:
+    """The amounts of memory into which a card is divided, ascending, and what a pod gets that requests more than these.
+
+    Such a pod gets ``whole``, if the card has at most the memory ``capacity`` by its data sheet; beyond, as much as requested.
+    """
+
+    parts: tuple[int, ...]
+    whole: int
+    capacity: int
+
+    def rounded(self, memory: Ints) -> Ints:
+        """Return these amounts of memory, each rounded up to the next size."""
+        sizes = np.array([*self.parts, self.whole], dtype=np.int64)
+        position = np.searchsorted(sizes[:-1], memory)
+        return np.where(memory > max((self.capacity, *self.parts)), memory, sizes[position])
+
+
+@dataclass(frozen=True)
+class CardRequest:
+    """The request of one container: the number of cards, and the memory and cores of each.
+
+    Memory is an amount, or with ``percent`` a part of the card's memory; with ``sizes`` it is rounded up to one of these.
+    ``whole`` cards are not shared. ``of_cores``: the cores that each card has for this request, instead of its own.
+    """
+
+    number: int = 1
+    memory: int = 0
+    percent: int = 0
+    cores: int = 0
+    whole: bool = False
+    sizes: CardSizes | None = None
+    of_cores: int | None = None
+
+    def memory_of(self, cards: Ints) -> Ints:
+        """Return the requested memory on cards with these amounts of memory."""
+        if self.whole:
+            return cards
+        memory = cards * self.percent // 100 if self.percent else np.full_like(cards, self.memory)
+        return memory if self.sizes is None else self.sizes.rounded(memory)
+
+
+Preference = Callable[[Rows, Ints, int, bool], Floats]
+"""Returns how well each of these cards suits a pod that takes this much memory of each and these cores: larger is better.
+
+The last argument: whether the pod is on the node already, and only its cards are selected.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class CardChoice:
+    """The choice for M nodes: whether the pod fits, the score, and the cards of each container."""
+
+    fits: Mask
+    score: Floats
+    cards: tuple[Rows, ...]
+    """For each container the numbers of its cards, node by node."""
+    positions: tuple[Rows, ...]
+    """For each container the position of each card's node among the M."""
+    memory: tuple[Ints, ...]
+    """For each container the memory that it takes of each of its cards: what it requests, or all of an instance."""
+    instances: tuple[Rows, ...]
+    """For each container the column of its instance on each of its cards, UNKNOWN on cards that are not divided."""
+
+
+def choose(
+    cards: CardTable,
+    taken: Sequence[Ints],
+    nodes: Rows,
+    requests: Sequence[CardRequest | None],
+    allowed: Mask,
+    order: CardOrder,
+    rules: Rows,
+    preference: Preference | None = None,
+    placed: bool = False,
+    distinct: bool = False,
+) -> CardChoice:
+    """Choose cards for a pod on each of the (M,) nodes, one container after the other.
+
+    ``taken`` are (FIRST_RULE + rules + K, C) tables of the usage by other pods, of which the maximum counts; ``allowed`` is the
+    (C,) mask of the cards that the pod may use, ``rules`` are the rows of the tables that must be 0 on its cards. Fitting
+    cards are selected by the preference, if there is one; ``order`` decides between equals. ``placed``: whether the pod is
+    on the node already. ``distinct``: containers do not share cards with each other.
+    """
+    counts = cards.start[nodes + 1] - cards.start[nodes]
+    first = np.cumsum(counts) - counts
+    node_of = np.repeat(np.arange(len(nodes)), counts)
+    numbers = np.arange(len(node_of)) - first[node_of] + cards.start[nodes][node_of]
+    memory, slots = cards.memory[numbers], cards.slots[numbers]
+    usage = np.maximum.reduce([table[:, numbers] for table in taken])
+    divided = cards.instances.divided(numbers)
+    permitted = allowed[numbers] & (divided | ~usage[rules].any(axis=0))
+    used, on_instances = usage[:FIRST_RULE], usage[len(usage) - cards.instances.width :]
+    fits: Mask = np.ones(len(nodes), dtype=np.bool_)
+    score: Floats = np.zeros(len(nodes), dtype=np.float64)
+    chosen: list[Rows] = []
+    chosen_memory: list[Ints] = []
+    chosen_instances: list[Rows] = []
+    positions: list[Rows] = []
+    for request in requests:
+        if request is None:
+            chosen.append(np.empty(0, dtype=np.intp))
+            chosen_instances.append(np.empty(0, dtype=np.intp))
+            chosen_memory.append(np.empty(0, dtype=np.int64))
+            positions.append(np.empty(0, dtype=np.intp))
+            continue
+        memory_requested = request.memory_of(memory)
+        feasible = permitted & _fits(used, memory, slots, cards.cores[numbers], memory_requested, request)
+        instances, memory_taken = _instances(cards, numbers, divided, on_instances, memory_requested)
+        feasible &= ~divided | (instances != UNKNOWN)
+        fits &= np.bincount(node_of[feasible], minlength=len(nodes)) >= request.number
+        keys = _sort_keys(used, numbers, order)
+        if preference is not None:
+            suitability = np.zeros(len(numbers))
+            suitability[feasible] = preference(numbers[feasible], memory_taken[feasible], request.cores, placed)
+            keys = (*keys, -suitability)
+        best_first = np.lexsort((*keys, ~feasible, node_of))
+        rank = np.arange(len(node_of)) - first[node_of]
+        selected = best_first[(rank < request.number) & feasible[best_first] & fits[node_of[best_first]]]
+        score += np.bincount(
+            node_of[selected], weights=_scores(used, memory, memory_taken, order)[selected], minlength=len(nodes)
+        )
+        used[PODS, selected] += 1
+        used[MEMORY, selected] += memory_taken[selected]
+        used[CORES, selected] += request.cores
+        in_instances = selected[divided[selected]]
+        on_instances[instances[in_instances], in_instances] += 1
+        if distinct:
+            permitted[selected] = False
+        chosen.append(numbers[selected])
+        chosen_instances.append(instances[selected])
+        chosen_memory.append(memory_taken[selected])
+        positions.append(node_of[selected])
+    return CardChoice(
+        fits,
+        np.where(fits, score, 0.0),
+        tuple(chosen),
+        tuple(positions),
+        tuple(chosen_memory),
+        tuple(chosen_instances),
+    )
+
+
+def _instances(
+    cards: CardTable, numbers: Rows, divided: Mask, on_instances: Ints, memory_requested: Ints
+) -> tuple[Rows, Ints]:
+    """Return the column of the instance that the pod would get on each card, and the memory that it would take."""
+    columns = np.full(len(numbers), UNKNOWN, dtype=np.intp)
+    taken = memory_requested.copy()
+    if cards.instances.width:
+        own = np.flatnonzero(divided)
+        columns[own] = cards.instances.first_fit(numbers[own], on_instances[:, own], memory_requested[own])
+        taken[own] = cards.instances.charged(numbers[own], columns[own])
+    return columns, taken
+
+
+def _fits(used: Ints, memory: Ints, slots: Ints, cores: Ints, memory_requested: Ints, request: CardRequest) -> Mask:
+    """Return which cards have a free slot, memory and cores; without free cores no pod fits, even if it requests none."""
+    if request.of_cores is not None:
+        cores = np.full_like(cores, request.of_cores)
+    feasible: Mask = (
+        (used[PODS] < slots) & (memory - used[MEMORY] >= memory_requested) & (used[CORES] + request.cores <= cores)
+    )
+    if request.cores == 0:
+        feasible &= (used[CORES] < cores) | (cores == 0)
+    if request.whole or request.cores == ALL_CORES:
+        feasible &= used[PODS] == 0
+    return feasible
+
+
+def _sort_keys(used: Ints, numbers: Rows, order: CardOrder) -> tuple[NDArray[Any], ...]:
+    """Return the keys for ``np.lexsort``, the primary key last."""
+    match order:
+        case CardOrder.FIRST:
+            return (numbers,)
+        case CardOrder.LAST:
+            return (-numbers,)
+        case CardOrder.FULLEST:
+            return (numbers, -used[MEMORY])
+        case CardOrder.EMPTIEST:
+            return (numbers, used[PODS])
+
+
+def _scores(used: Ints, memory: Ints, memory_taken: Ints, order: CardOrder) -> Floats:
+    """Return the score of each card, 0..100: the share of its memory in use with the pod, or whether it is empty."""
+    if order is CardOrder.FULLEST:
+        fullness: Floats = np.divide(
+            100.0 * (used[MEMORY] + memory_taken), memory, out=np.zeros(len(memory)), where=memory > 0
+        )
+        return fullness
+    if order is CardOrder.EMPTIEST:
+        return np.where(used[PODS] == 0, 100.0, 0.0)
+    return np.zeros(len(memory), dtype=np.float64)

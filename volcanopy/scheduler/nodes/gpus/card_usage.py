@@ -1,0 +1,276 @@
+"""Usage of GPU cards by running pods and by the session, and the assignment of cards."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.model.claim_tables import AssignedPod, AssignedPods
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.nodes.gpus.card_selection import (
+    CORES,
+    FIRST_RULE,
+    MEMORY,
+    PODS,
+    CardChoice,
+    CardOrder,
+    CardRequest,
+    CardTable,
+    Preference,
+    choose,
+)
+from volcanopy.scheduler.nodes.gpus.gpu_annotations import CardShare
+from volcanopy.scheduler.nodes.gpus.instances import UNKNOWN
+
+Reader = Callable[[AssignedPod], tuple[Iterable[CardShare], tuple[int, ...]]]
+"""Returns the shares of cards of a pod on its node, and the numbers of the exclusive rules that match it."""
+
+
+@dataclass(frozen=True, eq=False)
+class PodUsage:
+    """The usage of one pod: entries to add to a usage table or to subtract from it."""
+
+    cards: Rows
+    """The numbers of its cards, once per share."""
+    amounts: Ints
+    """(FIRST_RULE + rules + instances, cards): the usage of each."""
+
+    def add_to(self, table: Ints, sign: int) -> None:
+        """Add the usage to a table, or (-1) subtract it."""
+        np.add.at(table.T, self.cards, sign * self.amounts.T)
+
+
+class _NumberedShare(NamedTuple):
+    """A share of the card with this number, and the exclusive rules that match the pod.
+
+    ``instance`` is its column on a card in MIG mode, -1 on another card.
+    """
+
+    card: int
+    memory: int
+    cores: int
+    rules: tuple[int, ...]
+    instance: int
+
+
+class CardUsage:
+    """The usage of all cards by running pods, kept across sessions and updated for nodes whose assigned pods changed."""
+
+    def __init__(self, cards: CardTable, rules: int) -> None:
+        self._cards, self._rules = cards, rules
+        self._synced: dict[int, tuple[AssignedPods, dict[int, list[_NumberedShare]]]] = {}
+        self._instance_rows = FIRST_RULE + rules
+        self.now: Ints = np.zeros((self._instance_rows + cards.instances.width, len(cards)), dtype=np.int64)
+        self.later: Ints = np.zeros_like(self.now)
+        """The same without terminating pods."""
+
+    def sync(self, cluster: Cluster, reader: Reader) -> None:
+        """Update the usage to a snapshot."""
+        status = cluster.snapshot.tasks.status
+        staying: list[_NumberedShare] = []
+        terminating: list[_NumberedShare] = []
+        for node, pods in enumerate(cluster.snapshot.nodes.assigned_pods):
+            known = self._synced.get(node)
+            if pods is (known[0] if known else None):
+                continue
+            shares = {pod.row: self._numbered(node, *reader(pod)) for pod in pods or ()}
+            self._synced[node] = (pods or (), shares)
+            own = slice(int(self._cards.start[node]), int(self._cards.start[node + 1]))
+            self.now[:, own] = 0
+            self.later[:, own] = 0
+            staying += [share for row, result in shares.items() if status[row] != Status.RELEASING for share in result]
+            terminating += [
+                share for row, result in shares.items() if status[row] == Status.RELEASING for share in result
+            ]
+        stays = self._sum(staying)
+        stays.add_to(self.now, +1)
+        stays.add_to(self.later, +1)
+        self._sum(terminating).add_to(self.now, +1)
+
+    def pod_usage(self, node: int, row: int) -> PodUsage | None:
+        """Return the usage of a running pod."""
+        known = self._synced.get(node)
+        result = None if known is None else known[1].get(row)
+        return None if result is None else self._sum(result)
+
+    def _numbered(self, node: int, shares: Iterable[CardShare], rules: tuple[int, ...]) -> list[_NumberedShare]:
+        index, memory, instances = self._cards.index, self._cards.memory, self._cards.instances
+        result = []
+        for share in shares:
+            number = index.get((node, share.id))
+            if number is not None:
+                amount, instance = int(memory[number]) if share.whole else share.memory, -1
+                if instances.divided(np.array([number])).all():
+                    instance = instances.column(number, share.instance)
+                    if instance != UNKNOWN:
+                        amount = int(instances.charged(np.array([number]), np.array([instance]))[0])
+                result.append(_NumberedShare(number, amount, share.cores, rules, instance))
+        return result
+
+    def _sum(self, shares: Sequence[_NumberedShare]) -> PodUsage:
+        amounts = np.zeros((len(self.now), len(shares)), dtype=np.int64)
+        amounts[PODS] = 1
+        amounts[MEMORY] = [share.memory for share in shares]
+        amounts[CORES] = [share.cores for share in shares]
+        for rule in range(self._rules):
+            amounts[FIRST_RULE + rule] = [rule in share.rules for share in shares]
+        for position, share in enumerate(shares):
+            if share.instance >= 0:
+                amounts[self._instance_rows + share.instance, position] = 1
+        return PodUsage(np.array([share.card for share in shares], dtype=np.intp), amounts)
+
+
+@dataclass(frozen=True, eq=False)
+class CardCriteria:
+    """The requests of a pod and the restrictions of its cards."""
+
+    requests: tuple[CardRequest | None, ...]
+    allowed: Mask
+    rules: Rows
+    """The rows of the usage table that must be 0 on its cards, and in which it counts."""
+    preference: Preference | None = None
+    """Which cards are preferred, before the order of the session."""
+    distinct: bool = False
+    """Whether its containers do not share cards with each other."""
+    counted: Rows | None = None
+    """The rows in which it counts, if these are not ``rules``."""
+
+
+@dataclass(frozen=True, eq=False)
+class AssignedCards:
+    """The cards assigned to a task: the choice, and its usage."""
+
+    choice: CardChoice
+    pod_usage: PodUsage
+
+
+class SessionCards:
+    """The cards of all nodes in a session."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        cards: CardTable,
+        usage: CardUsage,
+        order: CardOrder,
+        criteria: Callable[[int], CardCriteria],
+    ) -> None:
+        """``criteria`` returns the criteria of a task."""
+        self._cluster, self.cards, self._usage, self._order, self._criteria = cluster, cards, usage, order, criteria
+        self._now, self._later = usage.now.copy(), usage.later.copy()
+        self.changed: list[int] = []
+        """The rows of the nodes whose cards were counted, in order."""
+
+    def choose(self, task: int, node: int, pipelined: bool, previous: AssignedCards | None) -> AssignedCards | None:
+        """Return the cards for a task on a node; None if they are not free."""
+        criteria, nodes = self._criteria(task), np.array([node])
+        allowed = criteria.allowed
+        if previous is not None:
+            same = np.zeros(len(allowed), dtype=np.bool_)
+            same[previous.pod_usage.cards] = True
+            assigned = self._assignment(
+                self.evaluate(nodes, criteria, pipelined, allowed & same, placed=True), criteria
+            )
+            if assigned is not None:
+                return assigned
+        return self._assignment(self.evaluate(nodes, criteria, pipelined, allowed, placed=True), criteria)
+
+    def count(self, node: int, assigned: AssignedCards, pipelined: bool, sign: int) -> None:
+        """Count cards as taken, or (-1) as free."""
+        self.changed.append(node)
+        assigned.pod_usage.add_to(self._later, sign)
+        if not pipelined:
+            assigned.pod_usage.add_to(self._now, sign)
+
+    def count_eviction(self, task: int, sign: int) -> None:
+        """Count the cards of an evicted pod as free later, or (-1) as taken."""
+        tasks = self._cluster.snapshot.tasks
+        pod_usage = self._usage.pod_usage(int(tasks.node[task]), task)
+        if pod_usage is not None and tasks.status[task] != Status.RELEASING:
+            self.changed.append(int(tasks.node[task]))
+            pod_usage.add_to(self._later, -sign)
+
+    @property
+    def has_terminating(self) -> bool:
+        """Whether cards become free when pods have terminated."""
+        return bool((self._now > self._later).any())
+
+    def usage(self, cards: Rows) -> Ints:
+        """(FIRST_RULE + rules + instances, K): the usage of these cards, by pods that are there now or will be."""
+        return np.maximum(self._now[:, cards], self._later[:, cards])
+
+    def running(self, task: int) -> Rows:
+        """Return the cards of a task that was on its node before the session."""
+        node = int(self._cluster.snapshot.tasks.node[task])
+        pod_usage = None if node == NONE else self._usage.pod_usage(node, task)
+        return np.empty(0, dtype=np.intp) if pod_usage is None else pod_usage.cards
+
+    def fits(self, nodes: Rows, criteria: CardCriteria, pipelined: bool) -> Mask:
+        """Return on which of these nodes the pod fits, now or (``pipelined``) once terminating pods are gone."""
+        if sum(request is not None for request in criteria.requests) == 1:
+            criteria = replace(criteria, preference=None)  # which of the fitting cards it gets does not matter
+        return self.evaluate(nodes, criteria, pipelined).fits
+
+    def evaluate(
+        self,
+        nodes: Rows,
+        criteria: CardCriteria,
+        pipelined: bool,
+        allowed: Mask | None = None,
+        placed: bool = False,
+    ) -> CardChoice:
+        """Return the choice on these nodes, now or (``pipelined``) once terminating pods are gone."""
+        taken = (self._later,) if pipelined else (self._now, self._later)
+        return choose(
+            self.cards,
+            taken,
+            nodes,
+            criteria.requests,
+            criteria.allowed if allowed is None else allowed,
+            self._order,
+            criteria.rules,
+            criteria.preference,
+            placed,
+            criteria.distinct,
+        )
+
+    def fits_empty_nodes(self, nodes: Rows, criteria: CardCriteria) -> Mask:
+        """Return on which nodes the pod would fit without any other pod."""
+        nothing = np.zeros_like(self._now)
+        return choose(
+            self.cards,
+            (nothing,),
+            nodes,
+            criteria.requests,
+            criteria.allowed,
+            CardOrder.FIRST,
+            criteria.rules,
+            distinct=criteria.distinct,
+        ).fits
+
+    def _assignment(self, choice: CardChoice, criteria: CardCriteria) -> AssignedCards | None:
+        if not choice.fits.all():
+            return None
+        numbers = np.concatenate([np.empty(0, dtype=np.intp), *choice.cards])
+        amounts = np.zeros((len(self._now), len(numbers)), dtype=np.int64)
+        amounts[PODS] = 1
+        amounts[MEMORY] = np.concatenate([np.empty(0, dtype=np.int64), *choice.memory])
+        cores = [request.cores if request else 0 for request in criteria.requests]
+        amounts[CORES] = np.repeat(cores, [len(cards) for cards in choice.cards])
+        amounts[criteria.rules if criteria.counted is None else criteria.counted] = 1
+        divided = self.cards.instances.divided(numbers)
+        if divided.any():
+            columns = np.concatenate(choice.instances)[divided]
+            amounts[len(amounts) - self.cards.instances.width + columns, np.flatnonzero(divided)] = 1
+        return AssignedCards(choice, PodUsage(numbers, amounts))
+
+
+def matching_rules(rules: Sequence[Mapping[str, str]], labels: Mapping[str, str]) -> tuple[int, ...]:
+    """Return the numbers of the rules all of whose labels the pod has."""
+    return tuple(
+        number for number, rule in enumerate(rules) if all(labels.get(key) == value for key, value in rule.items())
+    )

@@ -1,0 +1,159 @@
+"""Numbers of tasks per node and per topology domain, kept current during a session.
+
+A tally is counted once and then updated for the nodes that changed, so that a query after every placement costs a few
+array operations, whatever the number of tasks.
+
+Completed pods do not count. Terminating pods count on their node with ``terminating``, except pods evicted by this
+session: the preemptor may take their place.
+"""
+
+from collections.abc import Callable, Hashable
+from weakref import proxy
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import COUNT, Status
+from volcanopy.scheduler.nodes.traits.node_affinity import Domains
+
+_ON_NODE = np.zeros(COUNT, dtype=np.bool_)
+_ON_NODE[[Status.ALLOCATED, Status.PIPELINED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.UNKNOWN]] = True
+_PLACEABLE = _ON_NODE.copy()
+_PLACEABLE[[Status.PENDING, Status.RELEASING]] = True
+_MAX_UPDATES = 8
+"""A tally is updated node by node up to this number of changed nodes, and recounted beyond."""
+
+
+class Tally:
+    """The summed values of some tasks: per node, and per domain of each requested topology."""
+
+    def __init__(self, pod_counts: "PodCounts", values: Mask | Ints, terminating: bool) -> None:
+        # Weak: else the tables of the session would stay until the garbage collector runs.
+        self._pod_counts: PodCounts = proxy(pod_counts)
+        self._values = values
+        self._members: Rows = np.flatnonzero(values)
+        self._terminating = terminating
+        self._seen = NONE
+        self._counts: Ints = np.empty(0, dtype=np.int64)
+        self._sums: dict[Domains, Ints] = {}
+
+    @property
+    def counts(self) -> Ints:
+        """(N,): the sum of the values of the tasks on each node."""
+        self._sync()
+        return self._counts
+
+    def per_domain(self, domains: Domains) -> Ints:
+        """Return the sums by number of the domain; entry 0, for nodes in no domain, is 0."""
+        self._sync()
+        sums = self._sums.get(domains)
+        if sums is None:
+            weighted = np.bincount(domains.numbers, weights=self._counts, minlength=domains.size)
+            sums = self._sums[domains] = weighted.astype(np.int64)
+            sums[0] = 0
+        return sums
+
+    def _sync(self) -> None:
+        pod_counts = self._pod_counts
+        changes = pod_counts.changes
+        if self._seen == changes:
+            return
+        touched = set(pod_counts.touched_since(self._seen).tolist()) if self._seen != NONE else set()
+        if self._seen == NONE or len(touched) > _MAX_UPDATES:
+            self._recount()
+        else:
+            for node in touched:
+                self._update_node(node)
+        self._seen = changes
+
+    def _recount(self) -> None:
+        members = self._members
+        present = self._pod_counts.present(members, self._terminating)
+        nodes = self._pod_counts.node[members][present]
+        values = None if self._values.dtype == np.bool_ else self._values[members][present]
+        self._counts = np.bincount(nodes, weights=values, minlength=self._pod_counts.size).astype(np.int64)
+        self._sums.clear()
+
+    def _update_node(self, node: int) -> None:
+        count = int(self._values[self._pod_counts.on_node(node, self._terminating)].sum())
+        change = count - int(self._counts[node])
+        if change:
+            self._counts[node] = count
+            for domains, sums in self._sums.items():
+                number = domains.numbers[node]
+                if number:
+                    sums[number] += change
+
+
+class PodCounts:
+    """The tallies of one session."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.snapshot = cluster.snapshot
+        self.size = len(cluster.snapshot.nodes)
+        self._ledger = cluster.ledger
+        self.node: NDArray[np.int32] = self._ledger.node
+        self._status: NDArray[np.int8] = self._ledger.status
+        self._tallies: dict[Hashable, Tally] = {}
+        self._on_node: dict[tuple[int, bool], Rows] = {}
+        self._on_node_at = NONE
+        self._has_tasks: Mask | None = None
+
+    @property
+    def changes(self) -> int:
+        """The number of changes of the ledger."""
+        return self._ledger.changes
+
+    def touched_since(self, change: int) -> Rows:
+        """Return the nodes that changed since."""
+        return self._ledger.touched_since(change)
+
+    def tally(self, key: Hashable, values: Callable[[], Mask | Ints], terminating: bool) -> Tally:
+        """Return the tally of ``key``: the (T,) values summed over present tasks, with or without terminating ones."""
+        tally = self._tallies.get(key)
+        if tally is None:
+            tally = self._tallies[key] = Tally(self, values(), terminating)
+        return tally
+
+    def of_selector(self, number: int, terminating: bool) -> Tally:
+        """Return the tally of the tasks that match a selector."""
+        return self.tally(("selector", number, terminating), lambda: self.snapshot.tasks.selectors[number], terminating)
+
+    def present(self, rows: Rows, terminating: bool) -> Mask:
+        """Return the mask of these tasks that count on a node."""
+        status = self._status[rows]
+        present: Mask = _ON_NODE[status] & (self.node[rows] != NONE)
+        if terminating:
+            present |= (
+                (status == Status.RELEASING)
+                & (self.snapshot.tasks.status[rows] == Status.RELEASING)
+                & (self.node[rows] != NONE)
+            )
+        return present
+
+    def on_node(self, node: int, terminating: bool) -> Rows:
+        """Return the tasks that count on a node."""
+        if self._on_node_at != self.changes:
+            self._on_node.clear()
+            self._on_node_at = self.changes
+        tasks = self._on_node.get((node, terminating))
+        if tasks is None:
+            rows = np.flatnonzero(self.node == node)
+            tasks = self._on_node[node, terminating] = rows[self.present(rows, terminating)]
+        return tasks
+
+    def has_tasks(self, shape: int) -> bool:
+        """Return whether a task of this shape is or may be placed on a node."""
+        if self._has_tasks is None:
+            self._has_tasks = np.zeros(len(self.snapshot.shapes.specs), dtype=np.bool_)
+            tasks = self.snapshot.tasks
+            self._has_tasks[tasks.shape[_PLACEABLE[tasks.status]]] = True
+        return bool(self._has_tasks[shape])
+
+    def by_shape(self, values: Mask | Ints) -> Mask | Ints:
+        """Return the (T,) column of the (S,) values of each task's shape."""
+        column: Mask | Ints = values[self.snapshot.tasks.shape]
+        return column

@@ -1,0 +1,116 @@
+"""Taints, tolerations and cordons, evaluated for all nodes at once: once per distinct node spec."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from volcanopy.api import core
+from volcanopy.scheduler.model.node_traits import NodeTraits
+from volcanopy.scheduler.model.resources import Index, Ints, Mask, frozen
+from volcanopy.scheduler.nodes.traits.trait_cache import cached
+
+CORDON = core.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+"""The taint that stands for a cordoned node."""
+_FILTERED_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
+
+
+@dataclass(frozen=True)
+class NodeSpecs:
+    """The distinct node specs (taints and cordon), and (N,) the number of each node's spec."""
+
+    specs: tuple[core.NodeSpec, ...]
+    codes: Index
+
+
+def node_specs(traits: NodeTraits) -> NodeSpecs:
+    """Return the distinct node specs."""
+
+    def make() -> NodeSpecs:
+        numbers: dict[core.NodeSpec, int] = {}
+        codes = np.empty(len(traits.objects), dtype=np.int32)
+        for row, node in enumerate(traits.objects):
+            codes[row] = numbers.setdefault(node.spec, len(numbers))
+        frozen(codes)
+        return NodeSpecs(tuple(numbers), codes)
+
+    return cached(traits, "node specs", None, make)
+
+
+def tolerates(toleration: core.Toleration, taint: core.Taint) -> bool:
+    """Return whether a toleration tolerates a taint; an empty key or effect matches every one."""
+    if toleration.effect not in {"", taint.effect} or toleration.key not in {"", taint.key}:
+        return False
+    if toleration.operator in {"", "Equal"}:
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"
+
+
+def tolerated(tolerations: tuple[core.Toleration, ...], taint: core.Taint) -> bool:
+    """Return whether one of the tolerations tolerates a taint."""
+    return any(tolerates(toleration, taint) for toleration in tolerations)
+
+
+def untolerated(tolerations: tuple[core.Toleration, ...], spec: core.NodeSpec) -> core.Taint | None:
+    """Return the first untolerated NoSchedule or NoExecute taint of a node."""
+    return next(
+        (taint for taint in spec.taints if taint.effect in _FILTERED_EFFECTS and not tolerated(tolerations, taint)),
+        None,
+    )
+
+
+def untolerated_taints(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> list[tuple[core.Taint, Mask]]:
+    """Return the untolerated taints, each with the (N,) mask of the nodes on which it is the first one."""
+    known = node_specs(traits)
+    first = [untolerated(tolerations, spec) for spec in known.specs]
+    by_name = {(taint.key, taint.value): taint for taint in first if taint is not None}
+    names = [None if taint is None else (taint.key, taint.value) for taint in first]
+    return [
+        (taint, np.array([each == name for each in names], dtype=np.bool_)[known.codes])
+        for name, taint in by_name.items()
+    ]
+
+
+def tolerated_nodes(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Mask:
+    """Return the (N,) mask of the nodes without untolerated NoSchedule or NoExecute taints."""
+    known = node_specs(traits)
+    matching = np.array([untolerated(tolerations, spec) is None for spec in known.specs], dtype=np.bool_)
+    mask: Mask = matching[known.codes]
+    return mask
+
+
+def cordoned(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Mask | None:
+    """Return the (N,) mask of the cordoned nodes, None if there are none or the pod tolerates the cordon."""
+    known = node_specs(traits)
+    if tolerated(tolerations, CORDON) or not any(spec.unschedulable for spec in known.specs):
+        return None
+    mask: Mask = np.array([spec.unschedulable for spec in known.specs], dtype=np.bool_)[known.codes]
+    return mask
+
+
+def out_of_service(traits: NodeTraits) -> Mask:
+    """Return the (N,) mask of the nodes that are cordoned or not ready, which may return."""
+    known = node_specs(traits)
+    out = [spec.unschedulable or any(map(_is_condition, spec.taints)) for spec in known.specs]
+    mask: Mask = np.array(out, dtype=np.bool_)[known.codes]
+    return mask
+
+
+def _is_condition(taint: core.Taint) -> bool:
+    """Return whether Kubernetes sets the taint for a condition of the node."""
+    return taint.key.startswith("node.kubernetes.io/")
+
+
+def untolerated_preferences(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Ints:
+    """Return (N,) the number of untolerated PreferNoSchedule taints of each node."""
+
+    def make() -> Ints:
+        known = node_specs(traits)
+        counts = [
+            sum(taint.effect == "PreferNoSchedule" and not tolerated(tolerations, taint) for taint in spec.taints)
+            for spec in known.specs
+        ]
+        column: Ints = np.array(counts, dtype=np.int64)[known.codes]
+        frozen(column)
+        return column
+
+    return cached(traits, "untolerated preferences", tolerations, make)

@@ -1,1 +1,0 @@
-"""From filters and scores to a node."""

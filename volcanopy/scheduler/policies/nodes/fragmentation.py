@@ -1,0 +1,369 @@
+"""fragmentation: place pods so that the GPUs that stay free are usable by the pods that usually come.
+
+The measure is that of fragmentation gradient descent (Weng et al., "Beware of Fragmentation", USENIX ATC 2023): the GPUs
+of a node that a pod drawn from the recent mix could use, in expectation. A node is the better the less of it is lost by
+the task. Added is a look beyond the next pod: GPUs are stranded if the cpu or memory of the node end before them.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
+from volcanopy.scheduler.ledger.gpu_cards import ALL_CORES, Candidates, CardNeed, GpuCards
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.nodes.devices.gpu_devices import CLASSES, GpuDevices
+from volcanopy.scheduler.nodes.gpus.pod_mix import (
+    GPUS,
+    MIG,
+    CardKind,
+    Mix,
+    PodClass,
+    free_part,
+    gpu_resources,
+    stranded,
+)
+from volcanopy.scheduler.nodes.traits import node_affinity, taints
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin, Scope, per_shape
+
+_LARGEST = 700.0
+"""The largest loss whose exponential is a finite number: the score of larger losses is as good as 0."""
+_DIGITS = 9
+"""Differences below this decimal place of a GPU are rounding, not preferences."""
+
+
+class FragmentationArguments(Arguments):
+    """Weights, and which pods stand for those that will come."""
+
+    weight: int = Field(1, ge=0, alias="fragmentation.weight")
+    """The weight of the plugin's score."""
+    stranded: float = Field(1.0, ge=0, alias="fragmentation.stranded")
+    """How much a GPU counts that pods cannot use up for lack of cpu or memory, beside one that the next pod cannot use."""
+    recent: int = Field(1000, ge=1, alias="fragmentation.recent")
+    """The mix of pods is that of so many pods with GPUs, the last created, waiting ones included."""
+    exclusive: bool = Field(True, alias="fragmentation.exclusive")
+    """Where nodes have GPUs, binpack and the scores by amounts of nodeorder do not count."""
+    gpus: tuple[str, ...] = Field(GPUS, alias="fragmentation.gpus")
+    """The extended resources whose unit is a GPU."""
+    mig: str = Field(MIG, alias="fragmentation.mig")
+    """The beginning of the names of MIG profiles, before `3g.20gb`: their unit is as many sevenths of a GPU."""
+    device_classes: tuple[str, ...] = Field(CLASSES, alias="fragmentation.deviceClasses")
+    """The device classes whose devices are GPUs or, by their attribute `profile`, MIG devices."""
+
+
+class _Cards:
+    """What the free cards of each node are worth to each kind of the mix, kept current with the session."""
+
+    def __init__(self, cards: GpuCards, mix: Mix) -> None:
+        self._cards, self._mix, self._synced = cards, mix, 0
+        nodes = len(cards.start) - 1
+        self.units: Ints = np.zeros((len(mix.card_memory), nodes), dtype=np.int64)
+        """(P, N): the cards that each kind can use."""
+        self.gpus: Floats = np.zeros((len(mix.card_memory), nodes))
+        """(P, N): their free parts in sum."""
+        self.free: Floats = np.zeros(nodes)
+        """(N,): the free parts of all cards in sum."""
+        self._synced = len(cards.changed())
+        self._update(np.arange(nodes))
+        self._changes: dict[CardNeed, _Changes] = {}
+
+    def sync(self) -> None:
+        """Follow the assignments of cards."""
+        changed = self._cards.changed()
+        if len(changed) > self._synced:
+            rows = np.unique(np.array(changed[self._synced :], dtype=np.intp))
+            self._synced = len(changed)
+            self._update(rows)
+
+    def worth(self, cards: Rows, memory: Ints, cores: Ints) -> tuple[Mask, Floats]:
+        """(P, K) which kinds can use each of these cards with so much free, and (K,) the free parts."""
+        return self._mix.fits(cards, memory, cores), free_part(memory, cores, self._cards.memory[cards])
+
+    def changes(self, task: TaskView, rows: Rows) -> "_Changes | None":
+        """By how much a task changes these on each of some nodes; None if it requests no cards."""
+        need = self._cards.need(task) if self._cards.is_whole else None
+        if need is None:
+            return self._changes_on(task, rows)
+        known = self._changes.get(need)
+        now = len(self._cards.changed())
+        if known is None:
+            every = self._changes_on(task, np.arange(len(self.free)))
+            if every is None:
+                return None
+            known = self._changes[need] = every
+        elif now > known.synced:
+            changed = np.unique(np.array(self._cards.changed()[known.synced :], dtype=np.intp))
+            some = self._changes_on(task, changed)
+            assert some is not None
+            known.units[:, changed], known.gpus[:, changed], known.free[changed] = some.units, some.gpus, some.free
+        known.synced = now
+        return _Changes(known.units[:, rows], known.gpus[:, rows], known.free[rows])
+
+    def _changes_on(self, task: TaskView, rows: Rows) -> "_Changes | None":
+        taken = self._cards.taken(task, rows)
+        if taken is None:
+            return None
+        memory, cores = self._cards.free(taken.cards)
+        fits, parts = self.worth(taken.cards, memory, cores)
+        fits_after, parts_after = self.worth(taken.cards, memory - taken.memory, cores - taken.cores)
+        return _Changes(
+            summed(fits_after.astype(np.int64) - fits, taken.position, len(rows)).astype(np.int64),
+            summed(fits_after * parts_after - fits * parts, taken.position, len(rows)),
+            np.bincount(taken.position, parts_after - parts, minlength=len(rows)).astype(np.float64),
+        )
+
+    def _update(self, rows: Rows) -> None:
+        start = self._cards.start
+        counts = start[rows + 1] - start[rows]
+        owner = np.repeat(np.arange(len(rows)), counts)
+        cards = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts) + start[rows][owner]
+        fits, parts = self.worth(cards, *self._cards.free(cards))
+        self.units[:, rows] = summed(fits, owner, len(rows)).astype(np.int64)
+        self.gpus[:, rows] = summed(fits * parts, owner, len(rows))
+        self.free[rows] = np.bincount(owner, parts, minlength=len(rows))
+
+
+@dataclass(slots=True)
+class _Changes:
+    """By how much a task changes :class:`_Cards` on K nodes."""
+
+    units: Ints
+    """(P, K)."""
+    gpus: Floats
+    """(P, K)."""
+    free: Floats
+    """(K,)."""
+    synced: int = 0
+    """How many changes of nodes are included."""
+
+
+def summed(values: Floats | Ints | Mask, owner: Rows, size: int) -> Floats:
+    """(P, size): the sums of (P, K) values by the owner of each of the K."""
+    kinds = len(values)
+    flat = (np.arange(kinds)[:, None] * size + owner).ravel()
+    sums: Floats = np.bincount(flat, values.ravel(), minlength=kinds * size).astype(np.float64)
+    return sums.reshape(kinds, size)
+
+
+class Fragmentation(Plugin[FragmentationArguments]):
+    """Keep free GPUs usable."""
+
+    name: ClassVar[str] = "fragmentation"
+    arguments: ClassVar[type[Arguments]] = FragmentationArguments
+    cache_key = staticmethod(per_shape)
+
+    def open(self) -> None:
+        """Find the resources that are GPUs."""
+        self._parts: Mapping[int, float] = {
+            position: part
+            for position, part in gpu_resources(self.cluster.axis, self.args.gpus, self.args.mig).items()
+            if self.cluster.snapshot.nodes.allocatable.values[position].any()
+        }
+
+    def scope(self, task: TaskView) -> Scope:
+        """The score follows from the node; the plugin that assigns cards declares what they couple."""
+        return Scope.COLUMNS
+
+    def packs_resources(self) -> bool | None:
+        """True where nodes have GPUs and pods request them."""
+        return True if self.args.exclusive and self._mix is not None else None
+
+    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+        """0 to 100, falling with the usable GPUs that the task costs the node; 50 if none, 27 for one, 73 if one is gained."""
+        if self._mix is None:
+            return np.zeros((len(tasks), 1))
+        if self._cards is None:
+            return self._score(self._loss(self._mix, tasks, nodes))
+        self._cards.sync()
+        sharing = [(number, task) for number, task in enumerate(tasks) if task.shape in self._sharing]
+        every = len(sharing) == len(tasks)
+        losses = np.empty((len(tasks), len(nodes))) if every else self._loss(self._mix, tasks, nodes)
+        for number, task in sharing:
+            losses[number] = self._loss_with_cards(self._mix, self._cards, task, nodes)
+        return self._score(losses)
+
+    def card_order(self, task: TaskView, candidates: Candidates) -> Floats:
+        """The usable GPUs that are left on the node of each card, with the task on it."""
+        mix, state = self._mix, self._cards
+        if mix is None or state is None or self._provider is None or not len(candidates):
+            return np.zeros(len(candidates))
+        state.sync()
+        cards = candidates.cards
+        rows = self._provider.node[cards]
+        memory, cores = self._provider.free(cards)
+        fits, parts = state.worth(cards, memory, cores)
+        fits_after, parts_after = state.worth(cards, memory - candidates.memory, cores - candidates.cores)
+        units = state.units[:, rows] - fits + fits_after
+        gpus = state.gpus[:, rows] - fits * parts + fits_after * parts_after
+        free = state.free[rows] - parts + parts_after
+        return self._value(mix, task, rows, (units, gpus, free), candidates.placed)
+
+    def _score(self, losses: Floats) -> Floats:
+        score: Floats = self.args.weight * 100.0 / (1.0 + np.exp(np.minimum(np.round(losses, _DIGITS), _LARGEST)))
+        return score
+
+    # The measure
+
+    def _worth(
+        self, mix: Mix, units: Ints, gpus: Floats, free: Floats, amounts: tuple[Ints, Ints], rows: Rows
+    ) -> Floats:
+        """(S, N): the GPUs that pods of the mix can use, less what counts of those that are stranded."""
+        lost = self.args.stranded * stranded(free, amounts, mix.per_gpu) if self.args.stranded else 0.0
+        worth: Floats = mix.usable(units, gpus, *amounts, rows) - lost
+        return worth
+
+    def _loss(self, mix: Mix, tasks: TasksView, nodes: NodesView) -> Floats:
+        """(S, N): the usable GPUs that the tasks cost the nodes by their resources, without cards."""
+        rows = nodes.rows
+        units, gpus, free = self._resources(mix, nodes)
+        amounts = nodes.idle.values[0][None], nodes.idle.values[1][None]
+        before = self._worth(mix, units, gpus, free, amounts, rows)
+        request = tasks.request.values
+        left = amounts[0] - request[0], amounts[1] - request[1]
+        extended = [position for position in self._parts if request[position].any()]
+        if extended:
+            taken = np.zeros((len(units), len(tasks), 1), dtype=np.int64)
+            parts = np.zeros((len(units), 1, 1))
+            first = len(mix.card_memory)
+            taken[first:], parts[first:, 0] = request[mix.resources], self._unit_parts(mix)
+            units, gpus = units - taken, gpus - taken * parts
+            free = free - sum(request[position] * self._parts[position] for position in extended)
+        return before - self._worth(mix, units, gpus, free, left, rows)
+
+    def _resources(self, mix: Mix, nodes: NodesView) -> tuple[Ints, Floats, Floats]:
+        """(P, 1, N) free units and what they are in GPUs, and (1, N) all free GPUs."""
+        idle, rows = nodes.idle.values, nodes.rows
+        own, parts = idle[mix.resources], self._unit_parts(mix)
+        free = sum((idle[position] * part for position, part in self._parts.items()), start=np.zeros(len(nodes)))
+        if self._cards is None:
+            return own[:, None], (own * parts)[:, None], free[None]
+        units = np.concatenate((self._cards.units[:, rows], own))
+        gpus = np.concatenate((self._cards.gpus[:, rows], own * parts))
+        return units[:, None], gpus[:, None], (free + self._cards.free[rows])[None]
+
+    def _loss_with_cards(self, mix: Mix, state: _Cards, task: TaskView, nodes: NodesView) -> Floats:
+        """(N,): the usable GPUs that a task costs the nodes on the cards that it would get there."""
+        rows = nodes.rows
+        changes = state.changes(task, rows)
+        if changes is None:
+            return np.zeros(len(nodes))
+        first, size = len(mix.card_memory), len(nodes)
+        idle = nodes.idle.values
+        # The node without the task, and with it: for few nodes one call costs hardly more than for half of them.
+        amounts = np.stack((idle, idle - task.request.values[:, None]), axis=1)
+        own = amounts[mix.resources]
+        units: Ints = np.empty((first + len(own), 2, size), dtype=np.int64)
+        gpus: Floats = np.empty(units.shape)
+        units[first:], gpus[first:] = own, own * self._unit_parts(mix)[:, None]
+        units[:first], gpus[:first] = state.units[:, None, rows], state.gpus[:, None, rows]
+        units[:first, 1] += changes.units
+        gpus[:first, 1] += changes.gpus
+        free = np.empty((2, size))
+        free[:] = sum((idle[position] * part for position, part in self._parts.items()), start=state.free[rows])
+        free[1] += changes.free
+        before, after = self._worth(mix, units, gpus, free, (amounts[0], amounts[1]), rows)
+        loss: Floats = before - after
+        return loss
+
+    def _value(
+        self, mix: Mix, task: TaskView, rows: Rows, cards: tuple[Ints, Floats, Floats], placed: bool = False
+    ) -> Floats:
+        """(K,): the worth of nodes with these free cards, and with the task on them, if it is not there (``placed``)."""
+        units, gpus, free = cards
+        idle = self.cluster.ledger.idle[:, rows]
+        left = idle if placed else idle - task.request.values[:, None]
+        own, parts = left[mix.resources], self._unit_parts(mix)
+        units, gpus = np.concatenate((units, own)), np.concatenate((gpus, own * parts))
+        worth: Floats = self._worth(
+            mix, units[:, None], gpus[:, None], free[None], (left[0][None], left[1][None]), rows
+        )[0]
+        return worth
+
+    def _unit_parts(self, mix: Mix) -> Floats:
+        """(P of extended resources, 1): the part of a GPU that a unit is."""
+        return np.array([self._parts[position] for position in mix.resources.tolist()]).reshape(-1, 1)
+
+    # The mix
+
+    @cached_property
+    def _provider(self) -> GpuCards | None:
+        provider: GpuCards | None = self.cluster.queries.gpu_cards()
+        return provider or GpuDevices.of(self.cluster, self.args.device_classes)
+
+    @cached_property
+    def _cards(self) -> _Cards | None:
+        mix, provider = self._mix, self._provider
+        return None if mix is None or provider is None or not len(mix.card_memory) else _Cards(provider, mix)
+
+    @cached_property
+    def _sharing(self) -> frozenset[int]:
+        """The shapes whose tasks request cards."""
+        return frozenset() if self._provider is None else self._provider.shapes
+
+    @cached_property
+    def _mix(self) -> Mix | None:
+        """The mix of the pods that were created last."""
+        provider, nodes = self._provider, len(self.cluster.snapshot.nodes)
+        if not self._parts and provider is None:
+            return None
+        counts = self._counts()
+        classes = [self._pod_class(row, count) for row, count in counts.values()]
+        return Mix.of(
+            (each for each in classes if each is not None), nodes, 0 if provider is None else len(provider.node)
+        )
+
+    def _counts(self) -> dict[tuple[int, Hashable], tuple[int, int]]:
+        """A task of each class of recent tasks with GPUs, and how many there are."""
+        snapshot, sharing = self.cluster.snapshot, self._sharing
+        table, request = snapshot.tasks, snapshot.shapes.request.values
+        with_gpus = np.zeros(request.shape[1], dtype=np.bool_)
+        for position in self._parts:
+            with_gpus |= request[position] > 0
+        with_gpus[list(sharing)] = True
+        rows = np.flatnonzero((table.status != Status.ABSENT) & with_gpus[table.shape])
+        if len(rows) > self.args.recent:
+            created = table.created[rows]
+            since = np.partition(created, len(rows) - self.args.recent)[len(rows) - self.args.recent]
+            rows = rows[created >= since]
+        counts: dict[tuple[int, Hashable], tuple[int, int]] = {}
+        for row, shape in zip(rows.tolist(), table.shape[rows].tolist(), strict=True):
+            key = shape, self._provider.kind(self.cluster.task(row)) if self._provider and shape in sharing else None
+            known = counts.get(key)
+            counts[key] = (row, 1) if known is None else (known[0], known[1] + 1)
+        return counts
+
+    def _pod_class(self, row: int, count: int) -> PodClass | None:
+        """The class of a task; None if it requests no GPUs."""
+        task, traits = self.cluster.task(row), self.cluster.traits
+        permitted = taints.tolerated_nodes(task.spec.tolerations, traits)
+        labelled = node_affinity.eligible(task.spec, traits)
+        nodes = permitted if labelled is None else permitted & labelled
+        cpu, memory = task.request.values[:2].tolist()
+        need = self._provider.need(task) if self._provider is not None and task.shape in self._sharing else None
+        if need is not None and self._provider is not None:
+            kind = self._kind(need.memory, need.cores)
+            usable = need.memory <= self._provider.memory
+            parts = need.memory[usable] / np.maximum(self._provider.memory[usable], 1)
+            part = max(float(parts.mean()) if usable.any() else 0.0, need.cores / ALL_CORES)
+            gpus = need.number * part
+            return PodClass(count, cpu, memory, need.number, kind, gpus, nodes)
+        requested = [position for position in self._parts if task.request.values[position]]
+        if not requested:
+            return None
+        position = max(requested, key=lambda each: task.request.values[each] * self._parts[each])
+        number = int(task.request.values[position])
+        return PodClass(count, cpu, memory, number, position, number * self._parts[position], nodes)
+
+    @cached_property
+    def _kinds(self) -> dict[tuple[bytes, int], CardKind]:
+        return {}
+
+    def _kind(self, memory: Ints, cores: int) -> CardKind:
+        """The same object for equal requests."""
+        return self._kinds.setdefault((memory.tobytes(), cores), CardKind(memory, cores))

@@ -1,0 +1,261 @@
+"""predicates: filters nodes as kube-scheduler does.
+
+Resource requests and the number of pods are not checked here but by the session. A node counts for the first filter
+that rejects it, so that the numbers in a message add up. Filters with final rejections (which evictions cannot resolve)
+come first, so that such a node is not a candidate for preemption.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from volcanopy.api import core
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.plan import Claims
+from volcanopy.scheduler.model.resources import Index, Mask, Rows, frozen
+from volcanopy.scheduler.nodes.claims import ClaimFilter
+from volcanopy.scheduler.nodes.pods import pod_conflicts
+from volcanopy.scheduler.nodes.pods.interpod_affinity import InterPodAffinity
+from volcanopy.scheduler.nodes.pods.pod_counts import PodCounts
+from volcanopy.scheduler.nodes.pods.topology_spread import PodTopologySpread
+from volcanopy.scheduler.nodes.traits import node_affinity as labels
+from volcanopy.scheduler.nodes.traits import taints
+from volcanopy.scheduler.nodes.traits.trait_cache import cached, cached_of_shape
+from volcanopy.scheduler.nodes.volumes.volume_binding import VolumeChecks
+from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, Scope, per_shape
+
+_ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
+
+UNSCHEDULABLE = "node(s) were unschedulable"
+SELECTOR = "node(s) didn't match Pod's node affinity/selector"
+DISKS = "node(s) had no available disk"
+PORTS = "node(s) didn't have free ports for the requested pod ports"
+NEAR = "node(s) didn't match pod affinity rules"
+AWAY = "node(s) didn't match pod anti-affinity rules"
+KEPT_AWAY = "node(s) didn't satisfy existing pods anti-affinity rules"
+SKEWED = "node(s) didn't match pod topology spread constraints"
+UNLABELLED = "node(s) didn't match pod topology spread constraints (missing required label)"
+
+
+def tainted(taint: core.Taint) -> str:
+    """The reason for a taint."""
+    return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+
+
+class ShapePoint(BaseModel):
+    """A point of the score over the utilisation of storage."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    utilization: int = Field(ge=0, le=100)
+    score: int = Field(ge=0, le=10)
+
+
+class PredicatesArguments(Arguments):
+    """Which filters run. Those of volumes and device claims act where such objects are known.
+
+    ``predicate.CacheEnable`` changes nothing: what follows from nodes' labels and taints is always kept per shape.
+    """
+
+    node_affinity: bool = Field(default=True, alias="predicate.NodeAffinityEnable")
+    """Node selectors and required node affinity."""
+    node_ports: bool = Field(default=True, alias="predicate.NodePortsEnable")
+    """Host ports."""
+    taint_toleration: bool = Field(default=True, alias="predicate.TaintTolerationEnable")
+    """Taints."""
+    pod_affinity: bool = Field(default=True, alias="predicate.PodAffinityEnable")
+    """Required affinity and anti-affinity of pods."""
+    node_volume_limits: bool = Field(default=True, alias="predicate.NodeVolumeLimitsEnable")
+    """The maximum number of attached volumes of a driver per node."""
+    volume_zone: bool = Field(default=True, alias="predicate.VolumeZoneEnable")
+    """Zones of volumes."""
+    pod_topology_spread: bool = Field(default=True, alias="predicate.PodTopologySpreadEnable")
+    """Topology spread constraints with DoNotSchedule."""
+    volume_binding: bool = Field(default=True, alias="predicate.VolumeBindingEnable")
+    """Unbound volume claims with volume binding mode WaitForFirstConsumer."""
+    dynamic_resources: bool = Field(default=True, alias="predicate.DynamicResourceAllocationEnable")
+    """Claims on devices."""
+    cache: bool = Field(default=False, alias="predicate.CacheEnable")
+    """Without effect: answers are always kept per shape."""
+    volume_binding_weight: int = Field(default=1, alias="volumebinding.weight")
+    """The weight of the score of volumes that match claims."""
+    volume_binding_timeout: int = Field(default=600, ge=0, alias="volumebinding.bindTimeoutSeconds")
+    """The maximum seconds to wait until volumes are bound."""
+    volume_binding_shape: tuple[ShapePoint, ...] = Field(default=(), alias="volumebinding.shape")
+    """The score by the requested percentage of a volume's capacity."""
+    dynamic_resources_timeout: int = Field(default=10, ge=0, alias="dynamicresources.filterTimeoutSeconds")
+    """Without effect: no filter takes that long."""
+
+
+@dataclass(frozen=True, eq=False)
+class _TraitRejections:
+    """The rejections by node traits: for each node the index of its reason, 0 for none."""
+
+    causes: Index | None
+    reasons: tuple[str, ...] = ("",)
+
+
+@dataclass(frozen=True)
+class _Filter:
+    """A filter that depends on the pods of the nodes."""
+
+    reason: str
+    rejected: Callable[[Rows], Mask]
+    final: bool = False
+
+
+@dataclass(frozen=True)
+class _ShapeFilters:
+    """All filters of one shape."""
+
+    traits: _TraitRejections
+    pods: tuple[_Filter, ...]
+    scope: Scope
+
+
+class Predicates(Plugin[PredicatesArguments]):
+    """Filters nodes as kube-scheduler does."""
+
+    name: ClassVar[str] = "predicates"
+    arguments: ClassVar[type[Arguments]] = PredicatesArguments
+
+    def open(self) -> None:
+        """Prepare the filters, which are computed when a shape needs them."""
+        self._filters: dict[int, _ShapeFilters] = {}
+        args = self.args
+        checks = VolumeChecks(args.volume_binding, args.volume_zone, args.node_volume_limits)
+        self._claims = ClaimFilter(self.cluster, checks, args.dynamic_resources, args.volume_binding_timeout)
+        if not self._claims.differ_within_shape():
+            self.cache_key = per_shape  # type: ignore[method-assign]  # no claims of single pods
+
+    @cached_property
+    def _pod_counts(self) -> PodCounts:
+        return PodCounts(self.cluster)
+
+    @cached_property
+    def _interpod(self) -> InterPodAffinity:
+        return InterPodAffinity(self.cluster, self._pod_counts)
+
+    @cached_property
+    def _spreading(self) -> PodTopologySpread:
+        return PodTopologySpread(self.cluster, self._pod_counts)
+
+    def cache_key(self, task: TaskView) -> Hashable:
+        """Return what distinguishes a task's claims from those of other tasks of its shape."""
+        return self._claims.cache_key(task)
+
+    def scope(self, task: TaskView) -> Scope:
+        """Return which nodes a placement affects through the filters of the task's shape."""
+        scope = self._of(task).scope
+        return max(scope, self._claims.scope(task)) if task.shape in self._claims.shapes else scope
+
+    def bind_claims(self, task: TaskView, node: int) -> Claims | None:
+        """Return the volumes and devices for the task's claims on its node."""
+        return self._claims.choices(task)
+
+    def predicate(self, task: TaskView, nodes: NodesView) -> Sequence[NodeRejection]:
+        """Return the rejections of the filters, each node in the first one only."""
+        filters = self._of(task)
+        causes = filters.traits.causes
+        rows = nodes.rows
+        of_claims = self._claims.rejections(task, rows) if task.shape in self._claims.shapes else []
+        if causes is None and not filters.pods and not of_claims:
+            return ()
+        result: list[NodeRejection] = []
+        rejected = np.zeros(len(rows), dtype=np.bool_)
+        if causes is not None:
+            own = causes[rows]
+            rejected = own != 0
+            numbers = np.flatnonzero(np.bincount(own)).tolist()
+            reasons = filters.traits.reasons
+            result += [NodeRejection(reasons[number], own == number, final=True) for number in numbers if number]
+        parts = (
+            (claim for claim in of_claims if claim.final),
+            (NodeRejection(each.reason, each.rejected(rows), each.final) for each in filters.pods),
+            (claim for claim in of_claims if not claim.final and not claim.temporary),
+            (claim for claim in of_claims if not claim.final and claim.temporary),
+        )
+        for rejection in chain.from_iterable(parts):
+            mask = rejection.nodes & ~rejected
+            if mask.any():
+                rejected = rejected | mask
+                result.append(NodeRejection(rejection.reason, mask, rejection.final, rejection.temporary))
+        return result
+
+    def _of(self, task: TaskView) -> _ShapeFilters:
+        shape = task.shape
+        known = self._filters.get(shape)
+        if known is None:
+            shapes, traits = self.cluster.snapshot.shapes, self.cluster.traits
+            known = cached_of_shape(traits, "filters of shapes", shapes, self.args, shape, lambda: self._read(task))
+            self._filters[shape] = known
+        return known
+
+    def _read(self, task: TaskView) -> tuple[_ShapeFilters, bool]:
+        """Return the filters of a shape, and whether none of them depends on pods."""
+        args = self.args
+        by_labels: list[_Filter] = []
+        by_node: list[_Filter] = []
+
+        def add(
+            filters: list[_Filter], reason: str, rejected: Callable[[Rows], Mask] | None, final: bool = False
+        ) -> None:
+            if rejected is not None:
+                filters.append(_Filter(reason, rejected, final))
+
+        if args.pod_topology_spread:
+            add(by_labels, UNLABELLED, self._spreading.missing_label_filter(task), final=True)
+        if args.pod_affinity:
+            add(by_labels, NEAR, self._interpod.affinity_filter(task), final=True)
+        if args.node_ports:
+            shapes = self.cluster.snapshot.shapes
+            add(by_node, PORTS, pod_conflicts.ports_in_use(task.shape, shapes, self.cluster.traits, self._pod_counts))
+        if args.volume_binding:
+            shapes = self.cluster.snapshot.shapes
+            add(by_node, DISKS, pod_conflicts.disks_in_use(task.shape, shapes, self.cluster.traits, self._pod_counts))
+        by_pods: list[_Filter] = []
+        if args.pod_affinity:
+            add(by_pods, AWAY, self._interpod.anti_affinity_filter(task))
+            add(by_pods, KEPT_AWAY, self._interpod.existing_anti_affinity_filter(task))
+        if args.pod_topology_spread:
+            add(by_pods, SKEWED, self._spreading.skew_filter(task))
+        scope = Scope.CLUSTER if by_labels or by_pods else Scope.NODE if by_node else Scope.STATIC
+        of_pods = (*by_labels, *by_node, *by_pods)
+        return _ShapeFilters(self._trait_rejections(task.spec), of_pods, scope), not of_pods
+
+    def _trait_rejections(self, spec: core.PodSpec) -> _TraitRejections:
+        selects = self.args.node_affinity and labels.required_labels(spec)
+        key = _ENCODE((selects, spec.tolerations, self.args.taint_toleration))
+        return cached(self.cluster.traits, "predicates", key, lambda: self._compute_trait_rejections(spec))
+
+    def _compute_trait_rejections(self, spec: core.PodSpec) -> _TraitRejections:
+        traits = self.cluster.traits
+        reasons = [""]
+        causes = np.zeros(len(traits.objects), dtype=np.int32)
+
+        def reject(reason: str, mask: Mask) -> None:
+            mask = mask & (causes == 0)
+            if mask.any():
+                causes[mask] = len(reasons)
+                reasons.append(reason)
+
+        cordoned = taints.cordoned(spec.tolerations, traits)
+        if cordoned is not None:
+            reject(UNSCHEDULABLE, cordoned)
+        eligible = labels.eligible(spec, traits) if self.args.node_affinity else None
+        if eligible is not None:
+            reject(SELECTOR, ~eligible)
+        if self.args.taint_toleration:
+            for taint, mask in taints.untolerated_taints(spec.tolerations, traits):
+                reject(tainted(taint), mask)
+        if len(reasons) == 1:
+            return _TraitRejections(None)
+        frozen(causes)
+        return _TraitRejections(causes, tuple(reasons))

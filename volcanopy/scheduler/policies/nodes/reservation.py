@@ -1,0 +1,450 @@
+"""reservation: reserve nodes for jobs that have waited long, and backfill them until the jobs fit."""
+
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from functools import cached_property
+from itertools import chain
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from volcanopy.api.gates import Gate
+from volcanopy.scheduler.engine import reservation_planner as planner
+from volcanopy.scheduler.engine.ample_resources import is_ample
+from volcanopy.scheduler.engine.gang_minimum import lacking_tasks
+from volcanopy.scheduler.engine.reserved_job import ReservedJob
+from volcanopy.scheduler.engine.runnable_jobs import RunnableJobs
+from volcanopy.scheduler.engine.shares.queue_demand import held_queues
+from volcanopy.scheduler.engine.task_ends import Basis, TaskEnds
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of, short
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import READY, Status
+from volcanopy.scheduler.nodes.pods.kept_out import is_kept_out
+from volcanopy.scheduler.policy.durations import Duration, duration_or, seconds
+from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, Rejection, Scope, per_shape
+
+_TRIES = 8
+"""The most jobs without a possible reservation that are skipped."""
+_STARTING = 32
+"""The most jobs of a queue that start now and precede one that has to wait for nodes."""
+_QUEUES = 32
+"""The most queues with reservations at a time, the first in their order."""
+_ALL, _LEAST = 1, 2
+"""Exclusions of tasks from a reservation: what the job uses must stay free, or only what its start at the planned time takes."""
+_LONGEST = 600.0
+"""Seconds after which a job as large as the cluster gets a reservation by default."""
+
+
+class ReservationArguments(Arguments):
+    """The jobs with reservations."""
+
+    queues: tuple[str, ...] = Field(
+        (), description="The queues whose first jobs get reservations; all if none is named."
+    )
+    after: Annotated[str, duration_or("", "never", "overdue")] = Field(
+        "",
+        description="The time from the creation of a job to its reservation, never, or overdue: only for jobs whose waiting time "
+        "by sla is over. By default it follows from the size "
+        "of the job: 10 minutes for one as large as the cluster, in proportion for others.",
+    )
+    heads: int = Field(1, ge=1, description="The number of jobs of a queue with reservations.")
+    admit: bool | None = Field(
+        None,
+        alias="admitRunnable",
+        description="Whether jobs that fit into idle resources are admitted although larger admitted jobs use up overcommit. By "
+        "default those with a known run time are, and others while reserved nodes are lent to them; with reclaim none.",
+    )
+    basis: Basis = Field(
+        "estimate",
+        description="The run times by which pods may use what is reserved until the job can start: enforced limits only, also "
+        "declared and learnt estimates, or for all others also the assumed run time.",
+    )
+    assumed: Duration = Field(
+        "1h",
+        alias="assumedRuntime",
+        description="The run time of pods without a limit or estimate: a pod that has run longer runs as long again.",
+    )
+
+    @field_validator("queues", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
+
+
+class Reservation(Plugin[ReservationArguments]):
+    """Reserve resources for the first waiting jobs of a queue; pods that end in time or can be preempted may use them.
+
+    There is no state: each session finds the same jobs and nodes again. The end of a pod follows from
+    ``activeDeadlineSeconds`` of its job or its own, or its annotation ``volcanopy.io/max-runtime``, else from the estimate of
+    its job. Pods without any may not use reserved nodes, unless ``preempt`` could evict them. With one head of a queue this
+    is EASY backfilling; with more, each is planned after those before it: conservative backfilling of the first jobs.
+    """
+
+    name: ClassVar[str] = "reservation"
+    arguments: ClassVar[type[Arguments]] = ReservationArguments
+
+    def open(self) -> None:
+        """Find the jobs that have waited long enough; reservations are computed at first use."""
+        self._now = self.cluster.now.timestamp()
+        self._excluded: dict[tuple[int, float, bool], tuple[int, ...]] = {}
+        self._excluded_of: dict[int, tuple[int, ...]] = {}  # by the row of the task
+        self._known: list[ReservedJob] | None = None
+        self._by_job: dict[int, ReservedJob] = {}
+        self._planned: list[ReservedJob] = []
+        self._enqueued: list[JobView] = []  # in this session
+        self._ends = TaskEnds(self.cluster.snapshot, self.args.basis, seconds(self.args.assumed))
+        self._admitted = self._jobs_that_lack_pods()
+        self._only = int(self._admitted[0]) if len(self._admitted) == 1 else None  # for its tasks nothing is reserved
+        if not len(self._admitted):
+            self._known = []
+            self.cache_key = per_shape  # type: ignore[method-assign]  # nothing is reserved on nodes
+
+    @cached_property
+    def _runnable(self) -> RunnableJobs | None:
+        """The jobs to admit because they could run; what is backfilled would be reclaimed, where pods can be."""
+        admits = not self.cluster.queries.reclaims if self.args.admit is None else self.args.admit
+        unlent = self._unlent if self.args.admit is None else None
+        return RunnableJobs(self.cluster.snapshot, self._enqueued, unlent) if admits else None
+
+    def _jobs_that_lack_pods(self) -> Rows:
+        """Return the admitted jobs that lack pods on nodes and wait for them."""
+        jobs, rows = self.cluster.snapshot.jobs, self.cluster.unsettled_job_rows
+        if len(rows):
+            rows = self._eligible(rows[~jobs.in_phase("Pending")[rows] & (jobs.counts[Status.PENDING.value, rows] > 0)])
+        lacks: Mask = jobs.counts[:, rows][READY].sum(axis=0) + jobs.best_effort[rows] < jobs.min_available[rows]
+        return rows[lacks]
+
+    @cached_property
+    def _waiting(self) -> Rows:
+        """The jobs in open queues that are not admitted."""
+        rows, queues = self.cluster.unsettled_job_rows, self.cluster.snapshot.queues
+        rows = rows[queues.is_open[self.cluster.snapshot.jobs.queue[rows]]]
+        return self._eligible(rows[self.cluster.snapshot.jobs.in_phase("Pending")[rows]])
+
+    def _eligible(self, rows: Rows) -> Rows:
+        """Return those of some jobs that may get a reservation."""
+        if self.args.after == "never" or not len(rows):
+            return rows[:0]
+        snapshot, jobs = self.cluster.snapshot, self.cluster.snapshot.jobs
+        usable = ~held_queues(snapshot.queues)
+        if self.args.queues:
+            usable &= np.isin(snapshot.queues.names, self.args.queues)
+        return rows[usable[jobs.queue[rows]] & (jobs.created[rows] > 0) & ~snapshot.unreservable[rows]]
+
+    def _have_waited(self, rows: Rows) -> Mask:
+        """(M,): the jobs that have waited as long as it takes to get a reservation, or that are overdue."""
+        jobs, total = self.cluster.snapshot.jobs, self.cluster.snapshot.total
+        if self.args.after == "overdue":
+            delay = math.inf
+        elif self.args.after:
+            delay = seconds(self.args.after)
+        else:
+            request = np.maximum(jobs.min_resources.values[:, rows], jobs.pending.values[:, rows])
+            parts = np.divide(request, total[:, None], out=np.zeros(request.shape), where=total[:, None] > 0)
+            parts[self.cluster.axis.index["pods"]] = 0.0
+            delay = np.minimum(parts.max(axis=0), 1.0) * _LONGEST
+        overdue = [bool(self.cluster.queries.overdue(self.cluster.job(row))) for row in rows.tolist()]
+        return np.array(overdue, dtype=np.bool_) | (self._now - jobs.created[rows] >= delay)
+
+    def _first(self, rows: Rows, count: int) -> dict[int, list[int]]:
+        """Return the first ``count`` of these jobs of each queue, in their order."""
+        by_queue: dict[int, list[int]] = {}
+        for row in rows.tolist():
+            by_queue.setdefault(int(self.cluster.snapshot.jobs.queue[row]), []).append(row)
+        for queue, jobs_of_queue in by_queue.items():
+            keys = self.cluster.queries.job_keys(np.array(jobs_of_queue, dtype=np.intp))
+            by_queue[queue] = [row for _, row in sorted(zip(keys, jobs_of_queue, strict=True))][:count]
+        return by_queue
+
+    @cached_property
+    def _unadmitted(self) -> frozenset[int]:
+        """Those of the first ``heads`` waiting jobs of each queue that are not admitted: later ones were admitted before them."""
+        jobs, rows = self.cluster.snapshot.jobs, self.cluster.unsettled_job_rows
+        admitted = rows[jobs.in_phase("Inqueue")[rows] & ~jobs.counts[:, rows].any(axis=0)]  # their pods are created
+        first = self._first(np.concatenate([self._admitted, admitted, self._waiting]), self.args.heads)
+        rows = np.intersect1d(np.array([*chain(*first.values())], dtype=np.intp), self._waiting)
+        return frozenset(rows[self._have_waited(rows)].tolist())
+
+    def _unlent(self) -> Ints | None:
+        """(R,): what is reserved and not lent to jobs without a run time; None if nothing is lent to them."""
+        reserved = [each for each in self._reservations() if each.plan and not each.fits]
+        end = self._now + seconds(self.args.assumed)
+        kept = [each.plan.kept.sum(axis=1) for each in reserved if each.plan and each.likely < end]
+        return sum(kept, start=np.zeros(len(self.cluster.axis), np.int64)) if len(kept) < len(reserved) else None
+
+    def job_enqueued(self, job: JobView) -> None:
+        """What an admitted job will use is not idle for those after it."""
+        self._enqueued.append(job)
+
+    def scope(self, task: TaskView) -> Scope:
+        """COLUMNS where reservations exclude the task: these are compared with the free resources of a node."""
+        return Scope.COLUMNS if any(self._exclusions(task)) else Scope.STATIC
+
+    def cache_key(self, task: TaskView) -> Hashable:
+        """The reservations that the task may not use."""
+        return self._exclusions(task)
+
+    def _exclusions(self, task: TaskView) -> tuple[int, ...]:
+        """Return for each reservation what of it the task may not use: 0 if it may use all. None is for its own job alone."""
+        if self._known == []:  # nothing is reserved
+            return ()
+        row = task.row
+        if self.cluster.queries.comes_first(row):
+            return ()
+        known = self._excluded_of.get(row)
+        if known is not None:
+            return known
+        table = self.cluster.snapshot.tasks
+        job = int(table.job[row])
+        if job == self._only or not self._reservations():
+            return ()
+        key = (job, float(table.runtime[row]), bool(table.preemptable[row]))
+        if key not in self._excluded:
+            self._excluded[key] = tuple(self._excludes(each, task) for each in self._reservations())
+        known = self._excluded_of[row] = self._excluded[key]
+        return known
+
+    def _excluding(self, task: TaskView) -> list[tuple[ReservedJob, int]]:
+        """Return the reservations that the task may not use, and what of each."""
+        exclusions = self._exclusions(task)
+        if not any(exclusions):
+            return []
+        return [(each, what) for each, what in zip(self._reservations(), exclusions, strict=True) if what]
+
+    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
+        """Nodes on which the task would use reserved resources."""
+        excluding = [(each, what) for each, what in self._excluding(task) if each.plan]
+        if not excluding:
+            return ()
+        request, rows = task.request.values, nodes.rows
+        dims = np.flatnonzero(request)
+        left = nodes.future_idle.values[dims] - request[dims, None]
+        seen, rejections = np.zeros(len(nodes), dtype=np.bool_), []
+        for each, what in excluding:
+            own = each.amounts(self.cluster, self._ends, what == _LEAST)[dims].take(rows, axis=1)
+            left -= own
+            rejected = ((left < 0) & (own > 0)).any(axis=0) & ~seen
+            if rejected.any():
+                seen |= rejected
+                reason = f'node(s) had resources reserved for job "{short(each.job.key)}"'
+                rejections.append(NodeRejection(reason, rejected, reserved_for=each.job.key))
+        return rejections
+
+    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """The reserved rest of the limit of a queue."""
+        if self._known == [] or task.nominated != NONE:
+            return None
+        for each, _ in self._excluding(task):
+            if each.rejection is not None and queue.row in each.members:
+                message, job = message_of(each.rejection.reason), f'job "{short(each.job.key)}"'
+                text = f'the rest of queue "{message.numbers.get("queue", queue.name)}" is reserved for {job}'
+                blocked_by = (f"job {each.job.key}",)
+                reason = Message(text, message.numbers, message.amounts, f"start or deletion of {job}", blocked_by)
+                return Rejection(each.rejection.gate, reason)
+        return None
+
+    def reservation(self, job: JobView) -> Mapping[str, str] | None:
+        """The reserved nodes or queue, and the expected start if it is certain."""
+        if job.row in self._unadmitted or (self._runnable is not None and self._runnable.includes(job)):
+            return {}
+        reserved = self._by_job.get(job.row) if self._reservations() else None
+        return None if reserved is None else reserved.numbers(self.cluster)
+
+    def jobs_with_reserved_nodes(self) -> frozenset[int] | None:
+        """The first jobs of queues that nodes are reserved for."""
+        return frozenset(each.job.row for each in self._reservations() if each.plan is not None)
+
+    # The use of reservations
+
+    def _excludes(self, reserved: ReservedJob, task: TaskView) -> int:
+        """Return what of a reservation the task may not use: 0 if it may use all."""
+        job = task.job
+        if job is None or job.row == reserved.job.row:
+            return 0
+        own = job.queue.row == reserved.job.queue.row
+        if own and job.priority > reserved.job.priority:
+            return 0
+        if reserved.fits:
+            return _ALL
+        if reserved.plan is None and job.row in reserved.behind:
+            return 0
+        known, likely = self._ends.known_run_times[task.row], self._ends.likely_run_times[task.row]
+        if self._now + known <= reserved.until or self._now + likely <= reserved.likely:
+            return 0
+        excluded = _LEAST if math.isfinite(known) else _ALL
+        if not own or job.priority >= reserved.job.priority or not task.preemptable:
+            return excluded
+        key = (job.row, task.preemptable)
+        if key not in reserved.preemptable:
+            reserved.preemptable[key] = bool(self.cluster.queries.preemptable(reserved.task, [task]))
+        return 0 if reserved.preemptable[key] else excluded
+
+    # The choice of jobs and nodes
+
+    def _reservations(self) -> list[ReservedJob]:
+        """Return the reservations in the order of queues and jobs."""
+        if self._known is None:
+            self._known = []  # other plugins are asked while these are computed, which must not depend on them
+            self._known = self._compute()
+            self._by_job = {each.job.row: each for each in reversed(self._known)}
+        return self._known
+
+    def _compute(self) -> list[ReservedJob]:
+        """Return the reservations of the first jobs of each queue that do not fit now, and of the first one if it fits.
+
+        Jobs that fit start in this cycle, without a reservation where enough is free for all. They use up none, or jobs behind
+        them could take what the first of the others needs. With ``reclaim``, and if they start by evictions, they do: queues
+        would evict for what is reserved in others behind them.
+        """
+        queries, passes = self.cluster.queries, not self.cluster.queries.reclaims
+        heads = self._first(self._admitted, self.args.heads + _TRIES + _STARTING * passes)
+        waiting = np.unique(self.cluster.snapshot.jobs.queue[np.concatenate([self._admitted, self._waiting])]).tolist()
+        keys = sorted((queries.queue_key(self.cluster.queue(queue)), queue) for queue in waiting)
+        order = [queue for _, queue in keys if queue in heads]
+        free, result = self._ends.free.copy(), list[ReservedJob]()
+        enough = passes and is_ample(self.cluster, free, [row for queue in order[:_QUEUES] for row in heads[queue]])
+        for queue in order[:_QUEUES]:
+            is_first, starting, slots, tries = queue == keys[0][1], list[int](), self.args.heads, _TRIES
+            rows = np.array(heads[queue], dtype=np.intp)
+            for row, has_waited in zip(rows.tolist(), self._have_waited(rows).tolist(), strict=True):
+                if not slots or not tries:
+                    break
+                reserved = (
+                    self._reserve(self.cluster.job(row), free, is_first, enough) if has_waited or passes else None
+                )
+                starts = passes and reserved is not None and reserved.fits_in(free)
+                if not has_waited and not starts:
+                    slots -= 1
+                    continue
+                if reserved is None:
+                    tries -= 1
+                    continue
+                if reserved.plan is not None:
+                    free -= reserved.plan.needed
+                    self._planned.append(reserved)
+                if starts:
+                    starting.append(row)
+                    if reserved.plan is None or not has_waited or len(starting) > 1:
+                        continue  # the order protects it from others of its queue, the first reservation the queue
+                else:
+                    is_first, slots = False, slots - 1
+                    reserved.behind = frozenset(starting)
+                result.append(reserved)
+        return result
+
+    def _reserve(self, job: JobView, free: Ints, is_first: bool, enough: bool) -> ReservedJob | None:
+        """Return the reservation of a job; None if none helps, or none is needed. Without a plan where there is ``enough``.
+
+        One that is overdue may exceed the fair share of its queue, and so may that of the first queue. With ``reclaim`` the
+        latter only does if it is larger than the whole share: others could reclaim what it gets soon after its start.
+        """
+        tasks = lacking_tasks(self.cluster, job)
+        if not tasks:
+            return None
+        shapes: dict[int, list[TaskView]] = {}
+        for task in tasks:
+            shapes.setdefault(task.shape, []).append(task)
+        reserved = ReservedJob(job, tasks[0], tasks=np.array([task.row for task in tasks], dtype=np.intp))
+        queries = self.cluster.queries
+        for equal in shapes.values():
+            rejection = queries.within_limits(job.queue, equal[0], len(equal))
+            quota = None if rejection is None else rejection.reason
+            is_cluster = isinstance(quota, QuotaMessage) and quota.gate == Gate.NODES
+            if rejection is not None and not is_cluster:
+                return self._reserve_limit(reserved, rejection)
+        infeasible = queries.infeasible_nodes
+        parts = [planner.Part(equal[0].request.values, len(equal), ~infeasible(equal[0])) for equal in shapes.values()]
+        own = np.zeros_like(free)
+        rows = [task.row for task in tasks if task.nominated != NONE]
+        if len(rows) == len(tasks):
+            return None  # the nominations of its pods are its reservation
+        nominated = self.cluster.snapshot.tasks.nominated[rows]
+        np.add.at(own.T, nominated, self._ends.requests(np.array(rows, dtype=np.intp)).T)
+        overdue = bool(queries.overdue(job))
+        shares = (queries.within_share(job.queue, equal[0], len(equal)) for equal in shapes.values())
+        above = None if overdue else next((each for each in shares if each is not None), None)
+        if not enough or overdue or above is not None:
+            if self._has_equal_priorities:
+                reserved.plan = planner.hold_now(free + own, parts, self._now)
+            if reserved.plan is None:
+                reserved.plan = planner.hold(free + own, parts, self._leaving(reserved), self._now)
+            if reserved.plan is None:
+                return None
+        may_exceed = above is None or (is_first and (not queries.reclaims or above.never_passes))
+        if above is not None and reserved.plan is not None and not may_exceed:
+            return self._reserve_share(reserved, above, reserved.plan.until)
+        if not overdue and not is_first and queries.reserved_as_first(job.queue, tasks):
+            return None
+        reserved.until = self._now if reserved.plan is None else reserved.plan.until
+        reserved.fits = reserved.plan is None or reserved.plan.start <= self._now
+        if reserved.fits_in(free + own) and is_kept_out(self.cluster, shapes.values(), free + own):
+            return None  # it is not free resources that it lacks
+        reserved.likely = reserved.plan.likely if reserved.plan and self.args.basis != "walltime" else 0.0
+        return reserved
+
+    def _reserve_limit(self, reserved: ReservedJob, rejection: Rejection) -> ReservedJob | None:
+        """Reserve the rest of a queue's limit, if it can ever suffice."""
+        quota, queues = rejection.reason, self.cluster.snapshot.queues
+        if not isinstance(quota, QuotaMessage) or rejection.never_passes:
+            return None
+        quota = quota.binding()
+        own, limited = reserved.job.queue.row, queues.index[quota.queue]
+        below = {row for row, line in enumerate(queues.lines) if limited in line}
+        reserved.rejection, reserved.members = rejection, frozenset({own} if own == limited else below)
+        reserved.until = self._released(reserved, quota, 0.0)
+        return reserved
+
+    def _reserve_share(self, reserved: ReservedJob, rejection: Rejection, ready: float) -> ReservedJob:
+        """Reserve the rest of the fair share of a queue for its job, for which nodes are not ready before ``ready``."""
+        reserved.plan, reserved.rejection, reserved.until = None, rejection, self._now
+        reserved.members = frozenset({reserved.job.queue.row})
+        if isinstance(rejection.reason, QuotaMessage):
+            reserved.until = self._released(reserved, rejection.reason.binding(), ready)
+        return reserved
+
+    def _released(self, reserved: ReservedJob, quota: QuotaMessage, otherwise: float) -> float:
+        """Return when the tasks of the member queues have released what a limit lacks (:func:`released_at`)."""
+        missing, short = planner.lacking_of_quota(self.cluster.axis, quota)
+        return planner.released_at(self._leaving(reserved, reserved.members), missing, short, self._now, otherwise)
+
+    @cached_property
+    def _has_equal_priorities(self) -> bool:
+        """Whether no job can preempt another: then no task ends now, and its end matters to gangs only that do not fit."""
+        priority = self.cluster.snapshot.jobs.priority[self.cluster.job_rows()]
+        return len(np.unique(priority)) < 2
+
+    def _leaving(self, reserved: ReservedJob, queues: frozenset[int] | None = None) -> planner.Leaving:
+        """Return the running tasks of other jobs with their ends; those that the job can preempt end now."""
+        snapshot = self.cluster.snapshot
+        table, jobs = snapshot.tasks, snapshot.jobs
+        # In the first half of its wait: after twice the longest run time there are none, since the half moves on with its wait.
+        half = (table.created[reserved.tasks].max() + self._now) / 2
+        rows, ends, known, earlier = self._ends.running_extended(half)
+        others = table.job[rows] != reserved.job.row
+        if queues is not None:
+            others &= np.isin(jobs.queue[table.job[rows]], list(queues))
+        rows, ends, known, earlier = rows[others], ends[others], known[others], earlier[others]
+        owners = table.job[rows]
+        lower = (jobs.queue[owners] == reserved.job.queue.row) & (jobs.priority[owners] < reserved.job.priority)
+        lower &= table.preemptable[rows]
+        if lower.any():
+            # Disruption budgets depend on the order: by name, not by arrival.
+            named = rows[lower][np.argsort(table.keys[rows[lower]].astype(np.str_))]
+            views = [self.cluster.task(row) for row in named.tolist()]
+            preemptable = [task.row for task in self.cluster.queries.preemptable(reserved.task, views)]
+            now = np.isin(rows, preemptable)
+            ends[now], known[now] = self._now, True
+        leaving = planner.Leaving(table.node[rows].astype(np.intp), self._ends.requests(rows), ends, known, earlier)
+        if queues is not None:
+            return leaving
+        return leaving.joined([self._future(each) for each in self._planned if each.plan is not None])
+
+    def _future(self, reserved: ReservedJob) -> planner.Leaving:
+        """Return what a job with a reservation releases at its end, if it starts at the planned time."""
+        assert reserved.plan is not None
+        total, known = self._ends.run_times(reserved.tasks, np.zeros(len(reserved.tasks)))
+        return reserved.plan.released(float(total.max()), bool(known.all()))

@@ -1,0 +1,1 @@
+"""Policies that order queues, jobs and tasks."""

@@ -1,0 +1,53 @@
+"""priority: jobs and tasks of higher priority come first and may preempt those of lower priority."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from volcanopy.scheduler.ledger.subjob_views import SubJobView
+from volcanopy.scheduler.ledger.views import JobView, TaskView, with_jobs
+from volcanopy.scheduler.model.resources import Ints, Rows
+from volcanopy.scheduler.policy.plugin import GangPreemptor, NoArguments, Plugin
+
+
+class Priority(Plugin[NoArguments]):
+    """Jobs and tasks of higher priority first."""
+
+    name: ClassVar[str] = "priority"
+    evicts_less_for_more: ClassVar[bool] = True
+
+    def job_order(self, jobs: Rows) -> Ints:
+        """Higher priority first."""
+        keys: Ints = -self.cluster.snapshot.jobs.priority[jobs]
+        return keys
+
+    def subjob_order(self, part: SubJobView) -> int:
+        """Higher priority first."""
+        return -part.priority
+
+    def task_order(self, tasks: Rows) -> Ints:
+        """Higher priority first."""
+        keys: Ints = -self.cluster.snapshot.tasks.priority[tasks]
+        return keys
+
+    def job_starving(self, job: JobView) -> bool:
+        """While any of its tasks is neither placed nor pipelined."""
+        return job.ready_count + job.waiting_count < job.count()
+
+    def preemptable(self, preemptor: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Tasks of jobs of lower priority; within the job, tasks of lower priority."""
+        own = preemptor.job
+        if own is None:
+            return []
+        row, priority, within = own.row, own.priority, preemptor.priority
+        return [
+            candidate
+            for candidate, job in with_jobs(candidates)
+            if (candidate.priority < within if job.row == row else job.priority < priority)
+        ]
+
+    def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Within a queue, tasks of jobs of lower priority; between queues all candidates."""
+        own = preemptor.task.job
+        if preemptor.across_queues:
+            return candidates
+        return [task for task, job in with_jobs(candidates) if own is not None and job.priority < own.priority]

@@ -1,0 +1,1 @@
+"""Policies that divide the cluster between queues."""

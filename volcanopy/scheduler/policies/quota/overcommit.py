@@ -1,0 +1,104 @@
+"""overcommit: limit the requests of admitted jobs to a multiple of the cluster."""
+
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from volcanopy.api.gates import Gate
+from volcanopy.scheduler.ledger.views import JobView
+from volcanopy.scheduler.model.messages import QuotaMessage
+from volcanopy.scheduler.model.resources import Ints, Resources
+from volcanopy.scheduler.model.task_status import HOLDING
+from volcanopy.scheduler.policy.plugin import PERMIT, Arguments, Plugin, Vote, reject
+
+
+class OvercommitArguments(Arguments):
+    """The factor."""
+
+    factor: float = Field(1.2, alias="overcommit-factor")
+    """The limit on the requests of admitted jobs, as a multiple of the cluster's total."""
+
+    @field_validator("factor")
+    @classmethod
+    def _is_not_below_1(cls, factor: float) -> float:
+        if factor < 1:
+            raise ValueError("must be at least 1")
+        return factor
+
+
+class Overcommit(Plugin[OvercommitArguments]):
+    """Admit jobs while the requests of admitted jobs stay below the cluster's total times a factor."""
+
+    name: ClassVar[str] = "overcommit"
+    arguments: ClassVar[type[Arguments]] = OvercommitArguments
+
+    def open(self) -> None:
+        """Nothing is reserved yet."""
+        self._admissions = -1
+        """The number of jobs admitted in the session for which the reserved amounts and the votes hold."""
+        self._votes: dict[bytes, Vote] = {}
+        """By minimum."""
+
+    @cached_property
+    def _limit(self) -> Ints:
+        """(R,): what may be requested."""
+        limit: Ints = (self.cluster.snapshot.total * self.args.factor).astype(np.int64)
+        return limit
+
+    @cached_property
+    def _used(self) -> Ints:
+        """(R,): allocated to pods when the session began."""
+        used: Ints = self.cluster.snapshot.nodes.used.values.sum(axis=1)
+        return used
+
+    def job_enqueueable(self, job: JobView) -> Vote:
+        """Whether the job's minimum still fits."""
+        key = job.minimum_key
+        if key is None:
+            return PERMIT
+        ledger = self.cluster.ledger
+        if self._admissions != ledger.admissions:
+            self._admissions = ledger.admissions
+            self._reserved: Ints = self._requested + ledger.queue_inqueue.sum(axis=1)
+            self._left: list[int] = (self._limit - self._used - self._reserved).tolist()
+            self._votes.clear()
+        vote = self._votes.get(key)
+        if vote is None:
+            vote = self._votes[key] = self._vote(job.min_resources)
+        return vote
+
+    def _vote(self, least: Resources | None) -> Vote:
+        if least is None or not any(
+            0 < more > left for more, left in zip(least.values.tolist(), self._left, strict=True)
+        ):
+            return PERMIT
+        quota = QuotaMessage.overcommit(self.cluster.axis.names, least.values, self._used, self._reserved, self._limit)
+        return reject(Gate.OVERCOMMIT, quota, yields=True)
+
+    @cached_property
+    def _requested(self) -> Ints:
+        """(R,): the requests of admitted jobs."""
+        requested: Ints = self._requested_by_admitted().sum(axis=1)
+        return requested
+
+    def _requested_by_admitted(self) -> Ints:
+        """(R, M): the minimum of admitted jobs, the rest of it of started ones, without the requests of gated pods.
+
+        Admitted jobs whose minimum fits on no set of nodes reserve nothing.
+        """
+        jobs = self.cluster.snapshot.jobs
+        rows = jobs.starting_rows
+        phase = jobs.phase[rows]
+        rows = rows[(phase == "Inqueue") | ((phase == "Running") & jobs.lacking[rows])]
+        least = jobs.min_resources.values[:, rows]
+        if not len(rows):
+            return least
+        runs = jobs.phase[rows] == "Running"
+        inqueue = ~runs & ~self.cluster.queries.unplaceable[rows]
+        started = runs & (jobs.counts[:, rows][HOLDING].sum(axis=0) >= jobs.min_available[rows])
+        rest = np.maximum(least - jobs.allocated.values[:, rows], 0)
+        requested = np.where(inqueue[None, :], least, np.where(started[None, :], rest, 0))
+        ungated: Ints = np.maximum(requested - self.cluster.snapshot.gated[:, rows], 0)
+        return ungated

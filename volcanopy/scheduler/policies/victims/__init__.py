@@ -1,0 +1,1 @@
+"""Policies about the pods that are evicted."""

@@ -1,0 +1,39 @@
+"""cdp: cooldown protection, recently started pods are not evicted."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import ClassVar
+
+from volcanopy.api import names
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.policy.plugin import NoArguments
+from volcanopy.scheduler.policy.protection import Protection
+
+KEY = names.COOLDOWN_TIME
+
+
+class Cdp(Protection[NoArguments]):
+    """Protect a running pod until its cooldown time (a label or an annotation) has passed since it was scheduled."""
+
+    name: ClassVar[str] = "cdp"
+    evicts_less_for_more: ClassVar[bool] = True
+
+    def unprotected(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Return the tasks whose cooldown time has passed."""
+        return [victim for victim in victims if not self._cools_down(victim)]
+
+    def _cools_down(self, task: TaskView) -> bool:
+        pod = task.pod
+        cooldown = _cooldown(pod.metadata.labels.get(KEY, "")) or _cooldown(pod.metadata.annotations.get(KEY, ""))
+        if cooldown is None or task.status != Status.RUNNING:
+            return False
+        scheduled = next((condition for condition in pod.status.conditions if condition.type == "PodScheduled"), None)
+        if scheduled is None or scheduled.status != "True" or scheduled.last_transition_time is None:
+            return False
+        return scheduled.last_transition_time + cooldown > self.cluster.now
+
+
+def _cooldown(text: str) -> timedelta | None:
+    return pod_fields.duration(text) if text else None

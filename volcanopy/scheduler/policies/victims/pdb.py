@@ -1,0 +1,76 @@
+"""pdb: evictions respect PodDisruptionBudgets."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from volcanopy.api import core
+from volcanopy.api.builtin import policy
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.selectors import matches
+from volcanopy.scheduler.model.snapshot import NONE, Snapshot
+from volcanopy.scheduler.policy.plugin import NoArguments
+from volcanopy.scheduler.policy.protection import Protection
+
+
+class Pdb(Protection[NoArguments]):
+    """Allow the eviction of a pod while all budgets that select it have disruptions left.
+
+    Evictions of this session are deducted from the budgets. Pods that no budget selects are not protected, nor pods in a queue
+    with administrators that belong to another user: everybody may create budgets.
+    """
+
+    name: ClassVar[str] = "pdb"
+    evicts_less_for_more: ClassVar[bool] = True
+
+    def open(self) -> None:
+        """Group the budgets by namespace."""
+        self._budgets: dict[str, list[int]] = {}
+        for number, budget in enumerate(self.cluster.snapshot.budgets):
+            self._budgets.setdefault(budget.metadata.namespace, []).append(number)
+        self._budgets_of_task: dict[int, tuple[int, ...]] = {}
+
+    def evictable(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Return the victims that all their budgets allow, in order."""
+        return self.unprotected(victims)
+
+    def unprotected(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Return the victims that all their budgets allow, in order."""
+        if not self._budgets:
+            return list(victims)
+        left = [budget.status.disruptions_allowed for budget in self.cluster.snapshot.budgets]
+        for row in self.cluster.ledger.evictions:
+            for number in self._of(self.cluster.task(row)):
+                left[number] -= 1
+        allowed = []
+        for victim in victims:
+            numbers = self._of(victim)
+            if all(left[number] > 0 for number in numbers):
+                for number in numbers:
+                    left[number] -= 1
+                allowed.append(victim)
+        return allowed
+
+    def _of(self, task: TaskView) -> tuple[int, ...]:
+        """Return the budgets from which the eviction of a pod is deducted."""
+        known = self._budgets_of_task.get(task.row)
+        if known is None:
+            pod, budgets = task.pod, self.cluster.snapshot.budgets
+            numbers = (
+                self._budgets.get(pod.metadata.namespace, ()) if may_protect(self.cluster.snapshot, task.row) else ()
+            )
+            known = tuple(number for number in numbers if _selects(budgets[number], pod))
+            self._budgets_of_task[task.row] = known
+        return known
+
+
+def may_protect(snapshot: Snapshot, task: int) -> bool:
+    """Return whether the submitter of the job of a task may protect pods in its queue."""
+    jobs, rights, job = snapshot.jobs, snapshot.queues.terms.rights, int(snapshot.tasks.job[task])
+    if rights is None or job == NONE or jobs.queue[job] == NONE:
+        return True
+    return rights.may_protect(int(jobs.queue[job]), jobs.submitters[jobs.submitter[job]])
+
+
+def _selects(budget: policy.PodDisruptionBudget, pod: core.Pod) -> bool:
+    is_disrupted = pod.metadata.name in budget.status.disrupted_pods
+    return not is_disrupted and matches(budget.spec.selector, pod.metadata.labels)

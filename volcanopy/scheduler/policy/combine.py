@@ -1,0 +1,229 @@
+"""Combination of the results of several plugins: Volcano's rules, by name.
+
+Plugins are in tiers. ``Tiers`` contains, for one hook, the bound methods of the plugins that implement it, tier by tier, in
+the order of the configuration file.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.policy.plugin import ABSTAIN, PERMIT, Vote
+
+Method = Callable[..., Any]
+Tiers = tuple[tuple[Method, ...], ...]
+
+
+def flat(tiers: Tiers) -> tuple[Method, ...]:
+    """Return all methods, in order."""
+    return tuple(method for tier in tiers for method in tier)
+
+
+def lexicographic(tiers: Tiers) -> Method:
+    """A tuple of keys: the first that differs decides."""
+    methods = flat(tiers)
+    return lambda *asked: tuple(method(*asked) for method in methods)
+
+
+def columns(tiers: Tiers) -> Method:
+    """The arrays of keys, the most important first."""
+    methods = flat(tiers)
+    return lambda *asked: [method(*asked) for method in methods]
+
+
+def first(tiers: Tiers) -> Method:
+    """The first result that is not None."""
+    methods = flat(tiers)
+    if len(methods) == 1:
+        return methods[0]
+
+    def ask(*asked: Any) -> Any:
+        for method in methods:
+            answer = method(*asked)
+            if answer is not None:
+                return answer
+        return None
+
+    return ask
+
+
+def every(tiers: Tiers) -> Method:
+    """All must agree; without plugins the result is True."""
+    methods = flat(tiers)
+    if len(methods) == 1:
+        return methods[0]
+    return lambda *asked: all(method(*asked) for method in methods)
+
+
+def each(tiers: Tiers) -> Method:
+    """All are called."""
+    methods = flat(tiers)
+
+    def ask(*asked: Any) -> None:
+        for method in methods:
+            method(*asked)
+
+    return ask
+
+
+def largest(tiers: Tiers) -> Method:
+    """The largest number; 0 without plugins."""
+    methods = flat(tiers)
+    if len(methods) == 1:
+        return methods[0]
+    return lambda *asked: max((method(*asked) for method in methods), default=0)
+
+
+def first_tier(tiers: Tiers) -> Method:
+    """All of the first tier with plugins must agree; without plugins the result is False."""
+    methods = next((tier for tier in tiers if tier), ())
+    return lambda *asked: bool(methods) and all(method(*asked) for method in methods)
+
+
+def unanimous(tiers: Tiers) -> Method:
+    """All must agree; without plugins the result is False."""
+    methods = flat(tiers)
+    return lambda *asked: bool(methods) and all(method(*asked) for method in methods)
+
+
+def vote(tiers: Tiers) -> Method:
+    """The first rejection decides; a tier that permits ends the vote; without votes the result is to permit.
+
+    After a rejection that yields the remaining plugins are still asked: one that does not yield has precedence.
+    """
+    tiers = tuple(tier for tier in tiers if tier)
+
+    def ask(*asked: Any) -> Vote:
+        permitted = False
+        yielding: Vote | None = None
+        for tier in tiers:
+            for method in tier:
+                answer: Vote = method(*asked)
+                if answer.value < 0 and not answer.yields:
+                    return answer
+                if answer.value < 0:
+                    yielding = yielding or answer
+                permitted = permitted or answer.value > 0
+            if permitted and yielding is None:
+                return PERMIT
+        return yielding or ABSTAIN
+
+    return ask
+
+
+def intersect(tiers: Tiers, protect: Method | None = None) -> Method:
+    """The victims that all plugins of a tier select, in the order of the first; the first tier that leaves any decides.
+
+    A plugin that selects none makes its tier select none. ``protect`` filters the victims of every tier.
+    """
+    tiers = tuple(tier for tier in tiers if tier)
+
+    def ask(actor: Any, candidates: Sequence[Any]) -> list[Any]:
+        for tier in tiers:
+            victims: list[Any] | None = None
+            for method in tier:
+                named = method(actor, candidates)
+                if named is None:
+                    continue
+                rows = {candidate.row for candidate in named}
+                victims = list(named) if victims is None else [victim for victim in victims if victim.row in rows]
+                if not victims:
+                    break
+            if victims and protect is not None:
+                victims = protect(actor, victims)
+            if victims:
+                return victims
+        return []
+
+    return ask
+
+
+def union(tiers: Tiers) -> Method:
+    """The rows that any plugin of a tier selects, without duplicates; the first tier that selects any decides."""
+    tiers = tuple(tier for tier in tiers if tier)
+
+    def ask(candidates: Rows) -> Rows:
+        for tier in tiers:
+            named = np.unique(np.concatenate([method(candidates) for method in tier]))
+            if len(named):
+                return named
+        return np.empty(0, dtype=np.intp)
+
+    return ask
+
+
+def narrow(tiers: Tiers) -> Method:
+    """What every plugin leaves of what the ones before it left."""
+    methods = flat(tiers)
+
+    def ask(*asked: Any) -> list[Any]:
+        *about, candidates = asked
+        left = list(candidates)
+        for method in methods:
+            left = list(method(*about, left))
+        return left
+
+    return ask
+
+
+def rejections(tiers: Tiers) -> Method:
+    """Every rejection of every plugin."""
+    methods = flat(tiers)
+    return lambda *asked: [rejection for method in methods for rejection in method(*asked)]
+
+
+def total(tiers: Tiers) -> Method:
+    """The sum of the (M,) scores; zeros without any answer."""
+    methods = flat(tiers)
+    return lambda subject, rows: sum((method(subject, rows) for method in methods), start=np.zeros(len(rows)))
+
+
+def block_total(tiers: Tiers) -> Method:
+    """The (S, N) sum of the scores of S tasks on N nodes; zeros without any answer."""
+    methods = flat(tiers)
+
+    def ask(tasks: Sequence[Any], nodes: Sequence[Any]) -> Any:
+        scores = np.zeros((len(tasks), len(nodes)), dtype=np.float64)
+        for method in methods:
+            scores += method(tasks, nodes)
+        return scores
+
+    return ask
+
+
+def merged(tiers: Tiers) -> Method:
+    """All entries of the mappings; of two with one key the earlier plugin's."""
+    methods = flat(tiers)
+    if len(methods) == 1:
+        return methods[0]
+
+    def ask(*asked: Any) -> dict[Any, Any]:
+        entries: dict[Any, Any] = {}
+        for method in methods:
+            entries = {**method(*asked), **entries}
+        return entries
+
+    return ask
+
+
+RULES: dict[str, Callable[[Tiers], Method]] = {
+    "lexicographic": lexicographic,
+    "columns": columns,
+    "first": first,
+    "every": every,
+    "each": each,
+    "largest": largest,
+    "first_tier": first_tier,
+    "unanimous": unanimous,
+    "vote": vote,
+    "intersect": intersect,
+    "union": union,
+    "narrow": narrow,
+    "rejections": rejections,
+    "total": total,
+    "block total": block_total,
+    "merged": merged,
+}
+"""The rules by the names that hooks are declared with."""

@@ -1,0 +1,254 @@
+"""The scheduler's configuration: Volcano's file format, read strictly.
+
+Everything in the file is checked when it is read: an unknown action, plugin, switch or argument is an error with one
+sentence that names it and what was probably meant. Nothing is ignored unsaid, nothing fails later.
+"""
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from volcanopy.api.config_file import ConfigError, mapping_of
+from volcanopy.scheduler.policy import metrics_source
+from volcanopy.scheduler.policy.hook_table import SWITCHES, SWITCHES_WITHOUT_EFFECT
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin
+from volcanopy.scheduler.policy.registry import Registry
+
+DEFAULT = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+    enablePreemptable: false
+  - name: slowdown
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: binpack
+  - name: fragmentation
+  - name: reservation
+"""
+"""The default of Volcano's chart, with reservations for jobs that wait, the order by expected slowdown where run times are known,
+and placement by fragmentation where nodes have GPUs.
+"""
+
+_OFF_UNLESS_SET = {"enableHierarchy", "enabledClusterOrder"}
+
+
+@dataclass(frozen=True)
+class PluginConfig:
+    """A plugin of a tier: its class, its arguments, and the switches that are off for it."""
+
+    plugin: type[Plugin[Any]]
+    arguments: Arguments
+    off: frozenset[str] = frozenset()
+    hierarchy: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name that the configuration file uses."""
+        return self.plugin.name
+
+
+@dataclass(frozen=True)
+class SchedulerConfig:
+    """What a cycle does: actions in order, and the tiers of plugins that they ask."""
+
+    actions: tuple[str, ...]
+    tiers: tuple[tuple[PluginConfig, ...], ...]
+    action_arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    metrics: metrics_source.Metrics | None = None
+    """Where the nodes' real load comes from, if it is measured."""
+    warnings: tuple[str, ...] = ()
+    """Keys of the file that have no effect, one sentence each."""
+
+    @property
+    def plugins(self) -> frozenset[str]:
+        """The names of all plugins in use."""
+        return frozenset(plugin.name for tier in self.tiers for plugin in tier)
+
+
+def parse(text: str, registry: Registry) -> SchedulerConfig:
+    """Read a configuration file's text; raises ConfigError."""
+    document = mapping_of(text, "actions: allocate")
+    _known_keys("the scheduler configuration", document, ("actions", "tiers", "configurations", "metrics"))
+    actions = _actions(document.get("actions"), registry)
+    tiers = document.get("tiers") or []
+    if not isinstance(tiers, list):
+        raise ConfigError("tiers: must be a list of tiers, each with a list of plugins")
+    configured = tuple(_tier(f"tiers[{number}]", tier, registry) for number, tier in enumerate(tiers))
+    config = SchedulerConfig(
+        actions=actions,
+        tiers=_with_reservations_of_sla(configured, registry),
+        action_arguments=_action_arguments(document.get("configurations") or [], registry),
+        metrics=_metrics(document.get("metrics")),
+        warnings=tuple(_without_effect(tiers)),
+    )
+    _reject_conflicts(config)
+    return config
+
+
+def _without_effect(tiers: list[Any]) -> Iterator[str]:
+    for number, tier in enumerate(tiers):
+        for place, entry in enumerate(tier.get("plugins") or []):
+            for key in sorted(entry.keys() & SWITCHES_WITHOUT_EFFECT):
+                yield f"tiers[{number}].plugins[{place}].{key} ({entry['name']}): has no effect"
+
+
+def default(registry: Registry) -> SchedulerConfig:
+    """The configuration in force where none is given."""
+    return parse(DEFAULT, registry)
+
+
+def _actions(value: Any, registry: Registry) -> tuple[str, ...]:
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigError('actions: must name the actions in order, such as "enqueue, allocate, backfill"')
+    names = tuple(name.strip() for name in value.split(",") if name.strip())
+    for name in names:
+        if name not in registry.actions:
+            raise ConfigError(f"actions: unknown action {name!r}{_meant(name, registry.actions)}")
+    return names
+
+
+def _tier(path: str, tier: Any, registry: Registry) -> tuple[PluginConfig, ...]:
+    if not isinstance(tier, dict) or not isinstance(tier.get("plugins") or [], list):
+        raise ConfigError(f"{path}: must be a mapping with a list of plugins")
+    _known_keys(path, tier, ("plugins",))
+    return tuple(
+        _plugin(f"{path}.plugins[{number}]", entry, registry) for number, entry in enumerate(tier.get("plugins") or [])
+    )
+
+
+def _with_reservations_of_sla(
+    tiers: tuple[tuple[PluginConfig, ...], ...], registry: Registry
+) -> tuple[tuple[PluginConfig, ...], ...]:
+    """Return the tiers with reservations for overdue jobs, where the file lists sla and not reservation."""
+    listed = {plugin.name for tier in tiers for plugin in tier}
+    plugin = registry.plugins.get("reservation")
+    if plugin is None or "sla" not in listed or "reservation" in listed:
+        return tiers
+    return (*tiers, (PluginConfig(plugin, plugin.arguments.model_validate({"after": "overdue"})),))
+
+
+def _plugin(path: str, entry: Any, registry: Registry) -> PluginConfig:
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        raise ConfigError(f"{path}: must be a mapping with a name")
+    name = entry["name"]
+    plugin = registry.plugins.get(name)
+    if plugin is None:
+        raise ConfigError(f"{path}.name: unknown plugin {name!r}{_meant(name, registry.plugins)}")
+    _known_keys(f"{path} ({name})", entry, ("name", "arguments", *sorted(SWITCHES)))
+    switches = {key: value for key, value in entry.items() if key in SWITCHES}
+    for key, value in switches.items():
+        if not isinstance(value, bool):
+            raise ConfigError(f"{path}.{key} ({name}): must be true or false, not {value!r}")
+    return PluginConfig(
+        plugin=plugin,
+        arguments=_arguments(f"{path}.arguments ({name})", entry.get("arguments") or {}, plugin.arguments),
+        off=frozenset(key for key, value in switches.items() if not value and key not in _OFF_UNLESS_SET),
+        hierarchy=bool(switches.get("enableHierarchy", False)),
+    )
+
+
+def _arguments(path: str, value: Any, model: type[Arguments]) -> Arguments:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path}: must be a mapping")
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            *outer, last = first["loc"]
+            known = _fields(model, outer)
+            raise ConfigError(f"{path}: unknown argument {where!r}{_meant(str(last), known)}") from None
+        value = first.get("input")
+        message = str(first["msg"]).removeprefix("Value error, ")
+        message = message[:1].lower() + message[1:]
+        place = f"{path}.{where}" if where else path
+        raise ConfigError(f"{place}: {message}, not {value!r}" if where else f"{place}: {message}") from None
+
+
+def _fields(model: Any, path: Iterable[int | str]) -> list[str]:
+    """The names that the mapping at this path of the arguments may have; empty if any will do."""
+    for step in path:
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            fields = model.model_fields.items()
+            model = next((field.annotation for name, field in fields if step in {field.alias, name}), None)
+        else:
+            model = next(iter(reversed(get_args(model))), None) if not isinstance(step, int) else get_args(model)[0]
+    if not isinstance(model, type) or not issubclass(model, BaseModel):
+        return []
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _metrics(value: Any) -> metrics_source.Metrics | None:
+    try:
+        return metrics_source.read(value)
+    except ValidationError as error:
+        where, fault, message = metrics_source.complaint(error)
+        if fault == "extra_forbidden":
+            known = [field.alias or name for name, field in metrics_source.Metrics.model_fields.items()]
+            raise ConfigError(f"metrics: unknown key {where!r}{_meant(where, known)}") from None
+        raise ConfigError(f"metrics.{where}: {message}" if where else f"metrics: {message}") from None
+    except ValueError as error:
+        raise ConfigError(f"metrics: {error}") from None
+
+
+def _action_arguments(value: Any, registry: Registry) -> dict[str, Mapping[str, Any]]:
+    if not isinstance(value, list):
+        raise ConfigError("configurations: must be a list of entries with a name and arguments")
+    arguments: dict[str, Mapping[str, Any]] = {}
+    for number, entry in enumerate(value):
+        path = f"configurations[{number}]"
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+            raise ConfigError(f"{path}: must be a mapping with a name")
+        _known_keys(path, entry, ("name", "arguments"))
+        name = entry["name"]
+        if name not in registry.actions:
+            raise ConfigError(f"{path}.name: unknown action {name!r}{_meant(name, registry.actions)}")
+        given = entry.get("arguments") or {}
+        if not isinstance(given, dict):
+            raise ConfigError(f"{path}.arguments ({name}): must be a mapping")
+        known = registry.actions[name].arguments
+        for key in given:
+            if key not in known:
+                raise ConfigError(f"{path}.arguments ({name}): unknown argument {key!r}{_meant(key, known)}")
+        model = getattr(registry.actions[name], "model", None)
+        if model is not None:
+            _arguments(f"{path}.arguments ({name})", given, model)
+        arguments.setdefault(name, given)
+    return arguments
+
+
+def _reject_conflicts(config: SchedulerConfig) -> None:
+    for number, tier in enumerate(config.tiers):
+        names = {plugin.name for plugin in tier}
+        if "proportion" in names and any(plugin.name == "drf" and plugin.hierarchy for plugin in tier):
+            raise ConfigError(
+                f"tiers[{number}]: proportion and drf with enableHierarchy contradict each other: remove one of them"
+            )
+
+
+def _known_keys(path: str, mapping: Mapping[Any, Any], known: Iterable[str]) -> None:
+    known = list(known)
+    for key in mapping:
+        if key not in known:
+            raise ConfigError(f"{path}: unknown key {key!r}{_meant(str(key), known)}")
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    known = sorted(known)
+    close = difflib.get_close_matches(word, known, n=1)
+    if close:
+        return f", did you mean {close[0]!r}?"
+    return f"; known are: {', '.join(known)}" if known else "; it takes none"

@@ -1,0 +1,262 @@
+"""The combined hooks of the plugins of a session: each is one function, typed as the specification in ``plugin``."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
+from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
+from volcanopy.scheduler.ledger.subjob_views import SubJobView
+from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.plan import Claims, GroupCondition
+from volcanopy.scheduler.model.queue_shares import QueueShares
+from volcanopy.scheduler.model.resources import Floats, Resources, Rows
+from volcanopy.scheduler.policy.combine import RULES, Tiers, first, intersect, lexicographic
+from volcanopy.scheduler.policy.config import PluginConfig
+from volcanopy.scheduler.policy.hook_table import HOOKS, implemented
+from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
+from volcanopy.scheduler.policy.plugin import (
+    GangPreemptor,
+    Invalid,
+    NodeRejection,
+    Plugin,
+    Purpose,
+    Rejection,
+    Scope,
+    Vote,
+    per_shape,
+)
+
+Installed = tuple[tuple[tuple[Plugin[Any], frozenset[str]], ...], ...]
+"""Tiers of plugins, each with the switches that are off for it."""
+
+
+_PROTECTED = frozenset({"preemptable", "reclaimable", "unified_evictable"})
+"""The hooks whose victims in each tier another hook narrows."""
+
+
+def opened(entry: PluginConfig, cluster: Cluster, observer: Observer) -> Plugin[Any]:
+    """Return a configured plugin for a session."""
+    if observer is NO_OBSERVER:
+        return entry.plugin(entry.arguments, cluster, entry.hierarchy)
+    with observer.during("plugin", entry.plugin.name):
+        return entry.plugin(entry.arguments, cluster, entry.hierarchy)
+
+
+class Hooks:
+    """The combined hooks."""
+
+    queue_order: Callable[[QueueView], tuple[Any, ...]]
+    job_order: Callable[[Rows], list[Any]]
+    task_order: Callable[[Rows], list[Any]]
+    job_valid: Callable[[Rows], Mapping[int, Invalid]]
+    job_enqueueable: Callable[[JobView], Vote]
+    job_enqueued: Callable[[JobView], None]
+    job_ready: Callable[[JobView], bool]
+    shortfall: Callable[[JobView], int]
+    job_pipelined: Callable[[JobView], Vote]
+    subjob_order: Callable[[SubJobView], tuple[Any, ...]]
+    subjob_ready: Callable[[SubJobView], bool]
+    subjob_pipelined: Callable[[SubJobView], Vote]
+    hypernode_gradient: Callable[[JobView | SubJobView, Rows, Purpose], Sequence[Rows] | None]
+    hypernode_order: Callable[[SubJobView, Rows], Floats]
+    job_starving: Callable[[JobView], bool]
+    job_condition: Callable[[JobView], GroupCondition | None]
+    session_close: Callable[[], None]
+    overused: Callable[[QueueView], Rejection | None]
+    within_share: Callable[[QueueView, TaskView, int], Rejection | None]
+    beyond_share: Callable[[QueueView, TaskView, int], Rejection | None]
+    reserved_as_first: Callable[[QueueView, Sequence[TaskView]], bool | None]
+    preemptive: Callable[[QueueView, Sequence[TaskView]], bool]
+    within_fair_share: Callable[[QueueView, Resources], bool]
+    queue_shares: Callable[[], QueueShares | None]
+    victim_queue_order: Callable[[QueueView, QueueView], tuple[Any, ...]]
+    preemptable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
+    reclaimable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
+    preemptable_at_all: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
+    reclaimable_at_all: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
+    unified_evictable: Callable[[GangPreemptor, Sequence[TaskView]], list[TaskView]]
+    unified_evictable_at_all: Callable[[GangPreemptor, Sequence[TaskView]], list[TaskView]]
+    victim_tasks: Callable[[Rows], Rows]
+    evictable: Callable[[Sequence[TaskView]], list[TaskView]]
+    predicate: Callable[[TaskView, NodesView], list[NodeRejection]]
+    node_order: Callable[[TasksView, NodesView], Floats]
+    packs_resources: Callable[[], bool | None]
+    card_order: Callable[[TaskView, Candidates], Floats]
+    gpu_cards: Callable[[], GpuCards | None]
+    bind_annotations: Callable[[TaskView, int], dict[str, str]]
+    bind_locks: Callable[[TaskView, int], tuple[str, ...] | None]
+    bind_claims: Callable[[TaskView, int], Claims | None]
+    jobs_with_reserved_nodes: Callable[[], frozenset[int] | None]
+    overdue: Callable[[JobView], bool | None]
+    reservation: Callable[[JobView], Mapping[str, str] | None]
+
+    def __init__(self, installed: Installed) -> None:
+        layout = self._layout = _layout(tuple(tuple((type(plugin), off) for plugin, off in tier) for tier in installed))
+        plugins = self._plugins = [plugin for tier in installed for plugin, _ in tier]
+        self.__dict__.update(layout.defaults)
+        self._beyond = True
+        self.rejected_by_share = set[int]()
+        """The jobs of which tasks were rejected by ``within_share`` since :meth:`within_shares` began."""
+        self._first_tasks = frozenset[int]()
+        self._of_nodes = tuple([plugins[number] for number in layout.of_nodes])
+        self._cache_keys = tuple([plugin.cache_key for plugin in self._of_nodes if plugin.cache_key is not per_shape])
+        self._scopes: dict[Hashable, Scope] = {}
+        self.unanswered = layout.unanswered
+        """The hooks that no plugin answers."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Combine a hook at its first use: a session uses few of them."""
+        if name not in HOOKS:
+            raise AttributeError(name)
+        combined = RULES[HOOKS[name].rule](self._answering(name))
+        if name in _PROTECTED:
+            combined = intersect(self._answering(name), getattr(self, f"{name}_at_all"))
+        setattr(self, name, combined)
+        return combined
+
+    def _answering(self, name: str) -> Tiers:
+        """Return the methods of the plugins that answer a hook, by tier."""
+        plugins = self._plugins
+        return tuple(
+            [
+                tuple([getattr(plugins[number], name) for number in tier])
+                for tier in self._layout.answering.get(name, ())
+            ]
+        )
+
+    @cached_property
+    def within_limits(self) -> Callable[[QueueView, TaskView, int], Rejection | None]:
+        """As ``allocatable``, without regard to fair shares."""
+        return first(self._answering("allocatable"))
+
+    @cached_property
+    def admission_order(self) -> Callable[[QueueView], tuple[Any, ...]]:
+        """As ``queue_order``, for admission."""
+        tiers = self._layout.answering.get("queue_order", ())
+        return lexicographic(tuple(tuple(self._plugins[number].admission_order for number in tier) for tier in tiers))
+
+    @cached_property
+    def _pipelined(self) -> tuple[Callable[[JobView], Vote], ...]:
+        return tuple(method for tier in self._answering("job_pipelined") for method in tier)
+
+    @cached_property
+    def _rejecting(self) -> tuple[Plugin[Any], ...]:
+        return tuple(self._plugins[number] for number in self._layout.rejecting)
+
+    @contextmanager
+    def within_shares(self) -> Iterator[None]:
+        """Do not allow in ``allocatable`` what exceeds fair shares, for a while; else what others claim is not allowed."""
+        self._beyond = False
+        self.rejected_by_share.clear()
+        try:
+            yield
+        finally:
+            self._beyond = True
+
+    def comes_first(self, task: int) -> bool:
+        """Whether the task is being placed for a running gang that lacks it."""
+        return task in self._first_tasks
+
+    @contextmanager
+    def first(self, tasks: Iterable[int]) -> Iterator[None]:
+        """Place these tasks before others for a while: ``allocatable`` regards limits only, and no reservation of others."""
+        self._first_tasks = frozenset(tasks)
+        try:
+            yield
+        finally:
+            self._first_tasks = frozenset()
+
+    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """Return why a queue cannot allocate ``count`` tasks, within its limits and its fair share."""
+        rejection = self.within_limits(queue, task, count)
+        if rejection is not None or self.comes_first(task.row):
+            return rejection
+        rejection = self.within_share(queue, task, count)
+        if rejection is None:
+            return None
+        job = task.job
+        if not self._beyond:
+            if job is not None:
+                self.rejected_by_share.add(job.row)
+            return rejection
+        if job is not None and job.row in (self.jobs_with_reserved_nodes() or ()):
+            return None
+        return self.beyond_share(queue, task, count)
+
+    def job_keys(self, jobs: Rows) -> list[tuple[Any, ...]]:
+        """Return the keys of ``job_order`` of each of these job rows."""
+        columns = [column.tolist() for column in self.job_order(jobs)]
+        return list(zip(*columns, strict=True)) if columns else [()] * len(jobs)
+
+    def will_start(self, job: JobView) -> bool:
+        """Return whether a job can start once evicted pods have terminated, and no plugin votes against it."""
+        enough = self.shortfall(job) <= job.waiting_count
+        return enough and all(method(job).value >= 0 for method in self._pipelined)
+
+    @cached_property
+    def evicts_less_for_more(self) -> bool:
+        """Whether all plugins that answer hooks of victims declare it, each in its own class: a subclass may answer otherwise."""
+        names = [name for hook in _PROTECTED for name in (hook, f"{hook}_at_all")]
+        numbers = {number for name in names for tier in self._layout.answering.get(name, ()) for number in tier}
+        return all(vars(type(self._plugins[number])).get("evicts_less_for_more", False) for number in numbers)
+
+    @property
+    def by_shape(self) -> bool:
+        """Whether the node hooks return the same for all tasks of one shape."""
+        return not self._cache_keys
+
+    def cache_key(self, task: TaskView) -> Hashable:
+        """Return a key that is equal for tasks for which the node hooks return the same."""
+        shape = task.shape
+        return (shape, *[cache_key(task) for cache_key in self._cache_keys]) if self._cache_keys else shape
+
+    def rejections_are_static(self, task: TaskView) -> bool:
+        """Return whether predicates reject the same nodes for the task during the whole session."""
+        return all(plugin.scope(task) is Scope.STATIC for plugin in self._rejecting)
+
+    def scope(self, task: TaskView) -> Scope:
+        """Return the widest scope that a plugin declares for the task."""
+        key = self.cache_key(task)
+        known = self._scopes.get(key)
+        if known is None:
+            known = max((plugin.scope(task) for plugin in self._of_nodes), default=Scope.STATIC)
+            self._scopes[key] = known
+        return known
+
+
+class _Layout(NamedTuple):
+    """Which plugins answer which hook, by their numbers: the same in every session of a configuration."""
+
+    answering: Mapping[str, tuple[tuple[int, ...], ...]]
+    """By hook with any answer: the tiers with plugins that implement it and whose switch is not off."""
+    defaults: Mapping[str, Callable[..., Any]]
+    """The combined hooks that no plugin answers."""
+    of_nodes: tuple[int, ...]
+    """The plugins that answer a hook of nodes."""
+    rejecting: tuple[int, ...]
+    """The plugins with predicates."""
+    unanswered: frozenset[str]
+    """The hooks that no plugin answers."""
+
+
+@lru_cache(maxsize=256)
+def _layout(kinds: tuple[tuple[tuple[Any, frozenset[str]], ...], ...]) -> _Layout:
+    """Return the layout for tiers of plugin classes, each with the switches that are off for it."""
+    tiers: dict[str, list[list[int]]] = {name: [[] for _ in kinds] for name in HOOKS}
+    in_order = [(tier, kind, off) for tier, entries in enumerate(kinds) for kind, off in entries]
+    for number, (tier, kind, off) in enumerate(in_order):
+        for name in implemented(kind):
+            if HOOKS[name].switch not in off:
+                tiers[name][tier].append(number)
+    answering = {name: tuple(tuple(tier) for tier in of_hook if tier) for name, of_hook in tiers.items()}
+    rejecting, scoring = (sorted(sum(answering[name], ())) for name in ("predicate", "node_order"))
+    unanswered = frozenset(name for name, of_hook in answering.items() if not of_hook)
+    return _Layout(
+        {name: of_hook for name, of_hook in answering.items() if of_hook},
+        {name: RULES[HOOKS[name].rule](()) for name in sorted(unanswered - _PROTECTED - {"allocatable"})},
+        tuple(sorted({*rejecting, *scoring})),
+        tuple(rejecting),
+        unanswered,
+    )

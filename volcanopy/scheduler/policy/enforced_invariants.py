@@ -1,0 +1,73 @@
+"""The invariants that a configuration enforces, by the names that the checker uses (``plugin:part``).
+
+A plugin that is switched off for a hook enforces nothing there. A plugin whose result counts in its own tier only enforces an
+invariant only if no other tier can decide without it; protections (``*_at_all``) are valid in every tier.
+"""
+
+from volcanopy.scheduler.policy.config import PluginConfig, SchedulerConfig
+from volcanopy.scheduler.policy.hook_table import HOOKS
+from volcanopy.scheduler.policy.plugin import Plugin
+
+_PARTS = {
+    ("gang", "ready"): "enableJobReady",
+    ("gang", "broken"): "enableJobReady",
+    ("gang", "members"): "enableJobReady",
+    ("proportion", "flat"): "enabledAllocatable",
+    ("proportion", "reclaim"): "enableReclaimable",
+    ("capacity", "reclaim"): "enableReclaimable",
+    ("conformance", "preempt"): "enablePreemptable",
+    ("conformance", "reclaim"): "enableReclaimable",
+    ("conformance", "shuffle"): "enabledVictim",
+    ("conformance", "drain"): "enabledVictim",
+    ("pdb", "preempt"): "enablePreemptable",
+    ("pdb", "reclaim"): "enableReclaimable",
+    ("pdb", "shuffle"): "enabledVictim",
+    ("pdb", "drain"): "enabledVictim",
+    ("cdp", "preempt"): "enablePreemptable",
+    ("cdp", "reclaim"): "enableReclaimable",
+}
+"""The parts with the switch that turns each off."""
+_KNOWN_FILTERS = frozenset({"predicates", "proportion", "capacity", "drf", "reservation"})
+"""The plugins that keep no pod of a running gang from a node but by what the checker knows."""
+
+
+def enforced_invariants(config: SchedulerConfig) -> frozenset[str]:
+    """Return the invariants in force, as ``plugin:part``."""
+    entries = [entry for tier in config.tiers for entry in tier]
+    parts = {
+        f"{name}:{part}"
+        for (name, part), switch in _PARTS.items()
+        if any(entry.name == name and switch not in entry.off for entry in entries)
+    }
+    for entry in entries:
+        if entry.name == "predicates" and _filters_traits(entry):
+            parts.add("predicates:traits")
+        if entry.name == "capacity" and "enabledAllocatable" not in entry.off:
+            parts.add("capacity:tree" if entry.hierarchy else "capacity:flat")
+        if entry.name == "drf" and entry.hierarchy:
+            parts |= {"drf:tree"} if "enabledAllocatable" not in entry.off else set()
+            parts |= {"drf:reclaim"} if "enableReclaimable" not in entry.off else set()
+    answering = [tier for tier in config.tiers if any(_answers(entry, "preemptable") for entry in tier)]
+    if answering and all(_has(tier, "priority", "preemptable") for tier in answering):
+        parts.add("priority:preempt")
+    voting = next((tier for tier in config.tiers if any(_answers(entry, "job_enqueueable") for entry in tier)), ())
+    if "enqueue" in config.actions and _has(voting, "resourcequota", "job_enqueueable"):
+        parts.add("resourcequota:enqueue")
+    filters = {entry.name for entry in entries if _answers(entry, "predicate") or _answers(entry, "allocatable")}
+    if "gang:ready" in parts and "allocate" in config.actions and filters <= _KNOWN_FILTERS:
+        parts.add("gang:first")
+    return frozenset(parts)
+
+
+def _has(tier: tuple[PluginConfig, ...], name: str, hook: str) -> bool:
+    return any(entry.name == name and _answers(entry, hook) for entry in tier)
+
+
+def _answers(entry: PluginConfig, hook: str) -> bool:
+    return getattr(entry.plugin, hook) is not getattr(Plugin, hook) and HOOKS[hook].switch not in entry.off
+
+
+def _filters_traits(entry: PluginConfig) -> bool:
+    """Return whether a predicates plugin filters by both labels and taints."""
+    arguments = entry.arguments.model_dump()
+    return "enablePredicate" not in entry.off and arguments["node_affinity"] and arguments["taint_toleration"]

@@ -1,0 +1,450 @@
+"""The hooks that a plugin can implement, with their types.
+
+The base class is the specification. Each hook is a method with a typed signature, a description of its result, and a
+decorator that names how the results of several plugins are combined (:mod:`volcanopy.scheduler.policy.combine`) and which
+switch of the configuration file turns it off. A plugin overrides what it needs; nothing else is registered.
+
+An instance exists for one session. It sees a read-only :class:`~volcanopy.scheduler.ledger.views.Cluster`, and neither the
+session, nor a client, nor a clock.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from typing import Any, ClassVar, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
+from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
+from volcanopy.scheduler.ledger.subjob_views import SubJobView
+from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.messages import QuotaMessage, Reason
+from volcanopy.scheduler.model.plan import Claims, GroupCondition
+from volcanopy.scheduler.model.queue_shares import QueueShares
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Resources, Rows
+
+Key = float | int | str | tuple[Any, ...]
+
+
+class Arguments(BaseModel):
+    """Base class of plugin arguments: a key that is not declared is an error when the configuration is read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    @property
+    def measures_read(self) -> tuple[str, ...]:
+        """The measures of nodes that a plugin reads with these arguments: users are informed where they are unknown."""
+        return ()
+
+
+class NoArguments(Arguments):
+    """For plugins without arguments."""
+
+
+class Scope(IntEnum):
+    """Which answers of a plugin's node hooks a placement changes."""
+
+    STATIC = 0
+    """None: the answers are the same during the whole session."""
+    COLUMNS = 1
+    """Those for the node that is used, by the columns of NodesView alone: many equal tasks are placed with one call."""
+    NODE = 2
+    """Those for the node that is used."""
+    CLUSTER = 3
+    """Those for all nodes."""
+
+
+class Purpose(Enum):
+    """What a hypernode is selected for: to allocate free resources, or to evict pods."""
+
+    ALLOCATE = "allocate"
+    EVICT = "evict"
+
+
+@dataclass(frozen=True)
+class Vote:
+    """The result of a voting hook: permit, abstain, or reject for a reason (and at which gate).
+
+    A rejection that ``yields`` is only for insufficient free resources: a fair share has precedence over it.
+    """
+
+    value: int
+    gate: str = ""
+    reason: Reason = ""
+    yields: bool = False
+
+
+PERMIT = Vote(1)
+ABSTAIN = Vote(0)
+
+
+def reject(gate: str, reason: Reason, yields: bool = False) -> Vote:
+    """Return a rejecting vote with its message, or with the parts of one (:mod:`.messages`)."""
+    return Vote(-1, gate, reason, yields)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeRejection:
+    """A reason why a predicate rejects nodes, in kube-scheduler's wording, with the (M,) mask of the rejected nodes.
+
+    ``final``: evictions do not make the nodes feasible. ``temporary``: the nodes become feasible when the pods that terminate
+    there are gone, so that the task can be nominated already. ``reserved_for``: the job that the nodes are reserved for, if any.
+    """
+
+    reason: str
+    nodes: Mask
+    final: bool = False
+    temporary: bool = False
+    reserved_for: str = ""
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """The gate that rejects something, with the message or its parts."""
+
+    gate: str
+    reason: Reason
+
+    @property
+    def never_passes(self) -> bool:
+        """Whether the request exceeds the limit even if nothing else is allocated, or there is no limit to compare with."""
+        return not isinstance(self.reason, QuotaMessage) or self.reason.exceeds_alone()
+
+
+@dataclass(frozen=True)
+class GangPreemptor:
+    """The task of a gang for which bundles of pods are evicted: of jobs of its queue, or of jobs ``across_queues``."""
+
+    task: TaskView
+    across_queues: bool
+
+
+@dataclass(frozen=True)
+class Invalid:
+    """Why a job cannot take part in this cycle; ``unblocked_by`` states what is missing, ``numbers`` the counts."""
+
+    reason: str
+    message: str
+    unblocked_by: str = ""
+    numbers: Mapping[str, str] = field(default_factory=dict)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Hook:
+    """The specification of one hook: its combination rule, and its switch in the configuration file if it has one."""
+
+    rule: str
+    switch: str | None
+
+
+def hook(rule: str, switch: str | None = None) -> Callable[[F], F]:
+    """Declare a method of :class:`Plugin` to be a hook."""
+
+    def declare(method: F) -> F:
+        method.__hook__ = Hook(rule, switch)  # type: ignore[attr-defined]
+        return method
+
+    return declare
+
+
+A = TypeVar("A", bound=Arguments)
+
+
+def per_shape(task: TaskView) -> None:
+    """The ``cache_key`` of plugins whose results for nodes depend on nothing but the shape of a task."""
+
+
+class Plugin(Generic[A]):
+    """One policy. Subclasses set their name, declare their arguments, and override hooks."""
+
+    name: ClassVar[str]
+    arguments: ClassVar[type[Arguments]] = NoArguments
+    evicts_less_for_more: ClassVar[bool] = False
+    """Whether hooks of victims read of a pod only its request, and allow no more if that, its job or the candidates are more."""
+
+    def __init__(self, args: A, cluster: Cluster, hierarchy: bool = False) -> None:
+        """``hierarchy`` is the switch ``enableHierarchy``, which some plugins read."""
+        self.args = args
+        self.cluster = cluster
+        self.hierarchy = hierarchy
+        self.open()
+
+    def open(self) -> None:
+        """Compute what is valid for the whole session."""
+
+    def cache_key(self, task: TaskView) -> Hashable:
+        """Return what the results of predicate and node_order depend on besides the task's shape; by default the task itself.
+
+        Results are shared by tasks of equal shape and key. ``cache_key = staticmethod(per_shape)`` shares them by shape.
+        """
+        return task.row
+
+    def scope(self, task: TaskView) -> Scope:
+        """Return which results of predicate and node_order for the task a placement changes."""
+        return Scope.NODE
+
+    def admission_order(self, queue: QueueView) -> Key:
+        """As queue_order, for admission: what admitted jobs still lack of their minimum counts as allocated.
+
+        It is asked of the plugins that implement queue_order, and is the same by default.
+        """
+        return self.queue_order(queue)
+
+    # Order: keys, smaller first
+
+    @hook("lexicographic", "enableQueueOrder")
+    def queue_order(self, queue: QueueView) -> Key:
+        """Sort key of a queue: the first queue is considered next."""
+        raise NotImplementedError
+
+    @hook("columns", "enableJobOrder")
+    def job_order(self, jobs: Rows) -> Ints | Floats | Mask:
+        """Sort keys of the (M,) job rows: the first job of a queue is considered next."""
+        raise NotImplementedError
+
+    @hook("columns", "enableTaskOrder")
+    def task_order(self, tasks: Rows) -> Ints | Floats:
+        """Sort keys of the (M,) task rows within a job."""
+        raise NotImplementedError
+
+    @hook("lexicographic", "enabledSubJobOrder")
+    def subjob_order(self, part: SubJobView) -> Key:
+        """Sort key of a sub-group within a job."""
+        raise NotImplementedError
+
+    # Gates of a job
+
+    @hook("merged")
+    def job_valid(self, jobs: Rows) -> Mapping[int, Invalid]:
+        """Which of the (M,) job rows cannot take part in this cycle, and why."""
+        raise NotImplementedError
+
+    @hook("vote", "enableJobEnqueued")
+    def job_enqueueable(self, job: JobView) -> Vote:
+        """Whether the job may change from Pending to Inqueue, so that its pods are created."""
+        raise NotImplementedError
+
+    @hook("each", "enableJobEnqueued")
+    def job_enqueued(self, job: JobView) -> None:
+        """Called when the job changes to Inqueue."""
+        raise NotImplementedError
+
+    @hook("every", "enableJobReady")
+    def job_ready(self, job: JobView) -> bool:
+        """Whether the job can start: its placements may be bound."""
+        raise NotImplementedError
+
+    @hook("largest", "enableJobReady")
+    def shortfall(self, job: JobView) -> int:
+        """The least number of further tasks that must be placed before job_ready can become true."""
+        raise NotImplementedError
+
+    @hook("vote", "enableJobPipelined")
+    def job_pipelined(self, job: JobView) -> Vote:
+        """Whether the job can start once the evicted pods have terminated."""
+        raise NotImplementedError
+
+    @hook("every", "enabledSubJobReady")
+    def subjob_ready(self, part: SubJobView) -> bool:
+        """Whether a sub-group can start."""
+        raise NotImplementedError
+
+    @hook("vote", "enabledSubJobPipelined")
+    def subjob_pipelined(self, part: SubJobView) -> Vote:
+        """Whether a sub-group can start once the evicted pods have terminated."""
+        raise NotImplementedError
+
+    @hook("first_tier", "enableJobStarving")
+    def job_starving(self, job: JobView) -> bool:
+        """Whether pods may be evicted for the pending tasks of the job."""
+        raise NotImplementedError
+
+    @hook("first")
+    def job_condition(self, job: JobView) -> GroupCondition | None:
+        """The condition of the pod group at the end of the session; an empty message stands for the session's own."""
+        raise NotImplementedError
+
+    @hook("each")
+    def session_close(self) -> None:
+        """Called once when all actions have run."""
+        raise NotImplementedError
+
+    # Gates of a queue
+
+    @hook("first", "enabledOverused")
+    def overused(self, queue: QueueView) -> Rejection | None:
+        """Why the queue gets nothing more while others are below their fair share; None if it is not overused."""
+        raise NotImplementedError
+
+    @hook("first", "enableReservedNodes")
+    def reservation(self, job: JobView) -> Mapping[str, str] | None:
+        """The details by name of a reservation that the job has until it fits; None if it has none.
+
+        Insufficient free resources are no reason not to enqueue such a job.
+        """
+        raise NotImplementedError
+
+    @hook("first", "enableReservedNodes")
+    def jobs_with_reserved_nodes(self) -> frozenset[int] | None:
+        """The rows of the jobs with reserved nodes: they may use these beyond the fair share of their queue; None without any."""
+        raise NotImplementedError
+
+    @hook("first", "enableJobEnqueued")
+    def overdue(self, job: JobView) -> bool | None:
+        """True for a job that must start as soon as possible: it gets a reservation at once; None for others."""
+        raise NotImplementedError
+
+    @hook("first", "enabledAllocatable")
+    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """Why ``count`` more tasks equal to this one cannot be allocated to the queue; None if they can."""
+        raise NotImplementedError
+
+    @hook("first", "enabledAllocatable")
+    def within_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """Why ``count`` more tasks equal to this one exceed the fair share of the queue; None if they do not.
+
+        Such tasks are only allocated what no queue below its fair share can use.
+        """
+        raise NotImplementedError
+
+    @hook("first", "enabledAllocatable")
+    def beyond_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """Why ``count`` more tasks equal to this one cannot be allocated beyond the fair share; None if they can.
+
+        It is asked instead of within_share when all queues have been allocated what fits within their shares.
+        """
+        raise NotImplementedError
+
+    @hook("first")
+    def reserved_as_first(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool | None:
+        """True if nodes are reserved for these tasks only while their queue is the first, since nothing limits its share."""
+        raise NotImplementedError
+
+    @hook("every", "enablePreemptive")
+    def preemptive(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
+        """Whether pods of other queues may be evicted for these tasks of the queue."""
+        raise NotImplementedError
+
+    @hook("unanimous", "enablePreemptive")
+    def within_fair_share(self, queue: QueueView, claim: Resources) -> bool:
+        """Whether this total amount is within the fair share of the queue; False if no plugin implements it."""
+        raise NotImplementedError
+
+    @hook("first")
+    def queue_shares(self) -> QueueShares | None:
+        """The shares of all queues, which are written into their statuses when the session ends."""
+        raise NotImplementedError
+
+    @hook("lexicographic")
+    def victim_queue_order(self, queue: QueueView, reclaimer: QueueView) -> Key:
+        """Sort key of the queues from which the queue ``reclaimer`` reclaims: the first one loses pods first."""
+        raise NotImplementedError
+
+    # Victims
+
+    @hook("intersect", "enablePreemptable")
+    def preemptable(self, preemptor: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
+        """Which candidates of its queue the task may preempt; None to abstain."""
+        raise NotImplementedError
+
+    @hook("intersect", "enableReclaimable")
+    def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
+        """Which candidates of other queues the task may reclaim from; None to abstain."""
+        raise NotImplementedError
+
+    @hook("narrow", "enablePreemptable")
+    def preemptable_at_all(self, preemptor: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Which victims that a tier agreed on may be preempted: a protection that is valid in every tier."""
+        raise NotImplementedError
+
+    @hook("narrow", "enableReclaimable")
+    def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Which victims that a tier agreed on may be reclaimed: a protection that is valid in every tier."""
+        raise NotImplementedError
+
+    @hook("intersect")
+    def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
+        """Which candidates a gang may evict in bundles (gangpreempt, gangreclaim); None to abstain."""
+        raise NotImplementedError
+
+    @hook("narrow")
+    def unified_evictable_at_all(self, preemptor: GangPreemptor, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Which victims that a tier agreed on a gang may evict: a protection that is valid in every tier."""
+        raise NotImplementedError
+
+    @hook("union", "enabledVictim")
+    def victim_tasks(self, running: Rows) -> Rows:
+        """Which of the running task rows are to be evicted without a preemptor."""
+        raise NotImplementedError
+
+    @hook("narrow", "enabledVictim")
+    def evictable(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Which of these victims may be evicted."""
+        raise NotImplementedError
+
+    # Nodes
+
+    @hook("rejections", "enablePredicate")
+    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
+        """Which nodes the task cannot run on, and why."""
+        raise NotImplementedError
+
+    @hook("block total", "enableNodeOrder")
+    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+        """How well each of N nodes suits each of S tasks: (S, N), or what broadcasts to it; larger is better.
+
+        ``tasks.request["cpu"]`` is an (S, 1) column and ``nodes.used["cpu"]`` an (N,) column, so that arithmetic between
+        them gives the block. A policy that needs more of a task than its columns uses ``tasks.each``.
+        """
+        raise NotImplementedError
+
+    @hook("first")
+    def packs_resources(self) -> bool | None:
+        """True where the plugin decides which resources of nodes are filled first: other scores by amounts do not count."""
+        raise NotImplementedError
+
+    @hook("total", "enableNodeOrder")
+    def card_order(self, task: TaskView, candidates: Candidates) -> Floats:
+        """How well each of K GPU cards suits the task, among the cards of its node: larger is better."""
+        raise NotImplementedError
+
+    @hook("first")
+    def gpu_cards(self) -> GpuCards | None:
+        """The GPU cards of all nodes, from the plugin that assigns them to pods."""
+        raise NotImplementedError
+
+    # The network
+
+    @hook("first", "enabledHyperNodeGradient")
+    def hypernode_gradient(
+        self, requester: JobView | SubJobView, hypernodes: Rows, purpose: Purpose
+    ) -> Sequence[Rows] | None:
+        """In which of these feasible hypernodes to try to place a job or sub-group: groups, the best first.
+
+        None for the default order, the lowest tiers first.
+        """
+        raise NotImplementedError
+
+    @hook("total", "enabledHyperNodeOrder")
+    def hypernode_order(self, part: SubJobView, hypernodes: Rows) -> Floats:
+        """How well each of the (M,) hypernodes suits a sub-group: larger is better."""
+        raise NotImplementedError
+
+    @hook("merged")
+    def bind_annotations(self, task: TaskView, node: int) -> dict[str, str]:
+        """Annotations that the pod gets with its binding to this node."""
+        raise NotImplementedError
+
+    @hook("first")
+    def bind_locks(self, task: TaskView, node: int) -> tuple[str, ...] | None:
+        """Annotations by which this node is locked while the pod is bound to it; its device plugin removes them."""
+        raise NotImplementedError
+
+    @hook("first")
+    def bind_claims(self, task: TaskView, node: int) -> Claims | None:
+        """What must be allocated to the claims of the pod on volumes and devices before it is bound to this node."""
+        raise NotImplementedError

@@ -1,0 +1,37 @@
+"""The plugins and actions that exist, as a value: nothing is registered by being imported."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from volcanopy.scheduler.policy.plugin import Plugin
+
+SessionT_contra = TypeVar("SessionT_contra", contravariant=True)
+
+
+class Action(Protocol[SessionT_contra]):
+    """A step of the cycle. ``SessionT_contra`` is the session's type, which is above this layer."""
+
+    name: ClassVar[str]
+    arguments: ClassVar[tuple[str, ...]]
+    """The keys that the configuration file may set; a pydantic ``model`` attribute may declare their values as well."""
+
+    def __call__(self, session: SessionT_contra, arguments: Mapping[str, Any]) -> None:
+        """Do the step on the session."""
+        ...
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Plugins and actions by the names that the configuration file uses."""
+
+    plugins: Mapping[str, type[Plugin[Any]]]
+    actions: Mapping[str, Action[Any]]
+
+    def with_plugins(self, *plugins: type[Plugin[Any]]) -> "Registry":
+        """Return the registry with more plugins."""
+        return Registry({**self.plugins, **{plugin.name: plugin for plugin in plugins}}, self.actions)
+
+    def with_actions(self, *actions: Action[Any]) -> "Registry":
+        """Return the registry with more actions."""
+        return Registry(self.plugins, {**self.actions, **{action.name: action for action in actions}})
