@@ -103,14 +103,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
             "jobtemplates.flow.volcanopy.io",
         )
     },  # Kubernetes' own descriptions of pod templates
-    "CHANGELOG.md": (
-        "`beneficiary` is `preemptor`",
-        "`refuse` is `reject`",
-        "`holds`, `deserves` and `may hold`",
-        "`wanted`, `held`, `promised`",
-        "`unblock`, `ahead`",
-        "the json key `beneficiary`",
-    ),
     "charts/volcanopy/templates/admission/rbac.yaml": ("validationactions: [deny]",),
     "charts/volcanopy/templates/agent/rbac.yaml": ("validationactions: [deny]",),
     "charts/volcanopy/templates/controller/restrictions.yaml": ("validationactions: [deny]",),
