@@ -1,0 +1,37 @@
+"""The plans of a sample of the corpus are the recorded ones; ``python -m tests.scheduler.plan_corpus compare`` compares all."""
+
+from collections import Counter
+
+import pytest
+
+from tests.scheduler.plan_corpus import __main__, configurations, corpus_worlds, hashes
+from volcanopy.scheduler.core import builtin
+from volcanopy.testing.random_worlds import EXCLUDED
+
+STEP, PARTS = 49, 4
+"""Every 49th world is in the sample: as many of each generator, with and without a second cycle."""
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_plans_of_a_sample_are_the_recorded_ones(part: int, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded = hashes.RECORDED.read_text().splitlines()
+    assert len(recorded) == hashes.WORLDS
+    differing = __main__.compare(recorded, range(part * STEP, hashes.WORLDS, PARTS * STEP))
+    assert not differing, capsys.readouterr().out
+
+
+def test_every_plugin_and_every_action_is_in_a_fixed_configuration() -> None:
+    configs = [configurations.config(name, 0) for name in ("default", *configurations.FIXED)]
+    assert {name for config in configs for name in config.plugins} | EXCLUDED.keys() == builtin().plugins.keys()
+    assert {name for config in configs for name in config.actions} == builtin().actions.keys()
+
+
+def test_worlds_have_all_kinds_of_objects_that_decisions_depend_on() -> None:
+    kinds = Counter(
+        type(obj).__name__ for seed in range(100) for obj in corpus_worlds.objects(corpus_worlds.text(seed))
+    )
+    expected = """
+        Node Queue PriorityClass PodGroup Pod PodDisruptionBudget ResourceQuota HyperNode NumaTopology DeviceClass
+        ResourceSlice ResourceClaim StorageClass PersistentVolume PersistentVolumeClaim
+    """
+    assert not set(expected.split()) - kinds.keys()
