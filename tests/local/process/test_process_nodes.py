@@ -235,6 +235,7 @@ async def _last_status(
     statuses = AsyncMock()
     around = Surroundings(
         folder,
+        folder / "tmp",
         folder / "claims",
         folder / "hosts",
         {"pod": "127.1.0.1", "host": "127.0.0.1"},

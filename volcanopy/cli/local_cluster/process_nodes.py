@@ -3,7 +3,7 @@
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -77,38 +77,38 @@ async def process_settings(
         yield None
         return
     cgroups = writable()
-    folder, claims = _folders(persist)
-    guardian = Guardian(folder if persist is None else None, cgroups.folders)
+    temporary = Path(tempfile.mkdtemp(prefix="volcanopy-"))
+    folder, claims = (temporary, temporary / "claims") if persist is None else _folders(persist)
+    guardian = Guardian(temporary, cgroups.folders)
     try:
         async with AsyncExitStack() as stack:
-            own = [path for path in (folder, claims, persist, *hidden) if path is not None]
+            own = [path for path in (temporary, folder, claims, persist, *hidden) if path is not None]
             machine = replace(
                 _machine(size, tuple(path.absolute() for path in own)), guardian=guardian, cgroups=cgroups
             )
             if not machine.has_mounts:
-                _open_folder(folder, machine.users)
-            yield ProcessSettings(folder, claims, await _runtime(size.isolation, machine, guardian, stack))
+                _open_folders({folder, temporary}, machine.users)
+            runtime = await _runtime(size.isolation, machine, guardian, stack)
+            yield ProcessSettings(folder, claims, runtime, temporary=temporary / "tmp")
     finally:
         await cgroups.remove()
         guardian.close()
 
 
-def _open_folder(folder: Path, users: Users) -> None:
+def _open_folders(folders: Iterable[Path], users: Users) -> None:
     """Let plain processes of another user reach the files of their pods. Raises CommandError."""
     if users.default == users.current:
         return
-    if closed := closed_folders([folder], users.default):
-        raise CommandError(
-            f"{folder}: {users.default.text}, as which programs of pods run, cannot enter {closed[0]}: use another folder"
-        )
-    folder.chmod(0o711)
+    for folder in folders:
+        if closed := closed_folders([folder], users.default):
+            raise CommandError(
+                f"{folder}: {users.default.text}, as which programs of pods run, cannot enter {closed[0]}: use another folder"
+            )
+        folder.chmod(0o711)
 
 
-def _folders(persist: Path | None) -> tuple[Path, Path]:
-    """Return the folder for pods, which exists, and the one for claims."""
-    if persist is None:
-        folder = Path(tempfile.mkdtemp(prefix="volcanopy-"))
-        return folder, folder / "claims"
+def _folders(persist: Path) -> tuple[Path, Path]:
+    """Return the folder for pods, which exists, and the one for claims, beside the file of a persistent cluster."""
     folder, claims = (persist.absolute().with_name(f"{persist.name}.{part}") for part in ("pods", "claims"))
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder, claims

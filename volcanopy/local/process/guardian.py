@@ -26,10 +26,10 @@ _ROUNDS = 3
 
 
 class Guardian:
-    """Watches over the programs of this process; `folder` is deleted with it if given, and folders of control groups."""
+    """Watches over the programs of this process; `folder` and folders of control groups are deleted with it."""
 
-    def __init__(self, folder: Path | None = None, groups: Iterable[Path] = ()) -> None:
-        command = [sys.executable, "-I", "-S", __file__, "" if folder is None else str(folder), *map(str, groups)]
+    def __init__(self, folder: Path, groups: Iterable[Path] = ()) -> None:
+        command = [sys.executable, "-I", "-S", __file__, str(folder), *map(str, groups)]
         self._program = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
         )
@@ -69,7 +69,7 @@ def _watch() -> None:
     groups: set[int] = set()
     engines: list[tuple[str, str]] = []
     folder, *parents = sys.argv[1:]
-    folders = [folder] if folder else []
+    folders = [folder]
     for line in sys.stdin:
         kind, text = line[0], line[1:].rstrip("\n")
         if kind == "@":

@@ -73,6 +73,8 @@ class ProcessSettings:
     claims: Path
     runtime: Runtime
     back_off: float = FIRST_BACK_OFF
+    temporary: Path | None = None
+    """Where containers have their private /tmp; below `folder` if None."""
 
 
 class ProcessKubelet:
@@ -260,11 +262,12 @@ class ProcessKubelet:
             log.exception("pod could not be run", pod=f"{metadata['namespace']}/{metadata['name']}")
         finally:
             self._runners.pop(runner.uid, None)
-            self._ended.add(runner.uid)
             if runner.uid in self._deleted:
-                self._ended.remove(runner.uid)
                 self._deleted.remove(runner.uid)
                 self._statuses.forget(runner.uid)
+                self._remove_files(runner.uid)
+            else:
+                self._ended.add(runner.uid)
             self._gpus.release(runner.uid)
         if "deletionTimestamp" in runner.pod["metadata"]:
             await self._remove(runner.pod)
@@ -289,10 +292,10 @@ class ProcessKubelet:
         self._last_address = max(self._last_address, hosts.address_number(address))
         if not self.runtime.has_mounts and place[1]:
             self._reserved[place] = address
-        entry = hosts.Entry(address, namespace, name, hostname, spec.get("subdomain", ""))
-        self._hosts.add(metadata["uid"], entry)
+        self._hosts.add(metadata["uid"], hosts.Entry(address, namespace, name, hostname, place[1]))
         return Surroundings(
             folder=self._settings.folder / "pods" / metadata["uid"],
+            temporary=self._settings.temporary or self._settings.folder / "tmp",
             claims=self._settings.claims,
             hosts=self._hosts.path(namespace),
             addresses={"pod": address, "host": hosts.HOST_ADDRESS},

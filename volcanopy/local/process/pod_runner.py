@@ -13,7 +13,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -36,6 +38,7 @@ from volcanopy.local.process.container_spec import (
     resolve,
 )
 from volcanopy.local.process.file_view import Placement, Source
+from volcanopy.local.process.folders import make_folder
 from volcanopy.local.process.gpus import VARIABLE
 from volcanopy.local.process.measurements import Usage
 from volcanopy.local.process.pod_events import PodEvent
@@ -63,6 +66,8 @@ class Surroundings:
     """What a pod runs in: its folder, the volumes of claims, its hosts file, addresses, and how to read its objects."""
 
     folder: Path
+    temporary: Path
+    """Below it, containers have their private /tmp; its path is short, because that of a Unix socket has at most 107 bytes."""
     claims: Path
     hosts: Path
     addresses: dict[str, str]
@@ -95,6 +100,8 @@ class PodRunner:
         start = (pod.get("status") or {}).get("startTime")
         self._began = datetime.fromisoformat(start).timestamp() if start else time.time()
         self._volumes = Volumes(pod, surroundings.folder, surroundings.claims, surroundings.names)
+        self._temporary: dict[str, Path] = {}
+        """The private folder for /tmp of each container."""
         self._runs: dict[str, ContainerRun] = {}
         self._stopping = asyncio.Event()
         self._reason = self._message = ""
@@ -130,6 +137,8 @@ class PodRunner:
                 await self._stop_all(EVICTION_GRACE if self._reason == pod_status.EVICTED else self._grace())
             if not work.cancelled():
                 work.result()
+            for folder in {path.parent for path in self._temporary.values()}:
+                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
             await self._show(final=True)
         finally:
             for task in (stopping, work, storage):
@@ -143,7 +152,9 @@ class PodRunner:
             await self._stopping.wait()
             return ""
         while True:
-            if message := await asyncio.to_thread(storage_limits.exceeded, self.pod, self._around.folder):
+            if message := await asyncio.to_thread(
+                storage_limits.exceeded, self.pod, self._around.folder, self._temporary
+            ):
                 return message
             await asyncio.sleep(storage_limits.MEASURED)
 
@@ -220,6 +231,7 @@ class PodRunner:
             try:
                 owners = [self._around.runtime.owner(self.pod, state.container) for state in (*self._init, *self._main)]
                 self._volumes.create(await self._around.sources(self.pod), owners)
+                self._make_temporary()
             except (ContainerConfigError, OSError) as error:
                 for state in (*self._init, *self._main):
                     state.wait("CreateContainerConfigError", str(error))
@@ -321,10 +333,16 @@ class PodRunner:
         if self._credentials.folder is not None:
             mounts.setdefault(MOUNT_PATH, Source(self._credentials.folder.resolve(), read_only=True))
         hostname = self.pod["spec"].get("hostname") or self.pod["metadata"]["name"]
-        return Placement(mounts, self._temporary(spec.name), self._around.hosts, hostname[:63], self._around.names)
+        return Placement(mounts, self._temporary[spec.name], self._around.hosts, hostname[:63], self._around.names)
 
-    def _temporary(self, container: str) -> Path:
-        return self._around.folder / "tmp" / container
+    def _make_temporary(self) -> None:
+        """Make the folder in which each container has a private one for /tmp. Raises OSError."""
+        if not self._temporary:
+            make_folder(self._around.temporary)
+            folder = Path(tempfile.mkdtemp(prefix="", dir=self._around.temporary))
+            folder.chmod(0o711)
+            names = (state.name for state in (*self._init, *self._main))
+            self._temporary = {name: folder / str(number) for number, name in enumerate(names)}
 
     # Probes and hooks
 

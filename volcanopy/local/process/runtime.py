@@ -140,7 +140,7 @@ class MachineRuntime:
         owner = self.owner(request.pod, container)
         for folder in (placement.temporary, placement.shared_memory):
             shutil.rmtree(folder, ignore_errors=True)
-            make_folder(folder)
+            make_folder(folder, 0o700)
             if owner is not None:
                 os.chown(folder, owner.uid, owner.gid)
         tty, stdin = bool(container.get("tty")), bool(container.get("stdin"))

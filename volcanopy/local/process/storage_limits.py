@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from volcanopy.api import quantity
@@ -21,8 +21,11 @@ def is_limited(pod: Json) -> bool:
     return bool(_sizes(pod)) or any(map(_limit_of, pod["spec"]["containers"]))
 
 
-def exceeded(pod: Json, folder: Path) -> str:
-    """Why a pod must be evicted, as a kubelet writes it; empty if it is within its limits. `folder` is that of the pod."""
+def exceeded(pod: Json, folder: Path, temporary: Mapping[str, Path]) -> str:
+    """Why a pod must be evicted, as a kubelet writes it; empty if it is within its limits.
+
+    `folder` is that of the pod, `temporary` those for /tmp of its containers.
+    """
     volumes = [volume["name"] for volume in pod["spec"].get("volumes") or () if "emptyDir" in volume]
     used = {name: used_bytes([folder / "volumes" / name]) for name in volumes}
     for name, limit in _sizes(pod).items():
@@ -30,7 +33,7 @@ def exceeded(pod: Json, folder: Path) -> str:
             return f'Usage of EmptyDir volume "{name}" exceeds the limit "{limit}". '
     containers: list[Json] = pod["spec"]["containers"]
     limits = {container["name"]: _limit_of(container) for container in containers}
-    files = {name: used_bytes([folder / "tmp" / name, folder / "logs" / name]) for name in limits}
+    files = {name: used_bytes([temporary.get(name, folder / "tmp"), folder / "logs" / name]) for name in limits}
     if all(limits.values()):
         total = sum(quantity.parse(limit) for limit in limits.values())
         if sum(used.values()) + sum(files.values()) > total:
