@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -11,3 +13,11 @@ def make_folder(path: Path, mode: int = 0o755) -> None:
         make_folder(path.parent)
         path.mkdir()
         path.chmod(mode)
+
+
+def temporary_folders(parent: Path, names: Iterable[str]) -> dict[str, Path]:
+    """Make a folder in which each container of a pod can have a private one for /tmp, with a short path. Raises OSError."""
+    make_folder(parent)
+    folder = Path(tempfile.mkdtemp(prefix="", dir=parent))
+    folder.chmod(0o711)
+    return {name: folder / str(number) for number, name in enumerate(names)}

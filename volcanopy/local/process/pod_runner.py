@@ -15,7 +15,6 @@ import contextlib
 import math
 import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -38,12 +37,13 @@ from volcanopy.local.process.container_spec import (
     resolve,
 )
 from volcanopy.local.process.file_view import Placement, Source
-from volcanopy.local.process.folders import make_folder
+from volcanopy.local.process.folders import temporary_folders
 from volcanopy.local.process.gpus import VARIABLE
 from volcanopy.local.process.measurements import Usage
 from volcanopy.local.process.pod_events import PodEvent
 from volcanopy.local.process.pod_status import ContainerState
 from volcanopy.local.process.runtime import ContainerRequest, ImageError, Runtime
+from volcanopy.local.process.termination import Termination
 from volcanopy.local.process.volumes import Volumes
 
 log = structlog.get_logger(__name__)
@@ -104,6 +104,7 @@ class PodRunner:
         """The private folder for /tmp of each container."""
         self._runs: dict[str, ContainerRun] = {}
         self._stopping = asyncio.Event()
+        self._termination = Termination()
         self._reason = self._message = ""
         self._published: Json = {}
         self._devices: dict[str, str] = {}
@@ -162,6 +163,7 @@ class PodRunner:
         """Stop the pod within the grace period of its deletion; :meth:`run` returns when it has ended."""
         self.pod = pod
         self._stopping.set()
+        self._termination.shorten(self._grace())
 
     async def refresh(self, pod: Json) -> None:
         """Write changed ConfigMaps, Secrets, labels and annotations into the volumes."""
@@ -231,7 +233,9 @@ class PodRunner:
             try:
                 owners = [self._around.runtime.owner(self.pod, state.container) for state in (*self._init, *self._main)]
                 self._volumes.create(await self._around.sources(self.pod), owners)
-                self._make_temporary()
+                if not self._temporary:
+                    names = [state.name for state in (*self._init, *self._main)]
+                    self._temporary = temporary_folders(self._around.temporary, names)
             except (ContainerConfigError, OSError) as error:
                 for state in (*self._init, *self._main):
                     state.wait("CreateContainerConfigError", str(error))
@@ -335,15 +339,6 @@ class PodRunner:
         hostname = self.pod["spec"].get("hostname") or self.pod["metadata"]["name"]
         return Placement(mounts, self._temporary[spec.name], self._around.hosts, hostname[:63], self._around.names)
 
-    def _make_temporary(self) -> None:
-        """Make the folder in which each container has a private one for /tmp. Raises OSError."""
-        if not self._temporary:
-            make_folder(self._around.temporary)
-            folder = Path(tempfile.mkdtemp(prefix="", dir=self._around.temporary))
-            folder.chmod(0o711)
-            names = (state.name for state in (*self._init, *self._main))
-            self._temporary = {name: folder / str(number) for number, name in enumerate(names)}
-
     # Probes and hooks
 
     def _watch_probes(
@@ -395,8 +390,7 @@ class PodRunner:
 
     async def execute(self, container: str, command: list[str], streams: CommandStreams) -> int:
         """Run a command in a running container until it ends; its exit code. Raises StartError."""
-        state = next(state for state in (*self._init, *self._main) if state.name == container)
-        run = self._runs.get(container)
+        state, run = self._state(container), self._runs.get(container)
         if run is None:
             raise StartError(f'container not found ("{container}")', 126)
         request = await self._resolve(state)
@@ -413,17 +407,22 @@ class PodRunner:
     # Stop
 
     async def _stop_all(self, grace: float) -> None:
-        """Stop what runs: preStop hooks, SIGTERM, and SIGKILL after the grace period in all."""
-        await asyncio.gather(*(self._stop_container(name, run, grace) for name, run in list(self._runs.items())))
+        """Stop what runs: preStop hooks, SIGTERM, and SIGKILL after the grace period, which a later deletion can shorten."""
+        for name in self._runs:
+            self._around.record(PodEvent("Normal", "Killing", f"Stopping container {name}", self._state(name).place))
+        await self._termination.run(grace, [self._terminate(name, run, grace) for name, run in self._runs.items()])
+        for name, run in list(self._runs.items()):
+            run.signal(signal.SIGKILL)
+            end = await run.wait()
+            self._runs.pop(name, None)
+            self._state(name).end(self.uid, end)
 
-    async def _stop_container(self, name: str, run: ContainerRun, grace: float) -> None:
-        state = next(state for state in (*self._init, *self._main) if state.name == name)
-        began = time.monotonic()
-        self._around.record(PodEvent("Normal", "Killing", f"Stopping container {name}", state.place))
-        await self._hook(state, "preStop", grace)
-        await run.stop(max(grace - (time.monotonic() - began), 0.0))
-        self._runs.pop(name, None)
-        state.end(self.uid, await run.wait())
+    async def _terminate(self, name: str, run: ContainerRun, grace: float) -> None:
+        await self._hook(self._state(name), "preStop", grace)
+        await run.stop(grace)
+
+    def _state(self, container: str) -> ContainerState:
+        return next(state for state in (*self._init, *self._main) if state.name == container)
 
     # Status
 
