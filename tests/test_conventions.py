@@ -65,16 +65,6 @@ def test_every_import_contract_has_a_violation() -> None:
     assert {contract["name"] for contract in PROJECT["tool"]["importlinter"]["contracts"]} == VIOLATIONS.keys()
 
 
-def test_the_embedded_api_server_may_import_only_quantities_of_the_api() -> None:
-    contract = next(
-        each for each in PROJECT["tool"]["importlinter"]["contracts"] if each["name"] == "embedded API server"
-    )
-    parts = {
-        f"volcanopy.api.{path.stem}" for path in (ROOT / "volcanopy" / "api").iterdir() if path.name[0] not in "_."
-    }
-    assert parts - set(contract["forbidden_modules"]) == {"volcanopy.api.quantity"}
-
-
 @pytest.fixture(scope="module")
 def broken_contracts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """By the name of the contract, what import-linter reports about a copy of the code with all violations."""

@@ -11,7 +11,7 @@ import yaml
 
 from volcanopy.api.config_file import yaml_problem
 from volcanopy.cli.errors import CommandError
-from volcanopy.local.apiserver.wire.yaml_budget import check_budget
+from volcanopy.cli.yaml_budget import check_budget
 
 SUFFIXES = (".yaml", ".yml", ".json")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volcanopy.api.quantity import parse
-from volcanopy.local.apiserver.kinds.quantities import canonical
+from volcanopy.local.apiserver.quantities import canonical
 from volcanopy.local.apiserver.schema.builtin_types import fits
 from volcanopy.local.apiserver.schema.definitions import Definitions
 from volcanopy.local.apiserver.status_errors import ApiError

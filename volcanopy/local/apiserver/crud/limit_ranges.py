@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from volcanopy.api import quantity
+from volcanopy.local.apiserver import quantities
 from volcanopy.local.apiserver.context import Context
 from volcanopy.local.apiserver.kinds.kinds import Kind
 from volcanopy.local.apiserver.status_errors import forbidden
@@ -61,7 +61,7 @@ def _violations(limit: Body, kind: Kind, body: Body) -> Iterator[str]:
             yield from _outside(limit, sort, resources.get("requests") or {}, resources.get("limits") or {})
     elif sort == "Pod":
         sums = [
-            quantity.texts(sum_of((container.get("resources") or {}).get(key) or {} for container in containers))
+            quantities.texts(sum_of((container.get("resources") or {}).get(key) or {} for container in containers))
             for key in ("requests", "limits")
         ]
         yield from _outside(limit, sort, *sums)
@@ -72,14 +72,14 @@ def _outside(limit: Body, sort: str, requests: Mapping[str, str], limits: Mappin
         given = requests.get(name)
         if given is None:
             yield f"minimum {name} usage per {sort} is {bound}.  No request is specified"
-        elif quantity.amount(name, given) < quantity.amount(name, bound):
+        elif quantities.amount(name, given) < quantities.amount(name, bound):
             yield f"minimum {name} usage per {sort} is {bound}, but request is {given}"
     for name, bound in (limit.get("max") or {}).items():
         given = limits.get(name) if sort != "PersistentVolumeClaim" else requests.get(name)
         what = "limit" if sort != "PersistentVolumeClaim" else "request"
         if given is None:
             yield f"maximum {name} usage per {sort} is {bound}.  No {what} is specified"
-        elif quantity.amount(name, given) > quantity.amount(name, bound):
+        elif quantities.amount(name, given) > quantities.amount(name, bound):
             yield f"maximum {name} usage per {sort} is {bound}, but {what} is {given}"
 
 
@@ -87,6 +87,6 @@ def sum_of(lists: Iterable[Mapping[str, str]]) -> Units:
     """The sum of resource lists in base units."""
     total: Units = {}
     for amounts in lists:
-        for name, units in quantity.amounts(amounts).items():
+        for name, units in quantities.amounts(amounts).items():
             total[name] = total.get(name, 0) + units
     return total

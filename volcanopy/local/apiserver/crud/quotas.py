@@ -6,7 +6,7 @@ change and are written to `status.used`. Updates that enlarge an object are not 
 
 from __future__ import annotations
 
-from volcanopy.api import quantity
+from volcanopy.local.apiserver import quantities
 from volcanopy.local.apiserver.context import Context
 from volcanopy.local.apiserver.crud.limit_ranges import CLAIMS, PODS, Units, sum_of
 from volcanopy.local.apiserver.kinds.kinds import Kind
@@ -105,7 +105,7 @@ def usage_of(bucket: str, body: Body, quota: Body) -> Units:
             return {}
         return counts | _pod_units(body)
     if bucket == CLAIMS:
-        requests = quantity.amounts((body["spec"].get("resources") or {}).get("requests") or {})
+        requests = quantities.amounts((body["spec"].get("resources") or {}).get("requests") or {})
         storage = requests.get("storage", 0)
         counts["requests.storage"] = storage
         if name := body["spec"].get("storageClassName"):
@@ -120,7 +120,7 @@ def _pod_units(pod: Body) -> Units:
     for key in ("requests", "limits"):
         total = sum_of((container.get("resources") or {}).get(key) or {} for container in spec["containers"])
         for container in spec.get("initContainers") or ():
-            for name, amount in quantity.amounts((container.get("resources") or {}).get(key) or {}).items():
+            for name, amount in quantities.amounts((container.get("resources") or {}).get(key) or {}).items():
                 total[name] = max(total.get(name, 0), amount)
         units |= {f"{key}.{name}": amount for name, amount in total.items()}
         if key == "requests":
@@ -175,8 +175,8 @@ def _is_pod_amount(name: str) -> bool:
 
 
 def _units(name: str, text: str) -> int:
-    return quantity.amount(name.rpartition(".")[2], text)
+    return quantities.amount(name.rpartition(".")[2], text)
 
 
 def _text(name: str, units: int) -> str:
-    return quantity.text(name.rpartition(".")[2], units)
+    return quantities.text(name.rpartition(".")[2], units)

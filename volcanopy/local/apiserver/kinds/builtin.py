@@ -12,8 +12,8 @@ from volcanopy.local.apiserver.kinds.admission_configuration import (
 from volcanopy.local.apiserver.kinds.events import from_core, to_core
 from volcanopy.local.apiserver.kinds.kinds import FIELDS, Kind
 from volcanopy.local.apiserver.kinds.pods import PodStrategy, default_pod_spec
-from volcanopy.local.apiserver.kinds.quantities import settle
 from volcanopy.local.apiserver.kinds.strategy import Strategy
+from volcanopy.local.apiserver.quantities import settle
 from volcanopy.local.apiserver.schema.metadata_validation import (
     forbidden_field,
     label_faults,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from volcanopy.local.apiserver.kinds.quantities import measure
+from volcanopy.local.apiserver.quantities import measure
 from volcanopy.local.apiserver.schema.metadata_validation import Broken, qualified_faults, required, unsupported, wrong
 from volcanopy.local.apiserver.store.object_store import Body
 

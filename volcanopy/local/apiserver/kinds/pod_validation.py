@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 from volcanopy.local.apiserver.kinds.pod_container_validation import detail_faults, host_port_faults, user_faults
 from volcanopy.local.apiserver.kinds.pod_volume_validation import mount_faults, volume_faults
-from volcanopy.local.apiserver.kinds.quantities import measure
+from volcanopy.local.apiserver.quantities import measure
 from volcanopy.local.apiserver.schema.metadata_validation import (
     Broken,
     duplicate,

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from volcanopy.local.apiserver.kinds.pod_validation import USUAL_TOLERATIONS, pod_faults
-from volcanopy.local.apiserver.kinds.quantities import settle
 from volcanopy.local.apiserver.kinds.strategy import Strategy
+from volcanopy.local.apiserver.quantities import settle
 from volcanopy.local.apiserver.schema.metadata_validation import forbidden_field
 from volcanopy.local.apiserver.status_errors import Fault
 from volcanopy.local.apiserver.store.object_store import Body

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from cel import stdlib
 
-from volcanopy.api import quantity
+from volcanopy.local.apiserver import quantities
 from volcanopy.local.apiserver.schema.formats import FORMATS, pattern
 
 __all__ = ["FUNCTIONS"]
@@ -23,8 +23,8 @@ __all__ = ["FUNCTIONS"]
 
 def _amount(text: Any) -> Fraction:
     try:
-        return quantity.parse(text if isinstance(text, str) else "")
-    except quantity.QuantityError:
+        return quantities.parse(text if isinstance(text, str) else "")
+    except quantities.QuantityError:
         raise ValueError(
             "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
         ) from None
