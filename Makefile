@@ -12,14 +12,14 @@ LAST   ?= 2500
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-EDITABLE := --no-deps --no-build-isolation --editable .
-COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml --quiet --group build --universal --python-version 3.11 \
+EDITABLE := --no-deps --no-build-isolation --editable packages/apiserver --editable .
+COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml packages/apiserver/pyproject.toml --quiet --group build --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
 .PHONY: demo packages test seeds volcano-e2e volcano-examples spark-client dask-client airflow-client operators realnode realnode-packages check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
-$(VENV)/.run: requirements.lock pyproject.toml
+$(VENV)/.run: requirements.lock pyproject.toml packages/apiserver/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "volcanopy needs Python 3.11 or later, this is " + sys.version.split()[0] + ": call make PYTHON=python3.12, for example")'
 	@echo "Installing volcanopy and its dependencies into $(VENV): this takes a minute or more, once."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

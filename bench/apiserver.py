@@ -179,7 +179,7 @@ async def measure(count: int, width: int, *options: str) -> dict[str, float]:
     loop = asyncio.get_running_loop()
     everywhere = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
     pin(0, 1)
-    async with serving("volcanopy.local.apiserver", *options) as ours, serving("bench.bare") as bare:
+    async with serving("embedded_apiserver", *options) as ours, serving("bench.bare") as bare:
         url = ours[0]
         host, port = address(url)
         watchers = [Watcher(5 * count) for _ in range(3)]

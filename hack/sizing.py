@@ -97,7 +97,7 @@ class Stand:
 
     async def start_apiserver(self) -> None:
         """Start the API server and wait until it prints its URL."""
-        process = self.start("apiserver", "volcanopy.local.apiserver", "--kubeconfig", str(self.kubeconfig))
+        process = self.start("apiserver", "embedded_apiserver", "--kubeconfig", str(self.kubeconfig))
         assert process.stdout is not None
         await asyncio.to_thread(process.stdout.readline)
 

@@ -14,7 +14,11 @@ import yaml
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
-CODE = sorted(path for folder in ("volcanopy", "bench", "hack") for path in (ROOT / folder).rglob("*.py"))
+CODE = sorted(
+    path
+    for folder in ("volcanopy", "packages/apiserver/embedded_apiserver", "bench", "hack")
+    for path in (ROOT / folder).rglob("*.py")
+)
 LONGEST_FILE, LONGEST_FUNCTION = 450, 80
 VAGUE = re.compile(r"(^|_)(util|utils|helper|helpers|common|misc|manager|managers)(_|$)")
 TERMS = {"cert_manager", "field_managers"}
@@ -49,8 +53,9 @@ VIOLATIONS = {
     "job controller": ("volcanopy.jobcontroller.naming", "volcanopy.jobcontroller.pods"),
     "admission": ("volcanopy.admission.queue_tree", "volcanopy.admission.limits"),
     "cli": ("volcanopy.cli.framework.tables", "volcanopy.cli.jobs.pods"),
-    "embedded API server": ("volcanopy.local.apiserver.server", "volcanopy.kube.client"),
-    "embedded API server, inside": ("volcanopy.local.apiserver.store.journal", "volcanopy.local.apiserver.crud.write"),
+    "embedded API server": ("embedded_apiserver.server", "volcanopy.kube.client"),
+    "users of the embedded API server": ("volcanopy.kube.client.connection", "embedded_apiserver.server"),
+    "embedded API server, inside": ("embedded_apiserver.store.journal", "embedded_apiserver.crud.write"),
     "simulator": ("volcanopy.simulate.workload", "time"),
     "simulator, inside": ("volcanopy.simulate.workload", "volcanopy.simulate.engine"),
     "simulated nodes": ("volcanopy.local.simulated.timers", "volcanopy.local.simulated.nodes"),
@@ -69,7 +74,9 @@ def test_every_import_contract_has_a_violation() -> None:
 def broken_contracts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """By the name of the contract, what import-linter reports about a copy of the code with all violations."""
     root = tmp_path_factory.mktemp("violations")
-    shutil.copytree(ROOT / "volcanopy", root / "volcanopy", ignore=shutil.ignore_patterns("__pycache__"))
+    for package in ("volcanopy", "packages/apiserver/embedded_apiserver"):
+        copy = root / Path(package).name
+        shutil.copytree(ROOT / package, copy, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", root)
     for module, imported in VIOLATIONS.values():
         with (root / f"{module.replace('.', '/')}.py").open("a") as source:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from embedded_apiserver.apply.patches import json_patch
 from volcanopy.admission.context import AdmissionPolicy, Context
 from volcanopy.admission.review import mutate, review
 from volcanopy.api import names
@@ -17,7 +18,6 @@ from volcanopy.api.bindings import BINDINGS, VOLCANO, VOLCANOPY, Binding
 from volcanopy.api.core import Queue
 from volcanopy.api.scheduling import Subjects
 from volcanopy.jobcontroller.plugins.registry import plugin_problems
-from volcanopy.local.apiserver.apply.patches import json_patch
 
 Json = dict[str, Any]
 TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "busybox"}]}}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from embedded_apiserver.server import ApiServer
 from tests.cli.run_commands import run_in_process
 from volcanopy.api.crd import crds
 from volcanopy.chaos.faults import FAULTS
@@ -23,7 +24,6 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import Unavailable
 from volcanopy.kube.client.kinds import Kind
-from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import Components, Parts, connection_to
 from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated import nodes

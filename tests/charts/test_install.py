@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from embedded_apiserver.server import ApiServer
 from tests.charts.rendering import CHART, NAMESPACE, RELEASE, Json, RenderError, need_helm, one, render, run_helm
 from tests.controlplane.plane import ControlPlane, CreateError
-from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import self_signed
 
 pytestmark = pytest.mark.timeout(240)

@@ -20,6 +20,7 @@ import pytest
 import yaml
 from aiohttp import web
 
+from embedded_apiserver.apply.patches import merge_patch
 from tests.clients.gang_operators import ACCOUNT, MOUNT, OPERATORS, Operator, Site
 from tests.clients.servers import SECONDS, Server, StartServer, kind_of, on_both_servers, reason_to_wait, until_served
 from tests.clients.workloads import GANG, QUEUE
@@ -30,7 +31,6 @@ from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, SECRETS, bound
-from volcanopy.local.apiserver.apply.patches import merge_patch
 from volcanopy.local.cluster import Parts
 from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated import nodes

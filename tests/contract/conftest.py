@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from embedded_apiserver.server import ApiServer
 from tests.contract.objects import DEFINITIONS, WIDGET_DEFINITION
 from tests.contract.servers import Server, Step
 from tests.controlplane.fixtures import real_control_plane
 from tests.controlplane.plane import ControlPlane
-from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import self_signed
 
 __all__ = ["real_control_plane"]

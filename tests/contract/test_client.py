@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from embedded_apiserver.server import ApiServer
 from tests.controlplane.fixtures import real_control_plane
 from tests.kube.faulty_server import FakeTime
 from tests.kube.reflector_runs import following, names_and_values
@@ -18,7 +19,6 @@ from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, Invalid, NotFound, TooManyRequests, Unauthorized
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import EVENTS
-from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import self_signed
 
 __all__ = ["real_control_plane"]

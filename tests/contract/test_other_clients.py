@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from embedded_apiserver.server import ApiServer
 from tests.controlplane.fixtures import real_control_plane
-from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import self_signed
 
 __all__ = ["real_control_plane"]

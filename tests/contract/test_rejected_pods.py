@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from embedded_apiserver.server import ApiServer
 from tests.contract.objects import PODS
 from tests.contract.rejected_pods import REJECTED
 from tests.contract.servers import Server, Step
-from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import self_signed
 
 LEAST = 200

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from embedded_apiserver.server import ApiServer
 from tests.controlplane.fixtures import chart_crds, real_control_plane
 from tests.controlplane.plane import ControlPlane
 from volcanopy.api.crd import RESOURCES
@@ -24,7 +25,6 @@ from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import Invalid, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import NAMESPACES
-from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import self_signed
 
 __all__ = ["real_control_plane"]

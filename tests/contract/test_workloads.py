@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from embedded_apiserver.server import ApiServer
 from tests.controlplane.fixtures import real_control_plane
 from tests.controlplane.plane import ControlPlane
 from volcanopy.kube.client.api_client import Client
@@ -17,7 +18,6 @@ from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import EVENTS, NAMESPACES
-from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import self_signed
 from volcanopy.local.workloads import controller
 from volcanopy.local.workloads.controller import WorkloadController

@@ -11,6 +11,7 @@ from signal import SIGKILL, SIGTERM
 
 import pytest
 
+from embedded_apiserver.server import ApiServer
 from tests.e2e.leader_failures import JOBS, cluster_without_services, gang, run_gangs
 from tests.e2e.replicas import (
     Leases,
@@ -23,7 +24,6 @@ from tests.e2e.replicas import (
 )
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
-from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import connection_to
 from volcanopy.local.manifests import Creator
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from embedded_apiserver.server import ApiServer
 from tests.controlplane.fixtures import chart_crd
 from volcanopy.api import core
 from volcanopy.kube.cache.followed_kinds import NODES, POD_GROUPS, PODS, QUEUES
@@ -15,7 +16,6 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import NoAnswer
 from volcanopy.kube.client.kinds import Kind
-from volcanopy.local.apiserver.server import ApiServer
 
 Json = dict[str, Any]
 CRDS: Kind[Json] = Kind(

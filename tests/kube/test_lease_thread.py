@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from embedded_apiserver.server import ApiServer
 from tests.kube.cluster import running_cluster
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
@@ -17,7 +18,6 @@ from volcanopy.kube.client.sockets import probed_socket
 from volcanopy.kube.leader.elector import Elector, LostLeadership, Terms
 from volcanopy.kube.leader.lease import LeaseLock
 from volcanopy.kube.leader.lease_thread import LeaseThread
-from volcanopy.local.apiserver.server import ApiServer
 
 TERMS = Terms(duration=3, renew=1.0, retry=0.2)
 

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from embedded_apiserver.server import ApiServer
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import connection_to
 from volcanopy.local.simulated import nodes
 from volcanopy.local.simulated.kubelet import Kubelet

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from embedded_apiserver.server import ApiServer
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import DEVICE_CLAIMS, PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
-from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import connection_to
 from volcanopy.local.simulated.claim_controller import ClaimController
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from embedded_apiserver.server import ApiServer
 from tests.local.conftest import QUICK
 from tests.local.rig import NODES, PODS, Rig, rig
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.errors import Conflict
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.simulated import nodes
 
 LEASES: Kind[Json] = Kind("coordination.k8s.io", "v1", "Lease", "leases", True, dict)

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from embedded_apiserver.wire.pod_columns import pod_status as shown_status
 from tests.kube.cluster import running_cluster
 from tests.kube.kubelet_answers import NAMES, PODS, answer
 from volcanopy.kube.client.raw_kinds import CSI_NODES as CSI_NODES_KIND
 from volcanopy.kube.client.raw_kinds import NODES as NODES_KIND
 from volcanopy.kube.client.raw_kinds import PODS as PODS_KIND
-from volcanopy.local.apiserver.wire.pod_columns import pod_status as shown_status
 from volcanopy.local.process import pod_status as process
 from volcanopy.local.simulated import pod_stages, pod_status
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from embedded_apiserver.schema.structural import Structural
 from tests.jobcontroller.world import START
 from tests.jobcontroller.world import World as JobWorld
 from tests.security.extremes import BASES, Schemas, values
@@ -26,7 +27,6 @@ from volcanopy.cli.framework.description import Description
 from volcanopy.cli.jobs import status, views
 from volcanopy.cli.ui import documents
 from volcanopy.jobcontroller.plugins.registry import plugin_problems
-from volcanopy.local.apiserver.schema.structural import Structural
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.invariants.check import violations

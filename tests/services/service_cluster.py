@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from embedded_apiserver.server import ApiServer
 from volcanopy.api.crd import crds
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
@@ -15,7 +16,6 @@ from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import JOBS
-from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import self_signed
 from volcanopy.services.controllers.controller_service import JobControllerSettings, run
 from volcanopy.services.controllers.user_kinds import wait_for_kinds

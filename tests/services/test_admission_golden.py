@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from embedded_apiserver.server import ApiServer
 from tests.admission.golden_cases import cases, read
 from tests.controlplane.fixtures import kubectl_program, real_control_plane
 from tests.controlplane.plane import ControlPlane
@@ -18,7 +19,6 @@ from volcanopy.api.model import Json
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import NotFound
-from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import self_signed
 
 __all__ = ["kubectl_program", "real_control_plane"]

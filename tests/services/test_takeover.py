@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from embedded_apiserver.server import ApiServer
 from tests.controlplane.fixtures import need_programs
 from tests.controlplane.plane import ControlPlane
 from volcanopy.api.bindings import BINDINGS, VOLCANO
@@ -21,7 +22,6 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import PODS, bound
-from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import Components, Parts, connection_to
 from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated import nodes

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from embedded_apiserver.server import ApiServer
 from volcanopy.api.bindings import BINDINGS, VOLCANO, VOLCANOPY, Binding
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import LEASES, NAMESPACES, PODS
-from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import connection_to
 from volcanopy.services.admission import admission_service
 from volcanopy.services.admission.admission_service import AdmissionSettings

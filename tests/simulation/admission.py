@@ -12,10 +12,10 @@ from unittest import mock
 
 from aiohttp import web
 
+from embedded_apiserver.context import User
+from embedded_apiserver.webhooks import calls
 from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.kube.client.connection import Connection
-from volcanopy.local.apiserver.context import User
-from volcanopy.local.apiserver.webhooks import calls
 from volcanopy.services.admission import admission_service
 from volcanopy.services.admission.admission_service import AdmissionSettings
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from volcanopy.local.apiserver.store.object_store import Bucket, Event
+from embedded_apiserver.store.object_store import Bucket, Event
 
 JOBS, GROUPS = "batchjobs.batch.volcanopy.io", "podgroups.scheduling.volcanopy.io"
 ENDED = frozenset({"Completed", "Failed", "Terminated", "Aborted"})

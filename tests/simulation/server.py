@@ -11,15 +11,15 @@ from functools import cache
 from random import Random
 from typing import Any, TypeVar
 
+from embedded_apiserver.connections import Answer, Request, Response
+from embedded_apiserver.crud.custom_resources import BUCKET, DefinitionStrategy
+from embedded_apiserver.server import ApiServer
+from embedded_apiserver.status_errors import ApiError
+from embedded_apiserver.store.object_store import Body
+from embedded_apiserver.wire.representation import failure
 from tests.simulation.network import End
 from tests.simulation.processes import Process
 from volcanopy.api.crd import crds
-from volcanopy.local.apiserver.connections import Answer, Request, Response
-from volcanopy.local.apiserver.crud.custom_resources import BUCKET, DefinitionStrategy
-from volcanopy.local.apiserver.server import ApiServer
-from volcanopy.local.apiserver.status_errors import ApiError
-from volcanopy.local.apiserver.store.object_store import Body
-from volcanopy.local.apiserver.wire.representation import failure
 
 _REASONS = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
 T = TypeVar("T")

@@ -59,7 +59,7 @@ class StageSettings:
 async def embedded_server(folder: Path) -> AsyncIterator[tuple[Connection, RestartedProcess]]:
     """Run an embedded API server as a process that keeps its objects in a file of the folder."""
     port = _free_port()
-    arguments = ("volcanopy.local.apiserver", "--port", str(port), "--persist", str(folder / "cluster.journal"))
+    arguments = ("embedded_apiserver", "--port", str(port), "--persist", str(folder / "cluster.journal"))
     server = RestartedProcess("server", arguments, folder / "server.log")
     async with kept(server):
         connection = Connection(f"http://127.0.0.1:{port}")

@@ -7,12 +7,12 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
+from embedded_apiserver.context import AccessError
+from embedded_apiserver.server import ApiServer
+from embedded_apiserver.status_errors import bad_request
+from embedded_apiserver.streams.command_streams import CommandStreams
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local import log_queries
-from volcanopy.local.apiserver.context import AccessError
-from volcanopy.local.apiserver.server import ApiServer
-from volcanopy.local.apiserver.status_errors import bad_request
-from volcanopy.local.apiserver.streams.command_streams import CommandStreams
 from volcanopy.local.log_queries import NoLogError
 from volcanopy.local.process.container_run import StartError
 from volcanopy.local.process.kubelet import NotRunningError, ProcessKubelet

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from embedded_apiserver.server import ApiServer
 from volcanopy.api import core, names
 from volcanopy.api.crd import crds
 from volcanopy.kube.apply.status_writer import Timing
@@ -19,7 +20,6 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service
 from volcanopy.testing.notation import world

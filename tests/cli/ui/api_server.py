@@ -4,14 +4,14 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from embedded_apiserver.context import User
+from embedded_apiserver.server import ApiServer
 from tests.controlplane.fixtures import chart_crds
 from volcanopy.api.model import Json
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import JOBS
-from volcanopy.local.apiserver.context import User
-from volcanopy.local.apiserver.server import ApiServer
 
 DEFINITIONS: Kind[Json] = Kind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False, dict

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from embedded_apiserver.server import ApiServer
 from tests.local.apiserver.talking import Client
-from volcanopy.local.apiserver.server import ApiServer
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from embedded_apiserver.context import User
+from embedded_apiserver.server import ApiServer
 from tests.local.apiserver.talking import MAPS, PODS, Client
-from volcanopy.local.apiserver.context import User
-from volcanopy.local.apiserver.server import ApiServer
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 USERS = {"a": User("ana", ("students", "system:authenticated")), "r": User("system:serviceaccount:default:robot")}

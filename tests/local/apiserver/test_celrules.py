@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from volcanopy.local.apiserver.schema.cel_rules import RuleError, compile_rules, escape
-from volcanopy.local.apiserver.schema.schema_tree import read_schema
+from embedded_apiserver.schema.cel_rules import RuleError, compile_rules, escape
+from embedded_apiserver.schema.schema_tree import read_schema
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
+from embedded_apiserver.kinds.builtin import builtin_kinds
 from tests.changed_manifests import changed, manifests
 from tests.local.apiserver.talking import Client
 from volcanopy.api.crd import crds
-from volcanopy.local.apiserver.kinds.builtin import builtin_kinds
 
 SEEDS, AT_ONCE = 600, 200
 

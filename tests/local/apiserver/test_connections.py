@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from volcanopy.local.apiserver.connections import BODY_LIMIT, Answer, Listener, Request, Response
+from embedded_apiserver.connections import BODY_LIMIT, Answer, Listener, Request, Response
 
 
 class Place:

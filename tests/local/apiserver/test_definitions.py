@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from volcanopy.local.apiserver.schema.definitions import Definitions
+from embedded_apiserver.schema.definitions import Definitions
 
 DEFINITIONS = Definitions.load()
 
@@ -106,7 +106,7 @@ def test_schemas_are_loaded_quickly_and_once() -> None:
     """0.02 s was measured; a process that starts the API server must not wait for it."""
     assert Definitions.load() is DEFINITIONS
     program = (
-        "import time; from volcanopy.local.apiserver.schema.definitions import Definitions; "
+        "import time; from embedded_apiserver.schema.definitions import Definitions; "
         "start = time.process_time(); Definitions.load().schema('', 'v1', 'Pod'); print(time.process_time() - start)"
     )
     spent = float(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from volcanopy.local.apiserver.crud.event_expiry import HISTORY_PERIODS, LIFETIME, expire_events, remove_expired
-from volcanopy.local.apiserver.store.object_store import Body, Store
+from embedded_apiserver.crud.event_expiry import HISTORY_PERIODS, LIFETIME, expire_events, remove_expired
+from embedded_apiserver.store.object_store import Body, Store
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 OLD, RECENT = (f"{NOW - LIFETIME + timedelta(seconds=shift):%Y-%m-%dT%H:%M:%SZ}" for shift in (-1, 1))
@@ -50,7 +50,7 @@ async def test_changes_are_remembered_for_five_periods(monkeypatch: pytest.Monke
             raise asyncio.CancelledError
         store.put(bucket, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "uid": "a"}, "spec": {}})
 
-    monkeypatch.setattr("volcanopy.local.apiserver.crud.event_expiry.asyncio.sleep", a_change_in_each_period)
+    monkeypatch.setattr("embedded_apiserver.crud.event_expiry.asyncio.sleep", a_change_in_each_period)
     with pytest.raises(asyncio.CancelledError):
         await expire_events(context)
     assert oldest == [*([1] * HISTORY_PERIODS), *range(2, 2 + 2 * HISTORY_PERIODS)]

@@ -5,7 +5,7 @@ from typing import Any
 import cel
 import pytest
 
-from volcanopy.local.apiserver.schema.expression_fields import used_fields, uses_of
+from embedded_apiserver.schema.expression_fields import used_fields, uses_of
 
 OBJECT: dict[str, Any] = {
     "kind": "Pod",

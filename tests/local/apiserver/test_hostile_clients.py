@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from volcanopy.local.apiserver.server import ApiServer
-from volcanopy.local.apiserver.wire.yaml_budget import MAX_DEPTH, YamlBudgetError, check_budget
+from embedded_apiserver.server import ApiServer
+from embedded_apiserver.wire.yaml_budget import MAX_DEPTH, YamlBudgetError, check_budget
 
 BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
 

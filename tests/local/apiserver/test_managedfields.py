@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanopy.local.apiserver.apply.field_sets import difference, intersection, path_names, union
-from volcanopy.local.apiserver.apply.managed_fields import LAST_APPLIED, ApplyConflict, apply, track
-from volcanopy.local.apiserver.schema.definitions import Definitions
+from embedded_apiserver.apply.field_sets import difference, intersection, path_names, union
+from embedded_apiserver.apply.managed_fields import LAST_APPLIED, ApplyConflict, apply, track
+from embedded_apiserver.schema.definitions import Definitions
 
 NOW = "2026-01-02T03:04:05Z"
 LATER = "2026-01-02T03:05:00Z"

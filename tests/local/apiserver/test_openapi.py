@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from volcanopy.local.apiserver.schema.definitions import Definitions
-from volcanopy.local.apiserver.schema.openapi import KindInfo, document, index
+from embedded_apiserver.schema.definitions import Definitions
+from embedded_apiserver.schema.openapi import KindInfo, document, index
 
 DEFINITIONS = Definitions.load()
 JOB = KindInfo(

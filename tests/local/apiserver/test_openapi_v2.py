@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from embedded_apiserver.schema import openapi, openapi_v2
+from embedded_apiserver.wire.openapi_protobuf import encode
 from tests.local.apiserver.talking import Client
 from tests.local.apiserver.test_openapi import DEFINITIONS, JOB, NODE, POD, references
-from volcanopy.local.apiserver.schema import openapi, openapi_v2
-from volcanopy.local.apiserver.wire.openapi_protobuf import encode
 
 BUILT = openapi_v2.document(
     [

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanopy.local.apiserver.apply.patches import PatchError, json_patch, merge_patch, strategic_merge
+from embedded_apiserver.apply.patches import PatchError, json_patch, merge_patch, strategic_merge
 
 SCHEMA: dict[str, Any] = {
     "properties": {

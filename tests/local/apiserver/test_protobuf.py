@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanopy.local.apiserver.kinds.builtin import builtin_kinds
-from volcanopy.local.apiserver.kinds.kinds import Kind
-from volcanopy.local.apiserver.wire.protobuf import ProtobufError, decode
+from embedded_apiserver.kinds.builtin import builtin_kinds
+from embedded_apiserver.kinds.kinds import Kind
+from embedded_apiserver.wire.protobuf import ProtobufError, decode
 
 
 def varint(number: int) -> bytes:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanopy.local.apiserver.store.object_store import encode
-from volcanopy.local.apiserver.store.selectors import (
+from embedded_apiserver.store.object_store import encode
+from embedded_apiserver.store.selectors import (
     FieldSelector,
     LabelSelector,
     SelectorError,

@@ -9,10 +9,10 @@ from typing import Any
 import kopf
 import pytest
 
+from embedded_apiserver.server import ApiServer
 from tests.contract.objects import DEFINITIONS, WIDGET_DEFINITION, widget
 from tests.controlplane.fixtures import kubectl_program
 from tests.local.apiserver.talking import PODS, Client, binding, pod
-from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import self_signed
 
 __all__ = ["kubectl_program"]

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+from embedded_apiserver.server import ApiServer
 from tests.local.apiserver.talking import APPLY, MAPS, MERGE, PODS, Client, binding, map_of, pod
-from volcanopy.local.apiserver.server import ApiServer
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 THINGS = "/apis/example.io/v1/namespaces/default/things"

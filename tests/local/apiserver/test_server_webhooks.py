@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
+from embedded_apiserver.context import User
+from embedded_apiserver.server import ApiServer, Tls
 from tests.local.apiserver.talking import MAPS, PODS, Client, map_of, pod
-from volcanopy.local.apiserver.context import User
-from volcanopy.local.apiserver.server import ApiServer, Tls
 from volcanopy.local.cluster import self_signed
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1"

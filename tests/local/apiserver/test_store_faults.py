@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from embedded_apiserver.server import ApiServer
+from embedded_apiserver.store.journal import JournalError, open_journal
+from embedded_apiserver.store.object_store import Store
 from tests.local.apiserver.talking import MAPS, Client, map_of
-from volcanopy.local.apiserver.server import ApiServer
-from volcanopy.local.apiserver.store.journal import JournalError, open_journal
-from volcanopy.local.apiserver.store.object_store import Store
 
 
 def config_map(name: str, data: str = "x") -> dict[str, Any]:
@@ -55,7 +55,7 @@ def test_a_second_server_on_the_same_file_is_rejected(tmp_path: Path) -> None:
 def test_a_second_server_process_ends_with_a_message_and_no_traceback(tmp_path: Path) -> None:
     path = tmp_path / "state"
     first = open_journal(path, Store())
-    command = [sys.executable, "-m", "volcanopy.local.apiserver", "--persist", str(path)]
+    command = [sys.executable, "-m", "embedded_apiserver", "--persist", str(path)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 1
     assert ended.stderr.strip() == f"error: {path} is in use by another server: stop it, or choose another file"
@@ -209,7 +209,7 @@ def test_every_change_is_forced_to_the_disk_on_request(tmp_path: Path, monkeypat
 
 
 async def test_garbage_collection_goes_on_after_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("volcanopy.local.apiserver.crud.garbage_collector.RETRY", 0.05)
+    monkeypatch.setattr("embedded_apiserver.crud.garbage_collector.RETRY", 0.05)
     server = await ApiServer.start(persist=tmp_path / "state")
     client = Client(server.url)
     parent = await client.create(MAPS, map_of("parent"))

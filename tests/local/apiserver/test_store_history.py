@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from embedded_apiserver.quantities import canonical
+from embedded_apiserver.schema.builtin_types import fits
+from embedded_apiserver.schema.definitions import Definitions
+from embedded_apiserver.status_errors import ApiError
+from embedded_apiserver.store import object_store
+from embedded_apiserver.store.object_store import Store
 from volcanopy.api.quantity import parse
-from volcanopy.local.apiserver.quantities import canonical
-from volcanopy.local.apiserver.schema.builtin_types import fits
-from volcanopy.local.apiserver.schema.definitions import Definitions
-from volcanopy.local.apiserver.status_errors import ApiError
-from volcanopy.local.apiserver.store import object_store
-from volcanopy.local.apiserver.store.object_store import Store
 
 CHANGES = st.lists(
     st.tuples(

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from embedded_apiserver.server import ApiServer
+from embedded_apiserver.store.journal import JournalError, open_journal
+from embedded_apiserver.store.object_store import Store
 from tests.local.apiserver.talking import MAPS, PODS, Client, binding, map_of, owner, pod
-from volcanopy.local.apiserver.server import ApiServer
-from volcanopy.local.apiserver.store.journal import JournalError, open_journal
-from volcanopy.local.apiserver.store.object_store import Store
 
 
 async def _serve(path: Path) -> tuple[ApiServer, Client]:
@@ -51,7 +51,7 @@ async def test_objects_are_restored_and_versions_continue(tmp_path: Path) -> Non
 
 async def test_a_killed_server_keeps_all_confirmed_writes(tmp_path: Path) -> None:
     path = tmp_path / "state"
-    command = [sys.executable, "-m", "volcanopy.local.apiserver", "--persist", str(path)]
+    command = [sys.executable, "-m", "embedded_apiserver", "--persist", str(path)]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     url = (await process.stdout.readline()).decode().strip()
@@ -103,7 +103,7 @@ def test_another_file_is_rejected_and_not_changed(tmp_path: Path, content: bytes
 
 
 def test_the_journal_is_compacted_when_it_outgrows_its_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("volcanopy.local.apiserver.store.journal.REWRITE_FLOOR", 10_000)
+    monkeypatch.setattr("embedded_apiserver.store.journal.REWRITE_FLOOR", 10_000)
     path = tmp_path / "state"
     store = Store()
     journal = open_journal(path, store)

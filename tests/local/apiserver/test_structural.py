@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanopy.local.apiserver.schema.definitions import Definitions
-from volcanopy.local.apiserver.schema.predicates import compile_check
-from volcanopy.local.apiserver.schema.schema_tree import read_schema
-from volcanopy.local.apiserver.schema.structural import Structural
-from volcanopy.local.apiserver.schema.validation import explain
+from embedded_apiserver.schema.definitions import Definitions
+from embedded_apiserver.schema.predicates import compile_check
+from embedded_apiserver.schema.schema_tree import read_schema
+from embedded_apiserver.schema.structural import Structural
+from embedded_apiserver.schema.validation import explain
 
 UNCHECKED = (
     "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; "

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from embedded_apiserver.schema.structural import Structural
 from tests.controlplane.fixtures import real_control_plane
 from tests.controlplane.plane import ControlPlane, CreateError
-from volcanopy.local.apiserver.schema.structural import Structural
 
 __all__ = ["real_control_plane"]
 

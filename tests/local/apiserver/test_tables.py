@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from volcanopy.local.apiserver.wire.tables import JsonPathError, builtin_columns, crd_columns, human_duration, table
+from embedded_apiserver.wire.tables import JsonPathError, builtin_columns, crd_columns, human_duration, table
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

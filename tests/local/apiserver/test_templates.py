@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from embedded_apiserver.server import ApiServer
 from tests.local.apiserver.talking import PODS, Client
-from volcanopy.local.apiserver.server import ApiServer
 
 PLAIN = {"containers": [{"name": "main", "image": "busybox"}]}
 RICH = {
@@ -91,7 +91,7 @@ async def test_an_invalid_name_is_rejected_for_any_template(client: Client) -> N
 async def test_the_oldest_templates_are_evicted_from_the_cache_first(
     server: ApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("volcanopy.local.apiserver.crud.pod_templates.REMEMBERED", 3)
+    monkeypatch.setattr("embedded_apiserver.crud.pod_templates.REMEMBERED", 3)
     for number in range(10):
         spec = {"containers": [{"name": "main", "image": f"busybox:{number}"}]}
         made = await client.create(PODS, pod(f"p{number}", spec))

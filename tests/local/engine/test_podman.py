@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from embedded_apiserver.streams.command_streams import CommandStreams, Pipe
 from tests.local.process.conftest import ProcessCluster
 from tests.local.process.test_guardian import guardian_of
-from volcanopy.local.apiserver.streams.command_streams import CommandStreams, Pipe
 from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.local.engine.container_body import CLUSTER_LABEL
 from volcanopy.local.engine.runtime import Engine, EngineRuntime

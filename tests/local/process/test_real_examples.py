@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from embedded_apiserver.streams.command_streams import CommandStreams, Pipe
 from tests.e2e.world import EXAMPLES, JOBS, phase_of
 from tests.local.process.conftest import RUNTIMES, ProcessCluster, is_running, runtime_named
 from volcanopy.cli.manifests import read
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.apiserver.streams.command_streams import CommandStreams, Pipe
 from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.local.manifests import Creator
 from volcanopy.local.process import machine

@@ -19,6 +19,7 @@ import uvloop
 import yaml
 from rich.console import Console
 
+from embedded_apiserver.store.journal import JournalError
 from volcanopy.api.bindings import APIS, VOLCANO, VOLCANOPY, binding_of
 from volcanopy.api.gang_apis import GANG_APIS
 from volcanopy.cli.errors import CommandError
@@ -35,7 +36,6 @@ from volcanopy.cli.whatif import job_lines
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import CRON_JOBS, FLOWS, JOBS, bound, is_of
-from volcanopy.local.apiserver.store.journal import JournalError
 from volcanopy.local.cluster import ClusterError, LocalCluster, Parts
 from volcanopy.local.manifests import CreateError, Creator
 from volcanopy.local.process import machine

@@ -15,8 +15,8 @@ from typing import Any
 
 import structlog
 
+from embedded_apiserver.streams.command_streams import CommandStreams
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.apiserver.streams.command_streams import CommandStreams
 from volcanopy.local.engine.api import EngineApi, EngineError, Stream
 from volcanopy.local.engine.container_body import Abilities, body_of
 from volcanopy.local.engine.images import Images, full_name

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from volcanopy.local.apiserver.streams.command_streams import Pipe
+from embedded_apiserver.streams.command_streams import Pipe
 from volcanopy.local.process.measurements import Usage
 from volcanopy.local.simulated.pod_status import micro_stamp
 

@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable
 
-from volcanopy.local.apiserver.streams.command_streams import CommandStreams, Pipe
+from embedded_apiserver.streams.command_streams import CommandStreams, Pipe
 from volcanopy.local.process import spawning
 from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Command

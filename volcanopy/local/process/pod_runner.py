@@ -24,8 +24,8 @@ from pathlib import Path
 
 import structlog
 
+from embedded_apiserver.streams.command_streams import CommandStreams
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.apiserver.streams.command_streams import CommandStreams
 from volcanopy.local.process import pod_status, probes, storage_limits
 from volcanopy.local.process.accounts import MOUNT_PATH, Credentials
 from volcanopy.local.process.container_run import ContainerRun, End, StartError

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from embedded_apiserver.streams.command_streams import CommandStreams
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.apiserver.streams.command_streams import CommandStreams
 from volcanopy.local.process import exec_commands
 from volcanopy.local.process.beneath import PathError, open_beneath, opened
 from volcanopy.local.process.cgroups import Cgroups

@@ -1,0 +1,251 @@
+"""Discovery: aggregated and legacy documents, the version, the OpenAPI index and documents."""
+
+import hashlib
+from typing import Any
+
+from embedded_apiserver.connections import Response
+from embedded_apiserver.context import Context
+from embedded_apiserver.kinds.kinds import Kind
+from embedded_apiserver.schema import openapi_v2
+from embedded_apiserver.schema.openapi import KindInfo, document, index
+from embedded_apiserver.store.object_store import Body, encode
+from embedded_apiserver.wire import openapi_protobuf
+from embedded_apiserver.wire.representation import respond
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_SUBRESOURCES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
+    "status": ("", "", "", ("get", "patch", "update")),
+    "scale": ("autoscaling", "v1", "Scale", ("get", "patch", "update")),
+    "binding": ("", "v1", "Binding", ("create",)),
+    "eviction": ("policy", "v1", "Eviction", ("create",)),
+    "log": ("", "", "", ("get",)),
+    "token": ("authentication.k8s.io", "v1", "TokenRequest", ("create",)),
+    "exec": ("", "v1", "PodExecOptions", ("create", "get")),
+    "attach": ("", "v1", "PodAttachOptions", ("create", "get")),
+    "portforward": ("", "v1", "PodPortForwardOptions", ("create", "get")),
+    "finalize": ("", "", "", ("update",)),
+}
+
+
+class Discovery:
+    """The discovery documents of a running server, made anew when a kind comes or goes."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._revision = -1
+        self._pages: dict[str, bytes] = {}
+
+    def page(self, path: str, accept: str) -> Response | None:
+        """The answer for a path of discovery, or None if it is none."""
+        self._forget_old_pages()
+        path = path.rstrip("/")
+        if path in {"/api", "/apis"} and "APIGroupDiscoveryList" in accept and "v=v2;" in accept + ";":
+            page = self._cached(path + "#aggregated", lambda: self._aggregated(core=path == "/api"))
+            return Response(page, content_type=AGGREGATED)
+        if path in self._pages:
+            return respond(self._pages[path])
+        body = self._legacy(path)
+        if body is None:
+            return None
+        return respond(self._cached(path, lambda: body))
+
+    def openapi(self, path: str) -> Response | None:
+        """`/openapi/v3` and the documents below it."""
+        self._forget_old_pages()
+        registry = self._ctx.registry
+        versions = {_openapi_path(g, v): (g, v) for g, vs in registry.groups().items() for v in vs}
+        name = path.removeprefix("/openapi/v3").strip("/")
+        if not name:
+            return respond(self._cached(path, lambda: index(_groups(registry.groups()), self._hash)))
+        document = versions.get(name)
+        if document is None:
+            return None
+        return respond(self._cached(path, lambda: self._document(*document)))
+
+    def openapi_v2(self, accept: str) -> Response:
+        """`/openapi/v2`: one document for all kinds, in JSON or in the protobuf encoding that kubectl requests."""
+        self._forget_old_pages()
+        if "protobuf" in accept:
+            page = self._pages.get("/openapi/v2#protobuf")
+            if page is None:
+                page = self._pages["/openapi/v2#protobuf"] = openapi_protobuf.encode(self._document_v2())
+            return Response(page, content_type=openapi_protobuf.CONTENT_TYPE)
+        return respond(self._cached("/openapi/v2", self._document_v2))
+
+    def _document_v2(self) -> Body:
+        groups = _groups(self._ctx.registry.groups())
+        documents = (self._document(group, version) for group, version in groups)
+        made: Body = openapi_v2.document(documents, self._ctx.definitions.kubernetes_version)
+        return made
+
+    def _forget_old_pages(self) -> None:
+        registry = self._ctx.registry
+        if registry.revision != self._revision:
+            self._pages.clear()
+            self._revision = registry.revision
+
+    def _cached(self, key: str, make: Any) -> bytes:
+        page = self._pages.get(key)
+        if page is None:
+            page = self._pages[key] = encode(make())
+        return page
+
+    def _document(self, group: str, version: str) -> Body:
+        kinds = [_info(kind) for kind in self._ctx.registry.of_version(group, version)]
+        made: Body = document(group, version, kinds, self._ctx.definitions)
+        return made
+
+    def _hash(self, group: str, version: str) -> str:
+        """Changes whenever the document would."""
+        kinds = sorted(
+            (k.plural, id(k.schema) if k.custom else 0) for k in self._ctx.registry.of_version(group, version)
+        )
+        text = f"{self._ctx.definitions.kubernetes_version} {group} {version} {kinds}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32].upper()
+
+    def _aggregated(self, *, core: bool) -> Body:
+        items: list[Body] = []
+        for group, versions in self._ctx.registry.groups().items():
+            if (group == "") is not core:
+                continue
+            items.append(
+                {
+                    "metadata": {"creationTimestamp": None} | ({"name": group} if group else {}),
+                    "versions": [
+                        {
+                            "version": version,
+                            "resources": [_resource(kind) for kind in self._ctx.registry.of_version(group, version)],
+                            "freshness": "Current",
+                        }
+                        for version in versions
+                    ],
+                }
+            )
+        return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
+
+    def _legacy(self, path: str) -> Body | None:
+        groups = self._ctx.registry.groups()
+        if not path:
+            return {"paths": self._paths()}
+        if path == "/api":
+            addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}]
+            return {"kind": "APIVersions", "versions": groups[""], "serverAddressByClientCIDRs": addresses}
+        if path == "/apis":
+            listed = [_group(group, versions) for group, versions in groups.items() if group]
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
+        parts = path.split("/")[1:]
+        if parts[0] == "api" and len(parts) == 2 and parts[1] in groups[""]:
+            return self._resources("", parts[1])
+        if parts[0] == "apis" and len(parts) > 1 and parts[1] in groups:
+            if len(parts) == 2:
+                return {"kind": "APIGroup", "apiVersion": "v1"} | _group(parts[1], groups[parts[1]])
+            if len(parts) == 3 and parts[2] in groups[parts[1]]:
+                return self._resources(parts[1], parts[2])
+        return None
+
+    def _paths(self) -> list[str]:
+        """What is served: the answer of `GET /`."""
+        groups = self._ctx.registry.groups()
+        versions = ["/" + _openapi_path(group, version) for group, version in _groups(groups)]
+        others = ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+        return sorted({"/api", "/apis", *(f"/apis/{group}" for group in groups if group), *versions, *others})
+
+    def _resources(self, group: str, version: str) -> Body:
+        resources: list[Body] = []
+        for kind in self._ctx.registry.of_version(group, version):
+            resource: Body = {
+                "name": kind.plural,
+                "singularName": kind.singular,
+                "namespaced": kind.namespaced,
+                "kind": kind.kind,
+                "verbs": list(kind.verbs),
+            }
+            if kind.short_names:
+                resource["shortNames"] = list(kind.short_names)
+            if kind.categories:
+                resource["categories"] = list(kind.categories)
+            resources.append(resource)
+            for name in kind.subresources:
+                sub_group, sub_version, sub_kind, verbs = _SUBRESOURCES[name]
+                sub: Body = {
+                    "name": f"{kind.plural}/{name}",
+                    "singularName": "",
+                    "namespaced": kind.namespaced,
+                    "kind": sub_kind or kind.kind,
+                    "verbs": list(verbs),
+                }
+                if sub_group:
+                    sub |= {"group": sub_group, "version": sub_version}
+                resources.append(sub)
+        api_version = f"{group}/{version}" if group else version
+        return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": resources}
+
+
+def version_info(ctx: Context) -> Body:
+    """`/version`: the Kubernetes minor whose definitions are served."""
+    text = ctx.definitions.kubernetes_version
+    major, minor, *_ = text.split(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": f"v{text}+volcanopy",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "none",
+        "compiler": "cpython",
+        "platform": "linux/amd64",
+    }
+
+
+def _groups(groups: dict[str, list[str]]) -> list[tuple[str, str]]:
+    return [(group, version) for group, versions in groups.items() for version in versions]
+
+
+def _group(group: str, versions: list[str]) -> Body:
+    listed = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
+    return {"name": group, "versions": listed, "preferredVersion": listed[0]}
+
+
+def _resource(kind: Kind) -> Body:
+    made: Body = {
+        "resource": kind.plural,
+        "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
+        "singularResource": kind.singular,
+        "verbs": list(kind.verbs),
+    }
+    if kind.short_names:
+        made["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        made["categories"] = list(kind.categories)
+    if kind.subresources:
+        made["subresources"] = [
+            {
+                "subresource": name,
+                "responseKind": {
+                    "group": _SUBRESOURCES[name][0] if _SUBRESOURCES[name][2] else kind.group,
+                    "version": _SUBRESOURCES[name][1] or kind.version,
+                    "kind": _SUBRESOURCES[name][2] or kind.kind,
+                },
+                "verbs": list(_SUBRESOURCES[name][3]),
+            }
+            for name in kind.subresources
+        ]
+    return made
+
+
+def _openapi_path(group: str, version: str) -> str:
+    return f"apis/{group}/{version}" if group else f"api/{version}"
+
+
+def _info(kind: Kind) -> KindInfo:
+    return KindInfo(
+        group=kind.group,
+        version=kind.version,
+        kind=kind.kind,
+        plural=kind.plural,
+        namespaced=kind.namespaced,
+        subresources=kind.subresources,
+        schema=kind.schema,
+    )

@@ -1,0 +1,197 @@
+"""Validation of what only some containers have: ports, references of variables, probes, hooks and a security context."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from embedded_apiserver.kinds.downward_validation import field_reference_faults, resource_reference_faults
+from embedded_apiserver.schema.metadata_validation import (
+    Broken,
+    duplicate,
+    forbidden_field,
+    required,
+    subdomain_faults,
+    unsupported,
+    wrong,
+)
+from embedded_apiserver.store.object_store import Body
+
+_PROTOCOLS, _SCHEMES = ("SCTP", "TCP", "UDP"), ("HTTP", "HTTPS")
+_HIGHEST_PORT, _HIGHEST_ID = 65535, 2**31 - 1
+_PORT = "must be between 1 and 65535, inclusive"
+_VARIABLE, _KEY = re.compile(r"[ -<>-~]+"), re.compile(r"[-._a-zA-Z0-9]+")
+_VARIABLE_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
+_KEY_TEXT = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
+    "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+_FIELDS = (
+    "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", "status.hostIP",
+    "status.hostIPs", "status.podIP", "status.podIPs",
+)  # fmt: skip
+_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
+_THRESHOLDS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
+
+
+def detail_faults(container: Body, path: str) -> Iterator[Broken]:
+    """What is wrong with these parts of a container."""
+    yield from _port_faults(container.get("ports") or (), f"{path}.ports")
+    for index, variable in enumerate(container.get("env") or ()):
+        yield from _variable_faults(variable, f"{path}.env[{index}]")
+    for index, source in enumerate(container.get("envFrom") or ()):
+        yield from _source_faults(source, f"{path}.envFrom", index)
+    for kind in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if (probe := container.get(kind)) is not None:
+            yield from _probe_faults(probe, f"{path}.{kind}", kind)
+    for kind, hook in (container.get("lifecycle") or {}).items():
+        if kind in {"postStart", "preStop"} and hook is not None:
+            yield from _handler_faults(hook, f"{path}.lifecycle.{kind}")
+    if context := container.get("securityContext"):
+        yield from user_faults(context, f"{path}.securityContext")
+        if context.get("privileged") and context.get("allowPrivilegeEscalation") is False:
+            text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
+            yield wrong(f"{path}.securityContext", context, text)
+
+
+def user_faults(context: Body, path: str) -> Iterator[Broken]:
+    """What is wrong with the users and groups of a security context."""
+    numbers = [(key, context.get(key)) for key in ("runAsUser", "runAsGroup", "fsGroup")]
+    numbers += [
+        (f"supplementalGroups[{index}]", gid) for index, gid in enumerate(context.get("supplementalGroups") or ())
+    ]
+    for key, number in numbers:
+        if number is not None and not 0 <= number <= _HIGHEST_ID:
+            yield wrong(f"{path}.{key}", number, f"must be between 0 and {_HIGHEST_ID}, inclusive")
+
+
+def host_port_faults(containers: list[Body], path: str) -> Iterator[Broken]:
+    """Ports of the node that several ports of containers have."""
+    taken: set[str] = set()
+    for index, container in enumerate(containers):
+        for number, port in enumerate(container.get("ports") or ()):
+            if port.get("hostPort"):
+                value = f"{port['protocol']}/{port.get('hostIP') or ''}/{port['hostPort']}"
+                if value in taken:
+                    yield duplicate(f"{path}[{index}].ports[{number}].hostPort", value)
+                taken.add(value)
+
+
+def _port_faults(ports: list[Body] | tuple[()], path: str) -> Iterator[Broken]:
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        here, number, name = f"{path}[{index}]", port.get("containerPort"), port.get("name")
+        if name and (texts := _port_name_faults(name)):
+            yield from (wrong(f"{here}.name", name, text) for text in texts)
+        elif name and name in names:
+            yield duplicate(f"{here}.name", name)
+        names.add(name or "")
+        if not number:
+            yield required(f"{here}.containerPort")
+        elif not 1 <= number <= _HIGHEST_PORT:
+            yield wrong(f"{here}.containerPort", number, _PORT)
+        if port.get("hostPort") and not 1 <= port["hostPort"] <= _HIGHEST_PORT:
+            yield wrong(f"{here}.hostPort", port["hostPort"], _PORT)
+        if port["protocol"] not in _PROTOCOLS:
+            yield unsupported(f"{here}.protocol", port["protocol"], _PROTOCOLS)
+
+
+def _port_name_faults(name: str) -> list[str]:
+    """Why the text is no name of a port."""
+    faults = ["must be no more than 15 characters"] if len(name) > 15 else []
+    if not re.fullmatch(r"[-a-z0-9]+", name):
+        faults.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search(r"[a-z]", name):
+        faults.append("must contain at least one letter (a-z)")
+    if "--" in name:
+        faults.append("must not contain consecutive hyphens")
+    if name.startswith("-") or name.endswith("-"):
+        faults.append("must not begin or end with a hyphen")
+    return faults
+
+
+def _variable_faults(variable: Body, path: str) -> Iterator[Broken]:
+    name, source = variable.get("name"), variable.get("valueFrom")
+    if not name:
+        yield required(f"{path}.name")
+    elif not _VARIABLE.fullmatch(name):
+        yield wrong(f"{path}.name", name, _VARIABLE_TEXT)
+    if source is None:
+        return
+    here = f"{path}.valueFrom"
+    present = [kind for kind in _SOURCES if source.get(kind) is not None]
+    if (field := source.get("fieldRef")) is not None:
+        yield from field_reference_faults(field, f"{here}.fieldRef", _FIELDS)
+    if (resource := source.get("resourceFieldRef")) is not None:
+        yield from resource_reference_faults(resource, f"{here}.resourceFieldRef")
+    for kind in ("configMapKeyRef", "secretKeyRef"):
+        if (reference := source.get(kind)) is not None:
+            yield from _key_faults(reference, f"{here}.{kind}")
+    if variable.get("value") and present:
+        yield wrong(here, "", "may not be specified when `value` is not empty")
+    if len(present) > 1:
+        yield wrong(here, "", "may not have more than one field specified at a time")
+    if not present:
+        texts = ", ".join(f"`{kind}`" for kind in _SOURCES[:-1])
+        yield wrong(here, "", f"must specify one of: {texts} or `{_SOURCES[-1]}`")
+
+
+def _key_faults(reference: Body, path: str) -> Iterator[Broken]:
+    for text in subdomain_faults(reference.get("name") or ""):
+        yield wrong(f"{path}.name", reference.get("name") or "", text)
+    key = reference.get("key")
+    if not key:
+        yield required(f"{path}.key")
+        return
+    if len(key) > 253:
+        yield wrong(f"{path}.key", key, "must be no more than 253 characters")
+    if not _KEY.fullmatch(key):
+        yield wrong(f"{path}.key", key, _KEY_TEXT)
+    if key in {".", ".."}:
+        yield wrong(f"{path}.key", key, f"must not be '{key}'")
+    elif key.startswith(".."):
+        yield wrong(f"{path}.key", key, "must not start with '..'")
+
+
+def _source_faults(source: Body, path: str, index: int) -> Iterator[Broken]:
+    prefix = source.get("prefix")
+    if prefix and not _VARIABLE.fullmatch(prefix):
+        yield wrong(f"{path}[{index}].prefix", prefix, _VARIABLE_TEXT)
+    present = [kind for kind in ("configMapRef", "secretRef") if source.get(kind) is not None]
+    for kind in present:
+        if not source[kind].get("name"):
+            yield required(f"{path}[{index}].{kind}.name")
+    if not present:
+        yield wrong(path, "", "must specify one of: `configMapRef` or `secretRef`")
+    if len(present) > 1:
+        yield wrong(path, "", "may not have more than one field specified at a time")
+
+
+def _probe_faults(probe: Body, path: str, kind: str) -> Iterator[Broken]:
+    yield from _handler_faults(probe, path)
+    for key in _THRESHOLDS:
+        if (probe.get(key) or 0) < 0:
+            yield wrong(f"{path}.{key}", probe[key], "must be greater than or equal to 0")
+    if kind != "readinessProbe" and probe.get("successThreshold", 1) not in {None, 1}:
+        yield wrong(f"{path}.successThreshold", probe["successThreshold"], "must be 1")
+
+
+def _handler_faults(owner: Body, path: str) -> Iterator[Broken]:
+    present = [kind for kind in _HANDLERS if owner.get(kind) is not None]
+    if not present:
+        yield required(path, "must specify a handler type")
+        return
+    yield from (forbidden_field(f"{path}.{kind}", "may not specify more than 1 handler type") for kind in present[1:])
+    kind = present[0]
+    handler, here = owner[kind], f"{path}.{kind}"
+    if kind == "exec" and not handler.get("command"):
+        yield required(f"{here}.command")
+    if kind in {"httpGet", "tcpSocket", "grpc"}:
+        port = handler.get("port") or 0
+        if isinstance(port, str):
+            yield from (wrong(f"{here}.port", port, text) for text in _port_name_faults(port))
+        elif not 1 <= port <= _HIGHEST_PORT:
+            yield wrong(f"{here}.port", port, _PORT)
+    if kind == "httpGet" and handler.get("scheme", "HTTP") not in _SCHEMES:
+        yield unsupported(f"{here}.scheme", handler["scheme"], _SCHEMES)

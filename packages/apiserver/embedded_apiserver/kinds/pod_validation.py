@@ -1,0 +1,252 @@
+"""Validation of a pod's spec, written by hand because thousands of pods a second pass here."""
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from ipaddress import ip_address
+
+from embedded_apiserver.kinds.pod_container_validation import detail_faults, host_port_faults, user_faults
+from embedded_apiserver.kinds.pod_volume_validation import mount_faults, volume_faults
+from embedded_apiserver.quantities import measure
+from embedded_apiserver.schema.metadata_validation import (
+    Broken,
+    duplicate,
+    forbidden_field,
+    label_faults,
+    label_map_faults,
+    qualified_faults,
+    required,
+    subdomain_faults,
+    unsupported,
+    wrong,
+)
+from embedded_apiserver.store.object_store import Body
+
+_RESTART = ("Always", "OnFailure", "Never")
+_DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_PULL = ("Always", "IfNotPresent", "Never")
+_MESSAGE = ("File", "FallbackToLogsOnError")
+_LOST = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+USUAL_TOLERATIONS = [{"key": f"node.kubernetes.io/{word}", **_LOST} for word in ("not-ready", "unreachable")]
+"""Tolerations that admission adds to every pod without its own."""
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_STANDARD = ("cpu", "memory", "ephemeral-storage")
+_CONTAINERS = ("containers", "initContainers")
+_DETAILS = frozenset(
+    {"ports", "volumeMounts", "volumeDevices", "envFrom", "lifecycle", "restartPolicy", "securityContext"}
+    | {"livenessProbe", "readinessProbe", "startupProbe"}
+)
+"""What the short check of a container leaves to the full one."""
+_SYSTEMS = ("linux", "windows")
+_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+_NAMES: tuple[tuple[str, Callable[[str], tuple[str, ...]]], ...] = (
+    ("nodeName", subdomain_faults),
+    ("serviceAccountName", subdomain_faults),
+    ("priorityClassName", subdomain_faults),
+    ("hostname", label_faults),
+    ("subdomain", label_faults),
+    ("schedulerName", subdomain_faults),
+)
+
+
+def pod_faults(spec: Body, path: str) -> list[Broken]:
+    """What is wrong with a pod's spec."""
+    faults: list[Broken] = []
+    containers = spec.get("containers")
+    if not containers:
+        faults.append(required(f"{path}.containers"))
+    seen: set[str] = set()
+    volumes: dict[str, Body] = {}
+    if spec.get("volumes"):
+        faults += volume_faults(spec["volumes"], f"{path}.volumes", volumes)
+    for key in _CONTAINERS:
+        for index, container in enumerate(spec.get(key) or ()):
+            if not _sound_container(container, seen):
+                faults += _container_faults(container, f"{path}.{key}[{index}]", seen, volumes)
+        if any("ports" in container for container in spec.get(key) or ()):
+            faults += host_port_faults(spec[key], f"{path}.{key}")
+    if spec["restartPolicy"] not in _RESTART:
+        faults.append(unsupported(f"{path}.restartPolicy", spec["restartPolicy"], _RESTART))
+    if spec["dnsPolicy"] not in _DNS:
+        faults.append(unsupported(f"{path}.dnsPolicy", spec["dnsPolicy"], _DNS))
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline <= 2**31 - 1:
+        text = "must be between 1 and 2147483647, inclusive"
+        faults.append(wrong(f"{path}.activeDeadlineSeconds", deadline, text))
+    for key, rule in _NAMES:
+        name = spec.get(key)
+        if name and (texts := rule(name)):
+            faults += [wrong(f"{path}.{key}", name, text) for text in texts]
+    if spec.get("nodeSelector"):
+        faults += label_map_faults(spec["nodeSelector"], f"{path}.nodeSelector")
+    if spec.get("tolerations") != USUAL_TOLERATIONS:
+        faults += _toleration_faults(spec, path)
+    if spec.get("securityContext"):
+        faults += user_faults(spec["securityContext"], f"{path}.securityContext")
+    if spec.get("hostAliases"):
+        faults += _alias_faults(spec["hostAliases"], f"{path}.hostAliases")
+    if spec.get("os") and spec["os"].get("name") not in _SYSTEMS:
+        faults.append(unsupported(f"{path}.os", spec["os"].get("name") or "", _SYSTEMS))
+    if spec.get("schedulingGates"):
+        faults += _gate_faults(spec, path)
+    return faults
+
+
+def _sound_container(container: Body, seen: set[str]) -> bool:
+    """Whether a plain container is surely valid; records its name. False only means that the full check decides."""
+    name, image = container.get("name"), container.get("image")
+    if not name or name in seen or label_faults(name) or not image or image[0].isspace() or image[-1].isspace():
+        return False
+    if not _DETAILS.isdisjoint(container):
+        return False
+    if container["imagePullPolicy"] not in _PULL or container["terminationMessagePolicy"] not in _MESSAGE:
+        return False
+    for variable in container.get("env") or ():
+        if (
+            not variable.get("name")
+            or "=" in variable["name"]
+            or not variable["name"].isascii()
+            or "valueFrom" in variable
+        ):
+            return False
+    resources = container["resources"]
+    if resources and not _sound(resources):
+        return False
+    seen.add(name)
+    return True
+
+
+def _container_faults(container: Body, path: str, seen: set[str], volumes: dict[str, Body]) -> Iterator[Broken]:
+    name = container.get("name")
+    if not name:
+        yield required(f"{path}.name")
+    else:
+        for text in label_faults(name):
+            yield wrong(f"{path}.name", name, text)
+        if name in seen:
+            yield duplicate(f"{path}.name", name)
+        seen.add(name)
+    image = container.get("image")
+    if not image:
+        yield required(f"{path}.image")
+    elif image != image.strip():
+        yield wrong(f"{path}.image", image, "must not have leading or trailing whitespace")
+    if container["imagePullPolicy"] not in _PULL:
+        yield unsupported(f"{path}.imagePullPolicy", container["imagePullPolicy"], _PULL)
+    if container["terminationMessagePolicy"] not in _MESSAGE:
+        yield unsupported(f"{path}.terminationMessagePolicy", container["terminationMessagePolicy"], _MESSAGE)
+    if container.get("restartPolicy") not in {None, *_RESTART}:
+        yield unsupported(f"{path}.restartPolicy", container["restartPolicy"], sorted(_RESTART))
+    yield from mount_faults(container, path, volumes)
+    yield from detail_faults(container, path)
+    resources = container["resources"]
+    if resources and not _sound(resources):
+        yield from resource_faults(container["resources"], f"{path}.resources")
+
+
+def _sound(resources: Body) -> bool:
+    """Whether resources are surely valid: with nothing but positive standard amounts, requests within limits."""
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for amounts in (limits, requests):
+        for name, amount in amounts.items():
+            if name not in _STANDARD or amount[:1] == "-":
+                return False
+    for name, amount in requests.items():
+        limit = limits.get(name)
+        if limit is not None and limit != amount and _compared(amount, limit) > 0:
+            return False
+    return True
+
+
+def resource_faults(resources: Body, path: str) -> Iterator[Broken]:
+    """What is wrong with a container's resources; quantities are known to parse."""
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for key, amounts in (("limits", limits), ("requests", requests)):
+        for name, amount in amounts.items():
+            if name not in _STANDARD:
+                yield from _name_faults(name, f"{path}.{key}[{name}]")
+            if (type(amount) is not str or amount[:1] == "-") and (measure(amount) or 0) < 0:
+                yield wrong(f"{path}.{key}[{name}]", str(amount), "must be greater than or equal to 0")
+    for name, amount in requests.items():
+        if name not in limits:
+            if "/" in name and not name.startswith("kubernetes.io/") and _extended(name):
+                yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
+            continue
+        limit = limits[name]
+        if limit == amount:
+            continue
+        order = _compared(amount, limit)
+        if order and _extended(name):
+            yield wrong(f"{path}.requests", str(amount), f"must be equal to {name} limit of {limit}")
+        elif order > 0:
+            yield wrong(f"{path}.requests", str(amount), f"must be less than or equal to {name} limit of {limit}")
+
+
+@lru_cache(maxsize=16384)
+def _compared(asked: str | float, allowed: str | float) -> int:
+    """1, 0 or -1: the first is more than, as much as or less than the second."""
+    first, second = measure(asked), measure(allowed)
+    if first is None or second is None or first == second:
+        return 0
+    return 1 if first > second else -1
+
+
+@lru_cache(maxsize=1024)
+def _extended(name: str) -> bool:
+    return "/" in name and not name.partition("/")[0].endswith("kubernetes.io")
+
+
+@lru_cache(maxsize=4096)
+def _name_faults(name: str, path: str) -> tuple[Broken, ...]:
+    if name in _STANDARD or name.startswith("hugepages-"):
+        return ()
+    faults = tuple(wrong(path, name, text) for text in qualified_faults(name))
+    if not faults and "/" not in name:
+        faults = (wrong(path, name, "must be a standard resource type or fully qualified"),)
+        return (*faults, wrong(path, name, "must be a standard resource for containers"))
+    return faults
+
+
+def _alias_faults(aliases: list[Body], path: str) -> Iterator[Broken]:
+    for index, alias in enumerate(aliases):
+        try:
+            ip_address(alias.get("ip") or "")
+        except ValueError:
+            yield wrong(f"{path}[{index}].ip", alias.get("ip") or "", _ADDRESS)
+        for number, name in enumerate(alias.get("hostnames") or ()):
+            for text in subdomain_faults(name):
+                yield wrong(f"{path}[{index}].hostnames[{number}]", name, text)
+
+
+def _toleration_faults(spec: Body, path: str) -> Iterator[Broken]:
+    for index, toleration in enumerate(spec.get("tolerations") or ()):
+        here = f"{path}.tolerations[{index}]"
+        key, operator = toleration.get("key"), toleration.get("operator")
+        if key:
+            for text in qualified_faults(key):
+                yield wrong(f"{here}.key", key, text)
+        elif operator != "Exists":
+            text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+            yield wrong(f"{here}.operator", operator or "", text)
+        if operator not in {None, "", "Exists", "Equal"}:
+            yield unsupported(f"{here}.operator", operator, ("Equal", "Exists"))
+        if operator == "Exists" and toleration.get("value"):
+            yield wrong(f"{here}.operator", toleration, "value must be empty when `operator` is 'Exists'")
+        effect = toleration.get("effect")
+        if effect and effect not in _EFFECTS:
+            yield unsupported(f"{here}.effect", effect, _EFFECTS)
+        if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
+            yield wrong(f"{here}.effect", effect or "", "effect must be 'NoExecute' when `tolerationSeconds` is set")
+
+
+def _gate_faults(spec: Body, path: str) -> Iterator[Broken]:
+    gates = spec.get("schedulingGates") or ()
+    seen: set[str] = set()
+    for index, gate in enumerate(gates):
+        name = gate.get("name") or ""
+        for text in qualified_faults(name):
+            yield wrong(f"{path}.schedulingGates[{index}]", name, text)
+        if name in seen:
+            yield duplicate(f"{path}.schedulingGates[{index}]", name)
+        seen.add(name)
+    if gates and spec.get("nodeName"):
+        yield forbidden_field(f"{path}.nodeName", "cannot be set until all schedulingGates have been cleared")

@@ -1,0 +1,204 @@
+"""Field errors worded as by a real API server, and the validation of names, labels and annotations of every kind."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from embedded_apiserver.store.object_store import Body, encode
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """One field that breaks a rule: `str()` is the whole complaint, path first."""
+
+    path: str
+    reason: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}"
+
+
+def shown(value: Any) -> str:
+    """A value as messages print it: text quoted, the rest as JSON."""
+    return encode(value).decode()
+
+
+def required(path: str, detail: str = "") -> Broken:
+    """The field must be there."""
+    return Broken(path, "FieldValueRequired", f"Required value: {detail}" if detail else "Required value")
+
+
+def wrong(path: str, value: Any, detail: str) -> Broken:
+    """The field's value breaks a rule."""
+    return Broken(path, "FieldValueInvalid", f"Invalid value: {shown(value)}: {detail}")
+
+
+def unsupported(path: str, value: Any, allowed: Iterable[str]) -> Broken:
+    """The field's value is not one of the allowed values."""
+    supported = ", ".join(f'"{word}"' for word in allowed)
+    return Broken(path, "FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {supported}")
+
+
+def duplicate(path: str, value: Any) -> Broken:
+    """The value was there already."""
+    return Broken(path, "FieldValueDuplicate", f"Duplicate value: {shown(value)}")
+
+
+def forbidden_field(path: str, detail: str) -> Broken:
+    """The field may not be set, or not be changed."""
+    return Broken(path, "FieldValueForbidden", f"Forbidden: {detail}")
+
+
+def too_long(path: str, limit: int) -> Broken:
+    """The value has more bytes than allowed."""
+    return Broken(path, "FieldValueTooLong", f"Too long: may not be more than {limit} bytes")
+
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+_SERVICE = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+
+LABEL_TEXT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
+    "and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+SUBDOMAIN_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+QUALIFIED_TEXT = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
+    "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+LABEL_VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+SERVICE_TEXT = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and "
+    "end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+_FINALIZERS = frozenset({"foregroundDeletion", "orphan", "kubernetes", "customresourcecleanup.apiextensions.k8s.io"})
+ANNOTATIONS_LIMIT = 256 * 1024
+
+
+@lru_cache(maxsize=16384)
+def label_faults(value: str) -> tuple[str, ...]:
+    """Why the text is no DNS label (container and namespace names)."""
+    text = "must not contain dots" if _SUBDOMAIN.fullmatch(value) else LABEL_TEXT
+    faults = () if _LABEL.fullmatch(value) else (text,)
+    return (*faults, "must be no more than 63 characters") if len(value) > 63 else faults
+
+
+@lru_cache(maxsize=16384)
+def subdomain_faults(value: str) -> tuple[str, ...]:
+    """Why the text is no DNS subdomain (most names)."""
+    faults = () if _SUBDOMAIN.fullmatch(value) else (SUBDOMAIN_TEXT,)
+    return (*faults, "must be no more than 253 characters") if len(value) > 253 else faults
+
+
+def service_faults(value: str) -> tuple[str, ...]:
+    """Why the text is no name of a Service."""
+    faults = () if _SERVICE.fullmatch(value) else (SERVICE_TEXT,)
+    return (*faults, "must be no more than 63 bytes") if len(value) > 63 else faults
+
+
+def path_segment_faults(value: str) -> tuple[str, ...]:
+    """Why the text cannot stand in a path (names of RBAC objects)."""
+    if value in {".", ".."}:
+        return (f"may not be '{value}'",)
+    return tuple(f"may not contain '{mark}'" for mark in "/%" if mark in value)
+
+
+@lru_cache(maxsize=16384)
+def qualified_faults(key: str) -> tuple[str, ...]:
+    """Why the text is no label or annotation key."""
+    prefix, slash, name = key.rpartition("/")
+    faults: list[str] = []
+    if slash:
+        if not prefix:
+            faults.append("prefix part must be non-empty")
+        faults += [f"prefix part {text}" for text in subdomain_faults(prefix) if prefix]
+    if not name:
+        faults.append("name part must be non-empty")
+    elif len(name) > 63:
+        faults.append("name part must be no more than 63 bytes")
+    if not _QUALIFIED.fullmatch(name):
+        faults.append(QUALIFIED_TEXT)
+    return tuple(faults)
+
+
+@lru_cache(maxsize=16384)
+def label_value_faults(value: str) -> tuple[str, ...]:
+    """Why the text is no label value."""
+    faults = () if len(value) <= 63 else ("must be no more than 63 bytes",)
+    return faults if _LABEL_VALUE.fullmatch(value) else (*faults, LABEL_VALUE_TEXT)
+
+
+def label_map_faults(labels: Body | None, path: str) -> list[Broken]:
+    """What is wrong with a map of labels."""
+    faults: list[Broken] = []
+    for key, value in (labels or {}).items():
+        if broken := qualified_faults(key):
+            faults += [wrong(path, key, text) for text in broken]
+        if broken := label_value_faults(value):
+            faults += [wrong(path, value, text) for text in broken]
+    return faults
+
+
+def _owner_faults(owners: list[Body]) -> list[Broken]:
+    faults: list[Broken] = []
+    controllers = 0
+    for index, owner in enumerate(owners):
+        path = f"metadata.ownerReferences[{index}]"
+        if not owner.get("apiVersion"):
+            faults.append(wrong(f"{path}.apiVersion", "", "version must not be empty"))
+        empty = [key for key in ("kind", "name", "uid") if not owner.get(key)]
+        faults += [wrong(f"{path}.{key}", "", "must not be empty") for key in empty]
+        controllers += bool(owner.get("controller"))
+    if controllers > 1:
+        text = 'Only one reference can have Controller set to true. Found "true" in references for '
+        names = [f"{owner['kind']}/{owner['name']}" for owner in owners if owner.get("controller")]
+        faults.append(wrong("metadata.ownerReferences", owners, text + " and ".join(names)))
+    return faults
+
+
+def metadata_faults(metadata: Body, name_rule: Any, *, builtin: bool) -> list[Broken]:
+    """Errors of an object's metadata; `name_rule` returns the errors of a name of this kind."""
+    faults: list[Broken] = []
+    name = metadata.get("name")
+    if not name:
+        faults.append(required("metadata.name", "name or generateName is required"))
+    elif broken := name_rule(name):
+        faults += [wrong("metadata.name", name, text) for text in broken]
+    if metadata.get("labels"):
+        faults += label_map_faults(metadata["labels"], "metadata.labels")
+    annotations = metadata.get("annotations")
+    if annotations:
+        size = 0
+        for key, value in annotations.items():
+            size += len(key) + len(value)
+            if broken := qualified_faults(key.lower()):
+                faults += [wrong("metadata.annotations", key, text) for text in broken]
+        if size > ANNOTATIONS_LIMIT:
+            faults.append(too_long("metadata.annotations", ANNOTATIONS_LIMIT))
+    if metadata.get("ownerReferences"):
+        faults += _owner_faults(metadata["ownerReferences"])
+    if not metadata.get("finalizers"):
+        return faults
+    for index, finalizer in enumerate(metadata["finalizers"]):
+        path = f"metadata.finalizers[{index}]"
+        faults += [wrong(path, finalizer, text) for text in qualified_faults(finalizer)]
+        if builtin and "/" not in finalizer and finalizer not in _FINALIZERS:
+            text = "name is neither a standard finalizer name nor is it fully qualified"
+            faults.append(wrong(path, finalizer, text))
+    return faults
