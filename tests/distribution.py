@@ -34,9 +34,10 @@ Units = Mapping[str, Iterable[str]]
 _REAL = re.compile(r"[\[-]real[\]-]")
 """The parameter of a test that runs on both API servers."""
 _ON_CONTROL_PLANE = (
+    "packages/apiserver/tests/contract/test_rejected_pods.py",
+    "packages/apiserver/tests/contract/test_stories.py",
+    "packages/apiserver/tests/contract/test_structural.py",
     "tests/charts/test_install.py",
-    "tests/contract/test_rejected_pods.py",
-    "tests/contract/test_stories.py",
     "tests/contract/test_volcano_objects.py",
     "tests/contract/test_workloads.py",
     "tests/controlplane/test_chart_kinds.py",

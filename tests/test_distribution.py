@@ -7,7 +7,7 @@ PURE, EMBEDDED, REAL = (
     "tests/e2e/test_b.py::test[embedded]",
     "tests/e2e/test_b.py::test[real]",
 )
-STORY = "tests/contract/test_stories.py::test_story[pods]"
+STORY = "packages/apiserver/tests/contract/test_stories.py::test_story[pods]"
 QUEUE = {"pure": [PURE], "both": [EMBEDDED, REAL], "story": [STORY]}
 
 

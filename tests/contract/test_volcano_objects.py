@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.objects import DEFINITIONS
-from tests.contract.servers import MERGE, Server, Step
+from contract.objects import DEFINITIONS
+from contract.servers import MERGE, Server, Step
 from volcanopy.api.bindings import VOLCANO
 from volcanopy.api.volcano_crds import crds_of
 

@@ -10,10 +10,7 @@ from pathlib import Path
 import pytest
 
 from embedded_apiserver.server import ApiServer
-from tests.controlplane.fixtures import real_control_plane
-from volcanopy.local.cluster import self_signed
-
-__all__ = ["real_control_plane"]
+from server_certificate import self_signed
 
 OFFICIAL = """
 from kubernetes import client, config, watch

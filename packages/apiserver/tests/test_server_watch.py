@@ -6,7 +6,7 @@ from collections import Counter
 import aiohttp
 
 from embedded_apiserver.server import ApiServer
-from tests.local.apiserver.talking import MAPS, PODS, Client, binding, map_of, pod
+from http_client import MAPS, PODS, Client, binding, map_of, pod
 
 
 async def test_a_watch_from_a_version_sends_later_changes(client: Client) -> None:

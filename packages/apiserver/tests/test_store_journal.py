@@ -11,7 +11,7 @@ import pytest
 from embedded_apiserver.server import ApiServer
 from embedded_apiserver.store.journal import JournalError, open_journal
 from embedded_apiserver.store.object_store import Store
-from tests.local.apiserver.talking import MAPS, PODS, Client, binding, map_of, owner, pod
+from http_client import MAPS, PODS, Client, binding, map_of, owner, pod
 
 
 async def _serve(path: Path) -> tuple[ApiServer, Client]:

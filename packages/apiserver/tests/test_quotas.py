@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.local.apiserver.talking import MAPS, PODS, Client
+from http_client import MAPS, PODS, Client
 
 LIMITS, QUOTAS = (f"/api/v1/namespaces/default/{kind}" for kind in ("limitranges", "resourcequotas"))
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"

@@ -18,8 +18,8 @@ from cryptography.x509.oid import NameOID
 
 from embedded_apiserver.context import User
 from embedded_apiserver.server import ApiServer, Tls
-from tests.local.apiserver.talking import MAPS, PODS, Client, map_of, pod
-from volcanopy.local.cluster import self_signed
+from http_client import MAPS, PODS, Client, map_of, pod
+from server_certificate import self_signed
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
@@ -29,7 +29,7 @@ class Hook:
     """A webhook server with scripted responses that keeps the reviews that it receives."""
 
     def __init__(self) -> None:
-        self.tls: Tls = self_signed(("127.0.0.1", "hook.tools.svc"))
+        self.tls: Tls = self_signed(["hook.tools.svc"])
         self.asked: list[dict[str, Any]] = []
         self.answer: Answer = lambda _: {"allowed": True}
         self.port = 0

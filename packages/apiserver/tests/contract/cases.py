@@ -1,6 +1,6 @@
 """Request sequences that both servers must answer equally. Each has its own namespace."""
 
-from tests.contract.objects import (
+from contract.objects import (
     DECODER,
     DEFINITIONS,
     GADGETS,
@@ -18,8 +18,8 @@ from tests.contract.objects import (
     pod,
     widget,
 )
-from tests.contract.podcases import POD_STORIES
-from tests.contract.servers import APPLY, MERGE, PATCH, STRATEGIC, Step
+from contract.podcases import POD_STORIES
+from contract.servers import APPLY, MERGE, PATCH, STRATEGIC, Step
 
 EVENTS = "/api/v1/namespaces/{ns}/events"
 NEW_EVENTS = "/apis/events.k8s.io/v1/namespaces/{ns}/events"

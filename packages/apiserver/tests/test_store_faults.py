@@ -15,7 +15,7 @@ import pytest
 from embedded_apiserver.server import ApiServer
 from embedded_apiserver.store.journal import JournalError, open_journal
 from embedded_apiserver.store.object_store import Store
-from tests.local.apiserver.talking import MAPS, Client, map_of
+from http_client import MAPS, Client, map_of
 
 
 def config_map(name: str, data: str = "x") -> dict[str, Any]:

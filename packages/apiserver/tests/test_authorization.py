@@ -6,7 +6,7 @@ import pytest
 
 from embedded_apiserver.context import User
 from embedded_apiserver.server import ApiServer
-from tests.local.apiserver.talking import MAPS, PODS, Client
+from http_client import MAPS, PODS, Client
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 USERS = {"a": User("ana", ("students", "system:authenticated")), "r": User("system:serviceaccount:default:robot")}

@@ -1,12 +1,14 @@
 """Manifests that were changed at random, posted to the embedded API server: stored, or rejected for what is wrong with them."""
 
 import random
+from collections.abc import AsyncIterator
 
 import pytest
 
 from embedded_apiserver.kinds.builtin import builtin_kinds
+from embedded_apiserver.server import ApiServer
+from http_client import Client
 from tests.changed_manifests import changed, manifests
-from tests.local.apiserver.talking import Client
 from volcanopy.api.crd import crds
 
 SEEDS, AT_ONCE = 600, 200
@@ -22,6 +24,14 @@ def paths() -> dict[tuple[str, str], str]:
         (version, kind): f"/api{'s' if '/' in version else ''}/{version}{'/namespaces/default' * namespaced}/{plural}"
         for (version, kind), (plural, namespaced) in kinds.items()
     }
+
+
+@pytest.fixture
+async def client(server: ApiServer) -> AsyncIterator[Client]:
+    """A client of an empty cluster."""
+    connected = Client(server.url)
+    yield connected
+    await connected.close()
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from embedded_apiserver.server import ApiServer
-from tests.local.apiserver.talking import PODS, Client
+from http_client import PODS, Client
 
 PLAIN = {"containers": [{"name": "main", "image": "busybox"}]}
 RICH = {

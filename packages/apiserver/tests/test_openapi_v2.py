@@ -8,8 +8,8 @@ from typing import Any
 
 from embedded_apiserver.schema import openapi, openapi_v2
 from embedded_apiserver.wire.openapi_protobuf import encode
-from tests.local.apiserver.talking import Client
-from tests.local.apiserver.test_openapi import DEFINITIONS, JOB, NODE, POD, references
+from http_client import Client
+from test_openapi import DEFINITIONS, JOB, NODE, POD, references
 
 BUILT = openapi_v2.document(
     [

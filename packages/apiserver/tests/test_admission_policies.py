@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.local.apiserver.talking import MAPS, PODS, Client, pod
+from http_client import MAPS, PODS, Client, pod
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 POLICIES = f"{GROUP}/validatingadmissionpolicies"

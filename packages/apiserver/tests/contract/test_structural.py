@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 
 from embedded_apiserver.schema.structural import Structural
-from tests.controlplane.fixtures import real_control_plane
 from tests.controlplane.plane import ControlPlane, CreateError
-
-__all__ = ["real_control_plane"]
 
 pytestmark = pytest.mark.real
 

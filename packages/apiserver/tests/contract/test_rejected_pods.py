@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from contract.objects import PODS
+from contract.rejected_pods import REJECTED
+from contract.servers import Server, Step
 from embedded_apiserver.server import ApiServer
-from tests.contract.objects import PODS
-from tests.contract.rejected_pods import REJECTED
-from tests.contract.servers import Server, Step
-from volcanopy.local.cluster import self_signed
+from server_certificate import self_signed
 
 LEAST = 200
 OBJECT = re.compile(r"\{.*\}")

@@ -1,7 +1,7 @@
 """Request sequences about pods that both servers must answer equally."""
 
-from tests.contract.objects import PODS, binding, demanding, pod
-from tests.contract.servers import MERGE, STRATEGIC, Step
+from contract.objects import PODS, binding, demanding, pod
+from contract.servers import MERGE, STRATEGIC, Step
 
 RUNTIME_CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
 SANDBOX = {

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.local.apiserver.talking import MAPS, PODS, Client, binding, map_of, owner, pod
+from http_client import MAPS, PODS, Client, binding, map_of, owner, pod
 
 
 async def _family(client: Client, *, block: bool = False) -> dict[str, Any]:

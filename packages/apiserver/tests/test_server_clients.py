@@ -9,11 +9,11 @@ from typing import Any
 import kopf
 import pytest
 
+from contract.objects import DEFINITIONS, WIDGET_DEFINITION, widget
 from embedded_apiserver.server import ApiServer
-from tests.contract.objects import DEFINITIONS, WIDGET_DEFINITION, widget
+from http_client import PODS, Client, binding, pod
+from server_certificate import self_signed
 from tests.controlplane.fixtures import kubectl_program
-from tests.local.apiserver.talking import PODS, Client, binding, pod
-from volcanopy.local.cluster import self_signed
 
 __all__ = ["kubectl_program"]
 

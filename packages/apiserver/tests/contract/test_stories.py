@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from tests.contract.cases import STORIES
-from tests.contract.servers import Server, Step, comparable
+from contract.cases import STORIES
+from contract.servers import Server, Step, comparable
 
 pytestmark = pytest.mark.real
 _NUMBERS = itertools.count(1)

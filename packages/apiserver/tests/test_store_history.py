@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedded_apiserver.quantities import canonical
+from embedded_apiserver.quantities import canonical, parse
 from embedded_apiserver.schema.builtin_types import fits
 from embedded_apiserver.schema.definitions import Definitions
 from embedded_apiserver.status_errors import ApiError
 from embedded_apiserver.store import object_store
 from embedded_apiserver.store.object_store import Store
-from volcanopy.api.quantity import parse
 
 CHANGES = st.lists(
     st.tuples(

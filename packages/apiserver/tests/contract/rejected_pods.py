@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.contract.objects import pod
+from contract.objects import pod
 
 LONG = "a" * 64
 OBJECT = {"name": "x"}

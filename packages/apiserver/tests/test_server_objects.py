@@ -1,10 +1,10 @@
-"""Objects of the embedded API server on write. (Behaviour equal to the real server is in tests/contract.)"""
+"""Objects of the embedded API server on write. (Behaviour equal to the real server is in the folder contract.)"""
 
 from collections.abc import AsyncIterator
 from typing import Any
 
 from embedded_apiserver.server import ApiServer
-from tests.local.apiserver.talking import APPLY, MAPS, MERGE, PODS, Client, binding, map_of, pod
+from http_client import APPLY, MAPS, MERGE, PODS, Client, binding, map_of, pod
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 THINGS = "/apis/example.io/v1/namespaces/default/things"
