@@ -338,7 +338,7 @@ class LocalCluster:
 
     def kubeconfig(self) -> str:
         """Return a kubeconfig for the administrator (YAML)."""
-        return self.server.kubeconfig()
+        return self.server.kubeconfig("volcanopy")
 
     async def fault(self) -> ClusterError:
         """Wait until a component fails; return the error."""

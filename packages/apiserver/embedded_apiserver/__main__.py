@@ -1,4 +1,4 @@
-"""`python -m embedded_apiserver`: the embedded API server alone, for experiments."""
+"""An API server of Kubernetes in one process, without nodes: ``embedded-apiserver``, ``python -m embedded_apiserver``."""
 
 import argparse
 import asyncio
@@ -9,12 +9,15 @@ from pathlib import Path
 
 import structlog
 
+from embedded_apiserver.manifests import ManifestError, read
 from embedded_apiserver.server import ApiServer, Tls
+from embedded_apiserver.status_errors import ApiError
 from embedded_apiserver.store.journal import JournalError
 
 
 async def serve(options: argparse.Namespace) -> None:
-    """Serve until interrupted."""
+    """Apply the manifests, then serve until interrupted."""
+    manifests = read(options.filename)
     server = await ApiServer.start(
         host=options.host,
         port=options.port,
@@ -22,7 +25,14 @@ async def serve(options: argparse.Namespace) -> None:
         persist=options.persist,
         repair=options.repair,
         fsync=options.fsync,
+        rbac=options.rbac,
     )
+    try:
+        for manifest in manifests:
+            await server.apply(manifest)
+    except ApiError:
+        await server.stop()
+        raise
     if options.kubeconfig is not None:
         options.kubeconfig.touch(mode=0o600)
         options.kubeconfig.write_text(server.kubeconfig())
@@ -47,7 +57,17 @@ def tls(options: argparse.Namespace) -> Tls | None:
 
 def main() -> None:
     """Read the command line and serve."""
-    parser = argparse.ArgumentParser(prog="python -m embedded_apiserver", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="embedded-apiserver", description="Serve the API of Kubernetes, without nodes."
+    )
+    parser.add_argument(
+        "-f",
+        "--filename",
+        type=Path,
+        action="append",
+        default=[],
+        help="file or folder with manifests to apply at start, such as CustomResourceDefinitions; repeatable",
+    )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0 chooses a free one")
     parser.add_argument(
@@ -58,6 +78,7 @@ def main() -> None:
     parser.add_argument("--persist", type=Path, help="a file that keeps the objects across restarts")
     parser.add_argument("--repair", action="store_true", help="keep what precedes a damaged record of the file")
     parser.add_argument("--fsync", action="store_true", help="force every change to the disk before it is acknowledged")
+    parser.add_argument("--rbac", action="store_true", help="enforce the rights that roles and bindings give")
     parser.add_argument("--kubeconfig", type=Path, help="where to write a kubeconfig for this server")
     options = parser.parse_args()
     # JSON escapes control characters, which objects of clients may contain.
@@ -77,7 +98,7 @@ def main() -> None:
         run = uvloop.run
     try:
         run(serve(options))
-    except (JournalError, OSError) as error:
+    except (ApiError, JournalError, ManifestError, OSError) as error:
         sys.exit(f"error: {error}")
 
 

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import contextlib
 import gc
+import json
 import secrets
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,7 +20,7 @@ import yaml
 
 from embedded_apiserver.bootstrap import furnish
 from embedded_apiserver.connections import Answer, Listener, Request, Response
-from embedded_apiserver.context import Call, Clock, Context, LogSource, Measurement, User, utc_now
+from embedded_apiserver.context import ADMIN, Call, Clock, Context, LogSource, Measurement, User, utc_now
 from embedded_apiserver.crud.connect import attach, execute, forward_ports
 from embedded_apiserver.crud.custom_resources import CustomResources, definition_kind
 from embedded_apiserver.crud.delete import delete, delete_collection
@@ -28,7 +29,7 @@ from embedded_apiserver.crud.garbage_collector import Collector
 from embedded_apiserver.crud.get import get, list_objects
 from embedded_apiserver.crud.metrics import GROUP as METRICS
 from embedded_apiserver.crud.metrics import metrics_kinds, read_metrics
-from embedded_apiserver.crud.patch import patch
+from embedded_apiserver.crud.patch import APPLY, patch
 from embedded_apiserver.crud.pod_templates import Templates
 from embedded_apiserver.crud.quotas import Quotas
 from embedded_apiserver.crud.subresources import bind, evict, finalize, logs, scale
@@ -42,9 +43,9 @@ from embedded_apiserver.http.token_requests import IssuedTokens
 from embedded_apiserver.kinds.builtin import builtin_kinds
 from embedded_apiserver.kinds.registry import Registry, Target
 from embedded_apiserver.schema.metadata_validation import unsupported
-from embedded_apiserver.status_errors import ApiError, internal, invalid, method_not_allowed, no_such_page
+from embedded_apiserver.status_errors import ApiError, bad_request, internal, invalid, method_not_allowed, no_such_page
 from embedded_apiserver.store.journal import Journal, open_journal
-from embedded_apiserver.store.object_store import HISTORY, Store, encode
+from embedded_apiserver.store.object_store import HISTORY, Body, Store, encode
 from embedded_apiserver.webhooks.calls import Webhooks
 from embedded_apiserver.wire.representation import failure, respond
 
@@ -86,7 +87,7 @@ def silence(_pod: Mapping[str, Any], container: str, _query: Mapping[str, str]) 
 
 
 class ApiServer:
-    """A running server. Made by `start`, ended by `stop`."""
+    """A running server, of `start` until `stop`."""
 
     def __init__(
         self, ctx: Context, identities: Identities, tls: Tls | None, webhooks: Webhooks, collector: Collector
@@ -212,7 +213,7 @@ class ApiServer:
         """The administrator's bearer token."""
         return self._identities.admin_token
 
-    def kubeconfig(self, name: str = "volcanopy") -> str:
+    def kubeconfig(self, name: str = "embedded") -> str:
         """A kubeconfig (YAML text) that makes its reader the administrator of this cluster."""
         cluster: dict[str, Any] = {"server": self.url}
         if self._tls is not None:
@@ -228,6 +229,23 @@ class ApiServer:
             },
             sort_keys=False,
         )
+
+    async def apply(self, manifest: Body) -> Body:
+        """Create or change an object of any kind as the administrator, by server-side apply; return it. Raises ApiError."""
+        metadata = manifest.get("metadata") or {}
+        kind = self.context.registry.named(str(manifest.get("apiVersion")), str(manifest.get("kind")))
+        if kind is None:
+            raise bad_request(f"kind {manifest.get('kind')} of {manifest.get('apiVersion')} is not served")
+        if not metadata.get("name"):
+            raise bad_request(f"{kind.kind}: metadata.name: Required value")
+        namespace = metadata.get("namespace") or "default" if kind.namespaced else ""
+        headers = [(b"content-type", APPLY.encode())]
+        request = Request(None, "PATCH", "", headers, encode(manifest), keep_alive=False)  # type: ignore[arg-type]  # streams nothing
+        target = Target(kind, namespace, metadata["name"], "")
+        call = self._call(request, target, "fieldManager=embedded-apiserver&force=true&fieldValidation=Strict", ADMIN)
+        response = await patch(self.context, call)
+        applied: Body = json.loads(response.body)
+        return applied
 
     async def _handle(self, request: Request) -> Answer:
         return await self._answer(request, self._identities)

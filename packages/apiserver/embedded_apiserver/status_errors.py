@@ -60,7 +60,7 @@ def success(details: dict[str, Any] | None = None, code: int = 200) -> dict[str,
 
 
 def qualified(plural: str, group: str) -> str:
-    """`pods`, or `batchjobs.batch.volcanopy.io`: a resource as messages name it."""
+    """`pods`, or `widgets.example.io`: a resource as messages name it."""
     return f"{plural}.{group}" if group else plural
 
 

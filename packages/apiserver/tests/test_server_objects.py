@@ -37,7 +37,7 @@ async def test_a_new_cluster_has_the_standard_objects(client: Client) -> None:
     assert names == ["default", "kube-node-lease", "kube-public", "kube-system"]
     assert (await client.get("/api/v1/namespaces/default/serviceaccounts/default"))["metadata"]["uid"]
     assert await client.get("/readyz") == "ok"
-    assert (await client.get("/version"))["gitVersion"].endswith("+volcanopy")
+    assert (await client.get("/version"))["gitVersion"].endswith("+embedded")
 
 
 async def test_versions_of_a_kind_are_one_object(client: Client) -> None:

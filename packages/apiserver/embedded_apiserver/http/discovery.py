@@ -188,7 +188,7 @@ def version_info(ctx: Context) -> Body:
     return {
         "major": major,
         "minor": minor,
-        "gitVersion": f"v{text}+volcanopy",
+        "gitVersion": f"v{text}+embedded",
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",

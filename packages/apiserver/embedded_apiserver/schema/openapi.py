@@ -62,7 +62,7 @@ def document(group: str, version: str, kinds: Sequence[KindInfo], definitions: D
             paths.update(_paths(info, _add_schema(info, definitions, schemas)))
     return {
         "openapi": "3.0.0",
-        "info": {"title": "volcanopy embedded API server", "version": f"v{definitions.kubernetes_version}"},
+        "info": {"title": "embedded API server", "version": f"v{definitions.kubernetes_version}"},
         "paths": paths,
         "components": {"schemas": dict(sorted(schemas.items()))},
     }

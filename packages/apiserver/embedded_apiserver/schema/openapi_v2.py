@@ -30,7 +30,7 @@ def document(documents: Iterable[Mapping[str, Any]], version: str) -> dict[str, 
                 definitions[name] = _schema(schema)
     return {
         "swagger": "2.0",
-        "info": {"title": "volcanopy embedded API server", "version": f"v{version}"},
+        "info": {"title": "embedded API server", "version": f"v{version}"},
         "paths": paths,
         "definitions": dict(sorted(definitions.items())),
     }
