@@ -22,11 +22,11 @@ from typing import Any
 
 import uvloop
 
+from volcanopy.client.manifests import CreateError, Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.local.cluster import Components, Parts
-from volcanopy.local.manifests import CreateError, Creator
 from volcanopy.local.simulated import nodes
 
 GANG = 20

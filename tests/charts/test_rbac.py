@@ -19,9 +19,9 @@ from tests.charts.rendering import CHART, NAMESPACE, RELEASE, Json, need_helm, r
 from tests.controlplane.fixtures import chart_crds, need_programs
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.world import QUEUES, World
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.connection import Connection
 from volcanopy.local.cluster import Components, Parts
-from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated import nodes
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]

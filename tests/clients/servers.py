@@ -13,13 +13,13 @@ from tests.controlplane.fixtures import need_programs
 from tests.controlplane.plane import ControlPlane
 from volcanopy.api.bindings import BINDINGS
 from volcanopy.api.volcano_crds import crds_of
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.cluster import Components, LocalCluster, Parts
-from volcanopy.local.manifests import Creator
 from volcanopy.local.process.kubelet import ProcessKubelet
 
 SECONDS = 600

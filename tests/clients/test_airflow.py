@@ -9,10 +9,10 @@ import pytest
 from tests.clients.interpreters import interpreter
 from tests.clients.servers import SECONDS, StartServer, on_both_servers, reason_to_wait
 from volcanopy.api.bindings import VOLCANO
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, bound
 from volcanopy.local.cluster import Parts
-from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated import nodes
 
 PYTHON = interpreter("AIRFLOW_PYTHON", "airflow")

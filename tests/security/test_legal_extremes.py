@@ -12,13 +12,13 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e.conftest import COUNT, clear_workloads
 from tests.e2e.world import QUEUES, World, batch_job
 from tests.security.extremes import BASES, Schemas, objects
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import ApiError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.metrics.registry import REGISTRY
 from volcanopy.local.cluster import Components, LocalCluster, Parts
-from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated import nodes
 
 SEED, EACH = 20260801, 40

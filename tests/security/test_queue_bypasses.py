@@ -17,10 +17,10 @@ from tests.e2e.world import FLOWS, JOBS, POD_GROUPS, PODS, QUEUES, World, batch_
 from tests.security.power_attempts import ENTRANCES, PROTECTIONS, RESERVED, name_of_group, protected_groups
 from tests.security.tenants import Json, Tenant, grant, install_roles
 from volcanopy.admission.context import AdmissionPolicy
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.local.cluster import Components, Parts
-from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated import nodes
 from volcanopy.services.admission.admission_service import AdmissionSettings
 

@@ -17,13 +17,13 @@ from tests.volcano_e2e import commands
 from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.api.bindings import VOLCANO
 from volcanopy.api.volcano_crds import crds_of
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import read_kubeconfig
 from volcanopy.kube.client.raw_kinds import PODS as _PODS
 from volcanopy.local.cluster import Components, Parts
-from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated import nodes
 from volcanopy.local.simulated.pod_stages import Stages
 from volcanopy.services.admission.admission_service import AdmissionSettings

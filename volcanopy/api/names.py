@@ -24,6 +24,9 @@ ROOT_QUEUE = "root"
 SHARED_QUEUES = frozenset({ROOT_QUEUE, DEFAULT_QUEUE})
 """Queues that exist in every served API, as one object in each."""
 
+RUNTIME_LABEL = "volcanopy.io/runtime"
+"""Label of nodes whose pods are processes of a machine: its value is the name of the runtime. Simulated nodes have none."""
+
 # On pods of a job: labels and annotations.
 TASK_SPEC = "volcanopy.io/task-spec"
 TASK_INDEX = "volcanopy.io/task-index"

@@ -18,12 +18,12 @@ from volcanopy.chaos.judge import Judge, following
 from volcanopy.chaos.processes import RestartedProcess
 from volcanopy.chaos.proxy import FaultProxy
 from volcanopy.chaos.site import Site, surely
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists, KubeError
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated import nodes
 from volcanopy.local.simulated.kubelet import Kubelet
 

@@ -18,12 +18,12 @@ import structlog
 from embedded_apiserver.server import ApiServer, Tls
 from volcanopy.api.bindings import VOLCANOPY
 from volcanopy.api.config_file import ConfigError
+from volcanopy.client.manifests import Creator
 from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.containers import Containers
-from volcanopy.local.manifests import Creator
 from volcanopy.local.process.accounts import ApiAddress
 from volcanopy.local.process.api_service import NAMES as API_NAMES
 from volcanopy.local.process.kubelet import ProcessKubelet, ProcessSettings

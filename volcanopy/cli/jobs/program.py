@@ -5,11 +5,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from volcanopy.api.names import RUNTIME_LABEL
 from volcanopy.cli.errors import CommandError
 from volcanopy.kube.client.kinds import Json
 
-RUNTIME_LABEL = "volcanopy.io/runtime"
-"""Label of nodes that run pods as processes of their machine."""
 MAXIMUM_SCRIPT = 96 * 1024
 """Bytes of a script: Linux limits the length of one argument of a program."""
 _LAUNCH = 'f=$(mktemp) && printf %s "$0" > "$f" && chmod 700 "$f" && exec "$f" "$@"'

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from volcanopy.api import quantity
 from volcanopy.api.core import Node, Pod
+from volcanopy.api.names import RUNTIME_LABEL
 from volcanopy.cli.framework.description import Description
 from volcanopy.cli.framework.documents import print_report
 from volcanopy.cli.framework.durations import current_time, since
@@ -16,7 +17,6 @@ from volcanopy.cli.jobs.options import ReportFormat
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import NODES, PODS
-from volcanopy.local.simulated.nodes import RUNTIME_LABEL
 from volcanopy.scheduler.cache.shapes import request_of
 
 _ENDED = {"Succeeded", "Failed"}

@@ -8,11 +8,11 @@ import tempfile
 from collections.abc import Sequence
 
 from volcanopy.api import core
+from volcanopy.api.names import RUNTIME_LABEL
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.process import hosts
 from volcanopy.local.process.gpus import ANNOTATION, RESOURCE
 from volcanopy.local.simulated import nodes
-from volcanopy.local.simulated.nodes import RUNTIME_LABEL
 
 PROCESS = "process"
 MAXIMUM_PODS = 110

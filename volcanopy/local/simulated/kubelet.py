@@ -14,6 +14,7 @@ import msgspec
 import structlog
 
 from volcanopy.api import core
+from volcanopy.api.names import RUNTIME_LABEL
 from volcanopy.kube import machine
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client, Patch
@@ -22,7 +23,7 @@ from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.simulated import pod_stages as stages
 from volcanopy.local.simulated import pod_status
 from volcanopy.local.simulated.heartbeats import Heartbeats
-from volcanopy.local.simulated.nodes import RUNTIME_LABEL, SIMULATED
+from volcanopy.local.simulated.nodes import SIMULATED
 from volcanopy.local.simulated.pod_stages import AnnotationError, Moment, Script, Stages
 from volcanopy.local.simulated.pod_status import PODS, Place, Pod, Shown
 from volcanopy.local.simulated.timers import TimedWorkers

@@ -10,8 +10,6 @@ from volcanopy.local.simulated.pod_status import micro_stamp, stamp
 
 SIMULATED = "sim.volcanopy.io/node"
 """Label of the nodes that a simulated kubelet serves, unless it serves all nodes without a runtime of their own."""
-RUNTIME_LABEL = "volcanopy.io/runtime"
-"""Label of nodes that another kubelet serves: its value is the name of the runtime."""
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
 DEFAULT_CAPACITY: Mapping[str, str] = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}

@@ -1,0 +1,1 @@
+"""What the command line, the embedded cluster and the SDK share: functions of a cluster, apart from their options."""
