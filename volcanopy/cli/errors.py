@@ -44,6 +44,15 @@ def cluster_error(fault: BaseException) -> CommandError | None:
     return None
 
 
+def missing_part(fault: ModuleNotFoundError) -> CommandError | None:
+    """Return the error for a command whose modules are not installed; None for another missing module."""
+    if not f"{fault.name}.".startswith(("embedded_apiserver.", "volcanopy.local.", "volcanopy.chaos.")):
+        return None
+    return CommandError(
+        "this installation has no embedded cluster, which this command needs: install volcanopy[local], the image has none"
+    )
+
+
 def not_served(resource: str = "this resource") -> str:
     """Return the message for a cluster without one of our kinds."""
     return (

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 import volcanopy
 from volcanopy.cli import standard_output
 from volcanopy.cli.commands import chaos, local, services, simulate, ui, usage
-from volcanopy.cli.errors import CommandError
+from volcanopy.cli.errors import CommandError, missing_part
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
 from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api, Cluster, Document
 from volcanopy.cli.local_cluster.options import SchedulerFile
@@ -332,6 +332,11 @@ def main() -> None:
         status = 2
     except CommandError as error:
         status = _print_error(error)
+    except ModuleNotFoundError as fault:
+        missing = missing_part(fault)
+        if missing is None:
+            raise
+        status = _print_error(missing)
     except BrokenPipeError:
         standard_output.discard()
         status = standard_output.BROKEN_PIPE
