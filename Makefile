@@ -146,8 +146,8 @@ lock:  ## Regenerate the lock files from pyproject.toml; `make lock UPGRADE=--up
 	$(COMPILE) --output-file requirements.lock
 	$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock
 
-wheel: $(VENV)/.run  ## Build the wheel into dist/.
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(DIST) .
+wheel: $(VENV)/.run  ## Build the wheels of all distributions into dist/.
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(DIST) packages/apiserver .
 
 sbom: $(VENV)/.dev  ## Write the software bill of materials into dist/ (CycloneDX JSON), from requirements.lock.
 	$(BIN)/python -m hack.sbom $(DIST)/sbom.cdx.json

@@ -24,6 +24,7 @@ VAGUE = re.compile(r"(^|_)(util|utils|helper|helpers|common|misc|manager|manager
 TERMS = {"cert_manager", "field_managers"}
 """Module names that are terms of Kubernetes or of a program."""
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+APISERVER: dict[str, Any] = tomllib.loads((ROOT / "packages/apiserver/pyproject.toml").read_text())
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
@@ -129,7 +130,11 @@ def test_a_lock_file_pins_every_dependency_with_hashes_and_names_no_host(lock: s
     assert [entry.split()[0] for entry in entries if "==" not in entry or "--hash=sha256:" not in entry] == []
     assert not re.search(r"https?:|--(extra-)?index-url|--find-links", text)
     pins = [Requirement(entry.partition("\\")[0].strip()) for entry in entries]
-    dependencies = [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["build"]]
+    dependencies = [
+        *PROJECT["project"]["dependencies"],
+        *APISERVER["project"]["dependencies"],
+        *PROJECT["dependency-groups"]["build"],
+    ]
     dependencies += PROJECT["project"]["optional-dependencies"]["dev"] if "dev" in lock else []
     for dependency in map(Requirement, dependencies):
         versions = [pin.specifier for pin in pins if _normal(pin.name) == _normal(dependency.name)]
@@ -145,6 +150,12 @@ def test_the_page_of_dependencies_lists_each_and_the_number_of_packages_is_that_
     packages = len(re.findall(r"^[a-z0-9].*==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
     assert f"installs {packages} packages" in readme
     assert f"{packages} packages" in page
+
+
+def test_volcanopy_needs_the_version_of_the_embedded_api_server_that_the_checkout_has() -> None:
+    (requirement,) = map(Requirement, PROJECT["project"]["optional-dependencies"]["local"])
+    assert requirement.name == APISERVER["project"]["name"]
+    assert requirement.specifier.contains(APISERVER["project"]["version"])
 
 
 def test_both_lock_files_pin_the_same_versions() -> None:
