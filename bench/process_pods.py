@@ -25,8 +25,8 @@ import uvloop
 
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import JOBS, PODS
 
 PER_JOB = 50
@@ -45,7 +45,7 @@ def run(options: Sequence[str] = ()) -> dict[str, float]:
 
 async def _measure(folder: Path, nodes: int, jobs: int) -> dict[str, float]:
     with _cluster(folder, nodes) as cluster:
-        async with Client(Connection.load(folder / "config")) as client:
+        async with Client(load_connection(folder / "config")) as client:
             cpu, began = _cpu_of(cluster.pid), time.monotonic()
             await _create(client, "whole", jobs)
             await _succeeded(client, "whole", jobs * PER_JOB)
@@ -55,7 +55,7 @@ async def _measure(folder: Path, nodes: int, jobs: int) -> dict[str, float]:
         cluster.kill()
         cluster.wait()
     with _cluster(folder, nodes) as cluster:
-        async with Client(Connection.load(folder / "config")) as client:
+        async with Client(load_connection(folder / "config")) as client:
             after = await _succeeded(client, "killed", 0)
             if after < at_kill:
                 raise RuntimeError(f"{at_kill} pods had succeeded when the cluster was killed, {after} are left")

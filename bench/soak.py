@@ -30,8 +30,8 @@ from volcanopy.chaos.site import Site
 from volcanopy.chaos.stage import StageSettings, embedded_server, site_of
 from volcanopy.cli.logs import configure
 from volcanopy.kube.client import raw_kinds
-from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError
+from volcanopy.kube.client.kubeconfig import load_connection
 
 LOOK = 10.0
 """Seconds between two samples."""
@@ -99,7 +99,7 @@ async def _site(server: str, folder: Path) -> AsyncIterator[tuple[Site, dict[str
             pids = {"embedded server": process.pid or 0}
         else:
             plane = stack.enter_context(ControlPlane.start(crds=crds()))
-            connection, process = Connection.load(plane.kubeconfig, None), None
+            connection, process = load_connection(plane.kubeconfig, None), None
             pids = plane.pids()
         yield await stack.enter_async_context(site_of(connection, settings, process)), pids
 

@@ -3,13 +3,15 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from volcanopy import version
+
 if TYPE_CHECKING:
     from volcanopy.sdk.jobs import AsyncJob as AsyncJob
     from volcanopy.sdk.jobs import Job as Job
     from volcanopy.sdk.jobs import JobError as JobError
     from volcanopy.sdk.official_client import client as client
 
-__version__ = "0.1.0"
+__version__ = version.VERSION
 _SDK = {"AsyncJob": "jobs", "Job": "jobs", "JobError": "jobs", "client": "official_client"}
 
 

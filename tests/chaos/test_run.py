@@ -20,13 +20,13 @@ from volcanopy.chaos.site import Site
 from volcanopy.chaos.stage import StageSettings, site_of
 from volcanopy.cli.commands.chaos import TargetOptions
 from volcanopy.cli.errors import CommandError
-from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import Unavailable
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.local.cluster import Components, Parts, connection_to
 from volcanopy.local.simulated import nodes
+from volcanopy.operations.manifests import Creator
 
 
 @pytest.fixture

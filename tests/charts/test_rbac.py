@@ -19,10 +19,10 @@ from tests.charts.rendering import CHART, NAMESPACE, RELEASE, Json, need_helm, r
 from tests.controlplane.fixtures import chart_crds, need_programs
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.world import QUEUES, World
-from volcanopy.client.manifests import Creator
-from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.local.cluster import Components, Parts
 from volcanopy.local.simulated import nodes
+from volcanopy.operations.manifests import Creator
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
@@ -144,7 +144,7 @@ async def running_services(
 ) -> AsyncIterator[tuple[Installation, World]]:
     """All services as processes, three simulated nodes, and a namespace to play in."""
     namespace = f"t-{uuid.uuid4().hex[:8]}"
-    connection = Connection.load(watched.plane.kubeconfig)
+    connection = load_connection(watched.plane.kubeconfig)
     with Installation(watched.plane, objects, folder) as installation:
         started = [installation.start(part) for part in ("admission", "scheduler", "controller")]
         parts = Parts(scheduler=None, controller=None, admission=None)

@@ -11,9 +11,9 @@ import yaml
 from tests.cli.fake_api_server import FakeApiServer, fake_api_server
 from tests.cli.run_commands import Outcome, Run, local_cluster, run_in_process
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.kubeconfig import load_connection
 
 NAMESPACES: Kind[Json] = Kind("", "v1", "Namespace", "namespaces", False, dict)
 
@@ -36,7 +36,7 @@ def kubeconfig(cluster: Path, request: pytest.FixtureRequest, tmp_path_factory: 
     path.write_text(yaml.safe_dump(config))
 
     async def make() -> None:
-        async with Client(Connection.load(cluster)) as client:
+        async with Client(load_connection(cluster)) as client:
             with contextlib.suppress(AlreadyExists):
                 await client.create(
                     NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}

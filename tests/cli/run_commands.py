@@ -19,8 +19,8 @@ from unittest import mock
 from volcanopy.cli.framework.watch import watch_objects
 from volcanopy.cli.main import main
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.kubeconfig import load_connection
 
 COMMAND = [sys.executable, "-m", "volcanopy"]
 
@@ -50,7 +50,7 @@ def until(config: Path, kind: Kind[Json], holds: Callable[[list[Json]], bool], s
     """Wait until a predicate is true for the objects of a kind in the namespace of a kubeconfig."""
 
     async def wait() -> None:
-        connection = Connection.load(config)
+        connection = load_connection(config)
         async with (
             asyncio.timeout(seconds),
             Client(connection) as client,

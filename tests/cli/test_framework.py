@@ -25,9 +25,9 @@ from volcanopy.cli.jobs import status
 from volcanopy.cli.jobs.pods import Pod, state
 from volcanopy.jobcontroller.phases import FINISHED
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import Forbidden
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import JOBS as KIND
 
 
@@ -156,7 +156,7 @@ def test_a_forbidden_watch_is_an_error_at_once(server: FakeApiServer, tmp_path: 
 
     async def follow() -> None:
         async with (
-            Client(Connection.load(server.kubeconfig(tmp_path))) as client,
+            Client(load_connection(server.kubeconfig(tmp_path))) as client,
             watch_objects(client, KIND, "default"),
         ):
             raise AssertionError("nothing can be followed")

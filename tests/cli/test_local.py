@@ -26,8 +26,8 @@ from volcanopy.cli.local_cluster.commands import Persistence, run, up
 from volcanopy.cli.local_cluster.process_nodes import Size
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import NODES
 from volcanopy.local.process.measurements import descendants
 from volcanopy.local.process.status_writer import PODS
@@ -222,7 +222,7 @@ async def test_up_writes_a_kubeconfig_and_stops_on_ctrl_c(tmp_path: Path) -> Non
     with cluster_up("--simulate", "2", "--kubeconfig", str(path)) as (process, said):
         assert f"  export KUBECONFIG='{path}'" in said
         assert path.stat().st_mode & 0o777 == 0o600
-        async with Client(Connection.load(path)) as client:
+        async with Client(load_connection(path)) as client:
             assert len((await client.list(NODES)).items) == 2
         command = [*COMMAND, "up", "--simulate", "1", "--kubeconfig", str(path)]
         second = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
@@ -250,7 +250,7 @@ async def test_a_killed_cluster_leaves_no_program_and_continues_with_its_pods(tm
     volumes = [{"name": "c", "persistentVolumeClaim": {"claimName": "c"}}]
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     with cluster_up(*options) as (process, _):
-        async with Client(Connection.load(path)) as client:
+        async with Client(load_connection(path)) as client:
             await client.create(CLAIMS, "default", {"metadata": {"name": "c"}, "spec": claim})
             spec = {"restartPolicy": "OnFailure", "containers": [container], "volumes": volumes}
             await client.create(PODS, "default", {"metadata": {"name": "p"}, "spec": spec})
@@ -267,7 +267,7 @@ async def test_a_killed_cluster_leaves_no_program_and_continues_with_its_pods(tm
             "other pods follow their restartPolicy: p"
         )
         assert line in said
-        async with Client(Connection.load(path)) as client:
+        async with Client(load_connection(path)) as client:
             pod = await pod_until(client, lambda pod: pod["status"]["phase"] == "Succeeded")
         (status,) = pod["status"]["containerStatuses"]
         assert status["restartCount"] == 1

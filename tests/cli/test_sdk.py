@@ -84,6 +84,14 @@ def test_invalid_values_are_named() -> None:
         Job(["true"], array="x")
 
 
-def test_importing_the_package_imports_nothing_else_of_it() -> None:
+def test_no_module_of_the_package_hides_a_name_of_the_sdk() -> None:
+    folder = Path(volcanopy.__file__).parent
+    assert [name for name in volcanopy._SDK if (folder / name).exists() or (folder / f"{name}.py").exists()] == []
+
+
+def test_importing_the_package_imports_only_its_version() -> None:
     program = "import sys, volcanopy; print([name for name in sys.modules if name.startswith('volcanopy.')])"
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+        == "['volcanopy.version']\n"
+    )

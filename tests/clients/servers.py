@@ -13,14 +13,14 @@ from tests.controlplane.fixtures import need_programs
 from tests.controlplane.plane import ControlPlane
 from volcanopy.api.bindings import BINDINGS
 from volcanopy.api.volcano_crds import crds_of
-from volcanopy.client.manifests import Creator
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.local.cluster import Components, LocalCluster, Parts
 from volcanopy.local.process.kubelet import ProcessKubelet
+from volcanopy.operations.manifests import Creator
 
 SECONDS = 600
 """Time for what a client does on a busy machine."""
@@ -105,7 +105,7 @@ async def real_server(objects: Sequence[Json], parts: Parts) -> AsyncIterator[Se
     need_programs()
     plane = await asyncio.to_thread(lambda: ControlPlane.start(crds=crds_of(BINDINGS)))
     try:
-        connection = Connection.load(plane.kubeconfig)
+        connection = load_connection(plane.kubeconfig)
         async with Client(connection) as client:
             await Creator(client).create(objects)
         async with Components(connection, parts) as components:

@@ -18,6 +18,7 @@ from volcanopy.kube.client.api_client import Client, Listing, Patch
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, Invalid, NotFound, TooManyRequests, Unauthorized
 from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import EVENTS
 from volcanopy.local.cluster import self_signed
 
@@ -34,12 +35,12 @@ BUDGETS = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", Tr
 async def connection(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Connection]:
     """A connection to each server, through a kubeconfig as users have it."""
     if request.param == "real":
-        yield Connection.load(request.getfixturevalue("real_control_plane").kubeconfig)
+        yield load_connection(request.getfixturevalue("real_control_plane").kubeconfig)
         return
     server = await ApiServer.start(tls=self_signed())
     path = tmp_path / "kubeconfig"
     path.write_text(server.kubeconfig())
-    yield Connection.load(path)
+    yield load_connection(path)
     await server.stop()
 
 

@@ -21,9 +21,9 @@ from volcanopy.cli import storage_migration
 from volcanopy.cli.framework.options import Cluster
 from volcanopy.cli.storage_migration import DEFINITIONS, migrate
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import Invalid, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import NAMESPACES
 from volcanopy.local.cluster import self_signed
 
@@ -139,7 +139,7 @@ async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     if request.param == "real":
         plane: ControlPlane = request.getfixturevalue("real_control_plane")
         cluster = Cluster(plane.kubeconfig)
-        async with Client(Connection.load(plane.kubeconfig)) as client:
+        async with Client(load_connection(plane.kubeconfig)) as client:
             # The API server takes a changed definition over when its own watch of it has seen the change.
             made = Site(client, cluster, lambda *key: stored_in_etcd(plane, *key), SMALL, settle=1.0)
             yield made
@@ -155,7 +155,7 @@ async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         assert entry is not None
         return entry.body
 
-    async with Client(Connection.load(path)) as client:
+    async with Client(load_connection(path)) as client:
         yield Site(client, Cluster(path), stored, BY_KIND.keys())
     await server.stop()
 

@@ -14,9 +14,9 @@ from embedded_apiserver.server import ApiServer
 from tests.controlplane.fixtures import real_control_plane
 from tests.controlplane.plane import ControlPlane
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import EVENTS, NAMESPACES
 from volcanopy.local.cluster import self_signed
 from volcanopy.local.workloads import controller
@@ -57,8 +57,8 @@ async def sites(real_control_plane: ControlPlane, tmp_path: Path) -> AsyncIterat
     plane, path = real_control_plane, tmp_path / "kubeconfig"
     path.write_text(embedded.kubeconfig())
     async with (
-        Client(Connection.load(plane.kubeconfig)) as real,
-        Client(Connection.load(path)) as own,
+        Client(load_connection(plane.kubeconfig)) as real,
+        Client(load_connection(path)) as own,
     ):
         running = asyncio.create_task(WorkloadController(own).run(stop))
         namespace = f"workloads-{next(_NUMBERS)}"

@@ -17,8 +17,8 @@ from volcanopy.cli.framework.options import Cluster
 from volcanopy.cli.plan import plan
 from volcanopy.cli.snapshot import snapshot
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.kubeconfig import load_connection
 
 QUEUE = "scheduling.volcanopy.io/v1beta1"
 
@@ -189,7 +189,7 @@ async def test_explain_job_works_with_minimal_permissions(
     config["users"][0]["user"]["as"] = "researcher"
     path = tmp_path / "researcher"
     path.write_text(yaml.safe_dump(config))
-    async with Client(Connection.load(path)) as client:
+    async with Client(load_connection(path)) as client:
         report = job_report(await job_facts(client, cluster.namespace, "broad", "volcanopy-system"))
     assert report.summary == 'job "broad" is pending: 0/3 nodes are available: 3 Insufficient cpu'
     assert "✗ nodes" in plain(job_lines(report))

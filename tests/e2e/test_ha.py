@@ -14,7 +14,7 @@ from tests.charts.rendering import CHART, NAMESPACE, RELEASE, need_helm, render,
 from tests.controlplane.fixtures import chart_crds, need_programs
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.leader_failures import run_gangs
-from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.kubeconfig import load_connection
 
 pytestmark = [
     pytest.mark.real,
@@ -75,7 +75,7 @@ async def test_gangs_complete_and_leader_takeover_is_within_fifteen_seconds(
                 for part in ("scheduler", "controller")
             }
             endings = await run_gangs(
-                Connection.load(plane.kubeconfig),
+                load_connection(plane.kubeconfig),
                 "ha",
                 services["scheduler"],
                 services["controller"],

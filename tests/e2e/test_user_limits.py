@@ -8,10 +8,10 @@ import pytest
 
 from tests.e2e.world import JOBS, POD_GROUPS, QUEUES, World, batch_job
 from tests.services.test_admission_rules import Acting
-from volcanopy.client.manifests import CreateError, Creator
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.kubeconfig import load_connection
+from volcanopy.operations.manifests import CreateError, Creator
 
 
 def queue(name: str, **spec: object) -> Json:
@@ -21,7 +21,7 @@ def queue(name: str, **spec: object) -> Json:
 @contextlib.asynccontextmanager
 async def user(cluster: World, name: str) -> AsyncIterator[Creator]:
     """Somebody who makes things in the test's namespace, whom RBAC lets do everything."""
-    connection = Connection.load(cluster.kubeconfig)
+    connection = load_connection(cluster.kubeconfig)
     whose = Acting(connection.credentials, name, ["system:masters"])
     async with Client(replace(connection, credentials=whose)) as client:
         yield Creator(client, cluster.namespace)

@@ -13,7 +13,7 @@ from tests.kube.cluster import Cluster, borrowed_cluster, running_cluster
 from tests.kube.faulty_server import FakeTime, FaultyServer, connect, faulty_server
 from tests.kube.kubeconfigs import Plugin
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.kubeconfig import load_connection
 
 __all__ = ["real_control_plane"]
 
@@ -55,7 +55,7 @@ async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
     """Two nodes and the default queue, on either API server."""
     if request.param == "real":
         plane: ControlPlane = request.getfixturevalue("real_control_plane")
-        opening = borrowed_cluster(Connection.load(plane.kubeconfig))
+        opening = borrowed_cluster(load_connection(plane.kubeconfig))
     else:
         opening = running_cluster()
     async with opening as running:

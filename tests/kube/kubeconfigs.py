@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.kubeconfig import load_connection
 
 Json = dict[str, Any]
 
@@ -43,7 +44,7 @@ def write(path: Path, content: Any) -> Path:
 
 
 def load(tmp_path: Path, content: Any, context: str | None = None) -> Connection:
-    return Connection.load(write(tmp_path / "config", content), context)
+    return load_connection(write(tmp_path / "config", content), context)
 
 
 PLUGIN = """#!{python}

@@ -23,7 +23,7 @@ from volcanopy.kube.client import connection as connection_module
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import MIN_PERIOD, Connection, Grant, RenewedCredentials, headers_of
 from volcanopy.kube.client.errors import NoCluster, Unauthorized
-from volcanopy.kube.client.kubeconfig import in_cluster
+from volcanopy.kube.client.kubeconfig import in_cluster, load_connection
 
 pytestmark = pytest.mark.usefixtures("nowhere")
 
@@ -73,14 +73,14 @@ def test_several_files_are_merged_and_the_first_current_context_counts(
     second["clusters"] = [{"name": "d", "cluster": {"server": "http://second:2"}}]
     paths = [write(tmp_path / "1", first), tmp_path / "missing", write(tmp_path / "2", second)]
     monkeypatch.setenv("KUBECONFIG", ":".join(str(path) for path in paths))
-    assert Connection.load().url == "http://first:1"
-    assert Connection.load(context="other").url == "http://second:2"
+    assert load_connection().url == "http://first:1"
+    assert load_connection(context="other").url == "http://second:2"
 
 
 def test_an_empty_file_among_several_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [write(tmp_path / "1", "# nothing"), write(tmp_path / "2", config(server="http://second:2"))]
     monkeypatch.setenv("KUBECONFIG", ":".join(str(path) for path in paths))
-    assert Connection.load().url == "http://second:2"
+    assert load_connection().url == "http://second:2"
 
 
 def test_json_that_is_indented_with_tabs_is_read(tmp_path: Path) -> None:
@@ -95,19 +95,19 @@ async def test_a_token_file_comes_before_the_token_beside_it(tmp_path: Path) -> 
 
 def test_the_home_folder_comes_last(tmp_path: Path) -> None:
     write(tmp_path / "home/.kube/config", config(server="http://home:1"))
-    assert Connection.load().url == "http://home:1"
+    assert load_connection().url == "http://home:1"
 
 
 def test_a_missing_cluster_gives_a_one_line_error_with_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(NoCluster, match=r"no cluster is configured: there is no ~/\.kube/config.*volcanopy local up"):
-        Connection.load()
+        load_connection()
     monkeypatch.setenv("KUBECONFIG", "/nowhere/x")
     with pytest.raises(NoCluster, match=r"\$KUBECONFIG names no file that exists \(/nowhere/x\)"):
-        Connection.load()
+        load_connection()
     with pytest.raises(NoCluster, match="kubeconfig /nowhere/y: there is no such file"):
-        Connection.load(Path("/nowhere/y"))
+        load_connection(Path("/nowhere/y"))
 
 
 @pytest.mark.parametrize(
@@ -365,8 +365,8 @@ def test_only_auth_providers_need_the_official_client(tmp_path: Path) -> None:
     program = (
         "import sys, volcanopy.kube.cache.watch, volcanopy.kube.apply.event_writer\n"
         "from pathlib import Path\n"
-        "from volcanopy.kube.client.connection import Connection\n"
-        f"Connection.load(Path({str(tmp_path / 'config')!r}))\n"
+        "from volcanopy.kube.client.kubeconfig import load_connection\n"
+        f"load_connection(Path({str(tmp_path / 'config')!r}))\n"
         "print('kubernetes' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

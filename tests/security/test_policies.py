@@ -12,7 +12,7 @@ from tests.charts.rendering import NAMESPACE, RELEASE
 from tests.controlplane.plane import ControlPlane, CreateError
 from tests.security.tenants import RBAC, Json, Tenant, chart_objects, install_roles
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import JOBS, PODS, SECRETS
 from volcanopy.services.controllers.owned_objects import NameTakenError, create_owned, existing_object, is_controlled
 
@@ -159,7 +159,7 @@ async def test_the_controller_recognizes_its_secrets_without_reading_others(plan
     config = await asyncio.to_thread(plane.kubeconfig_for, CONTROLLER)
     admin = Tenant(plane, "admin", own)
     plane.request("POST", admin.path("Secret"), secret("passwords"))
-    async with Client(Connection.load(config)) as client:
+    async with Client(load_connection(config)) as client:
         await asyncio.to_thread(
             refused, lambda: Tenant(plane, CONTROLLER, own).patch("Secret", "passwords", {}), JOB_ONLY.format("write")
         )

@@ -17,11 +17,11 @@ from tests.e2e.world import FLOWS, JOBS, POD_GROUPS, PODS, QUEUES, World, batch_
 from tests.security.power_attempts import ENTRANCES, PROTECTIONS, RESERVED, name_of_group, protected_groups
 from tests.security.tenants import Json, Tenant, grant, install_roles
 from volcanopy.admission.context import AdmissionPolicy
-from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.local.cluster import Components, Parts
 from volcanopy.local.simulated import nodes
+from volcanopy.operations.manifests import Creator
 from volcanopy.services.admission.admission_service import AdmissionSettings
 
 pytestmark = pytest.mark.real
@@ -144,7 +144,7 @@ async def scene(real_control_plane: ControlPlane) -> AsyncIterator[Scene]:
     """All services at work, with the user of the plane as their account."""
     plane, namespace = real_control_plane, f"team-{uuid.uuid4().hex[:8]}"
     admission = AdmissionSettings(policy=AdmissionPolicy.read({"controllers": ["admin"]}))
-    async with Components(Connection.load(plane.kubeconfig), Parts(admission=admission)) as components:
+    async with Components(load_connection(plane.kubeconfig), Parts(admission=admission)) as components:
         await clear_workloads(components.client)
         creator = Creator(components.client)
         await creator.create([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}])
@@ -171,7 +171,7 @@ async def scene(real_control_plane: ControlPlane) -> AsyncIterator[Scene]:
             yield result
         finally:
             await clear_workloads(components.client)
-    async with Client(Connection.load(plane.kubeconfig)) as client:  # webhooks keep queues in which something runs
+    async with Client(load_connection(plane.kubeconfig)) as client:  # webhooks keep queues in which something runs
         for name in specs:
             await client.delete(QUEUES, None, name)
 

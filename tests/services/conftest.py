@@ -9,7 +9,7 @@ import pytest
 from tests.controlplane.fixtures import real_control_plane
 from tests.controlplane.plane import ControlPlane
 from tests.services.service_cluster import Cluster, embedded_cluster
-from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.kubeconfig import load_connection
 
 __all__ = ["real_control_plane"]
 
@@ -20,7 +20,7 @@ async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     namespace = _new_namespace()
     if request.param == "real":
         plane: ControlPlane = request.getfixturevalue("real_control_plane")
-        async with Cluster.open(Connection.load(plane.kubeconfig), namespace) as opened:
+        async with Cluster.open(load_connection(plane.kubeconfig), namespace) as opened:
             yield opened
         return
     async with embedded_cluster(namespace, tmp_path) as opened:

@@ -21,9 +21,9 @@ from tests.services.service_cluster import NAMESPACES
 from tests.services.test_admission_rules import BINDINGS, RBAC, ROLES, Acting
 from volcanopy.api import names
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists, Invalid, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import CONFIG_MAPS, JOBS, PODS
 from volcanopy.services.admission import admission_service
 from volcanopy.services.admission.admission_service import (
@@ -253,7 +253,7 @@ async def stage(kubeconfig: Path, kubectl: Path, folder: Path, monkeypatch: pyte
     """Admission at work on the cluster of a kubeconfig, which has our kinds."""
     monkeypatch.setattr(admission_service, "ClusterCache", NotifyingCache)
     monkeypatch.setattr(admission_service, "PolicyFile", Policies)
-    connection = Connection.load(kubeconfig)
+    connection = load_connection(kubeconfig)
     maker = replace(connection, credentials=Acting(connection.credentials, MAKER, ["system:masters"]))
     async with Client(maker) as client, Client(connection) as admin:
         result = Stage(client, kubeconfig, kubectl, folder)

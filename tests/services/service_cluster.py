@@ -15,6 +15,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import JOBS
 from volcanopy.local.cluster import self_signed
 from volcanopy.services.controllers.controller_service import JobControllerSettings, run
@@ -190,7 +191,7 @@ async def embedded_cluster(namespace: str, folder: Path) -> AsyncIterator[Cluste
     try:
         config = folder / "kubeconfig"
         config.write_text(server.kubeconfig())
-        connection = Connection.load(config)
+        connection = load_connection(config)
         async with Client(connection) as client:
             await install_kinds(client)
         async with Cluster.open(connection, namespace) as opened:

@@ -17,8 +17,8 @@ from tests.services.service_cluster import install_kinds
 from volcanopy.api import names
 from volcanopy.api.model import Json
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import NotFound
+from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.local.cluster import self_signed
 
 __all__ = ["kubectl_program", "real_control_plane"]
@@ -53,7 +53,7 @@ async def played(
     try:
         config = tmp_path / "kubeconfig"
         config.write_text(server.kubeconfig())
-        async with Client(Connection.load(config)) as client:
+        async with Client(load_connection(config)) as client:
             await install_kinds(client)
         async with stage(config, kubectl_program, tmp_path, monkeypatch) as result:
             yield result

@@ -18,7 +18,6 @@ from volcanopy.chaos.judge import Judge, following
 from volcanopy.chaos.processes import RestartedProcess
 from volcanopy.chaos.proxy import FaultProxy
 from volcanopy.chaos.site import Site, surely
-from volcanopy.client.manifests import Creator
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
@@ -26,6 +25,7 @@ from volcanopy.kube.client.errors import AlreadyExists, KubeError
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.simulated import nodes
 from volcanopy.local.simulated.kubelet import Kubelet
+from volcanopy.operations.manifests import Creator
 
 SERVICES = ("scheduler", "scheduler", "controller", "controller", "admission")
 READY_SECONDS = 120.0

@@ -15,7 +15,6 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-import volcanopy
 from volcanopy.cli import standard_output
 from volcanopy.cli.commands import chaos, local, services, simulate, ui, usage
 from volcanopy.cli.errors import CommandError, missing_part
@@ -24,6 +23,7 @@ from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api,
 from volcanopy.cli.local_cluster.options import SchedulerFile
 from volcanopy.cli.vcctl import PROGRAMS, translated
 from volcanopy.kube.client.printable import printable
+from volcanopy.version import VERSION
 
 VARIABLE = "_VOLCANOPY_COMPLETE"
 """Environment variable with which a shell requests completions."""
@@ -261,7 +261,7 @@ def completion_command(shell: Annotated[Shell, typer.Argument(help="Shell.")]) -
 def _print_version(requested: bool) -> None:
     """Print the version of this program, and exit."""
     if requested:
-        print(f"volcanopy {volcanopy.__version__}")
+        print(f"volcanopy {VERSION}")
         raise typer.Exit
 
 

@@ -5,12 +5,12 @@ import json
 import sys
 from typing import Any
 
-import volcanopy
 from volcanopy.cli.errors import cluster_error
 from volcanopy.cli.framework.options import Cluster, Document
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Json
+from volcanopy.version import VERSION
 
 _DOMAIN = "volcanopy.io"
 _DEADLINE = 5.0
@@ -21,7 +21,7 @@ def version(cluster: Cluster, output: Document | None, *, client_only: bool) -> 
     """Print the versions; an error of the cluster is printed to standard error and is not a failure."""
     from volcanopy.cli.framework import documents
 
-    versions: Json = {"clientVersion": volcanopy.__version__}
+    versions: Json = {"clientVersion": VERSION}
     if not client_only:
         try:
             versions |= asyncio.run(_cluster_versions(cluster))

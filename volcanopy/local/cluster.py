@@ -18,7 +18,6 @@ import structlog
 from embedded_apiserver.server import ApiServer, Tls
 from volcanopy.api.bindings import VOLCANOPY
 from volcanopy.api.config_file import ConfigError
-from volcanopy.client.manifests import Creator
 from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection, Credentials
@@ -32,6 +31,7 @@ from volcanopy.local.simulated.claim_controller import ClaimController
 from volcanopy.local.simulated.kubelet import Kubelet
 from volcanopy.local.simulated.pod_stages import Stages
 from volcanopy.local.workloads.controller import WorkloadController
+from volcanopy.operations.manifests import Creator
 from volcanopy.scheduler.policy.config import DEFAULT, parse
 from volcanopy.services.admission import admission_service as admission
 from volcanopy.services.admission.admission_service import AdmissionSettings

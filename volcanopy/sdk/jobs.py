@@ -25,9 +25,9 @@ from volcanopy.cli.jobs.run import manifest
 from volcanopy.cli.jobs.status import FINISHED, message, shown_phase
 from volcanopy.cli.jobs.wait import goal, wait_until_job
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class AsyncJob:
     @asynccontextmanager
     async def _client(self) -> AsyncIterator[Client]:
         async with _errors():
-            connection = await asyncio.to_thread(Connection.load, self._kubeconfig)
+            connection = await asyncio.to_thread(load_connection, self._kubeconfig)
             self.namespace = self.namespace or connection.namespace
             async with Client(connection) as client:
                 yield client

@@ -14,8 +14,9 @@ from kubernetes.client import ApiClient, Configuration
 from kubernetes.client.rest import RESTClientObject
 from urllib3 import HTTPHeaderDict
 
-from volcanopy.kube.client.connection import Connection, Credentials
+from volcanopy.kube.client.connection import Credentials
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.kubeconfig import load_connection
 
 _MODELS = {"V1PodTemplateSpec": "template", "V1PodSpec": "pod", "V1Container": "container"}
 
@@ -39,7 +40,7 @@ def client(kubeconfig: Path | str | None = None, context: str | None = None) -> 
 
     It has the connection of volcanopy's commands: exec plugins, renewed tokens, proxies, impersonation. Raises NoCluster.
     """
-    connection = Connection.load(Path(kubeconfig) if kubeconfig is not None else None, context)
+    connection = load_connection(Path(kubeconfig) if kubeconfig is not None else None, context)
     settings = Configuration(host=connection.url)
     settings.proxy, settings.no_proxy = connection.proxy, None
     settings.tls_server_name = connection.server_name

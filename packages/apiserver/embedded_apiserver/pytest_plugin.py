@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixture `apiserver`, an empty cluster for each test that asks for it."""
+"""The pytest plugin: the fixture `apiserver`, an empty cluster for each test that uses it."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -19,8 +19,8 @@ from volcanopy.cli.explain.text import job_lines, plain
 from volcanopy.cli.jobs import status as job_status
 from volcanopy.cli.jobs.pods import Pod
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.whatif.answer import JobAnswer, Start
 from volcanopy.whatif.target import Target
 
@@ -294,7 +294,7 @@ async def test_a_pod_whose_latest_event_is_a_warning_of_its_kubelet_cannot_start
     unstarted = a_pod("train-0", containerStatuses=waiting("ContainerCreating"))
     unstarted["metadata"] |= {"namespace": "lab", "uid": "p"}
     pods = msgspec.convert([unstarted, a_pod("train-1", "Running")], list[Pod])
-    async with Client(Connection.load(server.kubeconfig(tmp_path))) as client:
+    async with Client(load_connection(server.kubeconfig(tmp_path))) as client:
         found = await start_warnings(client, pods)
     assert found.keys() == warnings
     assert [query["fieldSelector"] for _, _, query, _ in server.asked] == [["involvedObject.uid=p"]]
@@ -305,7 +305,7 @@ async def test_a_pod_whose_latest_event_is_a_warning_of_its_kubelet_cannot_start
 
 async def test_events_that_may_not_be_read_are_left_out(server: FakeApiServer, tmp_path: Path) -> None:
     server.answers["GET", "/api/v1/namespaces/default/events"] = forbidden("list", "events")
-    async with Client(Connection.load(server.kubeconfig(tmp_path))) as client:
+    async with Client(load_connection(server.kubeconfig(tmp_path))) as client:
         assert await start_warnings(client, msgspec.convert([a_pod("train-0")], list[Pod])) == {}
 
 

@@ -16,12 +16,12 @@ from tests.cli.ui.conftest import GANG
 from tests.e2e.world import EXAMPLES
 from volcanopy.cli.ui.server import ASSETS, TOKEN_HEADER, UiSettings, page_served
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.kubeconfig import load_connection
 
 
 @asynccontextmanager
 async def page(kubeconfig: Path, *, changes: bool = True) -> AsyncIterator[tuple[str, aiohttp.ClientSession]]:
-    connection = Connection.load(kubeconfig)
+    connection = load_connection(kubeconfig)
     settings = UiSettings(port=0, allow_changes=changes)
     async with Client(connection) as client, page_served(client, settings) as url, aiohttp.ClientSession() as session:
         yield url, session

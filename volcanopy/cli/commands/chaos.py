@@ -157,7 +157,7 @@ async def _run(target: TargetOptions, stage: "StageSettings", settings: "RunSett
     from volcanopy.chaos.run import run
     from volcanopy.chaos.stage import embedded_server, site_of
     from volcanopy.cli.logs import configure
-    from volcanopy.kube.client.connection import Connection
+    from volcanopy.kube.client.kubeconfig import load_connection
 
     configure(level=logging.ERROR)  # what our own simulated nodes do not reach is no news
     async with contextlib.AsyncExitStack() as stack:
@@ -166,7 +166,7 @@ async def _run(target: TargetOptions, stage: "StageSettings", settings: "RunSett
             folder.mkdir(parents=True, exist_ok=True)
             connection, server = await stack.enter_async_context(embedded_server(folder))
         else:
-            connection, server = Connection.load(target.kubeconfig, target.context), None
+            connection, server = load_connection(target.kubeconfig, target.context), None
             await connection.check()
         site = await stack.enter_async_context(site_of(connection, stage, server))
         return await run(site, settings)

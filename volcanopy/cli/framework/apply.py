@@ -17,8 +17,8 @@ from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 
 if TYPE_CHECKING:
-    from volcanopy.client.manifests import Creator
     from volcanopy.kube.client.api_client import Client
+    from volcanopy.operations.manifests import Creator
 
 _FIRST = ("Namespace", "CustomResourceDefinition", "PriorityClass", "Queue", "JobTemplate")
 """Kinds that others refer to, in the order of their creation; other kinds follow in the order of the files."""
@@ -50,7 +50,7 @@ async def apply_files(
             _print_only(manifest, namespace, changes)
         return
     async with cluster.client() as client:
-        from volcanopy.client.manifests import Creator
+        from volcanopy.operations.manifests import Creator
 
         where = namespace or client.connection.namespace
         applier = _Applier(client, Creator(client), where, changes, create_only, force_conflicts)
@@ -94,7 +94,7 @@ class _Applier:
 
     async def apply(self, manifest: Manifest) -> None:
         """Create the object, or apply it where there is one of its name."""
-        from volcanopy.client.manifests import CreateError
+        from volcanopy.operations.manifests import CreateError
 
         try:
             await self._apply(manifest.body)

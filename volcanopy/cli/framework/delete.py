@@ -66,7 +66,7 @@ class _Deleter:
 
     async def delete_files(self, files: Sequence[str], namespace: str | None) -> None:
         """Delete the objects of manifests in reverse order."""
-        from volcanopy.client.manifests import CreateError, Creator
+        from volcanopy.operations.manifests import CreateError, Creator
 
         creator = Creator(self._client)
 

@@ -38,12 +38,7 @@ class Query:
 
 
 async def show_list(client: Client, view: View, query: Query, show: ShowOptions) -> None:
-    """Print the objects in the order of namespaces and names; with ``--watch`` continue until Ctrl-C."""
-    if show.watch:
-        from volcanopy.cli.framework.live_lists import watch_list  # takes longer to load than a list takes
-
-        await watch_list(client, view, query, show)
-        return
+    """Print the objects in the order of namespaces and names."""
     bodies = matching_objects(
         view, query, await list_objects(client, view.kind, query.namespace, query.selector, query.fields)
     )

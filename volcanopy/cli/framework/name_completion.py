@@ -53,11 +53,13 @@ def _names(ctx: typer.Context, group: str, incomplete: str) -> list[str]:
 
 
 async def _list(group: str, kubeconfig: Path | None, context: str | None, namespace: str | None) -> list[str]:
-    from volcanopy.cli.framework.options import Cluster
     from volcanopy.kube.client import raw_kinds
+    from volcanopy.kube.client.api_client import Client
+    from volcanopy.kube.client.kubeconfig import load_connection
 
-    kind = getattr(raw_kinds, _KINDS[group])
-    async with Cluster(kubeconfig, context).client() as client:
+    kind, connection = getattr(raw_kinds, _KINDS[group]), load_connection(kubeconfig, context)
+    await connection.check()
+    async with Client(connection) as client:
         where = (namespace or client.connection.namespace) if kind.namespaced else None
         listing = await client.list(kind, where, deadline=_DEADLINE)
         return sorted(body["metadata"]["name"] for body in listing.items)

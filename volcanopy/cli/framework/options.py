@@ -101,9 +101,9 @@ class Cluster:
 
     def connection(self) -> "Connection":
         """Return address and credentials; raises NoCluster."""
-        from volcanopy.kube.client.connection import Connection
+        from volcanopy.kube.client.kubeconfig import load_connection
 
-        return Connection.load(self.kubeconfig, self.context)
+        return load_connection(self.kubeconfig, self.context)
 
     @asynccontextmanager
     async def client(self) -> "AsyncIterator[Client]":

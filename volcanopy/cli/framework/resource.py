@@ -88,7 +88,12 @@ def _add_list(app: typer.Typer, resource: Resource) -> None:
             query = Query(namespace, scope.selector)
             if resource.filter is not NoFilter:
                 query = await module.query(client, namespace, scope.selector, filters)
-            await show_list(client, module.VIEW, query, show)
+            if show.watch:
+                from volcanopy.cli.framework.live_lists import watch_list  # takes longer to load than a list takes
+
+                await watch_list(client, module.VIEW, query, show)
+            else:
+                await show_list(client, module.VIEW, query, show)
 
     command(
         app,

@@ -33,7 +33,6 @@ from volcanopy.cli.manifests import Manifest, read
 from volcanopy.cli.ui.server import UiSettings, page_served
 from volcanopy.cli.ui.timings import of_this_process
 from volcanopy.cli.whatif import job_lines
-from volcanopy.client.manifests import CreateError, Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import CRON_JOBS, FLOWS, JOBS, bound, is_of
@@ -41,6 +40,7 @@ from volcanopy.local.cluster import ClusterError, LocalCluster, Parts
 from volcanopy.local.process import machine
 from volcanopy.local.process.gpus import gpus_of_machine
 from volcanopy.local.simulated import nodes as simulated
+from volcanopy.operations.manifests import CreateError, Creator
 from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.whatif.answer import JobAnswer

@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import volcanopy
 from volcanopy.api.quantity import counted
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.local_cluster.options import Isolation
@@ -117,7 +116,7 @@ def _folders(persist: Path) -> tuple[Path, Path]:
 def _machine(size: Size, hidden: tuple[Path, ...]) -> MachineRuntime:
     """What runs programs of this machine, and as whom. Raises CommandError if the requested isolation does not work here."""
     current = current_user()
-    source = Path(volcanopy.__file__).parents[1]
+    source = Path(__file__).parents[3]
     user = current if size.run_as_root else user_of_programs((source, Path.cwd()), os.environ, current)
     trees = () if user == current else _trees(source)
     closed = tuple(closed_folders(trees, user))

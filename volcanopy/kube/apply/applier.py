@@ -13,9 +13,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from volcanopy.kube.apply.event_writer import EventRecorder
-from volcanopy.kube.apply.pod_writer import PodWriter, WriterContext
+from volcanopy.kube.apply.pod_writer import PodWriter
 from volcanopy.kube.apply.status_writer import ExplanationWriter, PodGroupStatusWriter, QueueStatusWriter, Timing
 from volcanopy.kube.apply.write_queue import DelayedWrites
+from volcanopy.kube.apply.writer_context import WriterContext
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.logs import Logger

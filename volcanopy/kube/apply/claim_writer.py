@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from volcanopy.api.builtin import devices, storage
+from volcanopy.kube.apply.writer_context import WriterContext
 from volcanopy.kube.cache.followed_kinds import VOLUME_CLAIMS, VOLUMES
 from volcanopy.kube.client.api_client import Client, Json
 from volcanopy.kube.client.errors import Conflict, KubeError, NotFound, describe
@@ -19,9 +20,6 @@ from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.logs import Logger
 from volcanopy.scheduler.model import selectors
 from volcanopy.scheduler.model.plan import Bind, DeviceChoice, VolumeChoice
-
-if TYPE_CHECKING:
-    from volcanopy.kube.apply.pod_writer import WriterContext
 
 log = Logger(__name__)
 

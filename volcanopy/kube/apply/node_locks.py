@@ -11,17 +11,14 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from volcanopy.api.model import format_time
+from volcanopy.kube.apply.writer_context import WriterContext
 from volcanopy.kube.client.api_client import Json
 from volcanopy.kube.client.errors import Conflict, KubeError, NotFound, describe
 from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.client.raw_kinds import NODES
 from volcanopy.scheduler.model.plan import Bind
-
-if TYPE_CHECKING:
-    from volcanopy.kube.apply.pod_writer import WriterContext
 
 log = Logger(__name__)
 

@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from volcanopy.api import core
 from volcanopy.api.gates import Gate
 from volcanopy.api.queue_gate import has_queue_gate
-from volcanopy.kube.apply.pod_writer import WriterContext
 from volcanopy.kube.apply.write_queue import SPREAD, spread
+from volcanopy.kube.apply.writer_context import WriterContext
 from volcanopy.kube.cache import statuses
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, QUEUES
 from volcanopy.kube.client.errors import KubeError, NotFound, describe

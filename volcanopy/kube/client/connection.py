@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import os
 import ssl
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -24,7 +22,6 @@ from volcanopy.kube.client.request_counts import RequestCounts
 
 log = Logger(__name__)
 
-SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 FILE_PERIOD = 60.0
 """Seconds between two reads of a token file, which is rotated."""
 EXPIRY_MARGIN = 30.0
@@ -191,29 +188,3 @@ class Connection:
             return
         context = f" (context {self.context})" if self.context else ""
         raise NoAnswer(f"{self.url}{context}", reason, maybe_applied=False)
-
-    @staticmethod
-    def load(kubeconfig: Path | None = None, context: str | None = None) -> Connection:
-        """Find the cluster as kubectl does: this file, else ``$KUBECONFIG``, else ``~/.kube/config``, else this pod's.
-
-        May block for as long as an exec plugin runs. Raises :class:`NoCluster` with the cause and its place.
-        """
-        # Imported here, because it makes connections: it imports this module.
-        from volcanopy.kube.client.kubeconfig import in_cluster, read_kubeconfig  # noqa: PLC0415
-
-        if kubeconfig is not None:
-            if not kubeconfig.is_file():
-                raise NoCluster(f"kubeconfig {kubeconfig}: there is no such file")
-            return read_kubeconfig((kubeconfig,), context)
-        named = os.environ.get("KUBECONFIG")
-        candidates = [Path(part).expanduser() for part in named.split(os.pathsep) if part] if named else []
-        files = [path for path in candidates or [Path("~/.kube/config").expanduser()] if path.is_file()]
-        if files:
-            return read_kubeconfig(tuple(files), context)
-        if os.environ.get("KUBERNETES_SERVICE_HOST") and (SERVICE_ACCOUNT / "token").is_file():
-            return in_cluster(SERVICE_ACCOUNT, os.environ)
-        looked = f"$KUBECONFIG names no file that exists ({named})" if named else "there is no ~/.kube/config"
-        raise NoCluster(
-            f"no cluster is configured: {looked}, and this is not a pod with a service account; "
-            "give --kubeconfig FILE or set KUBECONFIG, or start a cluster here with `volcanopy local up`"
-        )

@@ -36,6 +36,7 @@ from volcanopy.kube.client.errors import NoCluster, describe
 _UNREADABLE = (yaml.YAMLError, OSError, KeyError, TypeError, AttributeError, ValueError)
 _SECTIONS = {"contexts": "context", "clusters": "cluster", "users": "user"}
 """The lists of a kubeconfig, with the field of an entry that has its content."""
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 PROXY_SCHEMES = frozenset({"http", "https", "socks5", "socks5h"})
 
 
@@ -75,6 +76,29 @@ class _Reading:
     """The certificates of the authority as a path or in PEM; None for those of this machine."""
     verify: bool = True
     server_name: str | None = None
+
+
+def load_connection(kubeconfig: Path | None = None, context: str | None = None) -> Connection:
+    """Find the cluster as kubectl does: this file, else ``$KUBECONFIG``, else ``~/.kube/config``, else this pod's.
+
+    May block for as long as an exec plugin runs. Raises :class:`NoCluster` with the cause and its place.
+    """
+    if kubeconfig is not None:
+        if not kubeconfig.is_file():
+            raise NoCluster(f"kubeconfig {kubeconfig}: there is no such file")
+        return read_kubeconfig((kubeconfig,), context)
+    named = os.environ.get("KUBECONFIG")
+    candidates = [Path(part).expanduser() for part in named.split(os.pathsep) if part] if named else []
+    files = [path for path in candidates or [Path("~/.kube/config").expanduser()] if path.is_file()]
+    if files:
+        return read_kubeconfig(tuple(files), context)
+    if os.environ.get("KUBERNETES_SERVICE_HOST") and (SERVICE_ACCOUNT / "token").is_file():
+        return in_cluster(SERVICE_ACCOUNT, os.environ)
+    looked = f"$KUBECONFIG names no file that exists ({named})" if named else "there is no ~/.kube/config"
+    raise NoCluster(
+        f"no cluster is configured: {looked}, and this is not a pod with a service account; "
+        "give --kubeconfig FILE or set KUBECONFIG, or start a cluster here with `volcanopy local up`"
+    )
 
 
 def read_kubeconfig(files: tuple[Path, ...], context: str | None = None) -> Connection:

@@ -21,7 +21,6 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 from multidict import CIMultiDict
 
-import volcanopy
 from volcanopy.kube.client.backoff import Backoff
 from volcanopy.kube.client.connection import Connection, Headers
 from volcanopy.kube.client.errors import (
@@ -36,6 +35,7 @@ from volcanopy.kube.client.errors import (
 from volcanopy.kube.client.http_channel import Channels, NotConnectedError, Response
 from volcanopy.kube.client.kinds import JSON
 from volcanopy.kube.client.request_counts import Answer
+from volcanopy.version import VERSION
 
 if TYPE_CHECKING:
     from aiohttp import ClientWebSocketResponse, StreamReader
@@ -83,7 +83,7 @@ class Transport:
         self._opened: Streams | None = None
         self._sent: Headers | None = None
         self._headers: dict[tuple[str, str], CIMultiDict[str]] = {}
-        self._agent = f"volcanopy/{volcanopy.__version__}"
+        self._agent = f"volcanopy/{VERSION}"
 
     async def close(self) -> None:
         """Close all connections; open watches end with an error."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from prometheus_client import ProcessCollector
 
-import volcanopy
 from volcanopy.kube.metrics.metric_types import MetricRegistry, exponential_buckets
+from volcanopy.version import VERSION
 
 _ALL = MetricRegistry()
 REGISTRY = _ALL.registry
@@ -222,7 +222,7 @@ EVENTS = _ALL.counter(
 )
 WRITES_WAITING = _ALL.callback_gauge("writes_waiting", "Number of delayed status and explanation writes")
 BUILD_INFO = _ALL.gauge("build_info", "Version of the program; always 1", "version")
-BUILD_INFO.labels(volcanopy.__version__).set(1)
+BUILD_INFO.labels(VERSION).set(1)
 LEADER = _ALL.gauge("leader", "Whether this process is the leader (1) or a standby (0)", "component")
 
 # Controllers

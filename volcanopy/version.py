@@ -1,0 +1,3 @@
+"""The version of volcanopy."""
+
+VERSION = "0.1.0"
