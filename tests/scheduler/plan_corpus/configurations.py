@@ -6,12 +6,12 @@ from random import Random
 from typing import Any
 
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.framework.config import DEFAULT, SchedulerConfig, parse
+from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, parse
 
 Tiers = tuple[tuple[dict[str, Any], ...], ...]
 
 
-def entry(name: str, hierarchy: bool = False, off: str = "", **arguments: Any) -> dict[str, Any]:
+def entry(name: str, *, hierarchy: bool = False, off: str = "", **arguments: Any) -> dict[str, Any]:
     """Return the entry of a plugin; ``off`` is a switch that is false."""
     result: dict[str, Any] = {"name": name}
     result |= {"enableHierarchy": True} if hierarchy else {}
@@ -61,7 +61,10 @@ FIXED: dict[str, tuple[str, Tiers]] = {
             (*_named("priority", "gang"),),
             (
                 *_named("proportion", "predicates", "nodeorder", "fragmentation", "numa-aware", "task-topology"),
-                entry("deviceshare", **{"deviceshare.VGPUEnable": True, "deviceshare.ScheduleWeight": 10}),
+                {
+                    "name": "deviceshare",
+                    "arguments": {"deviceshare.VGPUEnable": True, "deviceshare.ScheduleWeight": 10},
+                },
             ),
         ),
     ),
@@ -72,7 +75,7 @@ FIXED: dict[str, tuple[str, Tiers]] = {
             (
                 *_named("capacity", "predicates"),
                 entry("nodegroup", strict=False),
-                entry("deviceshare", **{"deviceshare.GPUSharingEnable": True}),
+                {"name": "deviceshare", "arguments": {"deviceshare.GPUSharingEnable": True}},
                 entry("resource-strategy-fit", resources={"cpu": {"type": "MostAllocated", "weight": 2}}),
                 entry("reservation", after="0s", heads=2),
                 entry("interference", label="app", slowdown={"a": {"a": 5, "b": 40}}, most=30),
@@ -82,10 +85,15 @@ FIXED: dict[str, tuple[str, Tiers]] = {
     "time": (
         "enqueue, allocate, preempt, shuffle, backfill",
         (
-            (entry("priority"), entry("gang"), entry("sla", **{"sla-waiting-time": "100h"}), entry("slowdown")),
+            (
+                entry("priority"),
+                entry("gang"),
+                {"name": "sla", "arguments": {"sla-waiting-time": "100h"}},
+                entry("slowdown"),
+            ),
             (
                 *_named("overcommit", "proportion", "predicates", "nodeorder"),
-                entry("tdm", **{"tdm.revocable-zone.rz": "08:00-20:00", "tdm.evict.period": "1m"}),
+                {"name": "tdm", "arguments": {"tdm.revocable-zone.rz": "08:00-20:00", "tdm.evict.period": "1m"}},
                 entry("primetime", hours="00:00-12:00"),
                 entry("rescheduling", interval="1m", strategies=[{"name": "lowNodeUtilization", "params": _DENSE}]),
                 entry("reservation", after="1h"),
