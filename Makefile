@@ -112,9 +112,10 @@ realnode: $(VENV)/.dev helm  ## The chart and jobs on a cluster with real kubele
 	$(REALNODE) $(BIN)/python -m hack.realnode up && $(REALNODE) $(BIN)/python -m hack.realnode install && \
 	$(REALNODE) $(BIN)/python -m pytest -v -rs -n 0 -p no:cacheprovider tests/realnode
 
-seeds: $(VENV)/.dev  ## Seeds of the simulation that make test does not run, from FIRST to LAST, and as many more random worlds.
+seeds: $(VENV)/.dev  ## Seeds of the simulation that make test does not run, from FIRST to LAST, as many more random worlds, and the recorded plans.
 	$(BIN)/python -m tests.simulation $(FIRST) $(LAST) --minimise
 	$(BIN)/python -m tests.scheduler.worlds --seed $(FIRST) --count $$(($(LAST) - $(FIRST)))
+	$(BIN)/python -m tests.scheduler.plan_corpus compare
 
 bench: $(VENV)/.dev  ## Measure times and compare them with bench/limits.toml.
 	$(BIN)/python -m bench
