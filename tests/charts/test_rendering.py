@@ -401,3 +401,16 @@ def test_the_dashboard_is_in_a_config_map_with_the_grafana_label() -> None:
         (path.name, json.loads(path.read_text())) for path in files
     ]
     assert files
+
+
+def test_an_amount_of_resources_that_is_no_quantity_is_rejected() -> None:
+    with pytest.raises(RenderError, match="/scheduler/resources/limits/memory': '2GB' does not match pattern"):
+        render({"scheduler": {"resources": {"limits": {"memory": "2GB"}}}})
+
+
+def test_the_test_of_the_chart_asks_for_a_queue_and_a_job() -> None:
+    pod = one(render(), "Pod", "volcanopy-test")
+    assert {container["name"]: container["args"][:2] for container in pod["spec"]["containers"]} == {
+        "queue": ["queue", "get"],
+        "admission": ["job", "run"],
+    }

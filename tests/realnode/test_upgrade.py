@@ -20,3 +20,8 @@ def test_jobs_go_on_during_an_upgrade_and_a_rollback(client: ClusterClient) -> N
     client.submit(job("rolled-back", task("t", 2, shell("true"))))
     client.ends("rolled-back", "Completed")
     assert client.running("long") == before
+
+
+def test_the_tests_of_the_chart_pass(client: ClusterClient) -> None:
+    output = product.run_helm(client.cluster, "test", product.RELEASE, f"--timeout={product.TIMEOUT}")
+    assert "Phase:          Succeeded" in output, output
