@@ -4,6 +4,7 @@ PYTHON ?= python3
 ENGINE ?= docker
 IMAGE  ?= volcanopy:dev
 DIST   ?= dist
+CHARTS ?= oci://localhost:5000/charts
 SUDO   ?= $(if $(filter 0,$(shell id -u)),,sudo)
 REALNODE := $(SUDO) env PATH="$$PATH" HOME="$$HOME" REALNODE=1
 SPARK_JARS ?= $(HOME)/.cache/volcanopy/spark
@@ -16,7 +17,7 @@ EDITABLE := --no-deps --no-build-isolation --editable packages/apiserver --edita
 COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml packages/apiserver/pyproject.toml --quiet --group build --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo packages test seeds volcano-e2e volcano-examples spark-client dask-client airflow-client operators realnode realnode-packages check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart controlplane helm image-check clean
+.PHONY: demo packages test seeds volcano-e2e volcano-examples spark-client dask-client airflow-client operators realnode realnode-packages check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart release push-chart sign controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.run: requirements.lock pyproject.toml packages/apiserver/pyproject.toml
@@ -164,6 +165,15 @@ chart: helm  ## Package the Helm chart into dist/.
 
 image-check: $(VENV)/.dev  ## Run the steps of the Dockerfile in a clean root, and the services from it. Needs root and a Debian mirror.
 	$(BIN)/python -m hack.image
+
+release: $(VENV)/.dev helm  ## Everything of a release that needs no account, into dist/: distributions, chart, kubectl plugin, docs site.
+	$(BIN)/python -m hack.release --dry-run --directory $(DIST)
+
+push-chart:  ## Push the packaged chart to CHARTS (oci://...); a release does.
+	"$$($(BIN)/python -c 'from hack.helm import helm; print(helm() or "helm")')" push $(DIST)/volcanopy-*.tgz $(CHARTS)
+
+sign:  ## Sign the image DIGEST (REGISTRY/NAME@sha256:...) with the identity of the workflow; a release does.
+	cosign sign --yes $(DIGEST)
 
 clean:  ## Remove the virtual environment, caches and build results.
 	rm -rf $(VENV) $(DIST) build site .mypy_cache .ruff_cache .pytest_cache .hypothesis
