@@ -9,12 +9,17 @@ and never build. Where the programs come from, first match wins:
 4. nothing: it prints one line and the tests on the second server are skipped. With CI set that is a failure instead.
 
 kubectl is the one on PATH; where there is none it is built as well.
+
+The release is that of `hack/envtest/go.mod`; KUBERNETES=1.30 takes the newest patch of another one, from a module of its
+own in the cache, which Go resolves once.
 """
 
 import functools
+import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -46,18 +51,79 @@ def missing(folder: Path) -> list[str]:
     return [name for name in PROGRAMS if not gobuild.runs(folder / name)]
 
 
+def module() -> Path:
+    """Return the folder of the Go module: with KUBERNETES set one in the cache, which `resolve` writes."""
+    minor = os.environ.get("KUBERNETES")
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "volcanopy" / "envtest" / minor if minor else MODULE
+
+
 @functools.cache
 def cache_folder() -> Path:
     """Return the folder of the build, which depends on the Go module and the platform."""
-    return gobuild.cache_folder("controlplane", MODULE, sorted(MODULE.glob("cmd/*/*.go")))
+    folder = module()
+    if not (folder / "go.sum").exists():
+        return folder  # nothing is built before the module is resolved
+    return gobuild.cache_folder("controlplane", folder, sorted(folder.glob("cmd/*/*.go")))
 
 
 def kubernetes_version() -> str:
     """Return the Kubernetes release that the Go module requires, such as `v1.36.3`."""
-    match = re.search(r"^\s*k8s\.io/kubernetes (v\S+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
+    file = module() / "go.mod"
+    if not file.exists():
+        return f"v{os.environ['KUBERNETES']}"
+    match = re.search(r"^\s*k8s\.io/kubernetes (v\S+)", file.read_text(), re.MULTILINE)
     if match is None:
-        raise BuildError(f"{MODULE / 'go.mod'} does not require k8s.io/kubernetes: restore that line")
+        raise BuildError(f"{file} does not require k8s.io/kubernetes: restore that line")
     return match[1]
+
+
+def resolve(go: str) -> None:
+    """Write the module of the release in KUBERNETES, once: the commands of `MODULE` with that release's packages. Raises BuildError."""
+    folder, minor = module(), os.environ.get("KUBERNETES")
+    if minor is None or (folder / "go.sum").exists():
+        return
+    listed = _go(go, MODULE, "list", "-m", "-versions", "k8s.io/kubernetes").split()
+    patches = [version for version in listed if re.fullmatch(rf"v{re.escape(minor)}\.\d+", version)]
+    if not patches:
+        raise BuildError(f"KUBERNETES={minor}: there is no such release; name one like 1.30")
+    release = max(patches, key=lambda version: int(version.rpartition(".")[2]))
+    described = json.loads(_go(go, MODULE, "mod", "download", "-json", f"k8s.io/kubernetes@{release}"))
+    # Releases name the modules of their own tree at v0.0.0; the published ones have the number of the release.
+    staged = re.findall(r"^\s*(k8s\.io/\S+) v0\.0\.0\s*$", Path(described["GoMod"]).read_text(), re.MULTILINE)
+    published = release.replace("v1.", "v0.", 1)
+    required = [
+        f"k8s.io/kubernetes {release}",
+        *(f"k8s.io/{name} {published}" for name in ("client-go", "component-base", "kubectl")),
+    ]
+    lines = [
+        _module_head(),
+        "require (",
+        *required,
+        ")",
+        "replace (",
+        *(f"{name} => {name} {published}" for name in staged),
+        ")",
+    ]
+    with gobuild.locked(folder, _log):
+        shutil.copytree(MODULE / "cmd", folder / "cmd", dirs_exist_ok=True)
+        shutil.rmtree(folder / "cmd" / "node")  # kubelets are those of the release of MODULE only
+        (folder / "go.mod").write_text("\n".join(lines) + "\n")
+        _go(go, folder, "mod", "tidy")
+    cache_folder.cache_clear()
+
+
+def _module_head() -> str:
+    return (MODULE / "go.mod").read_text().partition("require")[0]
+
+
+def _go(go: str, folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [go, *arguments], cwd=folder, env=os.environ | {"GOWORK": "off"}, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise BuildError(f"`go {' '.join(arguments)}` in {folder} failed with\n{done.stderr[-2000:]}")
+    return done.stdout
 
 
 def build(go: str) -> None:
@@ -100,6 +166,7 @@ def main() -> int:
         reason = f"no Go on PATH to build {program} with, and none in {cache_folder()}"
     else:
         try:
+            resolve(go)
             build(go)
         except BuildError as error:
             reason = str(error)
@@ -129,7 +196,7 @@ def _go_build(go: str, command: str, folder: Path) -> None:
     stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitCommit": "", "gitTreeState": "clean"}
     names = {f"{package}.{name}": value for package in VERSION_PACKAGES for name, value in stamps.items()}
     about = f"{command} of Kubernetes {version}"
-    gobuild.build(go, MODULE, f"./cmd/{command}", folder / command, about, names, _log)
+    gobuild.build(go, module(), f"./cmd/{command}", folder / command, about, names, _log)
 
 
 if __name__ == "__main__":
