@@ -79,7 +79,7 @@ def of_zones(scenario: Scenario) -> Iterator[str]:
     asked = session(scenario)
     if "want" in said(scenario):
         running = np.flatnonzero(asked.ledger.node >= 0)
-        leave = len(asked.hooks.victim_tasks(running))
+        leave = len(asked.hooks.evicts(running))
         if leave != said(scenario)["want"]:
             yield f"{leave} leave for {said(scenario)['want']}"
         return

@@ -41,12 +41,8 @@ def nothing(*_: Any) -> None:
     """No rejection."""
 
 
-def all_candidates(_: Any, __: Any, candidates: Any) -> Any:
+def all_candidates(_: Any, __: Any, candidates: Any, ___: Any) -> Any:
     return candidates
-
-
-def all_victims(_: Any, victims: Any) -> Any:
-    return victims
 
 
 FULL = "class high value=9\nnode n1 cpu=2\njob low min=0{}: 2 x cpu=1 on=n1\njob a priority={}: 2 x cpu=1"
@@ -112,19 +108,19 @@ PARTS = """
             lambda *_: (),
             "pod default/a-0 is placed on node n1, which does not admit it",
         ),
-        (FULL.format("", '""'), Priority, "preemptable", all_candidates, "which is of priority 0"),
+        (FULL.format("", '""'), Priority, "allows", all_candidates, "which is of priority 0"),
         (
             FULL.format(" namespace=kube-system", "high"),
             Conformance,
             "unprotected",
-            all_victims,
+            all_candidates,
             "is evicted although it is a critical pod",
         ),
         (
             FULL.format("", "high").replace("on=n1", "on=n1 label.app=web") + "\nbudget b allowed=1 selector.app=web",
             Pdb,
             "unprotected",
-            all_victims,
+            all_candidates,
             "disruption budget default/b allows 1 evictions",
         ),
         (

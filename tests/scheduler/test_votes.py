@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from volcanopy.scheduler.policy.combine import first_tier, intersect, vote
+from volcanopy.scheduler.policy.combine import first_tier, victims, vote
 from volcanopy.scheduler.policy.plugin import ABSTAIN, PERMIT, Vote, reject
+from volcanopy.scheduler.policy.roles import Purpose
 
 NO = reject("test", "no")
 
@@ -35,7 +36,7 @@ A, B, C = Candidate(1), Candidate(2), Candidate(3)
 
 
 @pytest.mark.parametrize(
-    ("tiers", "victims"),
+    ("tiers", "agreed"),
     [
         ([[[A, B], [B, C]]], [B]),
         ([[[], [A]], [[A, C]]], [A, C]),
@@ -45,10 +46,19 @@ A, B, C = Candidate(1), Candidate(2), Candidate(3)
     ],
 )
 def test_victims_are_the_intersection_of_a_tier(
-    tiers: list[list[list[Candidate] | None]], victims: list[Candidate]
+    tiers: list[list[list[Candidate] | None]], agreed: list[Candidate]
 ) -> None:
-    methods = tuple(tuple(lambda _actor, _all, named=named: named for named in tier) for tier in tiers)
-    assert intersect(methods)(None, [A, B, C]) == victims
+    methods = tuple(tuple(lambda *_, allowed=allowed: allowed for allowed in tier) for tier in tiers)
+    assert victims(methods, (), Purpose.PREEMPT)(None, [A, B, C]) == agreed
+
+
+def test_a_tier_whose_victims_are_protected_leaves_the_decision_to_the_next() -> None:
+    tiers = ((lambda *_: [A],), (lambda *_: [A, B, C],))
+    protections = (
+        lambda _, victims, __: [victim for victim in victims if victim != A],
+        lambda _, victims, __: victims[:1],
+    )
+    assert victims(tiers, protections, Purpose.RECLAIM)(None, [A, B, C]) == [B]
 
 
 def test_only_the_first_tier_with_a_plugin_decides_starvation() -> None:

@@ -14,6 +14,7 @@ from volcanopy.scheduler.policies.order.drf import Drf
 from volcanopy.scheduler.policies.order.gang import Gang
 from volcanopy.scheduler.policies.quota.proportion import Proportion
 from volcanopy.scheduler.policy.plugin import NoArguments
+from volcanopy.scheduler.policy.roles import Purpose
 from volcanopy.testing.notation import snapshot
 
 
@@ -117,8 +118,8 @@ def test_drf_allows_preemption_until_shares_cross() -> None:
     made = cluster("node n1 cpu=10\njob a: 2 x cpu=1 on=n1, 1 x cpu=1\njob b: 5 x cpu=1 on=n1")
     rows = made.snapshot.task_rows
     candidates = [made.task(rows[f"default/b-{number}"]) for number in range(5)]
-    victims = Drf(NoArguments(), made).preemptable(made.task(rows["default/a-2"]), candidates)
-    assert [victim.key for victim in victims] == ["default/b-0", "default/b-1"]
+    victims = Drf(NoArguments(), made).allows(made.task(rows["default/a-2"]), candidates, Purpose.PREEMPT)
+    assert [victim.key for victim in victims or ()] == ["default/b-0", "default/b-1"]
 
 
 def test_amounts_are_whole_base_units() -> None:

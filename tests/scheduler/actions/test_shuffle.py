@@ -12,6 +12,7 @@ from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.policy.config import parse
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.policy.plugin import NoArguments, Plugin
+from volcanopy.scheduler.policy.roles import Victims
 
 TEXT = """
     node n1 cpu=8
@@ -23,32 +24,32 @@ TEXT = """
 """
 
 
-class Everyone(Plugin[NoArguments]):
+class Everyone(Plugin[NoArguments], Victims):
     """A plugin that selects all candidates."""
 
     name: ClassVar[str] = "everyone"
 
-    def victim_tasks(self, running: Rows) -> Rows:
+    def evicts(self, running: Rows) -> Rows:
         """All."""
         return running
 
 
-class First(Plugin[NoArguments]):
+class First(Plugin[NoArguments], Victims):
     """A plugin that selects the first candidate."""
 
     name: ClassVar[str] = "first"
 
-    def victim_tasks(self, running: Rows) -> Rows:
+    def evicts(self, running: Rows) -> Rows:
         """One."""
         return running[:1]
 
 
-class Nobody(Plugin[NoArguments]):
+class Nobody(Plugin[NoArguments], Victims):
     """A plugin that selects no victims."""
 
     name: ClassVar[str] = "nobody"
 
-    def victim_tasks(self, running: Rows) -> Rows:
+    def evicts(self, running: Rows) -> Rows:
         """None."""
         return np.empty(0, dtype=np.intp)
 

@@ -11,6 +11,7 @@ from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.plan import Bind, Evict, SetPodGroup
 from volcanopy.scheduler.policies.quota.capacity import Capacity, CapacityArguments
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
+from volcanopy.scheduler.policy.roles import Purpose
 from volcanopy.testing.notation import decide, snapshot
 
 
@@ -43,7 +44,7 @@ def test_a_queue_above_its_fair_share_has_victims(guarantee: str, size: int, vic
         plugin.cluster.task(row).key: plugin.cluster.task(row) for row in range(len(plugin.cluster.snapshot.tasks))
     }
     candidates = [task for key, task in sorted(tasks.items()) if "/a-" in key]
-    assert len(plugin.reclaimable(tasks["default/b-0"], candidates)) == victims
+    assert len(plugin.allows(tasks["default/b-0"], candidates, Purpose.RECLAIM) or ()) == victims
 
 
 @pytest.mark.parametrize(("words", "may"), [("cpu=1 memory=1Gi", True), ("memory=1Gi", False)])
@@ -178,4 +179,4 @@ def test_a_guarantee_of_one_resource_does_not_protect_another() -> None:
     plugin = capacity(text.replace("guarantee.gpu", "guarantee.nvidia.com/gpu"))
     rows = plugin.cluster.snapshot.task_rows
     candidates = [plugin.cluster.task(rows[f"default/a-{number}"]) for number in range(8)]
-    assert len(plugin.reclaimable(plugin.cluster.task(rows["default/b-0"]), candidates)) == 6
+    assert len(plugin.allows(plugin.cluster.task(rows["default/b-0"]), candidates, Purpose.RECLAIM) or ()) == 6

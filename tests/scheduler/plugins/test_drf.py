@@ -15,6 +15,7 @@ from volcanopy.scheduler.model.plan import Bind, Evict, Plan, SetPodGroup
 from volcanopy.scheduler.policies.order.drf import HierarchicalDrf
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.scheduler.policy.plugin import NoArguments
+from volcanopy.scheduler.policy.roles import Purpose
 from volcanopy.testing.notation import NOW, decide, snapshot, world
 from volcanopy.testing.random_worlds import Case, case
 
@@ -142,7 +143,7 @@ def test_queries_do_not_change_the_tree() -> None:
     plugin = HierarchicalDrf(NoArguments(), scene.session.cluster, True)
     queues = [scene.session.cluster.queue(row) for row in range(len(scene.snapshot.queues))]
     before = [plugin.queue_order(queue) for queue in queues]
-    plugin.reclaimable(scene.task("s-0"), [scene.task("d-0"), scene.task("d-1")])
+    plugin.allows(scene.task("s-0"), [scene.task("d-0"), scene.task("d-1")], Purpose.RECLAIM)
     assert [plugin.queue_order(queue) for queue in queues] == before
 
 

@@ -9,7 +9,7 @@ from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.policy.config import parse
-from volcanopy.scheduler.policy.plugin import Purpose
+from volcanopy.scheduler.policy.plugin import HypernodePurpose
 from volcanopy.testing.notation import config, snapshot
 
 WORLD = """
@@ -37,7 +37,7 @@ def session(text: str, arguments: str = "") -> tuple[Session, JobView]:
     return made, next(job for job in made.jobs() if job.key == "default/a")
 
 
-def groups(text: str, purpose: Purpose = Purpose.ALLOCATE, arguments: str = "") -> list[list[str]]:
+def groups(text: str, purpose: HypernodePurpose = HypernodePurpose.ALLOCATE, arguments: str = "") -> list[list[str]]:
     made, job = session(text, arguments)
     table = made.snapshot.hypernodes
     return [[table.names[row] for row in rows.tolist()] for rows in gradient(made, job, table.top, purpose)]
@@ -69,12 +69,15 @@ def test_a_running_job_is_tried_around_its_pods_without_free_resources() -> None
 
 
 def test_for_evictions_the_largest_hypernodes_are_first_and_used_resources_count() -> None:
-    assert groups(f"{WORLD}\njob a topology=hard:2: 2 x cpu=4", Purpose.EVICT) == [["h1"], ["r1", "r2", "r3"]]
+    assert groups(f"{WORLD}\njob a topology=hard:2: 2 x cpu=4", HypernodePurpose.EVICT) == [["h1"], ["r1", "r2", "r3"]]
 
 
 def test_for_evictions_the_number_of_hypernodes_is_limited() -> None:
     arguments = "    arguments: {hypernode.gradient.evict.max-hypernodes: 3}"
-    assert groups(f"{WORLD}\njob a topology=hard:2: 2 x cpu=4", Purpose.EVICT, arguments) == [["h1"], ["r2", "r3"]]
+    assert groups(f"{WORLD}\njob a topology=hard:2: 2 x cpu=4", HypernodePurpose.EVICT, arguments) == [
+        ["h1"],
+        ["r2", "r3"],
+    ]
 
 
 def test_the_fuller_hypernode_scores_higher_and_an_insufficient_one_zero() -> None:

@@ -12,6 +12,7 @@ from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.policies.victims.tdm import CLOSED, NOT_REVOCABLE
 from volcanopy.scheduler.policy.hours_of_day import hours
+from volcanopy.scheduler.policy.roles import Purpose
 
 NIGHT = {"tdm.revocable-zone.night": "22:00-06:00"}
 ZONE = "volcanopy.io/revocable-zone"
@@ -168,9 +169,9 @@ def test_unrevocable_tasks_preempt_outside_zones_within_budgets() -> None:
     )
     scene = Scene(seen(text, now=at("23:00")), {"tdm": NIGHT})
     candidates = [scene.task(f"old-{number}") for number in (3, 4, 0, 1, 2)]
-    victims = scene.session.hooks.preemptable(scene.task("new-0"), candidates)
+    victims = scene.session.hooks.victims[Purpose.PREEMPT](scene.task("new-0"), candidates)
     assert [victim.key for victim in victims] == ["default/old-0", "default/old-1"]
-    assert scene.session.hooks.preemptable(scene.task("new-1"), candidates) == []
+    assert scene.session.hooks.victims[Purpose.PREEMPT](scene.task("new-1"), candidates) == []
 
 
 @pytest.mark.parametrize(

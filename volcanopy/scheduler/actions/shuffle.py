@@ -23,7 +23,7 @@ class Shuffle:
         takes_part = np.zeros(len(session.snapshot.jobs) + 1, dtype=np.bool_)  # the last entry: tasks without a job
         takes_part[session.job_rows] = True
         rows = np.flatnonzero((session.ledger.status == Status.RUNNING) & table.preemptable & takes_part[table.job])
-        victims = session.hooks.victim_tasks(rows)
+        victims = session.hooks.evicts(rows)
         victims = victims[np.argsort(table.keys[victims].astype(np.str_), kind="stable")]
         with session.statement() as statement:
             for victim in session.hooks.evictable([TaskView(session.ledger, row) for row in victims.tolist()]):

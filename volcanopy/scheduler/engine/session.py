@@ -35,6 +35,7 @@ from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.dispatch import Hooks, Installed, opened
 from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
 from volcanopy.scheduler.policy.plugin import NodeRejection, Rejection, Scope
+from volcanopy.scheduler.policy.roles import Purpose
 
 T = TypeVar("T")
 _NO_MOVES: Mapping[int, int] = MappingProxyType({})
@@ -445,4 +446,4 @@ class _Queries:
         candidates = [task for task in others if task.preemptable]
         if not self._preempts or not candidates or preemptor.pod.spec.preemption_policy == "Never":
             return []
-        return self._hooks.preemptable(preemptor, candidates)
+        return self._hooks.victims[Purpose.PREEMPT](preemptor, candidates)

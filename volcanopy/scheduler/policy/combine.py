@@ -113,29 +113,40 @@ def vote(tiers: Tiers) -> Method:
     return ask
 
 
-def intersect(tiers: Tiers, protect: Method | None = None) -> Method:
-    """The victims that all plugins of a tier select, in the order of the first; the first tier that leaves any decides.
+def victims(votes: Tiers, protections: tuple[Method, ...], purpose: Any) -> Method:
+    """The victims that all policies of a tier allow, in the order of the first; the first tier that leaves any decides.
 
-    A plugin that selects none makes its tier select none. ``protect`` filters the victims of every tier.
+    A policy that allows none makes its tier allow none. The ``protections`` filter the victims of every tier.
     """
-    tiers = tuple(tier for tier in tiers if tier)
 
-    def ask(actor: Any, candidates: Sequence[Any]) -> list[Any]:
-        for tier in tiers:
-            victims: list[Any] | None = None
+    def ask(preemptor: Any, candidates: Sequence[Any]) -> list[Any]:
+        for tier in votes:
+            agreed: list[Any] | None = None
             for method in tier:
-                named = method(actor, candidates)
-                if named is None:
+                allowed = method(preemptor, candidates, purpose)
+                if allowed is None:
                     continue
-                rows = {candidate.row for candidate in named}
-                victims = list(named) if victims is None else [victim for victim in victims if victim.row in rows]
-                if not victims:
+                rows = {candidate.row for candidate in allowed}
+                agreed = list(allowed) if agreed is None else [victim for victim in agreed if victim.row in rows]
+                if not agreed:
                     break
-            if victims and protect is not None:
-                victims = protect(actor, victims)
-            if victims:
-                return victims
+            if agreed:
+                agreed = unprotected(protections, purpose)(preemptor, agreed)
+            if agreed:
+                return agreed
         return []
+
+    return ask
+
+
+def unprotected(protections: tuple[Method, ...], purpose: Any) -> Method:
+    """The victims that every policy leaves of what those before it left."""
+
+    def ask(preemptor: Any, candidates: Sequence[Any]) -> list[Any]:
+        victims = list(candidates)
+        for method in protections:
+            victims = list(method(preemptor, victims, purpose))
+        return victims
 
     return ask
 
@@ -150,20 +161,6 @@ def union(tiers: Tiers) -> Method:
             if len(named):
                 return named
         return np.empty(0, dtype=np.intp)
-
-    return ask
-
-
-def narrow(tiers: Tiers) -> Method:
-    """What every plugin leaves of what the ones before it left."""
-    methods = flat(tiers)
-
-    def ask(*asked: Any) -> list[Any]:
-        *about, candidates = asked
-        left = list(candidates)
-        for method in methods:
-            left = list(method(*about, left))
-        return left
 
     return ask
 
@@ -218,9 +215,7 @@ RULES: dict[str, Callable[[Tiers], Method]] = {
     "first_tier": first_tier,
     "unanimous": unanimous,
     "vote": vote,
-    "intersect": intersect,
     "union": union,
-    "narrow": narrow,
     "rejections": rejections,
     "total": total,
     "block total": block_total,

@@ -12,28 +12,28 @@ from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.plan import Claims, GroupCondition
 from volcanopy.scheduler.model.queue_shares import QueueShares
 from volcanopy.scheduler.model.resources import Floats, Resources, Rows
-from volcanopy.scheduler.policy.combine import RULES, Tiers, first, intersect, lexicographic
+from volcanopy.scheduler.policy.combine import RULES, Tiers, first, flat, lexicographic, unprotected, victims
 from volcanopy.scheduler.policy.config import PluginConfig
 from volcanopy.scheduler.policy.hook_table import HOOKS, implemented
 from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
 from volcanopy.scheduler.policy.plugin import (
-    GangPreemptor,
+    HypernodePurpose,
     Invalid,
     NodeRejection,
     Plugin,
-    Purpose,
     Rejection,
     Scope,
     Vote,
     per_shape,
 )
+from volcanopy.scheduler.policy.roles import Purpose
 
 Installed = tuple[tuple[tuple[Plugin[Any], frozenset[str]], ...], ...]
 """Tiers of plugins, each with the switches that are off for it."""
 
 
-_PROTECTED = frozenset({"preemptable", "reclaimable", "unified_evictable"})
-"""The hooks whose victims in each tier another hook narrows."""
+_BY_PURPOSE = frozenset({"allows", "unprotected"})
+"""The hooks that are combined for each purpose."""
 
 
 def opened(entry: PluginConfig, cluster: Cluster, observer: Observer) -> Plugin[Any]:
@@ -59,7 +59,7 @@ class Hooks:
     subjob_order: Callable[[SubJobView], tuple[Any, ...]]
     subjob_ready: Callable[[SubJobView], bool]
     subjob_pipelined: Callable[[SubJobView], Vote]
-    hypernode_gradient: Callable[[JobView | SubJobView, Rows, Purpose], Sequence[Rows] | None]
+    hypernode_gradient: Callable[[JobView | SubJobView, Rows, HypernodePurpose], Sequence[Rows] | None]
     hypernode_order: Callable[[SubJobView, Rows], Floats]
     job_starving: Callable[[JobView], bool]
     job_condition: Callable[[JobView], GroupCondition | None]
@@ -72,14 +72,7 @@ class Hooks:
     within_fair_share: Callable[[QueueView, Resources], bool]
     queue_shares: Callable[[], QueueShares | None]
     victim_queue_order: Callable[[QueueView, QueueView], tuple[Any, ...]]
-    preemptable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
-    reclaimable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
-    preemptable_at_all: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
-    reclaimable_at_all: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
-    unified_evictable: Callable[[GangPreemptor, Sequence[TaskView]], list[TaskView]]
-    unified_evictable_at_all: Callable[[GangPreemptor, Sequence[TaskView]], list[TaskView]]
-    victim_tasks: Callable[[Rows], Rows]
-    evictable: Callable[[Sequence[TaskView]], list[TaskView]]
+    evicts: Callable[[Rows], Rows]
     predicate: Callable[[TaskView, NodesView], list[NodeRejection]]
     node_order: Callable[[TasksView, NodesView], Floats]
     packs_resources: Callable[[], bool | None]
@@ -95,6 +88,7 @@ class Hooks:
     def __init__(self, installed: Installed) -> None:
         layout = self._layout = _layout(tuple(tuple((type(plugin), off) for plugin, off in tier) for tier in installed))
         plugins = self._plugins = [plugin for tier in installed for plugin, _ in tier]
+        self._off = [off for tier in installed for _, off in tier]
         self.__dict__.update(layout.defaults)
         self._beyond = True
         self.rejected_by_share = set[int]()
@@ -108,23 +102,40 @@ class Hooks:
 
     def __getattr__(self, name: str) -> Any:
         """Combine a hook at its first use: a session uses few of them."""
-        if name not in HOOKS:
+        if name not in HOOKS or name in _BY_PURPOSE:
             raise AttributeError(name)
         combined = RULES[HOOKS[name].rule](self._answering(name))
-        if name in _PROTECTED:
-            combined = intersect(self._answering(name), getattr(self, f"{name}_at_all"))
         setattr(self, name, combined)
         return combined
 
-    def _answering(self, name: str) -> Tiers:
-        """Return the methods of the plugins that answer a hook, by tier."""
-        plugins = self._plugins
+    def _answering(self, name: str, switch: str | None = None) -> Tiers:
+        """Return the methods of the plugins that answer a hook, by tier, without those with this switch off."""
+        plugins, off = self._plugins, self._off
         return tuple(
             [
-                tuple([getattr(plugins[number], name) for number in tier])
+                tuple([getattr(plugins[number], name) for number in tier if switch not in off[number]])
                 for tier in self._layout.answering.get(name, ())
             ]
         )
+
+    @cached_property
+    def victims(self) -> Mapping[Purpose, Callable[[TaskView, Sequence[TaskView]], list[TaskView]]]:
+        """By purpose, the candidates that may be evicted for a task."""
+        return {
+            purpose: victims(
+                self._answering("allows", purpose.value), flat(self._answering("unprotected", purpose.value)), purpose
+            )
+            for purpose in Purpose
+        }
+
+    def evictable(self, victims: Sequence[TaskView]) -> list[TaskView]:
+        """Return those of these victims that may be evicted for no task."""
+        return self._evictable(None, victims)
+
+    @cached_property
+    def _evictable(self) -> Callable[[None, Sequence[TaskView]], list[TaskView]]:
+        purpose = Purpose.SHUFFLE
+        return unprotected(flat(self._answering("unprotected", purpose.value)), purpose)
 
     @cached_property
     def within_limits(self) -> Callable[[QueueView, TaskView, int], Rejection | None]:
@@ -198,8 +209,7 @@ class Hooks:
     @cached_property
     def evicts_less_for_more(self) -> bool:
         """Whether all plugins that answer hooks of victims declare it, each in its own class: a subclass may answer otherwise."""
-        names = [name for hook in _PROTECTED for name in (hook, f"{hook}_at_all")]
-        numbers = {number for name in names for tier in self._layout.answering.get(name, ()) for number in tier}
+        numbers = {number for name in _BY_PURPOSE for tier in self._layout.answering.get(name, ()) for number in tier}
         return all(vars(type(self._plugins[number])).get("evicts_less_for_more", False) for number in numbers)
 
     @property
@@ -255,7 +265,7 @@ def _layout(kinds: tuple[tuple[tuple[Any, frozenset[str]], ...], ...]) -> _Layou
     unanswered = frozenset(name for name, of_hook in answering.items() if not of_hook)
     return _Layout(
         {name: of_hook for name, of_hook in answering.items() if of_hook},
-        {name: RULES[HOOKS[name].rule](()) for name in sorted(unanswered - _PROTECTED - {"allocatable"})},
+        {name: RULES[HOOKS[name].rule](()) for name in sorted(unanswered - _BY_PURPOSE - {"allocatable"})},
         tuple(sorted({*rejecting, *scoring})),
         tuple(rejecting),
         unanswered,

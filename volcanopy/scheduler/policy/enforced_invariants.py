@@ -1,12 +1,14 @@
 """The invariants that a configuration enforces, by the names that the checker uses (``plugin:part``).
 
 A plugin that is switched off for a hook enforces nothing there. A plugin whose result counts in its own tier only enforces an
-invariant only if no other tier can decide without it; protections (``*_at_all``) are valid in every tier.
+invariant only if no other tier can decide without it; protections (``unprotected``) are valid in every tier.
 """
 
+from typing import Any
+
 from volcanopy.scheduler.policy.config import PluginConfig, SchedulerConfig
-from volcanopy.scheduler.policy.hook_table import HOOKS
-from volcanopy.scheduler.policy.plugin import Plugin
+from volcanopy.scheduler.policy.hook_table import HOOKS, implemented
+from volcanopy.scheduler.policy.roles import Purpose
 
 _PARTS = {
     ("gang", "ready"): "enableJobReady",
@@ -29,6 +31,8 @@ _PARTS = {
 """The parts with the switch that turns each off."""
 _KNOWN_FILTERS = frozenset({"predicates", "proportion", "capacity", "drf", "reservation"})
 """The plugins that keep no pod of a running gang from a node but by what the checker knows."""
+_SELECT_BETWEEN_QUEUES = frozenset({"proportion", "capacity"})
+"""The plugins that select only pods that are reclaimed."""
 
 
 def enforced_invariants(config: SchedulerConfig) -> frozenset[str]:
@@ -47,8 +51,8 @@ def enforced_invariants(config: SchedulerConfig) -> frozenset[str]:
         if entry.name == "drf" and entry.hierarchy:
             parts |= {"drf:tree"} if "enabledAllocatable" not in entry.off else set()
             parts |= {"drf:reclaim"} if "enableReclaimable" not in entry.off else set()
-    answering = [tier for tier in config.tiers if any(_answers(entry, "preemptable") for entry in tier)]
-    if answering and all(_has(tier, "priority", "preemptable") for tier in answering):
+    preempting = [[entry.name for entry in tier if _selects_preempted(entry)] for tier in config.tiers]
+    if any(preempting) and all("priority" in names for names in preempting if names):
         parts.add("priority:preempt")
     voting = next((tier for tier in config.tiers if any(_answers(entry, "job_enqueueable") for entry in tier)), ())
     if "enqueue" in config.actions and _has(voting, "resourcequota", "job_enqueueable"):
@@ -64,7 +68,14 @@ def _has(tier: tuple[PluginConfig, ...], name: str, hook: str) -> bool:
 
 
 def _answers(entry: PluginConfig, hook: str) -> bool:
-    return getattr(entry.plugin, hook) is not getattr(Plugin, hook) and HOOKS[hook].switch not in entry.off
+    kind: Any = entry.plugin
+    return hook in implemented(kind) and HOOKS[hook].switch not in entry.off
+
+
+def _selects_preempted(entry: PluginConfig) -> bool:
+    """Return whether a plugin selects the pods that are preempted."""
+    is_asked = _answers(entry, "allows") and Purpose.PREEMPT.value not in entry.off
+    return is_asked and entry.name not in _SELECT_BETWEEN_QUEUES
 
 
 def _filters_traits(entry: PluginConfig) -> bool:

@@ -1,15 +1,18 @@
-"""The hooks that the base class of plugins declares, and which of them a plugin implements."""
+"""The hooks that the base class of plugins and the roles declare, and which of them a plugin implements."""
 
 from functools import lru_cache
 from typing import Any
 
+from volcanopy.scheduler.policy import roles
 from volcanopy.scheduler.policy.plugin import Hook, Plugin
 
-HOOKS: dict[str, Hook] = {
-    name: method.__hook__
-    for name, method in vars(Plugin).items()
+_DECLARATIONS: dict[str, tuple[type[Any], Hook]] = {
+    name: (declaring, method.__hook__)
+    for declaring in (Plugin, roles.Victims)
+    for name, method in vars(declaring).items()
     if isinstance(getattr(method, "__hook__", None), Hook)
 }
+HOOKS: dict[str, Hook] = {name: specification for name, (_, specification) in _DECLARATIONS.items()}
 """All hooks by name."""
 
 SWITCHES_WITHOUT_EFFECT = frozenset({"enabledClusterOrder", "enableBestNode", "enableTargetJob"})
@@ -17,6 +20,7 @@ SWITCHES_WITHOUT_EFFECT = frozenset({"enabledClusterOrder", "enableBestNode", "e
 
 SWITCHES: frozenset[str] = (
     frozenset({specification.switch for specification in HOOKS.values() if specification.switch})
+    | frozenset(purpose.value for purpose in roles.Purpose if not purpose.is_for_gang)
     | SWITCHES_WITHOUT_EFFECT
     | {"enableHierarchy"}
 )
@@ -26,4 +30,8 @@ SWITCHES: frozenset[str] = (
 @lru_cache(maxsize=256)
 def implemented(kind: Any) -> frozenset[str]:
     """Return the hooks that a class of plugins implements."""
-    return frozenset(name for name in HOOKS if getattr(kind, name) is not getattr(Plugin, name))
+    return frozenset(
+        name
+        for name, (declaring, _) in _DECLARATIONS.items()
+        if issubclass(kind, declaring) and getattr(kind, name) is not getattr(declaring, name)
+    )

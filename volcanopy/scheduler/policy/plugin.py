@@ -55,7 +55,7 @@ class Scope(IntEnum):
     """Those for all nodes."""
 
 
-class Purpose(Enum):
+class HypernodePurpose(Enum):
     """What a hypernode is selected for: to allocate free resources, or to evict pods."""
 
     ALLOCATE = "allocate"
@@ -110,14 +110,6 @@ class Rejection:
     def never_passes(self) -> bool:
         """Whether the request exceeds the limit even if nothing else is allocated, or there is no limit to compare with."""
         return not isinstance(self.reason, QuotaMessage) or self.reason.exceeds_alone()
-
-
-@dataclass(frozen=True)
-class GangPreemptor:
-    """The task of a gang for which bundles of pods are evicted: of jobs of its queue, or of jobs ``across_queues``."""
-
-    task: TaskView
-    across_queues: bool
 
 
 @dataclass(frozen=True)
@@ -344,48 +336,6 @@ class Plugin(Generic[A]):
         """Sort key of the queues from which the queue ``reclaimer`` reclaims: the first one loses pods first."""
         raise NotImplementedError
 
-    # Victims
-
-    @hook("intersect", "enablePreemptable")
-    def preemptable(self, preemptor: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
-        """Which candidates of its queue the task may preempt; None to abstain."""
-        raise NotImplementedError
-
-    @hook("intersect", "enableReclaimable")
-    def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
-        """Which candidates of other queues the task may reclaim from; None to abstain."""
-        raise NotImplementedError
-
-    @hook("narrow", "enablePreemptable")
-    def preemptable_at_all(self, preemptor: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Which victims that a tier agreed on may be preempted: a protection that is valid in every tier."""
-        raise NotImplementedError
-
-    @hook("narrow", "enableReclaimable")
-    def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Which victims that a tier agreed on may be reclaimed: a protection that is valid in every tier."""
-        raise NotImplementedError
-
-    @hook("intersect")
-    def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
-        """Which candidates a gang may evict in bundles (gangpreempt, gangreclaim); None to abstain."""
-        raise NotImplementedError
-
-    @hook("narrow")
-    def unified_evictable_at_all(self, preemptor: GangPreemptor, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Which victims that a tier agreed on a gang may evict: a protection that is valid in every tier."""
-        raise NotImplementedError
-
-    @hook("union", "enabledVictim")
-    def victim_tasks(self, running: Rows) -> Rows:
-        """Which of the running task rows are to be evicted without a preemptor."""
-        raise NotImplementedError
-
-    @hook("narrow", "enabledVictim")
-    def evictable(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Which of these victims may be evicted."""
-        raise NotImplementedError
-
     # Nodes
 
     @hook("rejections", "enablePredicate")
@@ -421,7 +371,7 @@ class Plugin(Generic[A]):
 
     @hook("first", "enabledHyperNodeGradient")
     def hypernode_gradient(
-        self, requester: JobView | SubJobView, hypernodes: Rows, purpose: Purpose
+        self, requester: JobView | SubJobView, hypernodes: Rows, purpose: HypernodePurpose
     ) -> Sequence[Rows] | None:
         """In which of these feasible hypernodes to try to place a job or sub-group: groups, the best first.
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from volcanopy.scheduler.policy import removed_hooks
 from volcanopy.scheduler.policy.plugin import Plugin
 
 SessionT_contra = TypeVar("SessionT_contra", contravariant=True)
@@ -29,7 +30,10 @@ class Registry:
     actions: Mapping[str, Action[Any]]
 
     def with_plugins(self, *plugins: type[Plugin[Any]]) -> "Registry":
-        """Return the registry with more plugins."""
+        """Return the registry with more plugins. Raises ValueError for one that defines a removed hook."""
+        for plugin in plugins:
+            if problem := removed_hooks.problem(plugin):
+                raise ValueError(f"plugin {plugin.name!r} {problem}")
         return Registry({**self.plugins, **{plugin.name: plugin for plugin in plugins}}, self.actions)
 
     def with_actions(self, *actions: Action[Any]) -> "Registry":

@@ -3,6 +3,7 @@
 from typing import Any
 
 from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.policy import removed_hooks
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.registry import Action, Registry
 from volcanopy.services.process.entry_points import Fault, Loaded, load, what
@@ -24,6 +25,8 @@ def _plugin(candidate: Loaded) -> type[Plugin[Any]]:
     is_plugin = isinstance(plugin, type) and issubclass(plugin, Plugin)
     candidate.must(is_plugin, f"is {what(plugin)}, not a subclass of volcanopy.scheduler.policy.plugin.Plugin")
     candidate.must_be_named()
+    problem = removed_hooks.problem(plugin)
+    candidate.must(not problem, problem)
     arguments = plugin.arguments
     is_model = isinstance(arguments, type) and issubclass(arguments, Arguments)
     candidate.must(is_model, f"declares {what(arguments)} as its arguments, not a subclass of Arguments")

@@ -22,7 +22,7 @@ from volcanopy.scheduler.ledger.subjob_views import SubJobView, job_tier
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.policy.plugin import Purpose
+from volcanopy.scheduler.policy.plugin import HypernodePurpose
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class _PendingPart:
     required: bool
 
 
-def gradient(session: Session, requester: JobView | SubJobView, root: int, purpose: Purpose) -> list[Rows]:
+def gradient(session: Session, requester: JobView | SubJobView, root: int, purpose: HypernodePurpose) -> list[Rows]:
     """Return groups of hypernodes below ``root`` in which a job or sub-group can be placed, the best group first.
 
     It is ``[[root]]`` without a topology. Tasks that have a place restrict the domains of the others.
@@ -149,7 +149,7 @@ class _Search:
 
     def find(self, statement: Statement) -> Placements | None:
         """Return the placements in the first domain where the job can start, None if there is none; the ledger is unchanged."""
-        for group in gradient(self._session, self._job, self._table.top, Purpose.ALLOCATE):
+        for group in gradient(self._session, self._job, self._table.top, HypernodePurpose.ALLOCATE):
             for domain in self._by_score(group):
                 placements = self._within(statement, domain)
                 if placements is not None:
@@ -190,7 +190,7 @@ class _Search:
 
     def _part_within(self, statement: Statement, pending: _PendingPart, domain: int, first: bool) -> Placements | None:
         """Place a sub-group in the feasible domain within ``domain`` that has the highest score."""
-        for group in gradient(self._session, pending.part, domain, Purpose.ALLOCATE):
+        for group in gradient(self._session, pending.part, domain, HypernodePurpose.ALLOCATE):
             left = group
             while len(left):
                 scores = self._hooks.hypernode_order(pending.part, left)

@@ -21,7 +21,7 @@ from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE, Status
-from volcanopy.scheduler.policy.plugin import GangPreemptor
+from volcanopy.scheduler.policy.roles import Purpose
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,9 @@ def within_job(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule
         return same and lower and other.preemptable and (other.best_effort or not task.best_effort)
 
     def evictable(task: TaskView, victims: Sequence[TaskView]) -> list[TaskView]:
-        return session.hooks.preemptable(task, [victim for victim in victims if victim.priority < task.priority])
+        return session.hooks.victims[Purpose.PREEMPT](
+            task, [victim for victim in victims if victim.priority < task.priority]
+        )
 
     starving = session.hooks.job_starving
     return Rule("preempt", "the job itself", starving, always, candidates, is_candidate, evictable)
@@ -85,7 +87,9 @@ def within_queue(session: Session, costs: EvictionCosts, queue: QueueView) -> Ru
         return differ and other.preemptable and (other.best_effort or not task.best_effort)
 
     hooks = session.hooks
-    return Rule("preempt", "other jobs", hooks.job_starving, always, candidates, is_candidate, hooks.preemptable)
+    return Rule(
+        "preempt", "other jobs", hooks.job_starving, always, candidates, is_candidate, hooks.victims[Purpose.PREEMPT]
+    )
 
 
 def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
@@ -132,14 +136,14 @@ def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> 
         is_eligible,
         candidates,
         is_candidate,
-        hooks.reclaimable,
+        hooks.victims[Purpose.RECLAIM],
         order,
     )
 
 
 def gangs_within_queue(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
     """Of ``gangpreempt``: tasks of jobs of lower priority in the same queue, unless their pod group specifies otherwise."""
-    rule = _for_gangs(session, within_queue(session, costs, queue), across_queues=False)
+    rule = _for_gangs(session, within_queue(session, costs, queue), Purpose.GANG_PREEMPT)
     priority, owner = session.snapshot.jobs.priority, session.snapshot.tasks.job
 
     def candidates(task: TaskView) -> Rows:
@@ -156,7 +160,7 @@ def gangs_within_queue(session: Session, costs: EvictionCosts, queue: QueueView)
 
 def gangs_between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
     """Of ``gangreclaim``: as of ``reclaim``, unless the pod group of the victim specifies otherwise."""
-    rule = _for_gangs(session, between_queues(session, costs, queue), across_queues=True)
+    rule = _for_gangs(session, between_queues(session, costs, queue), Purpose.GANG_RECLAIM)
     return replace(rule, reason="gangreclaim")
 
 
@@ -196,7 +200,7 @@ def _made(
     )
 
 
-def _for_gangs(session: Session, rule: Rule, *, across_queues: bool) -> Rule:
+def _for_gangs(session: Session, rule: Rule, purpose: Purpose) -> Rule:
     """Return a rule restricted to jobs that may be evicted in bundles, with the answers of plugins for these."""
     owner = session.snapshot.tasks.job
 
@@ -213,10 +217,7 @@ def _for_gangs(session: Session, rule: Rule, *, across_queues: bool) -> Rule:
     def is_candidate(task: TaskView, other: TaskView) -> bool:
         return rule.is_candidate(task, other) and allowed(int(owner[other.row]))
 
-    def evictable(task: TaskView, victims: Sequence[TaskView]) -> list[TaskView]:
-        return session.hooks.unified_evictable(GangPreemptor(task, across_queues=across_queues), victims)
-
-    return replace(rule, candidates=candidates, is_candidate=is_candidate, evictable=evictable)
+    return replace(rule, candidates=candidates, is_candidate=is_candidate, evictable=session.hooks.victims[purpose])
 
 
 def _has_pending(job: JobView) -> bool:

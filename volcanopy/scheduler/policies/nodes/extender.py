@@ -28,6 +28,7 @@ from volcanopy.scheduler.policy.plugin import (
     Vote,
 )
 from volcanopy.scheduler.policy.plugin import reject as rejecting
+from volcanopy.scheduler.policy.roles import Purpose, Victims
 
 T = TypeVar("T")
 _ALLOCATED = np.zeros(COUNT, dtype=np.bool_)
@@ -105,7 +106,7 @@ class _Answers:
         self.rejections: dict[int, tuple[str, bool]] = {}
 
 
-class Extender(Plugin[ExtenderArguments]):
+class Extender(Plugin[ExtenderArguments], Victims):
     """Ask a program outside, with Volcano's protocol.
 
     A question is asked once for equal tasks of a role of a job, and again for nodes that changed. Nodes whose free resources are
@@ -183,13 +184,12 @@ class Extender(Plugin[ExtenderArguments]):
         scores[:] = [answer.nodeScore.get(names[row], 0.0) for row in rows]
         return np.where(np.isfinite(scores), scores, 0.0)
 
-    def preemptable(self, preemptor: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
+    def allows(
+        self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose
+    ) -> Sequence[TaskView] | None:
         """The candidates that the extender names."""
-        return self._victims(self.args.preemptable, preemptor, candidates)
-
-    def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
-        """The candidates that the extender names."""
-        return self._victims(self.args.reclaimable, reclaimer, candidates)
+        verb = {Purpose.PREEMPT: self.args.preemptable, Purpose.RECLAIM: self.args.reclaimable}.get(purpose, "")
+        return self._victims(verb, preemptor, candidates)
 
     def job_enqueueable(self, job: JobView) -> Vote:
         """The vote of the extender."""

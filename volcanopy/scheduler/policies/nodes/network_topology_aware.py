@@ -14,7 +14,7 @@ from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, Status
 from volcanopy.scheduler.nodes.scores.resource_weights import gathered
-from volcanopy.scheduler.policy.plugin import Arguments, Plugin, Purpose, Scope
+from volcanopy.scheduler.policy.plugin import Arguments, HypernodePurpose, Plugin, Scope
 
 _SETTLED = HOLDING.copy()
 _SETTLED[Status.ALLOCATED] = False
@@ -87,20 +87,20 @@ class NetworkTopologyAware(Plugin[NetworkTopologyArguments]):
     # Hypernodes
 
     def hypernode_gradient(
-        self, requester: JobView | SubJobView, hypernodes: Rows, purpose: Purpose
+        self, requester: JobView | SubJobView, hypernodes: Rows, purpose: HypernodePurpose
     ) -> Sequence[Rows] | None:
         """The lowest tiers first, without hypernodes of insufficient resources; to evict, the highest first, and not many."""
         held = requester.spanned if isinstance(requester, SubJobView) else self.cluster.spanned(requester.tasks())
         if held == NONE:
             least = self._least(requester)[:, None]
-            if purpose is Purpose.EVICT:
+            if purpose is HypernodePurpose.EVICT:
                 room = (self._allocatable[:, hypernodes] >= least).all(axis=0)
             else:
                 room = (self._sum("idle")[:, hypernodes] >= least).all(axis=0)
                 room |= (self._sum("future")[:, hypernodes] >= least).all(axis=0)
             hypernodes = hypernodes[room]
         groups = self._table.by_tier(hypernodes)
-        return groups if purpose is Purpose.ALLOCATE else self._few(groups)
+        return groups if purpose is HypernodePurpose.ALLOCATE else self._few(groups)
 
     def _few(self, groups: list[Rows]) -> list[Rows]:
         left, kept = self.args.most_evicted, []

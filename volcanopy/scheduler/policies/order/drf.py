@@ -19,7 +19,8 @@ from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView, with_
 from volcanopy.scheduler.model.queue_shares import Levels, QueueShares, bounds
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Resources, Rows, largest_ratio
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.policy.plugin import GangPreemptor, NoArguments, Plugin, Rejection
+from volcanopy.scheduler.policy.plugin import NoArguments, Plugin, Rejection
+from volcanopy.scheduler.policy.roles import Purpose, Victims
 
 _PAYBACK = PAYBACK * 4 / 3
 """Seconds over which credit is paid back: no share limits how much a queue is allocated for it meanwhile."""
@@ -27,7 +28,7 @@ _EQUAL = 1e-6
 """Shares that differ by less are equal in the choice of victims (Volcano's value)."""
 
 
-class Drf(Plugin[NoArguments]):
+class Drf(Plugin[NoArguments], Victims):
     """The job with the smallest dominant share of the cluster comes first."""
 
     name: ClassVar[str] = "drf"
@@ -51,8 +52,12 @@ class Drf(Plugin[NoArguments]):
             np.maximum(share, part / whole if whole > 0 else (part > 0).astype(np.float64), out=share)
         return share
 
-    def preemptable(self, preemptor: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Tasks of jobs whose share without the task is at least that of the preemptor's job with its task."""
+    def allows(
+        self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose
+    ) -> Sequence[TaskView] | None:
+        """For preempt, tasks of jobs whose share without the task is at least that of the preemptor's job with its task."""
+        if purpose is not Purpose.PREEMPT:
+            return None
         own = preemptor.job
         if own is None:
             return []
@@ -265,16 +270,24 @@ class HierarchicalDrf(Drf):
             return None
         return self.within_share(queue, task, count)
 
-    def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """As :meth:`reclaimable`; queues keep what they do not lend."""
-        victims = self.reclaimable(reclaimer, victims)
+    def allows(
+        self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose
+    ) -> Sequence[TaskView] | None:
+        """Between queues, tasks of queues above their fair share, as :meth:`_reclaimable`."""
+        if not purpose.is_between_queues:
+            return super().allows(preemptor, candidates, purpose)
+        return self._reclaimable(preemptor, candidates)
+
+    def unprotected(
+        self, preemptor: TaskView | None, victims: Sequence[TaskView], purpose: Purpose
+    ) -> Sequence[TaskView]:
+        """Between queues, as :meth:`allows`; queues keep what they do not lend."""
+        if preemptor is None or not purpose.is_between_queues:
+            return victims
+        victims = self._reclaimable(preemptor, victims)
         if self._reserved is None:
             return victims
-        return sparing_guarantees(self.cluster, reclaimer, victims, self._reserved, in_tree=True)
-
-    def unified_evictable_at_all(self, preemptor: GangPreemptor, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Between queues, as :meth:`reclaimable_at_all`."""
-        return self.reclaimable_at_all(preemptor.task, victims) if preemptor.across_queues else victims
+        return sparing_guarantees(self.cluster, preemptor, victims, self._reserved, in_tree=True)
 
     def within_fair_share(self, queue: QueueView, claim: Resources) -> bool:
         """Whether the share of the claim is within the fair share of the queue by weight."""
@@ -285,8 +298,8 @@ class HierarchicalDrf(Drf):
         request = sum((task.request for task in tasks), start=queue.allocated)
         return request.share_of(self._total) <= float(self._own_shares[queue.row]) + _EQUAL
 
-    def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Tasks of queues above their fair share that, without the task, still come after the reclaimer's queue with its task.
+    def _reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Return tasks of queues above their fair share that without them still come after the reclaimer's queue with its task.
 
         Earlier victims count as evicted for later ones. A gang that a victim breaks is a victim as a whole, if that makes the
         shares fairer.
@@ -299,7 +312,7 @@ class HierarchicalDrf(Drf):
         shapes = tuple((-1 if job is None else job.row, task.shape) for job, task in zip(jobs, candidates, strict=True))
         key = (own.row, reclaimer.shape, shapes)
         if key not in self._known:
-            self._known[key] = _reclaimable(tree, own, reclaimer, jobs, candidates)
+            self._known[key] = _behind(tree, own, reclaimer, jobs, candidates)
         victims = [task for task, evict in zip(candidates, self._known[key], strict=True) if evict]
         return with_whole_gangs(
             candidates, self._above_fair_share(victims), own, self._missing_share, self.cluster.snapshot
@@ -322,12 +335,8 @@ class HierarchicalDrf(Drf):
         rest = Resources(self._total.axis, job.queue.allocated.values - without)
         return max(float(self._own_shares[job.queue.row]) - rest.share_of(self._total), 0.0)
 
-    def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
-        """Between queues, as :meth:`reclaimable`."""
-        return self.reclaimable(preemptor.task, candidates) if preemptor.across_queues else None
 
-
-def _reclaimable(
+def _behind(
     tree: Tree, own: JobView, reclaimer: TaskView, jobs: Sequence[JobView | None], candidates: Sequence[TaskView]
 ) -> list[bool]:
     changes: list[tuple[int, Ints]] = []

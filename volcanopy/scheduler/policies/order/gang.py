@@ -10,10 +10,11 @@ from volcanopy.scheduler.ledger.views import JobView, RoleView, TaskView, with_j
 from volcanopy.scheduler.model.plan import GroupCondition
 from volcanopy.scheduler.model.resources import Mask, Rows
 from volcanopy.scheduler.model.task_status import HOLDING, READY, VALID, Status
-from volcanopy.scheduler.policy.plugin import PERMIT, GangPreemptor, Invalid, NoArguments, Plugin, Vote, reject
+from volcanopy.scheduler.policy.plugin import PERMIT, Invalid, NoArguments, Plugin, Vote, reject
+from volcanopy.scheduler.policy.roles import Purpose, Victims
 
 
-class Gang(Plugin[NoArguments]):
+class Gang(Plugin[NoArguments], Victims):
     """A job starts with its minimum of members, and evictions do not bring it below that."""
 
     name: ClassVar[str] = "gang"
@@ -113,8 +114,10 @@ class Gang(Plugin[NoArguments]):
         """While the minimum lacks members."""
         return job.is_starving
 
-    def preemptable(self, preemptor: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Members above the minimum of their job."""
+    def allows(self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose) -> Sequence[TaskView]:
+        """Members above the minimum of their job; for a gang all candidates, since gangs are evicted whole, as bundles."""
+        if purpose.is_for_gang:
+            return candidates
         surplus: dict[int, int] = {}
         victims = []
         for candidate, job in with_jobs(candidates):
@@ -125,14 +128,6 @@ class Gang(Plugin[NoArguments]):
                 surplus[job.row] = left - 1
                 victims.append(candidate)
         return victims
-
-    def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Members above the minimum of their job."""
-        return self.preemptable(reclaimer, candidates)
-
-    def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """All candidates: a gang is evicted whole, as a bundle."""
-        return candidates
 
     def job_condition(self, job: JobView) -> GroupCondition | None:
         """Scheduled once the minimum has nodes, Unschedulable until then."""

@@ -6,10 +6,11 @@ from typing import ClassVar
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, TaskView, with_jobs
 from volcanopy.scheduler.model.resources import Ints, Rows
-from volcanopy.scheduler.policy.plugin import GangPreemptor, NoArguments, Plugin
+from volcanopy.scheduler.policy.plugin import NoArguments, Plugin
+from volcanopy.scheduler.policy.roles import Purpose, Victims
 
 
-class Priority(Plugin[NoArguments]):
+class Priority(Plugin[NoArguments], Victims):
     """Jobs and tasks of higher priority first."""
 
     name: ClassVar[str] = "priority"
@@ -33,8 +34,12 @@ class Priority(Plugin[NoArguments]):
         """While any of its tasks is neither placed nor pipelined."""
         return job.ready_count + job.waiting_count < job.count()
 
-    def preemptable(self, preemptor: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Tasks of jobs of lower priority; within the job, tasks of lower priority."""
+    def allows(
+        self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose
+    ) -> Sequence[TaskView] | None:
+        """Tasks of jobs of lower priority; within the job, tasks of lower priority. Between queues all candidates of gangs."""
+        if purpose.is_between_queues:
+            return candidates if purpose.is_for_gang else None
         own = preemptor.job
         if own is None:
             return []
@@ -44,10 +49,3 @@ class Priority(Plugin[NoArguments]):
             for candidate, job in with_jobs(candidates)
             if (candidate.priority < within if job.row == row else job.priority < priority)
         ]
-
-    def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Within a queue, tasks of jobs of lower priority; between queues all candidates."""
-        own = preemptor.task.job
-        if preemptor.across_queues:
-            return candidates
-        return [task for task, job in with_jobs(candidates) if own is not None and job.priority < own.priority]

@@ -24,7 +24,8 @@ from volcanopy.scheduler.model.queue_shares import QueueShares, bounds
 from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, Resources, dominant_share
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING
-from volcanopy.scheduler.policy.plugin import PERMIT, Arguments, GangPreemptor, Plugin, Rejection, Vote, reject
+from volcanopy.scheduler.policy.plugin import PERMIT, Arguments, Plugin, Rejection, Vote, reject
+from volcanopy.scheduler.policy.roles import Purpose, Victims
 
 
 class CapacityArguments(Arguments):
@@ -38,7 +39,7 @@ class CapacityArguments(Arguments):
     """Whether what claims request of a capacity of devices counts towards `<capacity>.deviceclass/<class>` too."""
 
 
-class Capacity(Plugin[CapacityArguments]):
+class Capacity(Plugin[CapacityArguments], Victims):
     """Each queue is allocated at most its capability, has its guarantee reserved, and reclaims up to its fair share.
 
     With ``enableHierarchy`` queues form a tree: only its leaves take jobs, and the allocation of a leaf also counts for
@@ -187,16 +188,24 @@ class Capacity(Plugin[CapacityArguments]):
             return False
         return self._within_fair_share(queue, claim.values - self.cluster.ledger.queue_allocated[:, queue.row])
 
-    def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Tasks of queues above their fair share of what the reclaimer requests; guarantees are preserved."""
-        own = reclaimer.job
+    def allows(
+        self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose
+    ) -> Sequence[TaskView] | None:
+        """Between queues, tasks of queues above their fair share of what the task requests; guarantees are preserved.
+
+        Bundles for a gang may have other resources than the task.
+        """
+        if not purpose.is_between_queues:
+            return None
+        own = preemptor.job
         if own is None or self._queue_rejection(own.queue) is not None:
             return []
-        request = reclaimer.request.values
-        has_no_share = not self._deserves(own.queue.row, request)
+        request = preemptor.request.values
+        is_alone = not purpose.is_for_gang
+        has_no_share = is_alone and not self._deserves(own.queue.row, request)
 
         def matches(candidate: TaskView) -> bool:
-            return self._share_a_resource(request, candidate.request.values)
+            return not is_alone or self._share_a_resource(request, candidate.request.values)
 
         def has_relative(queue: QueueView) -> bool:
             return has_no_share and self._are_relatives(own.queue, queue)
@@ -206,29 +215,14 @@ class Capacity(Plugin[CapacityArguments]):
             candidates, victims, own, partial(self._missing_share, own.queue), self.cluster.snapshot
         )
 
-    def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """As :meth:`reclaimable`; queues, and in a tree their ancestors, keep their guarantees."""
-        victims = self.reclaimable(reclaimer, victims)
-        return sparing_guarantees(self.cluster, reclaimer, victims, self._reserved, in_tree=self.hierarchy)
-
-    def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
-        """Between queues, tasks of queues above their fair share of what the task uses; guarantees are preserved."""
-        own = preemptor.task.job
-        if not preemptor.across_queues or own is None:
-            return None
-        if self._queue_rejection(own.queue) is not None:
-            return []
-        victims = self._above_fair_share(own.queue, candidates, lambda _: True, lambda _: False)
-        return with_whole_gangs(
-            candidates, victims, own, partial(self._missing_share, own.queue), self.cluster.snapshot
-        )
-
-    def unified_evictable_at_all(self, preemptor: GangPreemptor, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Between queues, as :meth:`reclaimable_at_all`."""
-        if not preemptor.across_queues:
+    def unprotected(
+        self, preemptor: TaskView | None, victims: Sequence[TaskView], purpose: Purpose
+    ) -> Sequence[TaskView]:
+        """Between queues, as :meth:`allows`; queues, and in a tree their ancestors, keep their guarantees."""
+        if preemptor is None or not purpose.is_between_queues:
             return victims
-        victims = self.unified_evictable(preemptor, victims) or []
-        return sparing_guarantees(self.cluster, preemptor.task, victims, self._reserved, in_tree=self.hierarchy)
+        victims = self.allows(preemptor, victims, purpose) or []
+        return sparing_guarantees(self.cluster, preemptor, victims, self._reserved, in_tree=self.hierarchy)
 
     def job_enqueueable(self, job: JobView) -> Vote:
         """Whether the limits of the queue and its ancestors cover the job's minimum beside allocated and reserved amounts."""

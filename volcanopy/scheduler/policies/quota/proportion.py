@@ -20,10 +20,11 @@ from volcanopy.scheduler.model.messages import closed
 from volcanopy.scheduler.model.queue_shares import Levels, QueueShares, bounds, fair_shares_by_weight
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Resources, dominant_share
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.policy.plugin import PERMIT, GangPreemptor, NoArguments, Plugin, Rejection, Vote, reject
+from volcanopy.scheduler.policy.plugin import PERMIT, NoArguments, Plugin, Rejection, Vote, reject
+from volcanopy.scheduler.policy.roles import Purpose, Victims
 
 
-class Proportion(Plugin[NoArguments]):
+class Proportion(Plugin[NoArguments], Victims):
     """The fair share of a queue is by weight: at most its capability and its request, at least its guarantee.
 
     Child queues divide the fair share of their parent, level by level.
@@ -55,8 +56,8 @@ class Proportion(Plugin[NoArguments]):
         self.fair_share, self._own = self._fill(self._requested)
         self._lines: dict[int, list[int]] = {}
         self._asked: tuple[int, int, list[int]] | None = None
-        """What :meth:`reclaimable` was asked last: the reclaimer, the changes until then, and the candidates."""
-        self._reclaimable: list[TaskView] = []
+        """What :meth:`_reclaimable` was asked last: the reclaimer, the changes until then, and the candidates."""
+        self._answer: list[TaskView] = []
 
     @cached_property
     def _due(self) -> Due:
@@ -182,15 +183,30 @@ class Proportion(Plugin[NoArguments]):
         """Whether the fair share of the queue covers the claim."""
         return queue.is_open and not exceeds(claim.values, self._own[:, queue.row], claim.values, self._pods)
 
-    def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Tasks of queues that are above their fair share and what their credit protects, down to that.
+    def allows(
+        self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose
+    ) -> Sequence[TaskView] | None:
+        """Between queues, tasks of queues above their fair share, as :meth:`_reclaimable`."""
+        return self._reclaimable(preemptor, candidates) if purpose.is_between_queues else None
+
+    def unprotected(
+        self, preemptor: TaskView | None, victims: Sequence[TaskView], purpose: Purpose
+    ) -> Sequence[TaskView]:
+        """Between queues, as :meth:`allows`; queues keep their guarantees."""
+        if preemptor is None or not purpose.is_between_queues:
+            return victims
+        victims = self._reclaimable(preemptor, victims)
+        return sparing_guarantees(self.cluster, preemptor, victims, self._reserved, self._levels is not None)
+
+    def _reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Return the tasks of queues that are above their fair share and what their credit protects, down to that.
 
         In a tree so must be all ancestors that are not also ancestors of the reclaimer's queue. A gang that a victim
         breaks is a victim as a whole, if that makes the shares fairer.
         """
         key = (reclaimer.row, self.cluster.ledger.changes, [candidate.row for candidate in candidates])
         if key == self._asked:  # each tier of plugins asks
-            return self._reclaimable
+            return self._answer
         # There are few resources: lists are faster than arrays.
         left: dict[tuple[int, bool], list[int]] = {}
         kept: dict[tuple[int, bool], list[int]] = {}
@@ -219,21 +235,8 @@ class Proportion(Plugin[NoArguments]):
         def lacking(job: JobView, amounts: Ints) -> float:
             return max(self._missing_share(*self._of(*loser), amounts) for loser in losers(job.queue))
 
-        self._asked, self._reclaimable = key, with_whole_gangs(candidates, victims, own, lacking, self.cluster.snapshot)
-        return self._reclaimable
-
-    def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """As :meth:`reclaimable`; queues keep their guarantees."""
-        victims = self.reclaimable(reclaimer, victims)
-        return sparing_guarantees(self.cluster, reclaimer, victims, self._reserved, self._levels is not None)
-
-    def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
-        """Between queues, as :meth:`reclaimable`."""
-        return self.reclaimable(preemptor.task, candidates) if preemptor.across_queues else None
-
-    def unified_evictable_at_all(self, preemptor: GangPreemptor, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Between queues, as :meth:`reclaimable_at_all`."""
-        return self.reclaimable_at_all(preemptor.task, victims) if preemptor.across_queues else victims
+        self._asked, self._answer = key, with_whole_gangs(candidates, victims, own, lacking, self.cluster.snapshot)
+        return self._answer
 
     def job_enqueueable(self, job: JobView) -> Vote:
         """Whether the limits of the queue and its ancestors cover the job's minimum beside allocated and reserved amounts."""

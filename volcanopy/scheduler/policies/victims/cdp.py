@@ -8,20 +8,30 @@ from volcanopy.api import names
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.policy.plugin import NoArguments
-from volcanopy.scheduler.policy.protection import Protection
+from volcanopy.scheduler.policy.plugin import NoArguments, Plugin
+from volcanopy.scheduler.policy.roles import Purpose, Victims
 
 KEY = names.COOLDOWN_TIME
 
 
-class Cdp(Protection[NoArguments]):
+class Cdp(Plugin[NoArguments], Victims):
     """Protect a running pod until its cooldown time (a label or an annotation) has passed since it was scheduled."""
 
     name: ClassVar[str] = "cdp"
     evicts_less_for_more: ClassVar[bool] = True
 
-    def unprotected(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Return the tasks whose cooldown time has passed."""
+    def allows(
+        self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose
+    ) -> Sequence[TaskView] | None:
+        """As :meth:`unprotected`; no opinion about bundles for gangs."""
+        return None if purpose.is_for_gang else self.unprotected(preemptor, candidates, purpose)
+
+    def unprotected(
+        self, preemptor: TaskView | None, victims: Sequence[TaskView], purpose: Purpose
+    ) -> Sequence[TaskView]:
+        """The tasks whose cooldown time has passed; all if they are evicted for no task."""
+        if purpose is Purpose.SHUFFLE:
+            return victims
         return [victim for victim in victims if not self._cools_down(victim)]
 
     def _cools_down(self, task: TaskView) -> bool:

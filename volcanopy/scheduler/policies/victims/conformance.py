@@ -4,29 +4,27 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.policy.plugin import GangPreemptor, NoArguments
-from volcanopy.scheduler.policy.protection import Protection
+from volcanopy.scheduler.policy.plugin import NoArguments, Plugin
+from volcanopy.scheduler.policy.roles import Purpose, Victims
 
 CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
-class Conformance(Protection[NoArguments]):
+class Conformance(Plugin[NoArguments], Victims):
     """Protect pods of the system-critical priority classes and all pods in kube-system."""
 
     name: ClassVar[str] = "conformance"
     evicts_less_for_more: ClassVar[bool] = True
 
-    def unprotected(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Return all but the critical tasks."""
+    def allows(self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose) -> Sequence[TaskView]:
+        """As :meth:`unprotected`."""
+        return self.unprotected(preemptor, candidates, purpose)
+
+    def unprotected(
+        self, preemptor: TaskView | None, victims: Sequence[TaskView], purpose: Purpose
+    ) -> Sequence[TaskView]:
+        """All but the critical tasks."""
         return [victim for victim in victims if not is_critical(victim)]
-
-    def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Return all but the critical tasks."""
-        return self.unprotected(candidates)
-
-    def evictable(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Return all but the critical tasks."""
-        return self.unprotected(victims)
 
 
 def is_critical(task: TaskView) -> bool:

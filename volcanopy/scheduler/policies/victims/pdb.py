@@ -8,11 +8,11 @@ from volcanopy.api.builtin import policy
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.selectors import matches
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
-from volcanopy.scheduler.policy.plugin import NoArguments
-from volcanopy.scheduler.policy.protection import Protection
+from volcanopy.scheduler.policy.plugin import NoArguments, Plugin
+from volcanopy.scheduler.policy.roles import Purpose, Victims
 
 
-class Pdb(Protection[NoArguments]):
+class Pdb(Plugin[NoArguments], Victims):
     """Allow the eviction of a pod while all budgets that select it have disruptions left.
 
     Evictions of this session are deducted from the budgets. Pods that no budget selects are not protected, nor pods in a queue
@@ -29,12 +29,16 @@ class Pdb(Protection[NoArguments]):
             self._budgets.setdefault(budget.metadata.namespace, []).append(number)
         self._budgets_of_task: dict[int, tuple[int, ...]] = {}
 
-    def evictable(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Return the victims that all their budgets allow, in order."""
-        return self.unprotected(victims)
+    def allows(
+        self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose
+    ) -> Sequence[TaskView] | None:
+        """As :meth:`unprotected`; no opinion about bundles for gangs."""
+        return None if purpose.is_for_gang else self.unprotected(preemptor, candidates, purpose)
 
-    def unprotected(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Return the victims that all their budgets allow, in order."""
+    def unprotected(
+        self, preemptor: TaskView | None, victims: Sequence[TaskView], purpose: Purpose
+    ) -> Sequence[TaskView]:
+        """The victims that all their budgets allow."""
         if not self._budgets:
             return list(victims)
         left = [budget.status.disruptions_allowed for budget in self.cluster.snapshot.budgets]

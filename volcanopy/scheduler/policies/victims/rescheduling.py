@@ -16,6 +16,7 @@ from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import ON_NODE
 from volcanopy.scheduler.nodes.traits import node_affinity, taints
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
+from volcanopy.scheduler.policy.roles import Victims
 
 _DIMS = ("cpu", "memory", "pods")
 
@@ -109,7 +110,7 @@ class _Balance:
     overutilized: Rows
 
 
-class Rescheduling(Plugin[ReschedulingArguments]):
+class Rescheduling(Plugin[ReschedulingArguments], Victims):
     """Once an interval, evict tasks from overutilized nodes while there are underutilized nodes to take them.
 
     The load is the measures ``cpu`` and ``memory``; nodes of which one of them is unknown are ignored. The first cycle
@@ -119,7 +120,7 @@ class Rescheduling(Plugin[ReschedulingArguments]):
     name: ClassVar[str] = "rescheduling"
     arguments: ClassVar[type[Arguments]] = ReschedulingArguments
 
-    def victim_tasks(self, running: Rows) -> Rows:
+    def evicts(self, running: Rows) -> Rows:
         """Return the victims of all strategies."""
         if not self.cluster.snapshot.begins(self.args.interval):
             return running[:0]

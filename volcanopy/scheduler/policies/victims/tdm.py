@@ -21,6 +21,7 @@ from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.annotations import Notes
 from volcanopy.scheduler.policy.hours_of_day import hours, time_zone
 from volcanopy.scheduler.policy.plugin import PERMIT, Arguments, NodeRejection, Plugin, Scope, Vote, reject
+from volcanopy.scheduler.policy.roles import Purpose, Victims
 
 CLOSED = "node(s) were in a revocable zone outside its hours"
 NOT_REVOCABLE = "node(s) were in a revocable zone and the pod is not revocable"
@@ -73,7 +74,7 @@ class TdmArguments(Arguments):
         return name
 
 
-class Tdm(Plugin[TdmArguments]):
+class Tdm(Plugin[TdmArguments], Victims):
     """Nodes of a revocable zone take revocable tasks, and only while the zone is open.
 
     A node is in a zone by its label ``volcanopy.io/revocable-zone``. A pod is revocable with ``*`` in the annotation of
@@ -137,8 +138,12 @@ class Tdm(Plugin[TdmArguments]):
         """Jobs that cannot be revoked, while any of their tasks waits."""
         return not job.preemptable and job.count(Status.PENDING) > 0
 
-    def preemptable(self, preemptor: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """For a task that is not itself on offer: tasks outside the zones, within the budget of their job."""
+    def allows(
+        self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose
+    ) -> Sequence[TaskView] | None:
+        """For preempt by a task that is not itself on offer: tasks outside the zones, within the budget of their job."""
+        if purpose is not Purpose.PREEMPT:
+            return None
         if _is_on_offer(preemptor):
             return []
         outside = [
@@ -148,7 +153,7 @@ class Tdm(Plugin[TdmArguments]):
         ]
         return self._within_budgets(outside)
 
-    def victim_tasks(self, running: Rows) -> Rows:
+    def evicts(self, running: Rows) -> Rows:
         """Once a period: the tasks on nodes of zones that are closed, within the budget of their job."""
         nodes = self.cluster.ledger.node[running]
         there = running[(nodes != NONE) & self._closing[nodes]] if len(self._closing) else running[:0]

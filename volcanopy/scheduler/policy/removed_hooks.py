@@ -1,0 +1,26 @@
+"""Hooks that the contract of policies no longer has: a policy that defines one is an error that says what to write now."""
+
+from typing import Any
+
+from volcanopy.scheduler.policy.plugin import Plugin
+
+REMOVED: dict[str, str] = {
+    "preemptable": "Victims.allows for Purpose.PREEMPT",
+    "reclaimable": "Victims.allows for Purpose.RECLAIM",
+    "unified_evictable": "Victims.allows for Purpose.GANG_PREEMPT and Purpose.GANG_RECLAIM",
+    "preemptable_at_all": "Victims.unprotected for Purpose.PREEMPT",
+    "reclaimable_at_all": "Victims.unprotected for Purpose.RECLAIM",
+    "unified_evictable_at_all": "Victims.unprotected for Purpose.GANG_PREEMPT and Purpose.GANG_RECLAIM",
+    "evictable": "Victims.unprotected for Purpose.SHUFFLE",
+    "victim_tasks": "Victims.evicts",
+}
+"""By removed hook what to write now."""
+
+
+def problem(plugin: type[Plugin[Any]]) -> str:
+    """Return what is wrong with a policy that defines removed hooks, as the end of a sentence; empty if it defines none."""
+    names = [name for name in REMOVED if hasattr(plugin, name)]
+    if not names:
+        return ""
+    ported = "; ".join(f"write {REMOVED[name]} instead of {name}" for name in names)
+    return f"defines hooks that do not exist any more: {ported}"
