@@ -1,19 +1,21 @@
 """The search of victims equals the slow and obvious one, and asks no node where the plugins reject every candidate."""
 
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from tests.scheduler import eviction_worlds
 from tests.scheduler.actions.test_eviction_by_need import CLASSES, chart, crowd, evicted
 from tests.scheduler.reference import eviction_search
+from volcanopy.scheduler.actions.evict import rejected_requests
+from volcanopy.scheduler.actions.evict.rejected_requests import allow_less_for_more
 from volcanopy.scheduler.actions.evict.victim_search import VictimSearch
-from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Evict
 from volcanopy.scheduler.policies.order.drf import Drf
-from volcanopy.scheduler.policy.config import SchedulerConfig
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.testing.notation import config, decide, snapshot
 
 CASES = 60
@@ -99,9 +101,22 @@ def test_a_gang_of_a_smaller_request_is_searched_for(monkeypatch: pytest.MonkeyP
     assert {"default/large-0", "default/small-0"} <= set(asked)
 
 
-def test_plugins_that_do_not_declare_it_are_asked_for_each_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Drf, "evicts_less_for_more", False)
+def test_the_policies_that_allow_less_for_more_are_built_in() -> None:
+    policies = [policy for policy in builtin().plugins.values() if allow_less_for_more([policy])]
+    assert {policy.__name__ for policy in policies} == rejected_requests._ALLOW_LESS_FOR_MORE
+
+
+class Shares(Drf):
+    """A policy of a third party that selects victims."""
+
+    name: ClassVar[str] = "shares"
+
+
+def test_policies_of_third_parties_are_asked_for_each_request(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = questions(monkeypatch)
+    registry = builtin().with_plugins(Shares)
+    tiers = "[{plugins: [{name: priority}, {name: gang}]}, {plugins: [{name: shares}, {name: predicates}]}]"
+    third_party = parse(f"actions: preempt\ntiers: {tiers}", registry)
     text = "node n1 cpu=4\njob r: 4 x cpu=1 on=n1\njob a: 1 x cpu=2\njob b: 1 x cpu=3\n"
-    assert evicted(decide(text, config(SHARES, "preempt"))) == []
+    assert evicted(decide(text, third_party)) == []
     assert {"default/a-0", "default/b-0"} == set(asked)

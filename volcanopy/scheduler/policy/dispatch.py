@@ -206,11 +206,11 @@ class Hooks:
         enough = self.shortfall(job) <= job.waiting_count
         return enough and all(method(job).value >= 0 for method in self._pipelined)
 
-    @cached_property
-    def evicts_less_for_more(self) -> bool:
-        """Whether all plugins that answer hooks of victims declare it, each in its own class: a subclass may answer otherwise."""
+    @property
+    def victim_policies(self) -> frozenset[type[Plugin[Any]]]:
+        """The classes of the plugins that decide about victims."""
         numbers = {number for name in _BY_PURPOSE for tier in self._layout.answering.get(name, ()) for number in tier}
-        return all(vars(type(self._plugins[number])).get("evicts_less_for_more", False) for number in numbers)
+        return frozenset(type(self._plugins[number]) for number in numbers)
 
     @property
     def by_shape(self) -> bool:

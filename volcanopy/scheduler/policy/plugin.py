@@ -155,8 +155,6 @@ class Plugin(Generic[A]):
 
     name: ClassVar[str]
     arguments: ClassVar[type[Arguments]] = NoArguments
-    evicts_less_for_more: ClassVar[bool] = False
-    """Whether hooks of victims read of a pod only its request, and allow no more if that, its job or the candidates are more."""
 
     def __init__(self, args: A, cluster: Cluster, hierarchy: bool = False) -> None:
         """``hierarchy`` is the switch ``enableHierarchy``, which some plugins read."""

@@ -15,7 +15,7 @@ from volcanopy.scheduler.actions.evict.candidates import Candidates, Cost, Domai
 from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
 from volcanopy.scheduler.actions.evict.equivalence import equivalence
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
-from volcanopy.scheduler.actions.evict.rejected_requests import RejectedRequest, RejectedRequests
+from volcanopy.scheduler.actions.evict.rejected_requests import RejectedRequest, RejectedRequests, allow_less_for_more
 from volcanopy.scheduler.actions.evict.rules import Rule, of_own_queue
 from volcanopy.scheduler.actions.evict.trace import Trace
 from volcanopy.scheduler.actions.evict.victim_search import VictimSearch
@@ -153,12 +153,12 @@ class DomainSearch:
     def _is_rejected(self, rejected: RejectedRequests) -> bool:
         """Return whether the plugins allow to evict no candidate for any of the tasks, which do not fit without evictions.
 
-        They are asked if they declare that they allow no more when some of the tasks have been placed. Else it is only
+        They are asked if they allow no more when some of the tasks have been placed. Else it is only
         known of requests whose search met no free resources.
         """
         if self._jobs is None:
             return False
-        falls = self._session.hooks.evicts_less_for_more
+        falls = allow_less_for_more(self._session.hooks.victim_policies)
         for shape, tasks in self._of_shape.items():
             if rejected.has_shape(self._jobs, shape):
                 continue

@@ -1,9 +1,23 @@
 """Requests for which the plugins allow to evict no candidate at all: no victims are searched for them, or for larger ones."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 
 from volcanopy.scheduler.model.resources import Ints, Mask
+
+_BUILTIN = "volcanopy.scheduler.policies."
+_ALLOW_LESS_FOR_MORE = frozenset({"Capacity", "Cdp", "Conformance", "Drf", "Gang", "Pdb", "Priority", "Proportion"})
+"""The built-in policies of which :func:`allow_less_for_more` is known."""
+
+
+def allow_less_for_more(policies: Collection[type[object]]) -> bool:
+    """Return whether these policies allow a task no more if it requests more, its job has more, or there are more candidates.
+
+    They read nothing of its pod but the requests. A policy of a third party may decide by anything else.
+    """
+    return all(
+        policy.__module__.startswith(_BUILTIN) and policy.__name__ in _ALLOW_LESS_FOR_MORE for policy in policies
+    )
 
 
 @dataclass(frozen=True, eq=False)

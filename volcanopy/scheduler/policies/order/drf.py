@@ -32,7 +32,6 @@ class Drf(Plugin[NoArguments], Victims):
     """The job with the smallest dominant share of the cluster comes first."""
 
     name: ClassVar[str] = "drf"
-    evicts_less_for_more: ClassVar[bool] = True
 
     def __new__(cls, args: NoArguments, cluster: Cluster, hierarchy: bool = False) -> Self:  # noqa: ARG004
         """Create a :class:`HierarchicalDrf`, which answers more hooks, with the switch ``enableHierarchy``."""

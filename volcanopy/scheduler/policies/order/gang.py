@@ -18,7 +18,6 @@ class Gang(Plugin[NoArguments], Victims):
     """A job starts with its minimum of members, and evictions do not bring it below that."""
 
     name: ClassVar[str] = "gang"
-    evicts_less_for_more: ClassVar[bool] = True
 
     def open(self) -> None:
         """Find the jobs that have roles with a minimum."""

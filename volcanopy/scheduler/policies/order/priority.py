@@ -14,7 +14,6 @@ class Priority(Plugin[NoArguments], Victims):
     """Jobs and tasks of higher priority first."""
 
     name: ClassVar[str] = "priority"
-    evicts_less_for_more: ClassVar[bool] = True
 
     def job_order(self, jobs: Rows) -> Ints:
         """Higher priority first."""

@@ -48,7 +48,6 @@ class Capacity(Plugin[CapacityArguments], Victims):
     """
 
     name: ClassVar[str] = "capacity"
-    evicts_less_for_more: ClassVar[bool] = True
     arguments: ClassVar[type[Arguments]] = CapacityArguments
 
     def open(self) -> None:

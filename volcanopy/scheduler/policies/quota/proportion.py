@@ -31,7 +31,6 @@ class Proportion(Plugin[NoArguments], Victims):
     """
 
     name: ClassVar[str] = "proportion"
-    evicts_less_for_more: ClassVar[bool] = True
 
     def open(self) -> None:
         """Compute the fair shares."""

@@ -18,7 +18,6 @@ class Cdp(Plugin[NoArguments], Victims):
     """Protect a running pod until its cooldown time (a label or an annotation) has passed since it was scheduled."""
 
     name: ClassVar[str] = "cdp"
-    evicts_less_for_more: ClassVar[bool] = True
 
     def allows(
         self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose

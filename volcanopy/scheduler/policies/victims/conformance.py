@@ -14,7 +14,6 @@ class Conformance(Plugin[NoArguments], Victims):
     """Protect pods of the system-critical priority classes and all pods in kube-system."""
 
     name: ClassVar[str] = "conformance"
-    evicts_less_for_more: ClassVar[bool] = True
 
     def allows(self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose) -> Sequence[TaskView]:
         """As :meth:`unprotected`."""

@@ -20,7 +20,6 @@ class Pdb(Plugin[NoArguments], Victims):
     """
 
     name: ClassVar[str] = "pdb"
-    evicts_less_for_more: ClassVar[bool] = True
 
     def open(self) -> None:
         """Group the budgets by namespace."""
