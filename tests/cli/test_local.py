@@ -93,6 +93,14 @@ def test_a_run_ends_when_only_a_change_lets_the_other_jobs_start(
 
 
 @pytest.mark.usefixtures("own_logging")
+def test_a_run_ends_when_no_node_or_not_the_whole_cluster_is_large_enough(tmp_path: Path) -> None:
+    """Such jobs are not admitted to their queue."""
+    jobs = batch_job("wide", 1, "9"), batch_job("deep", 4, "8")
+    with pytest.raises(CommandError, match=r"^not all jobs started: .*default/wide is Pending \("):
+        run(files=[manifest(tmp_path, *jobs)], size=Size(3), cluster=None, timeout=300)
+
+
+@pytest.mark.usefixtures("own_logging")
 def test_a_run_with_waiting_jobs_succeeds_if_they_are_allowed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,6 +23,8 @@ _COUNTS = frozenset(
     {"pending", "running", "succeeded", "failed", "terminating", "unknown", "task_status_count"}
     | {"resource_seconds", "usage_time", "estimated_start", "admitted_time", "state", "conditions"}
 )
+AWAITS_ADMISSION = "waiting for admission to queue"
+"""Message of a pending job that the scheduler has not explained."""
 CANNOT_TERMINATE = "cannot terminate: "
 _STUCK_CLAUSE = re.compile(rf"(?:^|; )\d+ pods? {CANNOT_TERMINATE}")
 _FIRST = frozenset({"min_available", "observed_generation"})
@@ -312,7 +314,7 @@ def pending_reason(job: BatchJob, group: PodGroup | None, counts: Counts) -> tup
     """Return the reason and message of a pending job."""
     queue = job.spec.queue
     if group is None:
-        return "NotAdmitted", f'waiting for admission to queue "{queue}"'
+        return "NotAdmitted", f'{AWAITS_ADMISSION} "{queue}"'
     latest = _latest(group.status.conditions)
     if latest is not None and latest.type == "Unschedulable" and latest.message:
         return latest.reason or "Unschedulable", latest.message
@@ -323,8 +325,8 @@ def pending_reason(job: BatchJob, group: PodGroup | None, counts: Counts) -> tup
         return "WaitingForPods", f'admitted to queue "{queue}": {started}'
     if counts.by_task:
         # Its pods show that it was admitted before: more pods have become required since.
-        return "WaitingForPods", f'{started}: waiting for admission to queue "{queue}"'
-    return "NotAdmitted", f'waiting for admission to queue "{queue}"'
+        return "WaitingForPods", f'{started}: {AWAITS_ADMISSION} "{queue}"'
+    return "NotAdmitted", f'{AWAITS_ADMISSION} "{queue}"'
 
 
 def _latest(conditions: Sequence[SeenCondition]) -> SeenCondition | None:
