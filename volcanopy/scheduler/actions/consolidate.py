@@ -19,9 +19,9 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from volcanopy.scheduler.actions.allocate.running_gangs import place_first
 from volcanopy.scheduler.actions.allocate.vector_packing import packing
 from volcanopy.scheduler.actions.movable_pods import Unit, movable_units
-from volcanopy.scheduler.actions.running_gangs import place_first
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows

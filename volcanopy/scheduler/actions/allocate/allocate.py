@@ -1,6 +1,6 @@
 """allocate: place the pending tasks of admitted jobs, a gang at once or not at all.
 
-1. Place nominated tasks, then the lost members of running gangs (:mod:`~volcanopy.scheduler.actions.running_gangs`).
+1. Place nominated tasks, then the lost members of running gangs (:mod:`~volcanopy.scheduler.actions.allocate.running_gangs`).
 2. Sort the valid jobs with pending tasks by queue (:mod:`.job_queues`).
 3. Take the first queue; an overused queue is left out, its jobs are rejected.
 4. Take the first job of the queue and place its tasks in order until the job is ready: each run of equal tasks on the best
@@ -32,7 +32,7 @@ from volcanopy.scheduler.actions.allocate.job_queues import (
     job_queues,
     run_ends,
 )
-from volcanopy.scheduler.actions.running_gangs import RunningGangs, place_first
+from volcanopy.scheduler.actions.allocate.running_gangs import RunningGangs, place_first
 from volcanopy.scheduler.engine.rejections import Recorded
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import QueueView, TaskView

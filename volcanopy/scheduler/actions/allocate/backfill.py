@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from volcanopy.scheduler.actions.running_gangs import place_first
+from volcanopy.scheduler.actions.allocate.running_gangs import place_first
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 

@@ -23,10 +23,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from volcanopy.api.gates import Gate
+from volcanopy.scheduler.actions.allocate.running_gangs import RunningGangs, place_first
 from volcanopy.scheduler.actions.evict.gang_eviction import GangArguments, GangEviction
 from volcanopy.scheduler.actions.evict.needless_evictions import restore_needless
 from volcanopy.scheduler.actions.evict.rules import rules_for
-from volcanopy.scheduler.actions.running_gangs import RunningGangs, place_first
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, QueueView
 from volcanopy.scheduler.model.resources import Rows
