@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from volcanopy.scheduler.actions import running_gangs
+from volcanopy.scheduler.actions.allocate import running_gangs
 from volcanopy.scheduler.actions.evict.eviction_bundles import Bundles
 from volcanopy.scheduler.cache import shapes
 from volcanopy.scheduler.core import schedule
