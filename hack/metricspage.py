@@ -13,7 +13,10 @@ _HEAD = """\
 Every process serves its metrics in the Prometheus format at `/metrics`, on `--metrics-port`, or without it on the port of its health endpoints. This page is
 generated from the code by `make golden`.
 
-Metrics that Volcano has keep its names, with the prefix `volcanopy_` instead of `volcano_`. Differences:
+Names and units follow the conventions of Prometheus: seconds, bytes and cores, and `_total` for counters. Where Volcano has the metric, the name is its
+name with the prefix `volcanopy_`, but for unit and suffix. For one version, `--former-metric-names` (value `monitoring.formerNames` of the chart) also serves
+Volcano's names: times in `_milliseconds`, `queue_*_milli_cpu`, and the gauges `total_preemption_attempts`, `total_reclaim_attempts`,
+`job_completed_phase_count`, `job_failed_phase_count`, `jobflow_succeed_phase_count` and `jobflow_failed_phase_count`. Other differences:
 
 - No label takes its values from pods or jobs, so the number of series does not grow with the work. Volcano's metrics per
   job (`job_share`, `job_retry_counts`, `e2e_job_scheduling_duration`) do not exist.
@@ -30,7 +33,7 @@ Evictions per 1,000 started jobs, and the part of all allocated cpu time that ev
 ```text
 1000 * sum(increase(volcanopy_evictions_total[1d])) / sum(increase(volcanopy_job_waiting_seconds_count[1d]))
 sum(increase(volcanopy_evicted_cpu_seconds_total[1d]))
-  / (sum(avg_over_time(volcanopy_queue_allocated_milli_cpu{queue_name="root"}[1d])) / 1000 * 86400)
+  / (sum(avg_over_time(volcanopy_queue_allocated_cpu_cores{queue_name="root"}[1d])) * 86400)
 ```
 """
 
@@ -50,14 +53,14 @@ _GROUPS = (
             "extender_",
         ),
     ),
-    ("Evictions", ("total_", "pod_preemption", "pod_reclaim", "evict", "useful_", "wasted_")),
+    ("Evictions", ("preemption_", "reclaim_", "pod_preemption", "pod_reclaim", "evict", "useful_", "wasted_")),
     ("Waiting jobs", ("unschedule_", "waiting_", "longest_", "job_waiting", "start_estimate")),
     ("Queues", ("queue_",)),
     (
         "API server requests, watches, events, parts of the process",
         ("api_", "watch_", "cache_", "events_", "writes_", "leader", "part_", "build_"),
     ),
-    ("Controllers", ("controller_", "workqueue_", "job_", "jobflow_", "run_time_")),
+    ("Controllers", ("controller_", "workqueue_", "job_", "jobs_", "jobflows_", "run_time_")),
     ("Admission", ("admission_",)),
 )
 

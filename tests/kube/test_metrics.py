@@ -6,7 +6,7 @@ import weakref
 from pathlib import Path
 
 import pytest
-from prometheus_client import generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -19,21 +19,22 @@ from volcanopy.kube.client.errors import ApiError
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.request_metrics import measure_requests
 from volcanopy.kube.metrics import registry
+from volcanopy.kube.metrics.former_names import FormerNames
 from volcanopy.kube.metrics.metric_types import CallbackGauge, MetricRegistry, exponential_buckets
 
 DASHBOARD = Path(__file__).parents[2] / "charts" / "volcanopy" / "dashboards" / "volcanopy.json"
 PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
 OF_VOLCANO = """
-action_scheduling_latency_milliseconds controller_job_to_pod_creation_latency_milliseconds e2e_job_scheduling_latency_milliseconds
-e2e_scheduling_latency_milliseconds eviction_transactions_total job_completed_phase_count job_failed_phase_count
-jobflow_failed_phase_count jobflow_succeed_phase_count open_session_duration_milliseconds plugin_scheduling_latency_milliseconds
-pod_preemption_victims queue_allocated_memory_bytes queue_allocated_milli_cpu queue_allocated_scalar_resources
-queue_capacity_memory_bytes queue_capacity_milli_cpu queue_capacity_scalar_resources queue_fair_share_memory_bytes
-queue_fair_share_milli_cpu queue_fair_share_scalar_resources queue_overused queue_pod_group_completed_count
+action_scheduling_latency_seconds controller_job_to_pod_creation_latency_seconds e2e_job_scheduling_latency_seconds
+e2e_scheduling_latency_seconds eviction_transactions_total jobs_completed_total jobs_failed_total
+jobflows_failed_total jobflows_succeeded_total open_session_duration_seconds plugin_scheduling_latency_seconds
+pod_preemption_victims queue_allocated_memory_bytes queue_allocated_cpu_cores queue_allocated_scalar_resources
+queue_capacity_memory_bytes queue_capacity_cpu_cores queue_capacity_scalar_resources queue_fair_share_memory_bytes
+queue_fair_share_cpu_cores queue_fair_share_scalar_resources queue_overused queue_pod_group_completed_count
 queue_pod_group_inqueue_count queue_pod_group_pending_count queue_pod_group_running_count queue_pod_group_unknown_count
-queue_real_capacity_memory_bytes queue_real_capacity_milli_cpu queue_real_capacity_scalar_resources
-queue_request_memory_bytes queue_request_milli_cpu queue_request_scalar_resources queue_share queue_weight
-schedule_attempts_total task_scheduling_latency_milliseconds total_preemption_attempts unschedule_job_count unschedule_task_count
+queue_real_capacity_memory_bytes queue_real_capacity_cpu_cores queue_real_capacity_scalar_resources
+queue_request_memory_bytes queue_request_cpu_cores queue_request_scalar_resources queue_share queue_weight
+schedule_attempts_total task_scheduling_latency_seconds preemption_attempts_total unschedule_job_count unschedule_task_count
 """
 
 
@@ -47,7 +48,7 @@ def served() -> dict[str, float]:
     }
 
 
-def test_names_that_volcano_has_are_kept() -> None:
+def test_metrics_that_volcano_has_have_its_names_but_for_units() -> None:
     assert {f"volcanopy_{name}" for name in OF_VOLCANO.split()} <= {
         instrument.name for instrument in registry.INSTRUMENTS
     }
@@ -201,3 +202,28 @@ async def test_cached_objects_are_counted_while_their_watch_exists() -> None:
         await anext(batches)
         assert served()[name] - before == 3
         await batches.aclose()
+
+
+def test_renamed_metrics_are_also_served_under_their_former_names_and_units() -> None:
+    metrics = MetricRegistry()
+    metrics.counter("jobs_failed_total", "", "queue_name").labels("q").inc(3)
+    metrics.gauge("queue_waiting_cpu_cores", "", "queue_name").labels("q").set(1.5)
+    metrics.histogram("cycle_latency_seconds", "", (0.001, 5), "stage").labels("whole").observe(0.25)
+    metrics.counter("evictions_total", "").inc()
+    former = CollectorRegistry()
+    former.register(FormerNames(metrics.registry))
+    values = {
+        (sample.name, sample.labels.get("le", "")): sample.value
+        for family in text_string_to_metric_families(generate_latest(former).decode())
+        for sample in family.samples
+        if not sample.name.endswith("_created")
+    }
+    assert values == {
+        ("volcanopy_job_failed_phase_count", ""): 3,
+        ("volcanopy_queue_waiting_milli_cpu", ""): 1500,
+        ("volcanopy_cycle_latency_milliseconds_bucket", "1.0"): 0,
+        ("volcanopy_cycle_latency_milliseconds_bucket", "5000.0"): 1,
+        ("volcanopy_cycle_latency_milliseconds_bucket", "+Inf"): 1,
+        ("volcanopy_cycle_latency_milliseconds_count", ""): 1,
+        ("volcanopy_cycle_latency_milliseconds_sum", ""): 250,
+    }

@@ -128,8 +128,8 @@ async def test_reconciles_log_the_object_and_are_counted(cluster: Cluster) -> No
     assert grown["controller_reconciles_total BatchJob done"] >= 3
     assert grown["controller_reconcile_duration_seconds_count BatchJob"] >= 3
     assert grown["workqueue_queue_duration_seconds_count BatchJob"] >= 3
-    assert grown["job_completed_phase_count default"] >= 1
-    assert grown["controller_job_to_pod_creation_latency_milliseconds_count"] >= 2
+    assert grown["jobs_completed_total default"] >= 1
+    assert grown["controller_job_to_pod_creation_latency_seconds_count"] >= 2
     assert now["job_phase_count Completed default"] >= 1
     assert "workqueue_depth BatchJob" in now
 

@@ -45,7 +45,7 @@ async def _serve(connection: Connection, options: "ProcessOptions", service: Ser
         loop.add_signal_handler(number, stop.set)
     pulse = Pulse()
     beating = asyncio.create_task(pulse.run())
-    access = MetricsAccess(options.metrics_port, options.metrics_token)
+    access = MetricsAccess(options.metrics_port, options.metrics_token, options.former_metric_names)
     async with serving(health, options.address, options.health_port, access) as (address, metrics):
         log.info("serving health and metrics", address=address, metrics=metrics)
         with Watchdog(lambda: pulse.beats, STANDSTILL, health.call_farewell):

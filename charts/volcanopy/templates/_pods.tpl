@@ -230,5 +230,7 @@ subjects:
 
 {{- /* The arguments for metrics that need a token, as a JSON list. */ -}}
 {{- define "volcanopy.metricsArgs" -}}
-{{- ternary (list "--metrics-token=/etc/volcanopy-metrics/token") list (ne .Values.monitoring.tokenSecret "") | toJson -}}
+{{- $token := ternary (list "--metrics-token=/etc/volcanopy-metrics/token") list (ne .Values.monitoring.tokenSecret "") -}}
+{{- $former := ternary (list "--former-metric-names") list .Values.monitoring.formerNames -}}
+{{- concat $token $former | toJson -}}
 {{- end -}}

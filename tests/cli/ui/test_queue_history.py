@@ -56,7 +56,7 @@ async def test_amounts_have_one_value_for_each_time_since_the_first() -> None:
 @pytest.mark.parametrize(
     ("resource", "metric"),
     [
-        ("cpu", "volcanopy_queue_allocated_milli_cpu"),
+        ("cpu", "1000 * volcanopy_queue_allocated_cpu_cores"),
         ("memory", "volcanopy_queue_allocated_memory_bytes"),
         ("nvidia.com/gpu", 'volcanopy_queue_allocated_scalar_resources{resource="nvidia.com/gpu"}'),
         ('a"}', 'volcanopy_queue_allocated_scalar_resources{resource="a\\"}"}'),

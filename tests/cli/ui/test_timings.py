@@ -9,9 +9,9 @@ from volcanopy.kube.metrics import registry
 
 
 def metrics(cycles: int, milliseconds: float) -> str:
-    name = "volcanopy_action_scheduling_latency_milliseconds"
+    name = "volcanopy_action_scheduling_latency_seconds"
     labels = '{action="allocate"}'
-    return f'# TYPE {name} histogram\n{name}_bucket{{action="allocate",le="+Inf"}} {cycles}\n{name}_sum{labels} {milliseconds}\n{name}_count{labels} {cycles}\n'
+    return f'# TYPE {name} histogram\n{name}_bucket{{action="allocate",le="+Inf"}} {cycles}\n{name}_sum{labels} {milliseconds / 1000}\n{name}_count{labels} {cycles}\n'
 
 
 class Clock:

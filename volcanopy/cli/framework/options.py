@@ -261,6 +261,12 @@ class ProcessOptions:
         Path | None,
         typer.Option("--metrics-token", metavar="FILE", help="File with the bearer token that /metrics requires."),
     ] = None
+    former_metric_names: Annotated[
+        bool,
+        typer.Option(
+            "--former-metric-names", help="Serve renamed metrics also under their former names, which are Volcano's."
+        ),
+    ] = False
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log every decision.")] = False
 
     @property

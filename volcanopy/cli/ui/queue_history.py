@@ -55,7 +55,7 @@ def _query(kind: str, resource: str) -> str:
     """Return the PromQL of a kind of amount. The leader alone has it; after a change of leaders two may overlap."""
     match resource:
         case "cpu":
-            metric = f"{_PREFIX}_{kind}_milli_cpu"
+            metric = f"1000 * {_PREFIX}_{kind}_cpu_cores"
         case "memory":
             metric = f"{_PREFIX}_{kind}_memory_bytes"
         case _:

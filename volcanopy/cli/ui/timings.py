@@ -16,13 +16,13 @@ _WINDOW = 300.0
 """Seconds that the durations cover, once the page has been served for so long."""
 _TIMEOUT = aiohttp.ClientTimeout(total=3.0)
 _PARTS = {
-    "cycle_latency_milliseconds": ("stages", "stage"),
-    "action_scheduling_latency_milliseconds": ("actions", "action"),
-    "plugin_scheduling_latency_milliseconds": ("plugins", "plugin"),
+    "cycle_latency_seconds": ("stages", "stage"),
+    "action_scheduling_latency_seconds": ("actions", "action"),
+    "plugin_scheduling_latency_seconds": ("plugins", "plugin"),
 }
 """The part of the document and the label of its rows, by the name of the histogram without its prefix."""
 _Totals = dict[tuple[str, str], tuple[float, float]]
-"""Number of observations and sum of milliseconds, by part and row."""
+"""Number of observations and sum of seconds, by part and row."""
 
 
 async def of_this_process() -> str:
@@ -72,19 +72,19 @@ class Timings:
 
 
 def _since(before: _Totals, key: tuple[str, str], totals: _Totals) -> tuple[float, float]:
-    count, milliseconds = before.get(key, (0.0, 0.0))
-    return totals[key][0] - count, totals[key][1] - milliseconds
+    count, seconds = before.get(key, (0.0, 0.0))
+    return totals[key][0] - count, totals[key][1] - seconds
 
 
 def _document(rows: Iterable[tuple[str, str, float, float]]) -> Json:
     result: Json = {part: [] for part, _ in _PARTS.values()}
-    for part, name, runs, milliseconds in rows:
+    for part, name, runs, seconds in rows:
         if runs:
             row = {
                 "name": name,
                 "runs": int(runs),
-                "mean": round(milliseconds / runs, 3),
-                "sum": round(milliseconds, 1),
+                "mean": round(1000 * seconds / runs, 3),
+                "sum": round(1000 * seconds, 1),
             }
             result[part].append(row)
     for listed in result.values():
@@ -101,9 +101,9 @@ def _totals(text: str) -> _Totals:
             continue
         for sample in family.samples:
             key = (known[0], sample.labels.get(known[1], ""))
-            count, milliseconds = totals.get(key, (0.0, 0.0))
+            count, seconds = totals.get(key, (0.0, 0.0))
             if sample.name.endswith("_count"):
-                totals[key] = (sample.value, milliseconds)
+                totals[key] = (sample.value, seconds)
             elif sample.name.endswith("_sum"):
                 totals[key] = (count, sample.value)
     return totals

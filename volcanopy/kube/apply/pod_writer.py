@@ -140,7 +140,7 @@ class PodWriter:
             self._context.record_event(pod, "Normal", "Scheduled", message)
         if pod is not None and pod.metadata.creation_timestamp is not None:
             waited = (self._context.now() - pod.metadata.creation_timestamp).total_seconds()
-            registry.TASK_LATENCY.labels("Bound").observe(max(waited, 0.0) * 1000)
+            registry.TASK_LATENCY.labels("Bound").observe(max(waited, 0.0))
 
     async def _bind_failed(self, effect: Bind, pod: core.Pod, fault: KubeError) -> None:
         context = self._context

@@ -94,11 +94,6 @@ class MetricRegistry:
         self._note(name, "counter", labels, description)
         return Counter(PREFIX + name, description, labels, registry=self.registry)
 
-    def counter_gauge(self, name: str, description: str, *labels: str) -> Gauge:
-        """Declare a counter whose established name does not end with ``_total``: it is served as a gauge."""
-        self._note(name, "counter, served as gauge", labels, description)
-        return Gauge(PREFIX + name, description, labels, registry=self.registry)
-
     def gauge(self, name: str, description: str, *labels: str) -> Gauge:
         """Declare a gauge that is set."""
         self._note(name, "gauge", labels, description)

@@ -1,7 +1,8 @@
 """The metrics of all processes, declared in the one registry that ``/metrics`` serves.
 
-Metrics that Volcano has keep its names, with the prefix ``volcanopy_`` instead of ``volcano_``. No label takes its values
-from pods or jobs, so the number of series does not grow with them. The unit of a time is the suffix of the name.
+Names and units follow Prometheus' conventions: seconds, bytes and cores, and ``_total`` for counters. Where Volcano has the
+metric, the name is Volcano's but for unit and suffix; :data:`FORMER_NAMES` are Volcano's own. No label takes its values from
+pods or jobs, so the number of series does not grow with them.
 """
 
 from __future__ import annotations
@@ -25,31 +26,31 @@ _PAUSES = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 5, 20, 60, 300)
 # The scheduler's cycles
 
 E2E_LATENCY = _ALL.histogram(
-    "e2e_scheduling_latency_milliseconds",
+    "e2e_scheduling_latency_seconds",
     "Latency from the start of a cycle to the last response to its binds and evictions; cycles without any are not counted",
-    exponential_buckets(1, 5000, 20),
+    exponential_buckets(0.001, 5, 20),
 )
 CYCLE_LATENCY = _ALL.histogram(
-    "cycle_latency_milliseconds",
+    "cycle_latency_seconds",
     "Latency of a cycle by stage: snapshot, decide (includes close), judge (validation), recheck (on changed state), whole",
-    exponential_buckets(1, 5000, 20),
+    exponential_buckets(0.001, 5, 20),
     "stage",
 )
 OPEN_SESSION = _ALL.histogram(
-    "open_session_duration_milliseconds",
+    "open_session_duration_seconds",
     "Latency of opening a session, including all plugins",
-    exponential_buckets(1, 5000, 20),
+    exponential_buckets(0.001, 5, 20),
 )
 ACTION_LATENCY = _ALL.histogram(
-    "action_scheduling_latency_milliseconds",
+    "action_scheduling_latency_seconds",
     "Latency of an action in a scheduling cycle",
-    exponential_buckets(1, 2000, 20),
+    exponential_buckets(0.001, 2, 20),
     "action",
 )
 PLUGIN_LATENCY = _ALL.histogram(
-    "plugin_scheduling_latency_milliseconds",
+    "plugin_scheduling_latency_seconds",
     "Latency of a plugin when a session is opened (OnSessionOpen)",
-    exponential_buckets(0.1, 100, 15),
+    exponential_buckets(0.0001, 0.1, 15),
     "plugin",
     "OnSession",
 )
@@ -71,15 +72,15 @@ QUARANTINED = _ALL.callback_gauge(
     "quarantined_objects", "Number of objects that the scheduler excludes because it cannot read or count them", "kind"
 )
 TASK_LATENCY = _ALL.histogram(
-    "task_scheduling_latency_milliseconds",
+    "task_scheduling_latency_seconds",
     "Latency from the creation of a pod to its placement (Assumed) and to its bind (Bound)",
-    exponential_buckets(50, 60000, 30),
+    exponential_buckets(0.05, 60, 30),
     "stage",
 )
 JOB_LATENCY = _ALL.histogram(
-    "e2e_job_scheduling_latency_milliseconds",
+    "e2e_job_scheduling_latency_seconds",
     "Latency from the creation of a pod group until its minimum number of pods is placed",
-    exponential_buckets(100, 120000, 30),
+    exponential_buckets(0.1, 120, 30),
 )
 ATTEMPTS = _ALL.counter(
     "schedule_attempts_total",
@@ -90,11 +91,11 @@ PODS_BOUND = _ALL.counter("pods_bound_total", "Number of pods bound")
 
 # Evictions
 
-PREEMPTION_ATTEMPTS = _ALL.counter_gauge(
-    "total_preemption_attempts", "Number of preemption attempts: jobs for which preempt or gangpreempt searched victims"
+PREEMPTION_ATTEMPTS = _ALL.counter(
+    "preemption_attempts_total", "Number of preemption attempts: jobs for which preempt or gangpreempt searched victims"
 )
-RECLAIM_ATTEMPTS = _ALL.counter_gauge(
-    "total_reclaim_attempts", "Number of reclaim attempts: jobs for which reclaim or gangreclaim searched victims"
+RECLAIM_ATTEMPTS = _ALL.counter(
+    "reclaim_attempts_total", "Number of reclaim attempts: jobs for which reclaim or gangreclaim searched victims"
 )
 PREEMPTION_VICTIMS = _ALL.gauge(
     "pod_preemption_victims", "Number of preemption victims in the last plan with evictions"
@@ -138,7 +139,6 @@ WAITED = _ALL.histogram(
 
 # Queues, including their descendants
 
-_CPU = "milli-cpu"
 _AMOUNTS = {
     "allocated": "Allocated resources of a queue and its descendants",
     "request": "Allocated and pending resources of a queue and its descendants",
@@ -151,7 +151,7 @@ _AMOUNTS = {
 }
 QUEUE_AMOUNTS = {
     kind: (
-        _ALL.callback_gauge(f"queue_{kind}_milli_cpu", f"{description}: {_CPU}", "queue_name"),
+        _ALL.callback_gauge(f"queue_{kind}_cpu_cores", f"{description}: cpu", "queue_name"),
         _ALL.callback_gauge(f"queue_{kind}_memory_bytes", f"{description}: memory", "queue_name"),
         _ALL.callback_gauge(
             f"queue_{kind}_scalar_resources",
@@ -248,12 +248,10 @@ QUEUE_SECONDS = _ALL.histogram(
 JOBS = _ALL.callback_gauge(
     "job_phase_count", "Number of BatchJobs by queue (without descendants) and phase", "queue_name", "phase"
 )
-JOBS_COMPLETED = _ALL.counter_gauge(
-    "job_completed_phase_count", "Number of BatchJobs that reached the phase Completed", "queue_name"
+JOBS_COMPLETED = _ALL.counter(
+    "jobs_completed_total", "Number of BatchJobs that reached the phase Completed", "queue_name"
 )
-JOBS_FAILED = _ALL.counter_gauge(
-    "job_failed_phase_count", "Number of BatchJobs that reached the phase Failed", "queue_name"
-)
+JOBS_FAILED = _ALL.counter("jobs_failed_total", "Number of BatchJobs that reached the phase Failed", "queue_name")
 ESTIMATE_ERROR = _ALL.histogram(
     "run_time_estimate_error_ratio",
     "Difference between the estimated and the actual run time of a finished job, relative to the actual one, by basis: "
@@ -265,16 +263,16 @@ START_ESTIMATE_SECONDS = _ALL.counter(
     "start_estimate_cpu_seconds_total", "Processor time of the estimation of the starts of waiting jobs"
 )
 HISTORY_FAILURES = _ALL.counter("job_history_failures_total", "Number of writes of the job history that failed")
-FLOWS_SUCCEEDED = _ALL.counter_gauge(
-    "jobflow_succeed_phase_count", "Number of JobFlows that reached the phase Succeed", "jobflow_namespace"
+FLOWS_SUCCEEDED = _ALL.counter(
+    "jobflows_succeeded_total", "Number of JobFlows that reached the phase Succeed", "jobflow_namespace"
 )
-FLOWS_FAILED = _ALL.counter_gauge(
-    "jobflow_failed_phase_count", "Number of JobFlows that reached the phase Failed", "jobflow_namespace"
+FLOWS_FAILED = _ALL.counter(
+    "jobflows_failed_total", "Number of JobFlows that reached the phase Failed", "jobflow_namespace"
 )
 POD_CREATION = _ALL.histogram(
-    "controller_job_to_pod_creation_latency_milliseconds",
+    "controller_job_to_pod_creation_latency_seconds",
     "Latency from the creation of a BatchJob to the creation of each of its pods, including recreated ones",
-    exponential_buckets(50, 60000, 30),
+    exponential_buckets(0.05, 60, 30),
 )
 
 # Admission

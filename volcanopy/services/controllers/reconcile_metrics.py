@@ -66,7 +66,7 @@ def pod_made(job: Json, now: datetime) -> None:
     """Measure the latency of a created pod of a job."""
     made = _moment(job["metadata"].get("creationTimestamp"))
     if made is not None:
-        registry.POD_CREATION.observe(max((now - made).total_seconds(), 0.0) * 1000)
+        registry.POD_CREATION.observe(max((now - made).total_seconds(), 0.0))
 
 
 def _moment(text: str | None) -> datetime | None:

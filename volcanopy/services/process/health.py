@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Protocol
 
 from aiohttp import web
+from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from volcanopy.kube import machine
 from volcanopy.kube.client.request_metrics import measure_requests
+from volcanopy.kube.metrics.former_names import FormerNames
 from volcanopy.kube.metrics.registry import REGISTRY
 
 Check = Callable[[], str]
@@ -45,6 +47,8 @@ class MetricsAccess:
 
     port: int | None = None
     token_file: Path | None = None
+    former_names: bool = False
+    """Whether renamed metrics are served under their former names too."""
 
     def route(self) -> web.RouteDef:
         """Return the route of ``/metrics``. Raises OSError if the token cannot be read."""
@@ -54,9 +58,18 @@ class MetricsAccess:
         async def metrics(request: web.Request) -> web.Response:
             if self.token_file is not None and not self._is_authorized(request):
                 return web.Response(status=401, text="unauthorized: metrics require the bearer token of this process")
-            return await _metrics(request)
+            return self._response(request)
 
         return web.get("/metrics", metrics)
+
+    def _response(self, request: web.Request) -> web.Response:
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        body = encode(REGISTRY)
+        if self.former_names:
+            former = CollectorRegistry()
+            former.register(FormerNames(REGISTRY))
+            body = body.removesuffix(b"# EOF\n") + encode(former)
+        return web.Response(body=body, headers={"Content-Type": content_type})
 
     def _is_authorized(self, request: web.Request) -> bool:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -125,11 +138,6 @@ class Health:
         lines += [f"{name}: {fact()}" for name, fact in self.facts.items()]
         lines.append(f"{request.path.lstrip('/')} check {'failed' if failed else 'passed'}")
         return web.Response(text="\n".join(lines) + "\n", status=503 if failed else 200)
-
-
-async def _metrics(request: web.Request) -> web.Response:
-    encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-    return web.Response(body=encode(REGISTRY), headers={"Content-Type": content_type})
 
 
 @contextlib.asynccontextmanager

@@ -54,7 +54,7 @@ class SchedulerMetrics(Observer):
         try:
             yield
         finally:
-            observe((time.perf_counter() - begun) * 1000)
+            observe(time.perf_counter() - begun)
 
     def during(self, part: Part, name: str = "") -> AbstractContextManager[None]:
         """Measure this part."""
@@ -97,7 +97,7 @@ class SchedulerMetrics(Observer):
         for bind in binds:
             pod = self._store.pods.get(bind.pod)
             if pod is not None:
-                assumed.observe(_since(pod.metadata, now) * 1000)
+                assumed.observe(_since(pod.metadata, now))
         self._started(plan, now)
         evicts: list[Evict] = plan.of(Evict)
         if evicts:
@@ -117,7 +117,7 @@ class SchedulerMetrics(Observer):
             if gates is None:
                 gates = {explain.job: explain.gate for explain in self._waiting}
             waited = _since(group.metadata, now)
-            registry.JOB_LATENCY.observe(waited * 1000)
+            registry.JOB_LATENCY.observe(waited)
             registry.WAITED.labels(gates.get(effect.pod_group, "none")).observe(waited)
 
     def _lost(self, evicts: list[Evict], now: datetime) -> None:
@@ -135,7 +135,7 @@ class SchedulerMetrics(Observer):
         """Measure the results of a plan's effects on pods; ``failed`` are the pods without success."""
         binds, evicts = plan.of(Bind), plan.of(Evict)
         if binds or evicts:
-            registry.E2E_LATENCY.observe(seconds * 1000)
+            registry.E2E_LATENCY.observe(seconds)
         lost = set(failed)
         unbound = sum(bind.pod in lost for bind in binds)
         registry.ATTEMPTS.labels("error").inc(unbound)
@@ -219,7 +219,8 @@ class SchedulerMetrics(Observer):
         if books is None or table is None:
             return []
         column = table[books.axis.index[resource]]
-        return [((name,), float(column[row])) for row, name in self._rows(books) if 0 <= column[row] < UNLIMITED]
+        divisor = 1000.0 if resource == "cpu" else 1.0  # columns have milli-cpu
+        return [((name,), column[row] / divisor) for row, name in self._rows(books) if 0 <= column[row] < UNLIMITED]
 
     def _others(self, kind: str) -> Values:
         """Return other resources of queues that use or limit them."""
