@@ -1,4 +1,4 @@
-"""Hooks that the contract of policies no longer has: a policy that defines one is an error that says what to write now."""
+"""Hooks that the contract of policies no longer has: a policy that defines one is an error that names what to write now."""
 
 from typing import Any
 
