@@ -20,6 +20,7 @@ from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.measures import Measured, of_load
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
+from volcanopy.scheduler.policy.roles import Moment
 from volcanopy.testing.notation import NOW, world
 
 DIFFERENCES = differences()
@@ -69,7 +70,7 @@ def of_admission(scenario: Scenario) -> Iterator[str]:
     """``expectedEnqueueAble``: whether the pending job may be admitted."""
     asked = session(scenario)
     jobs = [job for job in asked.jobs() if job.phase != "Inqueue"] or asked.jobs()
-    permitted = asked.hooks.job_enqueueable(jobs[0]).value >= 0
+    permitted = asked.hooks.verdict(jobs[0], Moment.ENQUEUE).value >= 0
     if permitted is not said(scenario)["expectedEnqueueAble"]:
         yield f"enqueueable is {permitted}"
 
@@ -119,7 +120,7 @@ def of_waiting_times(scenario: Scenario) -> Iterator[str]:
     ours = keys[0] < keys[1]
     if ours is not said(scenario)["expectedOrder"]:
         yield f"the first is {'' if ours else 'not '}before the second"
-    if (asked.hooks.job_enqueueable(left).value >= 0) is not said(scenario)["expectedEnqueueAble"]:
+    if (asked.hooks.verdict(left, Moment.ENQUEUE).value >= 0) is not said(scenario)["expectedEnqueueAble"]:
         yield "it is not enqueueable"
 
 

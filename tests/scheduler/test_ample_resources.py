@@ -66,7 +66,7 @@ def test_nothing_is_reserved_for_jobs_that_start_where_resources_are_ample(cpu: 
         """
     session = Session(seen(text), configured(PLUGINS))
     keys = session.snapshot.jobs.keys
-    assert {str(keys[row]) for row in session.hooks.jobs_with_reserved_nodes() or ()} >= reserved
+    assert {str(keys[row]) for row in session.hooks.jobs_with_reserved_nodes()} >= reserved
     assert bool(session.hooks.jobs_with_reserved_nodes()) == bool(reserved)
 
 

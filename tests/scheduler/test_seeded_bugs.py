@@ -13,13 +13,13 @@ from volcanopy.scheduler.actions.allocate import running_gangs
 from volcanopy.scheduler.actions.evict.eviction_bundles import Bundles
 from volcanopy.scheduler.cache import shapes
 from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.engine.gangs import Gangs
 from volcanopy.scheduler.engine.queue_limits import QueueLimits
 from volcanopy.scheduler.invariants.check import ENFORCED, violations
 from volcanopy.scheduler.ledger.views import JobView, RoleView
 from volcanopy.scheduler.model import topology
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict, Nominate, Plan
 from volcanopy.scheduler.policies.nodes.predicates import Predicates
-from volcanopy.scheduler.policies.order.gang import Gang
 from volcanopy.scheduler.policies.order.priority import Priority
 from volcanopy.scheduler.policies.quota.capacity import Capacity
 from volcanopy.scheduler.policies.victims.conformance import Conformance
@@ -57,7 +57,7 @@ PARTS = """
     ("text", "owner", "name", "wrong", "sentence"),
     [
         (ROLES, RoleView, "minimum", property(lambda _: 0), "required pods of task m have a node"),
-        ("node n1 cpu=1\njob a: 2 x cpu=1", Gang, "job_ready", lambda *_: True, "gang default/a is split: 1/2"),
+        ("node n1 cpu=1\njob a: 2 x cpu=1", Gangs, "_has_minimum", lambda *_: True, "gang default/a is split: 1/2"),
         (
             "node n1 cpu=2\nnode n2 cpu=2\njob rival: 1 x cpu=2\njob big min=2: 1 x cpu=2 on=n1, 1 x cpu=2",
             running_gangs,
@@ -65,7 +65,7 @@ PARTS = """
             lambda _: [],
             "running gang default/big lacks members though other pods start: 1/2 required pods have a node",
         ),
-        (PARTS, Gang, "_lacking", lambda *_: "", "1/2 required sub-groups of part have nodes"),
+        (PARTS, Gangs, "_lacking", lambda *_: "", "1/2 required sub-groups of part have nodes"),
         (
             "node n1 cpu=1\njob a: 1 x cpu=1, 1 x gated",
             JobView,

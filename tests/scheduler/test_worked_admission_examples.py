@@ -10,6 +10,7 @@ from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.engine.shares import queue_demand
 from volcanopy.scheduler.model.plan import SetPodGroup
 from volcanopy.scheduler.policy.config import parse
+from volcanopy.scheduler.policy.roles import Moment
 from volcanopy.testing.notation import snapshot
 
 
@@ -24,7 +25,7 @@ def session(text: str, *tiers: dict[str, dict[str, Any]], actions: str = "enqueu
 
 def admits(asked: Session, job: str) -> bool:
     result = next(view for view in asked.jobs() if view.key == f"default/{job}")
-    return asked.hooks.job_enqueueable(result).value >= 0
+    return asked.hooks.verdict(result, Moment.ENQUEUE).value >= 0
 
 
 # Votes

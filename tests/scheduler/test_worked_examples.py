@@ -5,17 +5,17 @@ import json
 import numpy as np
 import pytest
 
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.cluster import Cluster, TasksView
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.policies.nodes.binpack import Binpack, BinpackArguments
 from volcanopy.scheduler.policies.nodes.nodeorder import NodeOrder, NodeOrderArguments
 from volcanopy.scheduler.policies.order.drf import Drf
-from volcanopy.scheduler.policies.order.gang import Gang
 from volcanopy.scheduler.policies.quota.proportion import Proportion
 from volcanopy.scheduler.policy.plugin import NoArguments
 from volcanopy.scheduler.policy.roles import Purpose
-from volcanopy.testing.notation import snapshot
+from volcanopy.testing.notation import config, snapshot
 
 
 def cluster(text: str) -> Cluster:
@@ -109,8 +109,8 @@ def test_a_pod_that_requests_nothing_counts_when_it_has_a_node() -> None:
 @pytest.mark.parametrize(("minimum", "ready"), [(4, False), (3, True)])
 def test_minimums_of_roles_apply_only_up_to_the_minimum_of_the_job(minimum: int, ready: bool) -> None:
     text = f"node n1 cpu=9\njob a min={minimum}: 4 x cpu=1 on=n1 role=worker min=3, 1 x cpu=1 role=ps min=1"
-    made = cluster(text)
-    assert Gang(NoArguments(), made).job_ready(made.job(0)) is ready
+    session = Session(snapshot(text), config("gang"))
+    assert session.gangs.is_ready(session.cluster.job(0)) is ready
 
 
 def test_drf_allows_preemption_until_shares_cross() -> None:

@@ -11,6 +11,7 @@ from volcanopy.scheduler.actions.shuffle import Shuffle
 from volcanopy.scheduler.actions.stale_gangs import StaleGangEviction
 from volcanopy.scheduler.actions.stop_policy import StopPolicy
 from volcanopy.scheduler.engine.mandatory_policies import MANDATORY
+from volcanopy.scheduler.engine.reservations import Reservation
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.extender_port import Extender as ExtenderPort
 from volcanopy.scheduler.model.plan import Plan
@@ -28,7 +29,6 @@ from volcanopy.scheduler.policies.nodes.nodegroup import NodeGroup
 from volcanopy.scheduler.policies.nodes.nodeorder import NodeOrder
 from volcanopy.scheduler.policies.nodes.numaaware import NumaAware
 from volcanopy.scheduler.policies.nodes.predicates import Predicates
-from volcanopy.scheduler.policies.nodes.reservation import Reservation
 from volcanopy.scheduler.policies.nodes.resource_strategy_fit import ResourceStrategyFit
 from volcanopy.scheduler.policies.nodes.targetload import TargetLoad
 from volcanopy.scheduler.policies.nodes.task_topology import TaskTopology

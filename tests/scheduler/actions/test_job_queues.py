@@ -11,8 +11,8 @@ from volcanopy.scheduler.actions.allocate.job_queues import JobQueue, PendingJob
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView
-from volcanopy.scheduler.policies.order.gang import Gang
-from volcanopy.scheduler.policy.plugin import NoArguments, Rejection
+from volcanopy.scheduler.policy.plugin import NoArguments, Plugin, Rejection, Vote, reject
+from volcanopy.scheduler.policy.roles import Gate, Moment
 from volcanopy.testing.notation import config, snapshot
 
 CAP = "capability.cpu=3"
@@ -64,26 +64,25 @@ def test_quick_placement_of_single_tasks_equals_plain_placement(text: str, plugi
 @given(queues_of_singles(), st.sampled_from(SETS))
 def test_hook_results_for_many_jobs_equal_those_for_each(text: str, plugins: str) -> None:
     session = Session(snapshot(text), config(plugins))
-    hooks, rows = session.hooks, session.job_rows
+    gangs, rows = session.gangs, session.job_rows
     for name in ("enqueue", "allocate"):
         views = [JobView(session.ledger, row) for row in rows.tolist()]
         assert session.keys_of(rows) == [session.job_key(job) for job in views]
-        singles = [hooks.job_valid(rows[place : place + 1]) for place in range(len(rows))]
-        assert hooks.job_valid(rows) == {row: invalid for each in singles for row, invalid in each.items()}
-        gang = Gang(NoArguments(), session.cluster)
-        invalid = {job.row: gang.invalid(job) for job in views}
-        assert gang.job_valid(rows) == {row: answer for row, answer in invalid.items() if answer is not None}
+        singles = [gangs.invalid_jobs(rows[place : place + 1]) for place in range(len(rows))]
+        assert gangs.invalid_jobs(rows) == {row: invalid for each in singles for row, invalid in each.items()}
+        invalid = {job.row: gangs.invalid(job) for job in views if session.config.enables("gang")}
+        assert gangs.invalid_jobs(rows) == {row: answer for row, answer in invalid.items() if answer is not None}
         placement.actions()[name](session, {})
 
 
-class Never(Gang):
-    """A gang that is never ready."""
+class Never(Gate, Plugin[NoArguments]):
+    """Rejects the start of every job."""
 
     name = "never"
 
-    def job_ready(self, job: JobView) -> bool:
-        """Never."""
-        return False
+    def verdict(self, job: JobView, moment: Moment) -> Vote:
+        """Reject it."""
+        return reject("gang", "never")
 
 
 def test_a_single_task_whose_job_is_not_ready_is_not_bound() -> None:

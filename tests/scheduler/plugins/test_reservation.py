@@ -292,7 +292,8 @@ def test_a_gang_with_host_ports_that_can_preempt_has_a_reservation() -> None:
     world = f"{FULL}\njob run min=1 priority=low: 2 x cpu=4 on=n1,n2\njob apart priority=high: 2 x cpu=4 port=80"
     session = Session(snapshot(world), configured(actions="enqueue, allocate, preempt"))
     (gang,) = (job for job in session.cluster.jobs() if job.key == "default/apart")
-    assert session.hooks.reservation(gang) == {"reserved": "n1, n2"}
+    assert session.reservations is not None
+    assert session.reservations.details(gang) == {"reserved": "n1, n2"}
 
 
 def test_a_job_that_never_fits_has_no_reservation() -> None:

@@ -36,7 +36,7 @@ def placement_of(snapshot: Snapshot, config: SchedulerConfig, job: str) -> dict[
 def _search(session: Session, statement: Statement, tasks: Sequence[int]) -> bool:
     """Place some of these tasks so that their job is ready."""
     job = TaskView(session.ledger, tasks[0]).job if tasks else None
-    if job is not None and session.hooks.job_ready(job):
+    if job is not None and session.gangs.is_ready(job):
         return True
     for at, row in enumerate(tasks):
         task = TaskView(session.ledger, row)
@@ -45,7 +45,7 @@ def _search(session: Session, statement: Statement, tasks: Sequence[int]) -> boo
             mark = statement.checkpoint()
             statement.allocate(row, node)
             own = task.job
-            if (own is not None and session.hooks.job_ready(own)) or _search(session, statement, rest):
+            if (own is not None and session.gangs.is_ready(own)) or _search(session, statement, rest):
                 return True
             statement.rollback(mark)
     return False

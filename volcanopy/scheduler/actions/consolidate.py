@@ -84,7 +84,7 @@ class Consolidate:
 def _waiting_gangs(session: Session) -> Iterator[JobView]:
     """Yield the admitted, valid jobs that lack members and have none that wait for terminating pods, in order."""
     waiting = [job for job in session.waiting_jobs() if job.phase != "Pending" and session.hooks.job_starving(job)]
-    invalid = session.hooks.job_valid(np.array([job.row for job in waiting], dtype=np.intp))
+    invalid = session.gangs.invalid_jobs(np.array([job.row for job in waiting], dtype=np.intp))
     waiting.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
     for job in waiting:
         if job.row not in invalid and not job.waiting_count and not session.snapshot.jobs.structured[job.row]:
@@ -195,7 +195,7 @@ class _Search:
         if self._tasks is None:
             self._tasks = session.pending_tasks()
         tasks = self._tasks.get(job.row)
-        missing = session.hooks.shortfall(job)
+        missing = session.gangs.shortfall(job)
         if tasks is None or not 0 < missing <= len(tasks):
             return None
         lacking = {role.row: role.minimum - role.ready for role in job.roles if role.minimum > 0}
@@ -251,7 +251,7 @@ def _apply(session: Session, job: JobView, move: _Move) -> bool:
                 return False
             else:
                 statement.pipeline(row, node)
-        if not session.hooks.will_start(job):
+        if not session.gangs.will_start(job):
             return False
         session.commit(statement, job.key, moves={row: places[row] for row in sorted(evicted)})
     assert all(places[row] != NONE for row in evicted)

@@ -27,6 +27,7 @@ from volcanopy.scheduler.ledger.views import JobView, QueueView
 from volcanopy.scheduler.model.messages import blocked_by_head, closed
 from volcanopy.scheduler.model.resources import Ints, Resources
 from volcanopy.scheduler.policy.plugin import PERMIT, Rejection, Vote
+from volcanopy.scheduler.policy.roles import Moment
 
 
 class Enqueue:
@@ -140,7 +141,7 @@ def _admit(
     def rejected() -> Rejection | None:
         if alternatives:
             return _consider(session, job, alternatives, precedence)
-        vote = PERMIT if job.minimum_key is None else session.hooks.job_enqueueable(job)
+        vote = PERMIT if job.minimum_key is None else session.hooks.verdict(job, Moment.ENQUEUE)
         return _rejection(session, job, vote, precedence)
 
     rejection = rejected()
@@ -162,7 +163,7 @@ def _consider(
     rejections: list[Rejection | None] = []
     for alternative in alternatives:
         session.ledger.consider(job.row, alternative)
-        vote = session.hooks.job_enqueueable(job)
+        vote = session.hooks.verdict(job, Moment.ENQUEUE)
         rejections.append(_rejection(session, job, vote, precedence))
         # A job that is admitted although resources are insufficient starts when they are free.
         limits.append((alternative, rejections[-1] or (Rejection(vote.gate, vote.reason) if vote.value < 0 else None)))
@@ -197,7 +198,8 @@ class _Precedence:
         """Return whether the job has a reservation, is within the share of its queue, or could preempt in it."""
         if job.row in self.withdrawn:
             return False
-        if self._session.hooks.reservation(job) is not None:
+        reservations = self._session.reservations
+        if reservations is not None and reservations.details(job) is not None:
             return True
         admissions = self._session.ledger.admissions
         if admissions != self._admissions:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from volcanopy.scheduler.engine.session import Session
-from volcanopy.scheduler.ledger.views import JobView, RoleView
+from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.task_status import Status
 
 
@@ -32,12 +32,12 @@ def gang_need(session: Session, job: JobView, tasks: Iterable[int]) -> GangNeed:
     Without a plugin for gangs a job needs none.
     """
     rows = list(tasks)
-    if "shortfall" in session.hooks.unanswered:
+    if not session.gangs.starts_whole:
         return GangNeed([], [], rows)
     table, status = session.snapshot.tasks, session.ledger.status
     idle = idle_tasks(session, job)
     chosen: list[int] = []
-    lacking = {role.row: role.minimum - role.ready - role.pipelined for role in binding_roles(job)}
+    lacking = {role.row: role.minimum - role.ready - role.pipelined for role in session.gangs.binding_roles(job)}
     for row in (*idle, *rows):
         role = int(table.role[row])
         if lacking.get(role, 0) > 0 and status[row] == Status.PENDING:
@@ -63,9 +63,3 @@ def idle_tasks(session: Session, job: JobView) -> list[int]:
     rows = job.tasks(Status.PENDING)
     ordered: list[int] = session.ordered(rows[shapes.best_effort[table.shape[rows]] & ~table.gated[rows]]).tolist()
     return ordered
-
-
-def binding_roles(job: JobView) -> list[RoleView]:
-    """Return the roles whose minimum binds: all, unless the job needs fewer than their sum (Volcano's rule)."""
-    roles = [role for role in job.roles if role.minimum > 0]
-    return roles if job.min_available >= sum(role.minimum for role in roles) else []

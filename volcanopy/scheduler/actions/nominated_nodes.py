@@ -47,12 +47,12 @@ def place_nominated(session: Session) -> None:
     for job in jobs:
         if job.phase == "Pending" and ("enqueue" in session.config.actions or not session.admit_without_enqueue(job)):
             continue
-        if not session.hooks.job_valid(session.ledger.single(job.row)):
+        if not session.gangs.invalid_jobs(session.ledger.single(job.row)):
             _place(session, job, tasks[job.row].tolist(), moved)
 
 
 def _place(session: Session, job: JobView, tasks: Iterable[int], moved: Mapping[int, MovedPod]) -> None:
-    hooks, placement = session.hooks, session.placement
+    hooks, gangs, placement = session.hooks, session.gangs, session.placement
     with session.statement() as statement:
         for row in tasks:
             task = TaskView(session.ledger, row)
@@ -73,7 +73,7 @@ def _place(session: Session, job: JobView, tasks: Iterable[int], moved: Mapping[
                 statement.rollback(mark)
         if not len(statement):
             return
-        if hooks.job_ready(job):
+        if gangs.is_ready(job):
             session.commit(statement)
-        elif hooks.job_pipelined(job).value >= 0:
+        elif gangs.is_pipelined(job):
             session.reserve(job, statement)

@@ -39,7 +39,7 @@ class StaleGangEviction:
         """Evict what is stale."""
         after = StaleGangArguments.model_validate(arguments).after
         waiting = [job for job in session.waiting_jobs() if _lacks_running_members(session, job)]
-        invalid = session.hooks.job_valid(np.array([job.row for job in waiting], dtype=np.intp))
+        invalid = session.gangs.invalid_jobs(np.array([job.row for job in waiting], dtype=np.intp))
         waiting.sort(key=lambda job: job.key)
         for job in waiting:
             if job.row not in invalid and _is_over(session, job, after):
@@ -48,11 +48,11 @@ class StaleGangEviction:
 
 def _lacks_running_members(session: Session, job: JobView) -> bool:
     """Return whether a gang runs without its minimum, and nothing of it is about to start or to end."""
-    if not job.count(Status.RUNNING) or job.count(Status.BINDING, Status.RELEASING) or session.hooks.will_start(job):
+    if not job.count(Status.RUNNING) or job.count(Status.BINDING, Status.RELEASING) or session.gangs.will_start(job):
         return False
     if any(moved.job == job.row for moved in session.snapshot.moves.pods):
         return False
-    return not session.hooks.job_ready(job)
+    return not session.gangs.is_ready(job)
 
 
 def _is_over(session: Session, job: JobView, after: str) -> bool:

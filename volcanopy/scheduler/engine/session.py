@@ -15,11 +15,13 @@ import numpy as np
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.engine.alternatives import Alternatives
+from volcanopy.scheduler.engine.gangs import Gangs
 from volcanopy.scheduler.engine.job_order import JobOrders
 from volcanopy.scheduler.engine.mandatory_policies import MANDATORY
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.queue_limits import QueueLimits
 from volcanopy.scheduler.engine.rejections import Rejections
+from volcanopy.scheduler.engine.reservations import Reservation
 from volcanopy.scheduler.engine.shares.queue_demand import lacking_of_jobs, unplaceable
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
 from volcanopy.scheduler.ledger.ledger import Ledger
@@ -35,7 +37,7 @@ from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.dispatch import Hooks, Installed, opened
 from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
 from volcanopy.scheduler.policy.plugin import NodeRejection, Rejection, Scope
-from volcanopy.scheduler.policy.roles import Purpose
+from volcanopy.scheduler.policy.roles import Moment, Purpose
 
 T = TypeVar("T")
 _NO_MOVES: Mapping[int, int] = MappingProxyType({})
@@ -70,6 +72,11 @@ class Session:
                     self.limits = plugin
         self._plugins = [plugin for tier in tiers for plugin, _ in tier]
         self.hooks = Hooks(tiers)
+        self.reservations = self._reservation_plugin(tiers)
+        """The reservations of waiting jobs; None if these are not configured."""
+        if self.reservations is not None:
+            self.hooks.jobs_with_reserved_nodes = self.reservations.jobs_with_reserved_nodes
+        self.gangs = Gangs(self.cluster, config, self.hooks)
         self.cluster.queries = _Queries(self)
         self.cluster.packs_resources = self.hooks.packs_resources
         self.effects: list[Effect] = []
@@ -97,6 +104,11 @@ class Session:
         """
         for part in (*self._plugins, self.hooks, self.cluster, self.ledger, self):
             vars(part).clear()
+
+    @staticmethod
+    def _reservation_plugin(tiers: Installed) -> Reservation | None:
+        plugins = (plugin for tier in tiers for plugin, off in tier if "enableReservedNodes" not in off)
+        return next((plugin for plugin in plugins if isinstance(plugin, Reservation)), None)
 
     @property
     def job_rows(self) -> Rows:
@@ -243,7 +255,7 @@ class Session:
         for row in sorted(joined):
             # Resources were reserved for the others when they could not start alone: now they can.
             job = JobView(self.ledger, row)
-            if self.hooks.job_ready(job):
+            if self.gangs.is_ready(job):
                 self.bind_reserved(job)
 
     def cancel_evictions(self, statement: Statement, tasks: Iterable[int]) -> None:
@@ -263,7 +275,7 @@ class Session:
         table, jobs, ledger = self.snapshot.tasks, self.snapshot.jobs, self.ledger
         job = int(table.job[task])
         ledger.place_single(task, node, Status.BINDING)
-        if not self.hooks.job_ready(JobView(ledger, job)):
+        if not self.gangs.is_ready(JobView(ledger, job)):
             ledger.unplace(ledger.single(task), ledger.single(node), Status.BINDING)
             return False
         self.effects.append(Bind(table.keys[task], self.snapshot.nodes.names[node], str(jobs.keys[job])))
@@ -290,7 +302,9 @@ class Session:
         if least is not None and not too_large and not self.snapshot.blocked[job.row]:
             gated = self.snapshot.gated[:, job.row]  # gates may never be removed: nothing is reserved for gated pods
             self.ledger.reserve(job.queue.row, np.maximum(least.values - gated, 0))
-        self.hooks.job_enqueued(job)
+        self.hooks.verdict(job, Moment.ENQUEUED)
+        if self.reservations is not None:
+            self.reservations.enqueued(job)
 
     def admit_without_enqueue(self, job: JobView) -> bool:
         """Admit a job where no enqueue action is configured; return whether the limits allow it."""
@@ -409,15 +423,13 @@ class _Queries:
         """The combined hook of that name."""
         return self._hooks.reserved_as_first
 
-    @cached_property
-    def overdue(self) -> Callable[[JobView], bool | None]:
-        """The combined hook of that name."""
-        return self._hooks.overdue
+    def overdue(self, job: JobView) -> bool:
+        """Whether a gate permits a reservation at once."""
+        return self._hooks.verdict(job, Moment.RESERVE).value > 0
 
-    @cached_property
-    def jobs_with_reserved_nodes(self) -> Callable[[], frozenset[int] | None]:
-        """The combined hook of that name."""
-        return self._hooks.jobs_with_reserved_nodes
+    def jobs_with_reserved_nodes(self) -> frozenset[int]:
+        """The rows of the jobs with reserved nodes."""
+        return self._hooks.jobs_with_reserved_nodes()
 
     @cached_property
     def gpu_cards(self) -> Callable[[], Any]:

@@ -243,12 +243,12 @@ class PluginQueries(Protocol):
         """Return the sort keys of jobs within their queues."""
         ...
 
-    def overdue(self, job: JobView) -> bool | None:
+    def overdue(self, job: JobView) -> bool:
         """Whether the job must start as soon as possible."""
         ...
 
-    def jobs_with_reserved_nodes(self) -> frozenset[int] | None:
-        """The rows of the jobs with reserved nodes; None without any."""
+    def jobs_with_reserved_nodes(self) -> frozenset[int]:
+        """The rows of the jobs with reserved nodes."""
         ...
 
     @property

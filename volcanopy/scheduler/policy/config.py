@@ -71,6 +71,10 @@ class SchedulerConfig:
     warnings: tuple[str, ...] = ()
     """Keys of the file that have no effect, one sentence each."""
 
+    def enables(self, plugin: str, switch: str = "") -> bool:
+        """Return whether a plugin of this name is configured, and this switch is not off for it."""
+        return any(entry.name == plugin and switch not in entry.off for tier in self.tiers for entry in tier)
+
     @property
     def plugins(self) -> frozenset[str]:
         """The names of all plugins in use."""

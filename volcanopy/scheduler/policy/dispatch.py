@@ -9,16 +9,15 @@ from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
 from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model.plan import Claims, GroupCondition
+from volcanopy.scheduler.model.plan import Claims
 from volcanopy.scheduler.model.queue_shares import QueueShares
 from volcanopy.scheduler.model.resources import Floats, Resources, Rows
-from volcanopy.scheduler.policy.combine import RULES, Tiers, first, flat, lexicographic, unprotected, victims
+from volcanopy.scheduler.policy.combine import RULES, Tiers, first, flat, lexicographic, unprotected, victims, vote
 from volcanopy.scheduler.policy.config import PluginConfig
 from volcanopy.scheduler.policy.hook_table import HOOKS, implemented
 from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
 from volcanopy.scheduler.policy.plugin import (
     HypernodePurpose,
-    Invalid,
     NodeRejection,
     Plugin,
     Rejection,
@@ -26,7 +25,7 @@ from volcanopy.scheduler.policy.plugin import (
     Vote,
     per_shape,
 )
-from volcanopy.scheduler.policy.roles import Purpose
+from volcanopy.scheduler.policy.roles import Moment, Purpose, is_asked
 
 Installed = tuple[tuple[tuple[Plugin[Any], frozenset[str]], ...], ...]
 """Tiers of plugins, each with the switches that are off for it."""
@@ -34,6 +33,8 @@ Installed = tuple[tuple[tuple[Plugin[Any], frozenset[str]], ...], ...]
 
 _BY_PURPOSE = frozenset({"allows", "unprotected"})
 """The hooks that are combined for each purpose."""
+_BY_CASE = _BY_PURPOSE | {"verdict"}
+"""Those, and the hooks that are combined for each moment."""
 
 
 def opened(entry: PluginConfig, cluster: Cluster, observer: Observer) -> Plugin[Any]:
@@ -50,19 +51,9 @@ class Hooks:
     queue_order: Callable[[QueueView], tuple[Any, ...]]
     job_order: Callable[[Rows], list[Any]]
     task_order: Callable[[Rows], list[Any]]
-    job_valid: Callable[[Rows], Mapping[int, Invalid]]
-    job_enqueueable: Callable[[JobView], Vote]
-    job_enqueued: Callable[[JobView], None]
-    job_ready: Callable[[JobView], bool]
-    shortfall: Callable[[JobView], int]
-    job_pipelined: Callable[[JobView], Vote]
-    subjob_order: Callable[[SubJobView], tuple[Any, ...]]
-    subjob_ready: Callable[[SubJobView], bool]
-    subjob_pipelined: Callable[[SubJobView], Vote]
     hypernode_gradient: Callable[[JobView | SubJobView, Rows, HypernodePurpose], Sequence[Rows] | None]
     hypernode_order: Callable[[SubJobView, Rows], Floats]
     job_starving: Callable[[JobView], bool]
-    job_condition: Callable[[JobView], GroupCondition | None]
     session_close: Callable[[], None]
     overused: Callable[[QueueView], Rejection | None]
     within_share: Callable[[QueueView, TaskView, int], Rejection | None]
@@ -81,15 +72,14 @@ class Hooks:
     bind_annotations: Callable[[TaskView, int], dict[str, str]]
     bind_locks: Callable[[TaskView, int], tuple[str, ...] | None]
     bind_claims: Callable[[TaskView, int], Claims | None]
-    jobs_with_reserved_nodes: Callable[[], frozenset[int] | None]
-    overdue: Callable[[JobView], bool | None]
-    reservation: Callable[[JobView], Mapping[str, str] | None]
 
     def __init__(self, installed: Installed) -> None:
         layout = self._layout = _layout(tuple(tuple((type(plugin), off) for plugin, off in tier) for tier in installed))
         plugins = self._plugins = [plugin for tier in installed for plugin, _ in tier]
         self._off = [off for tier in installed for _, off in tier]
         self.__dict__.update(layout.defaults)
+        self.jobs_with_reserved_nodes: Callable[[], frozenset[int]] = frozenset
+        """The jobs that may use reserved nodes beyond the fair share of their queue."""
         self._beyond = True
         self.rejected_by_share = set[int]()
         """The jobs of which tasks were rejected by ``within_share`` since :meth:`within_shares` began."""
@@ -102,7 +92,7 @@ class Hooks:
 
     def __getattr__(self, name: str) -> Any:
         """Combine a hook at its first use: a session uses few of them."""
-        if name not in HOOKS or name in _BY_PURPOSE:
+        if name not in HOOKS or name in _BY_CASE:
             raise AttributeError(name)
         combined = RULES[HOOKS[name].rule](self._answering(name))
         setattr(self, name, combined)
@@ -117,6 +107,29 @@ class Hooks:
                 for tier in self._layout.answering.get(name, ())
             ]
         )
+
+    def asks(self, moment: Moment) -> bool:
+        """Return whether any gate is asked at a moment."""
+        return any(self._gates[moment])
+
+    def verdict(self, job: JobView, moment: Moment) -> Vote:
+        """Return the combined verdict of the gates that are asked at a moment."""
+        return self._verdicts[moment](job, moment)
+
+    @cached_property
+    def _gates(self) -> Mapping[Moment, Tiers]:
+        tiers, plugins, off = self._layout.answering.get("verdict", ()), self._plugins, self._off
+        return {
+            moment: tuple(
+                tuple(plugins[number].verdict for number in tier if is_asked(plugins[number], moment, off[number]))
+                for tier in tiers
+            )
+            for moment in Moment
+        }
+
+    @cached_property
+    def _verdicts(self) -> Mapping[Moment, Callable[[JobView, Moment], Vote]]:
+        return {moment: vote(tiers) for moment, tiers in self._gates.items()}
 
     @cached_property
     def victims(self) -> Mapping[Purpose, Callable[[TaskView, Sequence[TaskView]], list[TaskView]]]:
@@ -147,10 +160,6 @@ class Hooks:
         """As ``queue_order``, for admission."""
         tiers = self._layout.answering.get("queue_order", ())
         return lexicographic(tuple(tuple(self._plugins[number].admission_order for number in tier) for tier in tiers))
-
-    @cached_property
-    def _pipelined(self) -> tuple[Callable[[JobView], Vote], ...]:
-        return tuple(method for tier in self._answering("job_pipelined") for method in tier)
 
     @cached_property
     def _rejecting(self) -> tuple[Plugin[Any], ...]:
@@ -192,7 +201,7 @@ class Hooks:
             if job is not None:
                 self.rejected_by_share.add(job.row)
             return rejection
-        if job is not None and job.row in (self.jobs_with_reserved_nodes() or ()):
+        if job is not None and job.row in self.jobs_with_reserved_nodes():
             return None
         return self.beyond_share(queue, task, count)
 
@@ -200,11 +209,6 @@ class Hooks:
         """Return the keys of ``job_order`` of each of these job rows."""
         columns = [column.tolist() for column in self.job_order(jobs)]
         return list(zip(*columns, strict=True)) if columns else [()] * len(jobs)
-
-    def will_start(self, job: JobView) -> bool:
-        """Return whether a job can start once evicted pods have terminated, and no plugin votes against it."""
-        enough = self.shortfall(job) <= job.waiting_count
-        return enough and all(method(job).value >= 0 for method in self._pipelined)
 
     @property
     def victim_policies(self) -> frozenset[type[Plugin[Any]]]:
@@ -265,7 +269,7 @@ def _layout(kinds: tuple[tuple[tuple[Any, frozenset[str]], ...], ...]) -> _Layou
     unanswered = frozenset(name for name, of_hook in answering.items() if not of_hook)
     return _Layout(
         {name: of_hook for name, of_hook in answering.items() if of_hook},
-        {name: RULES[HOOKS[name].rule](()) for name in sorted(unanswered - _BY_PURPOSE - {"allocatable"})},
+        {name: RULES[HOOKS[name].rule](()) for name in sorted(unanswered - _BY_CASE - {"allocatable"})},
         tuple(sorted({*rejecting, *scoring})),
         tuple(rejecting),
         unanswered,

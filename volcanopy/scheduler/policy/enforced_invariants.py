@@ -8,7 +8,7 @@ from typing import Any
 
 from volcanopy.scheduler.policy.config import PluginConfig, SchedulerConfig
 from volcanopy.scheduler.policy.hook_table import HOOKS, implemented
-from volcanopy.scheduler.policy.roles import Purpose
+from volcanopy.scheduler.policy.roles import Moment, Purpose, is_asked
 
 _PARTS = {
     ("gang", "ready"): "enableJobReady",
@@ -54,17 +54,15 @@ def enforced_invariants(config: SchedulerConfig) -> frozenset[str]:
     preempting = [[entry.name for entry in tier if _selects_preempted(entry)] for tier in config.tiers]
     if any(preempting) and all("priority" in names for names in preempting if names):
         parts.add("priority:preempt")
-    voting = next((tier for tier in config.tiers if any(_answers(entry, "job_enqueueable") for entry in tier)), ())
-    if "enqueue" in config.actions and _has(voting, "resourcequota", "job_enqueueable"):
+    gates = (
+        [entry.name for entry in tier if is_asked(entry.plugin, Moment.ENQUEUE, entry.off)] for tier in config.tiers
+    )
+    if "enqueue" in config.actions and "resourcequota" in next(filter(None, gates), ()):
         parts.add("resourcequota:enqueue")
     filters = {entry.name for entry in entries if _answers(entry, "predicate") or _answers(entry, "allocatable")}
     if "gang:ready" in parts and "allocate" in config.actions and filters <= _KNOWN_FILTERS:
         parts.add("gang:first")
     return frozenset(parts)
-
-
-def _has(tier: tuple[PluginConfig, ...], name: str, hook: str) -> bool:
-    return any(entry.name == name and _answers(entry, hook) for entry in tier)
 
 
 def _answers(entry: PluginConfig, hook: str) -> bool:

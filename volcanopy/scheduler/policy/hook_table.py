@@ -8,7 +8,7 @@ from volcanopy.scheduler.policy.plugin import Hook, Plugin
 
 _DECLARATIONS: dict[str, tuple[type[Any], Hook]] = {
     name: (declaring, method.__hook__)
-    for declaring in (Plugin, roles.Victims)
+    for declaring in (Plugin, roles.Gate, roles.Victims)
     for name, method in vars(declaring).items()
     if isinstance(getattr(method, "__hook__", None), Hook)
 }
@@ -18,8 +18,15 @@ HOOKS: dict[str, Hook] = {name: specification for name, (_, specification) in _D
 SWITCHES_WITHOUT_EFFECT = frozenset({"enabledClusterOrder", "enableBestNode", "enableTargetJob"})
 """Volcano's ``enable*`` keys that belong to no hook here: accepted, with a warning."""
 
+SWITCHES_OF_THE_ENGINE = frozenset(
+    {"enableReservedNodes", "enabledSubJobOrder", "enabledSubJobPipelined", "enabledSubJobReady"}
+)
+"""The keys that turn off rules of the engine for a plugin of that name."""
+
 SWITCHES: frozenset[str] = (
     frozenset({specification.switch for specification in HOOKS.values() if specification.switch})
+    | SWITCHES_OF_THE_ENGINE
+    | frozenset(moment.switch for moment in roles.Moment)
     | frozenset(purpose.value for purpose in roles.Purpose if not purpose.is_for_gang)
     | SWITCHES_WITHOUT_EFFECT
     | {"enableHierarchy"}

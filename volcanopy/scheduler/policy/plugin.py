@@ -20,7 +20,7 @@ from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import QuotaMessage, Reason
-from volcanopy.scheduler.model.plan import Claims, GroupCondition
+from volcanopy.scheduler.model.plan import Claims
 from volcanopy.scheduler.model.queue_shares import QueueShares
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Resources, Rows
 
@@ -201,61 +201,11 @@ class Plugin(Generic[A]):
         """Sort keys of the (M,) task rows within a job."""
         raise NotImplementedError
 
-    @hook("lexicographic", "enabledSubJobOrder")
-    def subjob_order(self, part: SubJobView) -> Key:
-        """Sort key of a sub-group within a job."""
-        raise NotImplementedError
-
     # Gates of a job
-
-    @hook("merged")
-    def job_valid(self, jobs: Rows) -> Mapping[int, Invalid]:
-        """Which of the (M,) job rows cannot take part in this cycle, and why."""
-        raise NotImplementedError
-
-    @hook("vote", "enableJobEnqueued")
-    def job_enqueueable(self, job: JobView) -> Vote:
-        """Whether the job may change from Pending to Inqueue, so that its pods are created."""
-        raise NotImplementedError
-
-    @hook("each", "enableJobEnqueued")
-    def job_enqueued(self, job: JobView) -> None:
-        """Called when the job changes to Inqueue."""
-        raise NotImplementedError
-
-    @hook("every", "enableJobReady")
-    def job_ready(self, job: JobView) -> bool:
-        """Whether the job can start: its placements may be bound."""
-        raise NotImplementedError
-
-    @hook("largest", "enableJobReady")
-    def shortfall(self, job: JobView) -> int:
-        """The least number of further tasks that must be placed before job_ready can become true."""
-        raise NotImplementedError
-
-    @hook("vote", "enableJobPipelined")
-    def job_pipelined(self, job: JobView) -> Vote:
-        """Whether the job can start once the evicted pods have terminated."""
-        raise NotImplementedError
-
-    @hook("every", "enabledSubJobReady")
-    def subjob_ready(self, part: SubJobView) -> bool:
-        """Whether a sub-group can start."""
-        raise NotImplementedError
-
-    @hook("vote", "enabledSubJobPipelined")
-    def subjob_pipelined(self, part: SubJobView) -> Vote:
-        """Whether a sub-group can start once the evicted pods have terminated."""
-        raise NotImplementedError
 
     @hook("first_tier", "enableJobStarving")
     def job_starving(self, job: JobView) -> bool:
         """Whether pods may be evicted for the pending tasks of the job."""
-        raise NotImplementedError
-
-    @hook("first")
-    def job_condition(self, job: JobView) -> GroupCondition | None:
-        """The condition of the pod group at the end of the session; an empty message stands for the session's own."""
         raise NotImplementedError
 
     @hook("each")
@@ -268,24 +218,6 @@ class Plugin(Generic[A]):
     @hook("first", "enabledOverused")
     def overused(self, queue: QueueView) -> Rejection | None:
         """Why the queue gets nothing more while others are below their fair share; None if it is not overused."""
-        raise NotImplementedError
-
-    @hook("first", "enableReservedNodes")
-    def reservation(self, job: JobView) -> Mapping[str, str] | None:
-        """The details by name of a reservation that the job has until it fits; None if it has none.
-
-        Insufficient free resources are no reason not to enqueue such a job.
-        """
-        raise NotImplementedError
-
-    @hook("first", "enableReservedNodes")
-    def jobs_with_reserved_nodes(self) -> frozenset[int] | None:
-        """The rows of the jobs with reserved nodes: they may use these beyond the fair share of their queue; None without any."""
-        raise NotImplementedError
-
-    @hook("first", "enableJobEnqueued")
-    def overdue(self, job: JobView) -> bool | None:
-        """True for a job that must start as soon as possible: it gets a reservation at once; None for others."""
         raise NotImplementedError
 
     @hook("first", "enabledAllocatable")

@@ -5,6 +5,19 @@ from typing import Any
 from volcanopy.scheduler.policy.plugin import Plugin
 
 REMOVED: dict[str, str] = {
+    "job_condition": "nothing (the plugin gang answers it)",
+    "job_enqueueable": "Gate.verdict for Moment.ENQUEUE",
+    "job_enqueued": "Gate.verdict for Moment.ENQUEUED",
+    "job_pipelined": "Gate.verdict for Moment.PIPELINED",
+    "job_ready": "Gate.verdict for Moment.READY",
+    "job_valid": "Gate.verdict for Moment.READY",
+    "overdue": "Gate.verdict for Moment.RESERVE",
+    "jobs_with_reserved_nodes": "nothing (the plugin reservation answers it)",
+    "reservation": "nothing (the plugin reservation answers it)",
+    "shortfall": "nothing (the plugin gang answers it)",
+    "subjob_order": "nothing (the plugins gang and priority answer it)",
+    "subjob_pipelined": "nothing (the plugin gang answers it)",
+    "subjob_ready": "nothing (the plugin gang answers it)",
     "preemptable": "Victims.allows for Purpose.PREEMPT",
     "reclaimable": "Victims.allows for Purpose.RECLAIM",
     "unified_evictable": "Victims.allows for Purpose.GANG_PREEMPT and Purpose.GANG_RECLAIM",

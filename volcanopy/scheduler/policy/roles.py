@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import Any, ClassVar
 
-from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Rows
-from volcanopy.scheduler.policy.plugin import hook
+from volcanopy.scheduler.policy.plugin import Vote, hook
 
 
 class Purpose(Enum):
@@ -31,6 +32,38 @@ class Purpose(Enum):
     def is_for_gang(self) -> bool:
         """Whether bundles of pods are evicted for a whole gang."""
         return self in (Purpose.GANG_PREEMPT, Purpose.GANG_RECLAIM)
+
+
+class Moment(Enum):
+    """When a gate is asked about a job, with the switch of the configuration file that turns its answer off."""
+
+    ENQUEUE = "enqueue", "enableJobEnqueued"
+    """Whether the job may change from Pending to Inqueue, so that its pods are created."""
+    ENQUEUED = "enqueued", "enableJobEnqueued"
+    """The job has changed to Inqueue: the verdict has no effect."""
+    RESERVE = "reserve", "enableJobEnqueued"
+    """Whether resources are reserved for the job at once: only if a gate permits it."""
+    READY = "ready", "enableJobReady"
+    """Whether the job can start: its placements may be bound."""
+    PIPELINED = "pipelined", "enableJobPipelined"
+    """Whether the job can start once the evicted pods have terminated."""
+
+    @property
+    def switch(self) -> str:
+        """The switch that turns off the answers of a plugin."""
+        return self.value[1]
+
+
+class Gate:
+    """The role of plugins that permit or reject steps of a job."""
+
+    moments: ClassVar[frozenset[Moment]] = frozenset(Moment)
+    """The moments at which the gate is asked: all by default."""
+
+    @hook("vote by moment")
+    def verdict(self, job: JobView, moment: Moment) -> Vote:
+        """Whether the job may take the step: the first rejection decides, and a tier that permits ends the vote."""
+        raise NotImplementedError
 
 
 class Victims:
@@ -60,3 +93,8 @@ class Victims:
     def evicts(self, running: Rows) -> Rows:
         """Which of the running task rows are to be evicted for no task (``shuffle``)."""
         raise NotImplementedError
+
+
+def is_asked(plugin: Any, moment: Moment, off: frozenset[str]) -> bool:
+    """Return whether a plugin, or its class, is a gate that is asked at a moment, where these switches are off for it."""
+    return moment in getattr(plugin, "moments", ()) and moment.switch not in off

@@ -43,7 +43,7 @@ def _end_reservations(session: Session) -> None:
     """End what is reserved for members of gangs that cannot start when evicted pods have terminated: it is for one cycle."""
     for row in session.reserved:
         job = JobView(session.ledger, row)
-        if not session.hooks.job_ready(job) and session.hooks.job_pipelined(job).value < 0:
+        if not (session.gangs.is_ready(job) or session.gangs.is_pipelined(job)):
             with session.statement() as statement:
                 statement.withdraw_all(job.tasks(Status.ALLOCATED, Status.PIPELINED))
                 statement.keep()
@@ -148,7 +148,7 @@ def _group(
 ) -> list[Effect]:
     """Return the status, if it changed, and the explanation of a job with this phase and these reported counts."""
     phase, counts = now
-    condition = session.hooks.job_condition(job)
+    condition = session.gangs.condition(job)
     waits = condition is not None and condition.type == "Unschedulable"
     explain = explainer.explain(job)
     if waits and condition is not None and explain is not None:

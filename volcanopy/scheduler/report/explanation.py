@@ -46,7 +46,6 @@ class Explainer:
         self._limits: dict[QuotaMessage, Message] = {}
         self._quotas: dict[int, tuple[QuotaMessage, Gate, Message]] = {}
         """What follows from each quota, by the number of the object: many jobs share it."""
-        self._has_reservations = "reservation" not in session.hooks.unanswered
         self._positions = _positions(session)
 
     # What follows is computed when the first job is explained: in most cycles none is.
@@ -121,8 +120,8 @@ class Explainer:
             numbers["position"] = str(position.number)
             if not blocked_by and position.before and gate in _CONTESTED:
                 blocked_by = (f"job {position.before}",)
-        if self._has_reservations:
-            numbers |= self._session.hooks.reservation(job) or {}
+        if self._session.reservations is not None:
+            numbers |= self._session.reservations.details(job) or {}
         return Explain(
             job=self._session.snapshot.jobs.keys[job.row],
             gate=gate,

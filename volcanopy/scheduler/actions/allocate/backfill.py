@@ -27,7 +27,7 @@ class Backfill:
         jobs = [job for job in session.waiting_jobs() if job.row in tasks and job.phase != "Pending"]
         jobs.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
         for job in jobs:
-            if not session.hooks.job_valid(session.ledger.single(job.row)):
+            if not session.gangs.invalid_jobs(session.ledger.single(job.row)):
                 rows = iter(tasks[job.row].tolist())
                 while _place(session, job, rows):
                     pass
@@ -47,10 +47,10 @@ def _place(session: Session, job: JobView, tasks: Iterator[int]) -> bool:
                 session.reject_nodes(job, task, len(statement))
                 continue
             statement.allocate(task.row, chosen[0])
-            if session.hooks.job_ready(job):
+            if session.gangs.is_ready(job):
                 session.bind_reserved(job)
                 session.commit(statement)
                 return True
-        if len(statement) and session.hooks.job_pipelined(job).value >= 0:
+        if len(statement) and session.gangs.is_pipelined(job):
             session.reserve(job, statement)
     return False

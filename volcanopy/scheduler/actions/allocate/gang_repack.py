@@ -85,7 +85,7 @@ def pack(session: Session, queue: QueueView, job: JobView, tasks: Sequence[int],
     key = (
         queue.row,
         None if session.limits is None else session.limits.limit_class(job.row),
-        session.hooks.shortfall(job),
+        session.gangs.shortfall(job),
         tuple(role.minimum - role.ready for role in job.roles),
         *((shape, len(rows)) for shape, rows in rows_of.items()),
     )
@@ -95,12 +95,12 @@ def pack(session: Session, queue: QueueView, job: JobView, tasks: Sequence[int],
     groups, mark = [_group(session, rows) for rows in rows_of.values()], statement.checkpoint()
     if _select(session, job, groups) and _has_capacity(session, groups):
         for order in _attempts(session, queue, groups, statement, state):
-            if session.hooks.job_ready(job):
+            if session.gangs.is_ready(job):
                 return [row for row in everything if row not in order]
             statement.rollback(mark)
     if state.programs and all(session.hooks.scope(group.task) <= Scope.COLUMNS for group in groups):
         order = _pack_exactly(session, queue, job, groups, statement, state)
-        if order and session.hooks.job_ready(job):
+        if order and session.gangs.is_ready(job):
             return [row for row in everything if row not in order]
         statement.rollback(mark)
     state.failed[key] = len(session.ledger.evictions)
@@ -128,7 +128,7 @@ def _group(session: Session, rows: list[int]) -> _Group:
 
 def _select(session: Session, job: JobView, groups: list[_Group]) -> bool:
     """Set how many of each group the gang needs: the minima of its roles, then the smallest; return whether they exist."""
-    missing = session.hooks.shortfall(job)
+    missing = session.gangs.shortfall(job)
     roles = [role for role in job.roles if role.minimum > 0]
     if job.min_available >= sum(role.minimum for role in roles):
         lacking = {role.row: role.minimum - role.ready for role in roles}
@@ -219,7 +219,7 @@ def _pack_exactly(
     minima = [
         (np.array([group.task.role == role.row for group in groups]), role.minimum - role.ready) for role in roles
     ]
-    demand = Demand(request, sizes, session.hooks.shortfall(job), minima)
+    demand = Demand(request, sizes, session.gangs.shortfall(job), minima)
     state.programs -= 1
     placed = exact_packing(free, feasible[:, nodes], demand)
     if placed is None:

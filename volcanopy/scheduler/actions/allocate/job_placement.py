@@ -25,11 +25,10 @@ def place_job(session: Session, queue: QueueView, pending: PendingJob, is_last: 
         pending.tasks, pending.at = place_by_topology(session, queue, job, pending.tasks, is_last), 0
         return bool(pending.tasks)
     with session.statement() as statement:
-        if _place_tasks(session, queue, pending, statement, is_last) or session.hooks.job_ready(job):
+        if _place_tasks(session, queue, pending, statement, is_last) or session.gangs.is_ready(job):
             session.commit(statement)
             return True
-        vote = session.hooks.job_pipelined(job)
-        if len(statement) and vote.value >= 0:
+        if len(statement) and session.gangs.is_pipelined(job):
             session.reserve(job, statement)
             return False
         statement.rollback()
@@ -68,9 +67,9 @@ def _bind_single(session: Session, queue: QueueView, pending: PendingJob) -> boo
 
 def _place_tasks(session: Session, queue: QueueView, pending: PendingJob, statement: Statement, is_last: bool) -> bool:
     """Place tasks until the job is ready; return True once it certainly is."""
-    job, hooks = pending.job, session.hooks
+    job, gangs = pending.job, session.gangs
     failed: set[int] = set()
-    was_ready = hooks.job_ready(job)
+    was_ready = gangs.is_ready(job)
     count = 0
     while pending.left:
         task = TaskView(session.ledger, pending.tasks[pending.at])
@@ -78,7 +77,7 @@ def _place_tasks(session: Session, queue: QueueView, pending: PendingJob, statem
         if failed and task.role in failed and session.snapshot.roles.names[task.role]:
             pending.at += run
             continue
-        needed = run if run == 1 or (is_last and was_ready) else min(run, max(1, hooks.shortfall(job)))
+        needed = run if run == 1 or (is_last and was_ready) else min(run, max(1, gangs.shortfall(job)))
         allowed = allowed_count(session, queue, task, needed, count)
         if not allowed:
             pending.at += run
@@ -87,7 +86,7 @@ def _place_tasks(session: Session, queue: QueueView, pending: PendingJob, statem
         if placed:
             count += placed
             pending.at += placed
-            if hooks.job_ready(job) and not (is_last and was_ready):
+            if gangs.is_ready(job) and not (is_last and was_ready):
                 return True
             continue
         session.reject_nodes(job, task, count, pending.placement_key(session) if count else None)

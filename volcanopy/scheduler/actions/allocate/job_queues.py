@@ -103,7 +103,7 @@ def job_queues(session: Session) -> dict[int, JobQueue]:
     waiting = [job for job in waiting if job.phase != "Pending" or (admits and session.admit_without_enqueue(job))]
     rows = np.array([job.row for job in waiting], dtype=np.intp)
     valid = []
-    invalid_jobs = session.hooks.job_valid(rows)
+    invalid_jobs = session.gangs.invalid_jobs(rows)
     for job in waiting:
         invalid = invalid_jobs.get(job.row)
         if invalid is not None:

@@ -41,11 +41,11 @@ def place_first(session: Session) -> None:
     if gangs.done or "allocate" not in session.config.actions:
         return
     gangs.done = True
-    lacking = [job for job in _running(session) if not session.hooks.job_ready(job)]
+    lacking = [job for job in _running(session) if not session.gangs.is_ready(job)]
     if not lacking:
         return
     lacking.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
-    invalid = session.hooks.job_valid(np.array([job.row for job in lacking], dtype=np.intp))
+    invalid = session.gangs.invalid_jobs(np.array([job.row for job in lacking], dtype=np.intp))
     tasks_of, members = session.by_job(session.pending()), dict[int, list[int]]()
     for job in lacking:
         tasks = tasks_of.get(job.row)
@@ -55,11 +55,11 @@ def place_first(session: Session) -> None:
         for job in lacking:
             if members.get(job.row):
                 _complete(session, job, members[job.row])
-        gangs.broken = {row for row in members if not session.hooks.job_ready(session.cluster.job(row))}
+        gangs.broken = {row for row in members if not session.gangs.is_ready(session.cluster.job(row))}
         for job in lacking:
             if session.snapshot.jobs.structured[job.row]:
                 continue  # another domain may fit all
-            if job.row in gangs.broken and not session.hooks.will_start(job):
+            if job.row in gangs.broken and not session.gangs.will_start(job):
                 _reserve(session, job, members[job.row])
 
 

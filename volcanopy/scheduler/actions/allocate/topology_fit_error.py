@@ -69,7 +69,7 @@ class TopologyFitError:
             return self._with_faults(
                 f"no hypernode of tier {tier} or lower exists", {"tier": str(tier)}, "creating a hypernode"
             )
-        count = max(1, self._session.hooks.shortfall(job))
+        count = max(1, self._session.gangs.shortfall(job))
         pods = "the pod" if count == 1 else f"the {count} pods that must start together"
         if root == table.top:
             what = f"no hypernode of tier {tier} or lower fits {pods}"
@@ -122,7 +122,7 @@ class TopologyFitError:
         session = self._session
         shapes = session.snapshot.tasks.shape[self._job.tasks(Status.PENDING)]
         requests = np.sort(session.snapshot.shapes.request.values[:, shapes], axis=1)
-        least: Ints = requests[:, : max(1, session.hooks.shortfall(self._job))].sum(axis=1)
+        least: Ints = requests[:, : max(1, session.gangs.shortfall(self._job))].sum(axis=1)
         return least
 
     def _name(self, domain: int) -> str:

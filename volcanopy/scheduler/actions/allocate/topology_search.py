@@ -89,7 +89,7 @@ def place_by_topology(
 
     A ready job gets one more task or, if it is the last job, as many as its best domain takes.
     """
-    search = _Search(session, queue, job, tasks, is_last and session.hooks.job_ready(job))
+    search = _Search(session, queue, job, tasks, is_last and session.gangs.is_ready(job))
     with session.statement() as statement:
         placements = search.find(statement)
         if placements is None:
@@ -97,7 +97,7 @@ def place_by_topology(
             return []
         for move in placements.moves:
             move.apply(statement)
-        if session.hooks.job_ready(job):
+        if session.gangs.is_ready(job):
             session.commit(statement)
             return placements.left
         session.reserve(job, statement)
@@ -109,7 +109,7 @@ class _Search:
 
     def __init__(self, session: Session, queue: QueueView, job: JobView, tasks: list[int], many: bool) -> None:
         self._session, self._queue, self._job, self._many = session, queue, job, many
-        self._hooks = session.hooks
+        self._hooks, self._gangs = session.hooks, session.gangs
         self._table = session.snapshot.hypernodes
         self._divides = bool(job.group.spec.sub_group_policy)
         self._pending = self._by_part(tasks)
@@ -138,14 +138,13 @@ class _Search:
         return pending
 
     def _key(self, part: SubJobView) -> tuple[object, ...]:
-        return (self._hooks.subjob_order(part), part.order, part.key)
+        return (self._gangs.subjob_key(part), part.order, part.key)
 
     def _is_ready(self, part: SubJobView) -> bool:
-        return self._hooks.subjob_ready(part) if self._divides else self._hooks.job_ready(self._job)
+        return self._gangs.is_subjob_ready(part) if self._divides else self._gangs.is_ready(self._job)
 
     def _is_pipelined(self, part: SubJobView) -> bool:
-        vote = self._hooks.subjob_pipelined(part) if self._divides else self._hooks.job_pipelined(self._job)
-        return vote.value >= 0
+        return self._gangs.is_subjob_pipelined(part) if self._divides else self._gangs.is_pipelined(self._job)
 
     def find(self, statement: Statement) -> Placements | None:
         """Return the placements in the first domain where the job can start, None if there is none; the ledger is unchanged."""
@@ -178,9 +177,9 @@ class _Search:
             whole.moves += placements.moves
             if placements.left:
                 heapq.heappush(heap, self._entry(_PendingPart(pending.part, placements.left, pending.required)))
-            if self._hooks.job_ready(self._job):
+            if self._gangs.is_ready(self._job):
                 break
-        starts = whole.moves and (self._hooks.job_ready(self._job) or self._hooks.job_pipelined(self._job).value >= 0)
+        starts = whole.moves and (self._gangs.is_ready(self._job) or self._gangs.is_pipelined(self._job))
         statement.rollback(mark)
         whole.left = [task for entry in heap for task in entry[-1].tasks]
         return whole if starts else None
@@ -220,7 +219,7 @@ class _Search:
             if task.role in failed and session.snapshot.roles.names[task.role]:
                 at += run
                 continue
-            shortfall = part.shortfall if self._divides else self._hooks.shortfall(self._job)
+            shortfall = part.shortfall if self._divides else self._gangs.shortfall(self._job)
             needed = run if self._many else min(run, max(1, shortfall))
             count = allowed_count(session, self._queue, task, needed, placed)
             move = self._move(placement, task, tasks[at : at + count], part) if count else None

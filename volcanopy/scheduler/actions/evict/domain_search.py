@@ -83,7 +83,7 @@ class DomainSearch:
         self._table = session.snapshot.hypernodes
         requesting = [row for row in rows if not TaskView(session.ledger, row).best_effort]
         self._first = TaskView(session.ledger, [*requesting, *rows][0])
-        self._starts = session.hooks.will_start(job)
+        self._starts = session.gangs.will_start(job)
         need = gang_need(session, job, requesting)
         self._rows = [*need.idle, *need.members, *need.others]
         listed = set(self._rows)
@@ -92,7 +92,7 @@ class DomainSearch:
         for row in self._rows:
             task = TaskView(session.ledger, row)
             self._of_shape.setdefault(session.hooks.cache_key(task), []).append(task)
-        lacking = session.hooks.shortfall(job) - job.waiting_count
+        lacking = session.gangs.shortfall(job) - job.waiting_count
         self._needed_count = 1 if self._starts else max(1, lacking, len(need.idle) + len(need.members))
         self._trace = Trace()
         self._eligible = True
@@ -384,7 +384,7 @@ class DomainSearch:
             return lambda: (
                 len(search.placed) == len(self._rows) or not any(rule.may_ask(self._job) for rule in self._rules)
             )
-        return lambda: self._session.hooks.will_start(self._job)
+        return lambda: self._session.gangs.will_start(self._job)
 
     def _fill(self, search: VictimSearch, domain: int) -> bool:
         """Place the tasks that must start together in a domain; of a job that starts already, as many as possible."""
@@ -402,7 +402,7 @@ class DomainSearch:
 
     def _parts(self) -> list[tuple[SubJobView, list[int]]]:
         """Return the sub-groups with their pending tasks, first those that the job needs."""
-        hooks, parts = self._session.hooks, self._session.cluster.parts(self._job)
+        gangs, parts = self._session.gangs, self._session.cluster.parts(self._job)
         lacking = {
             number: (policy.min_sub_groups or 0)
             - sum(1 for part in parts if part.number == number and part.is_pipelined)
@@ -410,7 +410,7 @@ class DomainSearch:
         }
         first: list[tuple[SubJobView, list[int]]] = []
         rest: list[tuple[SubJobView, list[int]]] = []
-        for part in sorted(parts, key=lambda part: (hooks.subjob_order(part), part.order, part.key)):
+        for part in sorted(parts, key=lambda part: (gangs.subjob_key(part), part.order, part.key)):
             members = set(part.rows.tolist())
             rows = [row for row in self._rows if row in members]
             needed = not part.is_pipelined and lacking.get(part.number, 0) > 0

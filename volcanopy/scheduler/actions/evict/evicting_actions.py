@@ -100,9 +100,9 @@ def _evict_for_waiting_jobs(session: Session, action: str, arguments: GangArgume
     eviction = GangEviction(session, action, arguments, waiting[0][0])
     broken = session.state(RunningGangs).broken
     for has_turn in (
-        lambda job: job.row in broken and not session.hooks.will_start(job),
-        lambda job: job.row not in broken and not session.hooks.will_start(job),
-        session.hooks.job_ready,
+        lambda job: job.row in broken and not session.gangs.will_start(job),
+        lambda job: job.row not in broken and not session.gangs.will_start(job),
+        session.gangs.is_ready,
     ):
         for queue, jobs in waiting:
             rules = rules_for(session, eviction.costs, queue, action)
@@ -121,7 +121,7 @@ def _waiting_jobs(session: Session) -> list[tuple[QueueView, list[tuple[JobView,
     tasks = session.by_job(session.pending())
     queues: dict[int, list[JobView]] = {}
     waiting = [job for job in session.waiting_jobs() if not _waits_at_queue(session, job)]
-    invalid = session.hooks.job_valid(np.array([job.row for job in waiting], dtype=np.intp))
+    invalid = session.gangs.invalid_jobs(np.array([job.row for job in waiting], dtype=np.intp))
     for job in waiting:
         if job.row in tasks and job.phase != "Pending" and job.row not in invalid:
             queues.setdefault(job.queue.row, []).append(job)

@@ -12,7 +12,6 @@ import numpy as np
 
 from volcanopy.scheduler.actions.evict.candidates import NO_COST, Candidates, Cost, structured
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
-from volcanopy.scheduler.actions.gang_need import binding_roles
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView
@@ -143,7 +142,7 @@ class Bundles:
 
     def _split_structured(self, job: JobView, rows: Sequence[int], surplus: int) -> list[Bundle]:
         """Return the bundles of a job with role minima or sub-groups: single tasks, then sub-groups, then the whole."""
-        of_role = {role.row: role.ready - role.minimum for role in binding_roles(job)}
+        of_role = {role.row: role.ready - role.minimum for role in self._session.gangs.binding_roles(job)}
         parts = _SpareParts(self._session, job)
         table = self._session.snapshot.tasks
         bundles: list[Bundle] = []

@@ -35,7 +35,7 @@ class CommittedEvictions:
             of_job.setdefault(int(session.snapshot.tasks.job[row]), []).append(row)
         self.before_last = len(self.units)
         for job, rows in of_job.items():
-            is_whole = session.hooks.job_ready(JobView(session.ledger, job))
+            is_whole = session.gangs.is_ready(JobView(session.ledger, job))
             self.units += [(row,) for row in rows] if is_whole else [tuple(rows)]
         if preemptor.row not in self.preemptors:
             self.preemptors.append(preemptor.row)
@@ -82,7 +82,7 @@ def _restored(session: Session, unit: Sequence[int], preemptors: Sequence[int]) 
             if session.placement.rejected(task, node):
                 return False
             statement.pipeline(row, node)
-        if not session.hooks.job_ready(JobView(ledger, int(session.snapshot.tasks.job[unit[0]]))):
+        if not session.gangs.is_ready(JobView(ledger, int(session.snapshot.tasks.job[unit[0]]))):
             return False
         session.cancel_evictions(statement, unit)
     return True

@@ -70,7 +70,7 @@ class Lending:
         """(R, Q): the claims of queues without reserved nodes."""
         snapshot = self._cluster.snapshot
         protected = np.zeros(len(snapshot.queues), dtype=np.bool_)
-        protected[snapshot.jobs.queue[list(self._cluster.queries.jobs_with_reserved_nodes() or ())]] = True
+        protected[snapshot.jobs.queue[list(self._cluster.queries.jobs_with_reserved_nodes())]] = True
         return np.where(protected, 0, self._claims)
 
     @cached_property

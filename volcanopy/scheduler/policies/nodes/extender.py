@@ -16,6 +16,7 @@ from volcanopy.scheduler.model.extender_port import Answer, Request
 from volcanopy.scheduler.model.resources import Floats, Mask, Rows
 from volcanopy.scheduler.model.task_status import COUNT, Status
 from volcanopy.scheduler.nodes import extender_wire as wire
+from volcanopy.scheduler.policy import roles
 from volcanopy.scheduler.policy.durations import seconds
 from volcanopy.scheduler.policy.plugin import (
     ABSTAIN,
@@ -106,7 +107,7 @@ class _Answers:
         self.rejections: dict[int, tuple[str, bool]] = {}
 
 
-class Extender(Plugin[ExtenderArguments], Victims):
+class Extender(Plugin[ExtenderArguments], Victims, roles.Gate):
     """Ask a program outside, with Volcano's protocol.
 
     A question is asked once for equal tasks of a role of a job, and again for nodes that changed. Nodes whose free resources are
@@ -114,6 +115,9 @@ class Extender(Plugin[ExtenderArguments], Victims):
     """
 
     name: ClassVar[str] = "extender"
+    moments: ClassVar[frozenset[roles.Moment]] = frozenset(
+        {roles.Moment.ENQUEUE, roles.Moment.ENQUEUED, roles.Moment.READY}
+    )
     arguments: ClassVar[type[Arguments]] = ExtenderArguments
 
     def open(self) -> None:
@@ -191,8 +195,14 @@ class Extender(Plugin[ExtenderArguments], Victims):
         verb = {Purpose.PREEMPT: self.args.preemptable, Purpose.RECLAIM: self.args.reclaimable}.get(purpose, "")
         return self._victims(verb, preemptor, candidates)
 
-    def job_enqueueable(self, job: JobView) -> Vote:
-        """The vote of the extender."""
+    def verdict(self, job: JobView, moment: roles.Moment) -> Vote:
+        """Pass on the vote of the extender on an admission or start, and report the admission."""
+        if moment is roles.Moment.ENQUEUE:
+            return self._admission(job)
+        return self._admitted(job) if moment is roles.Moment.ENQUEUED else self._start(job)
+
+    def _admission(self, job: JobView) -> Vote:
+        """Return the vote of the extender on the admission of a job."""
         if not self.args.enqueueable:
             return ABSTAIN
         body = {"job": self._wire.job(job)}
@@ -203,10 +213,11 @@ class Extender(Plugin[ExtenderArguments], Victims):
             return ABSTAIN
         return PERMIT if answer.status > 0 else rejecting(Gate.OVERCOMMIT, f"extender {self.args.url} rejects the job")
 
-    def job_enqueued(self, job: JobView) -> None:
-        """Report it."""
+    def _admitted(self, job: JobView) -> Vote:
+        """Report the admission of a job."""
         if self.args.enqueued:
             self._question(self.args.enqueued, f"job {job.key}", {"job": self._wire.job(job)}, wire.EventAnswer)
+        return ABSTAIN
 
     def overused(self, queue: QueueView) -> Rejection | None:
         """Why the queue is overused, if the extender answers so."""
@@ -231,8 +242,11 @@ class Extender(Plugin[ExtenderArguments], Victims):
             self._closed[key] = self.overused(queue)
         return self._closed[key]
 
-    def job_ready(self, job: JobView) -> bool:
-        """Whether the extender agrees, and rejected none of the job's placements."""
+    def _start(self, job: JobView) -> Vote:
+        """Reject the start of a job if the extender does, or if it rejected any of the job's placements."""
+        return ABSTAIN if self._agrees(job) else rejecting(Gate.GANG, f"extender {self.args.url} rejects the start")
+
+    def _agrees(self, job: JobView) -> bool:
         self._report()
         if self._rejected and any(row in self._rejected for row in job.tasks().tolist()):
             return False

@@ -19,7 +19,8 @@ from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView, with_
 from volcanopy.scheduler.model.queue_shares import Levels, QueueShares, bounds
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Resources, Rows, largest_ratio
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.policy.plugin import NoArguments, Plugin, Rejection
+from volcanopy.scheduler.policy import roles
+from volcanopy.scheduler.policy.plugin import ABSTAIN, NoArguments, Plugin, Rejection, Vote
 from volcanopy.scheduler.policy.roles import Purpose, Victims
 
 _PAYBACK = PAYBACK * 4 / 3
@@ -80,13 +81,15 @@ class Drf(Plugin[NoArguments], Victims):
         return victims
 
 
-class HierarchicalDrf(Drf):
+class HierarchicalDrf(Drf, roles.Gate):
     """Queues form a tree: at each level the part with the smallest share by weight comes first (HDRF).
 
     The path of a queue is its annotation ``volcanopy.io/hierarchy``, with ``volcanopy.io/hierarchy-weights``; without
     them it follows ``spec.parent``, with the weights of the queues. Borrowing and lending limits are relative to the
     fair shares by ``spec``.
     """
+
+    moments: ClassVar[frozenset[roles.Moment]] = frozenset({roles.Moment.ENQUEUED})
 
     def open(self) -> None:
         """Compute the limits, which apply if any queue has borrowing or lending limits."""
@@ -207,12 +210,13 @@ class HierarchicalDrf(Drf):
         """As :meth:`queue_order`, with what admitted jobs still lack of their minimum counted as allocated."""
         return self._key(queue, self._admission_tree)
 
-    def job_enqueued(self, job: JobView) -> None:
-        """Count the minimum of the job."""
+    def verdict(self, job: JobView, moment: roles.Moment) -> Vote:
+        """Count the minimum of an admitted job."""
         least = job.min_resources
         if least is not None:
             rest = np.maximum(least.values - job.allocated.values, 0)
             self._admission_tree.add(np.array([job.row]), rest[:, None])
+        return ABSTAIN
 
     def _key(self, queue: QueueView, tree: Tree) -> tuple[tuple[float, ...], ...]:
         path_key = tree.share_path(queue.row, self._due)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, TaskView, with_jobs
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.policy.plugin import NoArguments, Plugin
@@ -19,10 +18,6 @@ class Priority(Plugin[NoArguments], Victims):
         """Higher priority first."""
         keys: Ints = -self.cluster.snapshot.jobs.priority[jobs]
         return keys
-
-    def subjob_order(self, part: SubJobView) -> int:
-        """Higher priority first."""
-        return -part.priority
 
     def task_order(self, tasks: Rows) -> Ints:
         """Higher priority first."""

@@ -10,6 +10,7 @@ from volcanopy.api import names
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Floats, Rows
+from volcanopy.scheduler.policy import roles
 from volcanopy.scheduler.policy.plugin import ABSTAIN, PERMIT, Arguments, Plugin, Vote
 
 _KEYS = (names.SLA_WAITING_TIME, "sla-waiting-time")
@@ -29,13 +30,14 @@ class SlaArguments(Arguments):
         return text
 
 
-class Sla(Plugin[SlaArguments]):
+class Sla(roles.Gate, Plugin[SlaArguments]):
     """Admit a job whose longest waiting time is over, and reserve resources for it at once.
 
     The time is that of the job's annotation ``volcanopy.io/sla-waiting-time``, else that of the plugin's argument.
     """
 
     name: ClassVar[str] = "sla"
+    moments: ClassVar[frozenset[roles.Moment]] = frozenset({roles.Moment.ENQUEUE, roles.Moment.RESERVE})
     arguments: ClassVar[type[Arguments]] = SlaArguments
 
     def open(self) -> None:
@@ -53,10 +55,6 @@ class Sla(Plugin[SlaArguments]):
         waiting = pod_fields.duration(text) or self._for_all
         return math.inf if waiting is None else job.created + waiting.total_seconds()
 
-    def job_enqueueable(self, job: JobView) -> Vote:
-        """Permit jobs whose longest waiting time is over."""
+    def verdict(self, job: JobView, moment: roles.Moment) -> Vote:
+        """Permit the job if its longest waiting time is over."""
         return PERMIT if self.cluster.now.timestamp() >= self._deadline(job) else ABSTAIN
-
-    def overdue(self, job: JobView) -> bool | None:
-        """Jobs whose longest waiting time is over."""
-        return True if self.cluster.now.timestamp() >= self._deadline(job) else None

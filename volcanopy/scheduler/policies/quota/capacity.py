@@ -24,6 +24,7 @@ from volcanopy.scheduler.model.queue_shares import QueueShares, bounds
 from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, Resources, dominant_share
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING
+from volcanopy.scheduler.policy import roles
 from volcanopy.scheduler.policy.plugin import PERMIT, Arguments, Plugin, Rejection, Vote, reject
 from volcanopy.scheduler.policy.roles import Purpose, Victims
 
@@ -39,7 +40,7 @@ class CapacityArguments(Arguments):
     """Whether what claims request of a capacity of devices counts towards `<capacity>.deviceclass/<class>` too."""
 
 
-class Capacity(Plugin[CapacityArguments], Victims):
+class Capacity(Plugin[CapacityArguments], Victims, roles.Gate):
     """Each queue is allocated at most its capability, has its guarantee reserved, and reclaims up to its fair share.
 
     With ``enableHierarchy`` queues form a tree: only its leaves take jobs, and the allocation of a leaf also counts for
@@ -48,6 +49,7 @@ class Capacity(Plugin[CapacityArguments], Victims):
     """
 
     name: ClassVar[str] = "capacity"
+    moments: ClassVar[frozenset[roles.Moment]] = frozenset({roles.Moment.ENQUEUE})
     arguments: ClassVar[type[Arguments]] = CapacityArguments
 
     def open(self) -> None:
@@ -223,7 +225,7 @@ class Capacity(Plugin[CapacityArguments], Victims):
         victims = self.allows(preemptor, victims, purpose) or []
         return sparing_guarantees(self.cluster, preemptor, victims, self._reserved, in_tree=self.hierarchy)
 
-    def job_enqueueable(self, job: JobView) -> Vote:
+    def verdict(self, job: JobView, moment: roles.Moment) -> Vote:
         """Whether the limits of the queue and its ancestors cover the job's minimum beside allocated and reserved amounts."""
         return self._votes.of(job)
 

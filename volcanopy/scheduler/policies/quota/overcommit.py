@@ -11,6 +11,7 @@ from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.messages import QuotaMessage
 from volcanopy.scheduler.model.resources import Ints, Resources
 from volcanopy.scheduler.model.task_status import HOLDING
+from volcanopy.scheduler.policy import roles
 from volcanopy.scheduler.policy.plugin import PERMIT, Arguments, Plugin, Vote, reject
 
 
@@ -28,10 +29,11 @@ class OvercommitArguments(Arguments):
         return factor
 
 
-class Overcommit(Plugin[OvercommitArguments]):
+class Overcommit(roles.Gate, Plugin[OvercommitArguments]):
     """Admit jobs while the requests of admitted jobs stay below the cluster's total times a factor."""
 
     name: ClassVar[str] = "overcommit"
+    moments: ClassVar[frozenset[roles.Moment]] = frozenset({roles.Moment.ENQUEUE})
     arguments: ClassVar[type[Arguments]] = OvercommitArguments
 
     def open(self) -> None:
@@ -53,7 +55,7 @@ class Overcommit(Plugin[OvercommitArguments]):
         used: Ints = self.cluster.snapshot.nodes.used.values.sum(axis=1)
         return used
 
-    def job_enqueueable(self, job: JobView) -> Vote:
+    def verdict(self, job: JobView, moment: roles.Moment) -> Vote:
         """Whether the job's minimum still fits."""
         key = job.minimum_key
         if key is None:

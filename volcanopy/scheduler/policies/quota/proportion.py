@@ -20,17 +20,19 @@ from volcanopy.scheduler.model.messages import closed
 from volcanopy.scheduler.model.queue_shares import Levels, QueueShares, bounds, fair_shares_by_weight
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Resources, dominant_share
 from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.policy import roles
 from volcanopy.scheduler.policy.plugin import PERMIT, NoArguments, Plugin, Rejection, Vote, reject
 from volcanopy.scheduler.policy.roles import Purpose, Victims
 
 
-class Proportion(Plugin[NoArguments], Victims):
+class Proportion(Plugin[NoArguments], Victims, roles.Gate):
     """The fair share of a queue is by weight: at most its capability and its request, at least its guarantee.
 
     Child queues divide the fair share of their parent, level by level.
     """
 
     name: ClassVar[str] = "proportion"
+    moments: ClassVar[frozenset[roles.Moment]] = frozenset({roles.Moment.ENQUEUE})
 
     def open(self) -> None:
         """Compute the fair shares."""
@@ -237,7 +239,7 @@ class Proportion(Plugin[NoArguments], Victims):
         self._asked, self._answer = key, with_whole_gangs(candidates, victims, own, lacking, self.cluster.snapshot)
         return self._answer
 
-    def job_enqueueable(self, job: JobView) -> Vote:
+    def verdict(self, job: JobView, moment: roles.Moment) -> Vote:
         """Whether the limits of the queue and its ancestors cover the job's minimum beside allocated and reserved amounts."""
         return self._votes.of(job)
 

@@ -10,18 +10,20 @@ from volcanopy.api.builtin import policy
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.messages import Message
+from volcanopy.scheduler.policy import roles
 from volcanopy.scheduler.policy.plugin import PERMIT, NoArguments, Plugin, Vote, reject
 
 _REQUESTS = "requests."
 
 
-class ResourceQuota(Plugin[NoArguments]):
+class ResourceQuota(roles.Gate, Plugin[NoArguments]):
     """Admit a job when its minimal resources fit every quota of its namespace beside those of other admitted jobs.
 
     Quotas with scopes are left to the API server: they depend on the pods, which do not exist yet.
     """
 
     name: ClassVar[str] = "resourcequota"
+    moments: ClassVar[frozenset[roles.Moment]] = frozenset({roles.Moment.ENQUEUE})
 
     def open(self) -> None:
         """Group quotas and jobs by namespace."""
@@ -36,7 +38,7 @@ class ResourceQuota(Plugin[NoArguments]):
             if namespace in self._quotas:
                 self._jobs.setdefault(namespace, []).append(row)
 
-    def job_enqueueable(self, job: JobView) -> Vote:
+    def verdict(self, job: JobView, moment: roles.Moment) -> Vote:
         """Whether every quota covers the job's minimum."""
         namespace = job.key.partition("/")[0]
         quotas = self._quotas.get(namespace)

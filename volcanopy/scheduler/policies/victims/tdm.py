@@ -18,6 +18,7 @@ from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Floats, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.policy import roles
 from volcanopy.scheduler.policy.annotations import Notes
 from volcanopy.scheduler.policy.hours_of_day import hours, time_zone
 from volcanopy.scheduler.policy.plugin import PERMIT, Arguments, NodeRejection, Plugin, Scope, Vote, reject
@@ -74,7 +75,7 @@ class TdmArguments(Arguments):
         return name
 
 
-class Tdm(Plugin[TdmArguments], Victims):
+class Tdm(Plugin[TdmArguments], Victims, roles.Gate):
     """Nodes of a revocable zone take revocable tasks, and only while the zone is open.
 
     A node is in a zone by its label ``volcanopy.io/revocable-zone``. A pod is revocable with ``*`` in the annotation of
@@ -83,6 +84,7 @@ class Tdm(Plugin[TdmArguments], Victims):
     """
 
     name: ClassVar[str] = "tdm"
+    moments: ClassVar[frozenset[roles.Moment]] = frozenset({roles.Moment.PIPELINED})
     arguments: ClassVar[type[Arguments]] = TdmArguments
 
     def open(self) -> None:
@@ -130,7 +132,7 @@ class Tdm(Plugin[TdmArguments], Victims):
         """Jobs that cannot be revoked first."""
         return self.cluster.snapshot.jobs.preemptable[jobs]
 
-    def job_pipelined(self, job: JobView) -> Vote:
+    def verdict(self, job: JobView, moment: roles.Moment) -> Vote:
         """A job waits for evicted pods to terminate if that is enough for it."""
         return PERMIT if job.is_pipelined else reject(Gate.GANG, "gang is not ready: fewer pods placed than required")
 

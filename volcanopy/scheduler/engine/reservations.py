@@ -147,7 +147,7 @@ class Reservation(Plugin[ReservationArguments]):
             parts = np.divide(request, total[:, None], out=np.zeros(request.shape), where=total[:, None] > 0)
             parts[self.cluster.axis.index["pods"]] = 0.0
             delay = np.minimum(parts.max(axis=0), 1.0) * _LONGEST
-        overdue = [bool(self.cluster.queries.overdue(self.cluster.job(row))) for row in rows.tolist()]
+        overdue = [self.cluster.queries.overdue(self.cluster.job(row)) for row in rows.tolist()]
         return np.array(overdue, dtype=np.bool_) | (self._now - jobs.created[rows] >= delay)
 
     def _first(self, rows: Rows, count: int) -> dict[int, list[int]]:
@@ -176,8 +176,8 @@ class Reservation(Plugin[ReservationArguments]):
         kept = [each.plan.kept.sum(axis=1) for each in reserved if each.plan and each.likely < end]
         return sum(kept, start=np.zeros(len(self.cluster.axis), np.int64)) if len(kept) < len(reserved) else None
 
-    def job_enqueued(self, job: JobView) -> None:
-        """What an admitted job will use is not idle for those after it."""
+    def enqueued(self, job: JobView) -> None:
+        """Count an admitted job: what it will use is not idle for those after it."""
         self._enqueued.append(job)
 
     def scope(self, task: TaskView) -> Scope:
@@ -247,15 +247,18 @@ class Reservation(Plugin[ReservationArguments]):
                 return Rejection(each.rejection.gate, reason)
         return None
 
-    def reservation(self, job: JobView) -> Mapping[str, str] | None:
-        """The reserved nodes or queue, and the expected start if it is certain."""
+    def details(self, job: JobView) -> Mapping[str, str] | None:
+        """Return the reserved nodes or queue of a job, and its expected start if it is certain; None without a reservation.
+
+        Insufficient free resources are no reason not to enqueue a job with a reservation.
+        """
         if job.row in self._unadmitted or (self._runnable is not None and self._runnable.includes(job)):
             return {}
         reserved = self._by_job.get(job.row) if self._reservations() else None
         return None if reserved is None else reserved.numbers(self.cluster)
 
-    def jobs_with_reserved_nodes(self) -> frozenset[int] | None:
-        """The first jobs of queues that nodes are reserved for."""
+    def jobs_with_reserved_nodes(self) -> frozenset[int]:
+        """Return the rows of the jobs with reserved nodes: they may use these beyond the fair share of their queue."""
         return frozenset(each.job.row for each in self._reservations() if each.plan is not None)
 
     # The use of reservations
@@ -364,7 +367,7 @@ class Reservation(Plugin[ReservationArguments]):
             return None  # the nominations of its pods are its reservation
         nominated = self.cluster.snapshot.tasks.nominated[rows]
         np.add.at(own.T, nominated, self._ends.requests(np.array(rows, dtype=np.intp)).T)
-        overdue = bool(queries.overdue(job))
+        overdue = queries.overdue(job)
         shares = (queries.within_share(job.queue, equal[0], len(equal)) for equal in shapes.values())
         above = None if overdue else next((each for each in shares if each is not None), None)
         if not enough or overdue or above is not None:

@@ -1,0 +1,182 @@
+"""Gangs: when a job has enough members to take part, to start, or to wait for evicted pods.
+
+The plugin ``gang`` of the configuration file turns these rules on, and its switches turn single ones off. Without it, each job
+has enough members at any time. Gates (:class:`volcanopy.scheduler.policy.roles.Gate`) may reject a start besides.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from volcanopy.api.quantity import counted
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.subjob_views import SubJobView, lacking
+from volcanopy.scheduler.ledger.views import JobView, RoleView
+from volcanopy.scheduler.model.plan import GroupCondition
+from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.model.task_status import VALID, Status
+from volcanopy.scheduler.policy.config import SchedulerConfig
+from volcanopy.scheduler.policy.dispatch import Hooks
+from volcanopy.scheduler.policy.plugin import Invalid
+from volcanopy.scheduler.policy.roles import Moment
+
+_SUBJOB_KEYS: Mapping[str, Callable[[SubJobView], Any]] = {
+    "gang": lambda part: part.is_ready,
+    "priority": lambda part: -part.priority,
+}
+"""By plugin, the sort key of a sub-group within its job: those that cannot start yet first, or the highest priority."""
+
+
+class Gangs:
+    """The minima of the jobs of a session."""
+
+    def __init__(self, cluster: Cluster, config: SchedulerConfig, hooks: Hooks) -> None:
+        self._cluster, self._hooks = cluster, hooks
+        self._jobs = cluster.snapshot.jobs
+        self._enabled = config.enables("gang")
+        self.starts_whole = config.enables("gang", "enableJobReady")
+        """Whether a job starts with its minimum at least."""
+        self._waits_whole = config.enables("gang", "enableJobPipelined")
+        self._parts_start_whole = config.enables("gang", "enabledSubJobReady")
+        self._parts_wait_whole = config.enables("gang", "enabledSubJobPipelined")
+        self._gates_reject_start = hooks.asks(Moment.READY)
+        self._gates_reject_waiting = hooks.asks(Moment.PIPELINED)
+        self._subjob_keys = tuple(
+            _SUBJOB_KEYS[entry.name]
+            for tier in config.tiers
+            for entry in tier
+            if entry.name in _SUBJOB_KEYS and "enabledSubJobOrder" not in entry.off
+        )
+        self._conditions: dict[object, GroupCondition | None] = {}
+        """The conditions of jobs without roles that have a minimum, by their minimum and counts."""
+
+    # Members that exist
+
+    def invalid_jobs(self, jobs: Rows) -> dict[int, Invalid]:
+        """Return which of the (M,) job rows have too few members to take part in this cycle, and why."""
+        if not self._enabled:
+            return {}
+        jobs_table = self._jobs
+        short = self._cluster.ledger.job_counts[:, jobs][VALID].sum(axis=0) < jobs_table.min_available[jobs]
+        doubtful = short | jobs_table.structured[jobs] | jobs_table.has_minima[jobs]
+        answers = ((row, self.invalid(self._cluster.job(row))) for row in jobs[doubtful].tolist())
+        return {row: invalid for row, invalid in answers if invalid is not None}
+
+    def invalid(self, job: JobView) -> Invalid | None:
+        """Return why the job has too few members, None if it has enough."""
+        for role in self.binding_roles(job):
+            if role.valid < role.minimum:
+                return Invalid(
+                    "NotEnoughPodsOfTask",
+                    f'task "{role.name}": {role.valid}/{role.minimum} required pods created',
+                    f'creating {counted(role.minimum - role.valid, "more pod")} of task "{role.name}"',
+                    {"exist": str(role.valid), "needed": str(role.minimum), "task": role.name},
+                )
+        missing = self._lacking(job, lambda _: True)
+        if missing:
+            return Invalid(
+                "NotEnoughPodsOfTask", f'subGroupPolicy "{missing}": fewer sub-groups created than minSubGroups'
+            )
+        valid = job.valid_count
+        if valid < job.min_available:
+            numbers = {"exist": str(valid), "needed": str(job.min_available)}
+            message = f"{valid}/{job.min_available} required pods created"
+            remedy = f"creating {counted(job.min_available - valid, 'more pod')}"
+            owner = job.group.metadata.controller
+            if owner is not None and owner.kind == "StatefulSet":
+                name = f'StatefulSet "{owner.name}"'
+                message += f": {name} creates a pod when the one before is ready unless podManagementPolicy is Parallel"
+                remedy = f"podManagementPolicy Parallel of {name}"
+            return Invalid("NotEnoughTasks", message, remedy, numbers)
+        return None
+
+    # Members with nodes
+
+    def is_ready(self, job: JobView) -> bool:
+        """Return whether the job can start: every role and the whole have their minimum, and no gate rejects it."""
+        if self.starts_whole and not self._has_minimum(job):
+            return False
+        return not self._gates_reject_start or self._hooks.verdict(job, Moment.READY).value >= 0
+
+    def shortfall(self, job: JobView) -> int:
+        """Return the least number of further tasks that must be placed before the job can start."""
+        return max(job.min_available - job.ready_count, int(not job.is_ready)) if self.starts_whole else 0
+
+    def is_pipelined(self, job: JobView) -> bool:
+        """Return whether the job can start once the evicted pods have terminated."""
+        if self._waits_whole and not (
+            job.is_pipelined
+            and all(role.ready + role.pipelined >= role.minimum for role in self.binding_roles(job))
+            and not self._lacking(job, lambda part: part.is_pipelined)
+        ):
+            return False
+        return not self._gates_reject_waiting or self._hooks.verdict(job, Moment.PIPELINED).value >= 0
+
+    def will_start(self, job: JobView) -> bool:
+        """Return whether the minimum of a job has nodes once evicted pods have terminated, and nothing rejects that."""
+        return self.shortfall(job) <= job.waiting_count and self.is_pipelined(job)
+
+    def subjob_key(self, part: SubJobView) -> tuple[Any, ...]:
+        """Return the sort key of a sub-group within a job."""
+        return tuple([key(part) for key in self._subjob_keys])
+
+    def is_subjob_ready(self, part: SubJobView) -> bool:
+        """Return whether a sub-group can start."""
+        return part.is_ready or not self._parts_start_whole
+
+    def is_subjob_pipelined(self, part: SubJobView) -> bool:
+        """Return whether a sub-group can start once the evicted pods have terminated."""
+        return part.is_pipelined or not self._parts_wait_whole
+
+    def condition(self, job: JobView) -> GroupCondition | None:
+        """Return the condition of the pod group: Scheduled once the minimum has nodes, Unschedulable until then.
+
+        An empty message stands for that of the explanation.
+        """
+        if not self._enabled:
+            return None
+        if self._jobs.has_minima[job.row] or self._jobs.structured[job.row]:
+            return self._condition(job)
+        tally = job.tally
+        if tally not in self._conditions:
+            self._conditions[tally] = self._condition(job)
+        return self._conditions[tally]
+
+    def binding_roles(self, job: JobView) -> Sequence[RoleView]:
+        """Return the roles whose minimum binds: all, unless the job needs fewer than their sum (Volcano's rule)."""
+        if not self._jobs.has_minima[job.row]:
+            return ()
+        roles = [role for role in job.roles if role.minimum > 0]
+        return roles if job.min_available >= sum(role.minimum for role in roles) else ()
+
+    def _has_minimum(self, job: JobView) -> bool:
+        if not job.is_ready:
+            return False
+        if not self._jobs.has_minima[job.row] and not self._jobs.structured[job.row]:
+            return True
+        return all(role.ready >= role.minimum for role in self.binding_roles(job)) and not self._lacking(
+            job, lambda part: part.is_ready
+        )
+
+    def _condition(self, job: JobView) -> GroupCondition | None:
+        if not job.count():
+            return None
+        if job.is_ready and not self._lacking(job, lambda part: part.is_ready):
+            return GroupCondition("Scheduled", "GangReady", "gang is ready: the required pods have nodes")
+        if _is_terminating(job):
+            return None
+        invalid = self.invalid(job)
+        if invalid is None:
+            return GroupCondition("Unschedulable", "NotEnoughResources")
+        return GroupCondition("Unschedulable", invalid.reason, invalid.message)
+
+    def _lacking(self, job: JobView, counts: Callable[[SubJobView], bool]) -> str:
+        """Return the name of a policy that has too few sub-groups that ``counts`` accepts, empty if there is none."""
+        if not self._jobs.structured[job.row] or not job.group.spec.sub_group_policy:
+            return ""
+        return lacking(job, self._cluster.parts(job), counts)
+
+
+def _is_terminating(job: JobView) -> bool:
+    """Return whether the gang lacks members only because they terminate, and none is pending."""
+    terminating, waiting = job.count(Status.RELEASING), job.count(Status.PENDING, Status.PIPELINED)
+    return terminating > 0 and not waiting and job.scheduled_count + terminating >= job.min_available
