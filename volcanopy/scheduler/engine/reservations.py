@@ -9,21 +9,18 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field, field_validator
 
-from volcanopy.api.gates import Gate
-from volcanopy.scheduler.engine import reservation_planner as planner
 from volcanopy.scheduler.engine.ample_resources import is_ample
-from volcanopy.scheduler.engine.gang_minimum import lacking_tasks
+from volcanopy.scheduler.engine.job_reservations import JobReservations
 from volcanopy.scheduler.engine.reserved_job import ReservedJob
 from volcanopy.scheduler.engine.runnable_jobs import RunnableJobs
 from volcanopy.scheduler.engine.shares.queue_demand import held_queues
 from volcanopy.scheduler.engine.task_ends import Basis, TaskEnds
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of, short
+from volcanopy.scheduler.model.messages import Message, message_of, short
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import READY, Status
-from volcanopy.scheduler.nodes.pods.kept_out import is_kept_out
 from volcanopy.scheduler.policy.durations import Duration, duration_or, seconds
 from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, Rejection, Scope, per_shape
 
@@ -94,7 +91,6 @@ class Reservation(Plugin[ReservationArguments]):
         self._excluded_of: dict[int, tuple[int, ...]] = {}  # by the row of the task
         self._known: list[ReservedJob] | None = None
         self._by_job: dict[int, ReservedJob] = {}
-        self._planned: list[ReservedJob] = []
         self._enqueued: list[JobView] = []  # in this session
         self._ends = TaskEnds(self.cluster.snapshot, self.args.basis, seconds(self.args.assumed))
         self._admitted = self._jobs_that_lack_pods()
@@ -102,6 +98,10 @@ class Reservation(Plugin[ReservationArguments]):
         if not len(self._admitted):
             self._known = []
             self.cache_key = per_shape  # type: ignore[method-assign]  # nothing is reserved on nodes
+
+    @cached_property
+    def _single(self) -> JobReservations:
+        return JobReservations(self.cluster, self._ends, self.args.basis)
 
     @cached_property
     def _runnable(self) -> RunnableJobs | None:
@@ -316,9 +316,8 @@ class Reservation(Plugin[ReservationArguments]):
             for row, has_waited in zip(rows.tolist(), self._have_waited(rows).tolist(), strict=True):
                 if not slots or not tries:
                     break
-                reserved = (
-                    self._reserve(self.cluster.job(row), free, is_first, enough) if has_waited or passes else None
-                )
+                job = self.cluster.job(row)
+                reserved = self._single.of(job, free, is_first, enough) if has_waited or passes else None
                 starts = passes and reserved is not None and reserved.fits_in(free)
                 if not has_waited and not starts:
                     slots -= 1
@@ -328,7 +327,7 @@ class Reservation(Plugin[ReservationArguments]):
                     continue
                 if reserved.plan is not None:
                     free -= reserved.plan.needed
-                    self._planned.append(reserved)
+                    self._single.planned.append(reserved)
                 if starts:
                     starting.append(row)
                     if reserved.plan is None or not has_waited or len(starting) > 1:
@@ -338,116 +337,3 @@ class Reservation(Plugin[ReservationArguments]):
                     reserved.behind = frozenset(starting)
                 result.append(reserved)
         return result
-
-    def _reserve(self, job: JobView, free: Ints, is_first: bool, enough: bool) -> ReservedJob | None:
-        """Return the reservation of a job; None if none helps, or none is needed. Without a plan where there is ``enough``.
-
-        One that is overdue may exceed the fair share of its queue, and so may that of the first queue. With ``reclaim`` the
-        latter only does if it is larger than the whole share: others could reclaim what it gets soon after its start.
-        """
-        tasks = lacking_tasks(self.cluster, job)
-        if not tasks:
-            return None
-        shapes: dict[int, list[TaskView]] = {}
-        for task in tasks:
-            shapes.setdefault(task.shape, []).append(task)
-        reserved = ReservedJob(job, tasks[0], tasks=np.array([task.row for task in tasks], dtype=np.intp))
-        queries = self.cluster.queries
-        for equal in shapes.values():
-            rejection = queries.within_limits(job.queue, equal[0], len(equal))
-            quota = None if rejection is None else rejection.reason
-            is_cluster = isinstance(quota, QuotaMessage) and quota.gate == Gate.NODES
-            if rejection is not None and not is_cluster:
-                return self._reserve_limit(reserved, rejection)
-        infeasible = queries.infeasible_nodes
-        parts = [planner.Part(equal[0].request.values, len(equal), ~infeasible(equal[0])) for equal in shapes.values()]
-        own = np.zeros_like(free)
-        rows = [task.row for task in tasks if task.nominated != NONE]
-        if len(rows) == len(tasks):
-            return None  # the nominations of its pods are its reservation
-        nominated = self.cluster.snapshot.tasks.nominated[rows]
-        np.add.at(own.T, nominated, self._ends.requests(np.array(rows, dtype=np.intp)).T)
-        overdue = queries.overdue(job)
-        shares = (queries.within_share(job.queue, equal[0], len(equal)) for equal in shapes.values())
-        above = None if overdue else next((each for each in shares if each is not None), None)
-        if not enough or overdue or above is not None:
-            if self._has_equal_priorities:
-                reserved.plan = planner.hold_now(free + own, parts, self._now)
-            if reserved.plan is None:
-                reserved.plan = planner.hold(free + own, parts, self._leaving(reserved), self._now)
-            if reserved.plan is None:
-                return None
-        may_exceed = above is None or (is_first and (not queries.reclaims or above.never_passes))
-        if above is not None and reserved.plan is not None and not may_exceed:
-            return self._reserve_share(reserved, above, reserved.plan.until)
-        if not overdue and not is_first and queries.reserved_as_first(job.queue, tasks):
-            return None
-        reserved.until = self._now if reserved.plan is None else reserved.plan.until
-        reserved.fits = reserved.plan is None or reserved.plan.start <= self._now
-        if reserved.fits_in(free + own) and is_kept_out(self.cluster, shapes.values(), free + own):
-            return None  # it is not free resources that it lacks
-        reserved.likely = reserved.plan.likely if reserved.plan and self.args.basis != "walltime" else 0.0
-        return reserved
-
-    def _reserve_limit(self, reserved: ReservedJob, rejection: Rejection) -> ReservedJob | None:
-        """Reserve the rest of a queue's limit, if it can ever suffice."""
-        quota, queues = rejection.reason, self.cluster.snapshot.queues
-        if not isinstance(quota, QuotaMessage) or rejection.never_passes:
-            return None
-        quota = quota.binding()
-        own, limited = reserved.job.queue.row, queues.index[quota.queue]
-        below = {row for row, line in enumerate(queues.lines) if limited in line}
-        reserved.rejection, reserved.members = rejection, frozenset({own} if own == limited else below)
-        reserved.until = self._released(reserved, quota, 0.0)
-        return reserved
-
-    def _reserve_share(self, reserved: ReservedJob, rejection: Rejection, ready: float) -> ReservedJob:
-        """Reserve the rest of the fair share of a queue for its job, for which nodes are not ready before ``ready``."""
-        reserved.plan, reserved.rejection, reserved.until = None, rejection, self._now
-        reserved.members = frozenset({reserved.job.queue.row})
-        if isinstance(rejection.reason, QuotaMessage):
-            reserved.until = self._released(reserved, rejection.reason.binding(), ready)
-        return reserved
-
-    def _released(self, reserved: ReservedJob, quota: QuotaMessage, otherwise: float) -> float:
-        """Return when the tasks of the member queues have released what a limit lacks (:func:`released_at`)."""
-        missing, short = planner.lacking_of_quota(self.cluster.axis, quota)
-        return planner.released_at(self._leaving(reserved, reserved.members), missing, short, self._now, otherwise)
-
-    @cached_property
-    def _has_equal_priorities(self) -> bool:
-        """Whether no job can preempt another: then no task ends now, and its end matters to gangs only that do not fit."""
-        priority = self.cluster.snapshot.jobs.priority[self.cluster.job_rows()]
-        return len(np.unique(priority)) < 2
-
-    def _leaving(self, reserved: ReservedJob, queues: frozenset[int] | None = None) -> planner.Leaving:
-        """Return the running tasks of other jobs with their ends; those that the job can preempt end now."""
-        snapshot = self.cluster.snapshot
-        table, jobs = snapshot.tasks, snapshot.jobs
-        # In the first half of its wait: after twice the longest run time there are none, since the half moves on with its wait.
-        half = (table.created[reserved.tasks].max() + self._now) / 2
-        rows, ends, known, earlier = self._ends.running_extended(half)
-        others = table.job[rows] != reserved.job.row
-        if queues is not None:
-            others &= np.isin(jobs.queue[table.job[rows]], list(queues))
-        rows, ends, known, earlier = rows[others], ends[others], known[others], earlier[others]
-        owners = table.job[rows]
-        lower = (jobs.queue[owners] == reserved.job.queue.row) & (jobs.priority[owners] < reserved.job.priority)
-        lower &= table.preemptable[rows]
-        if lower.any():
-            # Disruption budgets depend on the order: by name, not by arrival.
-            named = rows[lower][np.argsort(table.keys[rows[lower]].astype(np.str_))]
-            views = [self.cluster.task(row) for row in named.tolist()]
-            preemptable = [task.row for task in self.cluster.queries.preemptable(reserved.task, views)]
-            now = np.isin(rows, preemptable)
-            ends[now], known[now] = self._now, True
-        leaving = planner.Leaving(table.node[rows].astype(np.intp), self._ends.requests(rows), ends, known, earlier)
-        if queues is not None:
-            return leaving
-        return leaving.joined([self._future(each) for each in self._planned if each.plan is not None])
-
-    def _future(self, reserved: ReservedJob) -> planner.Leaving:
-        """Return what a job with a reservation releases at its end, if it starts at the planned time."""
-        assert reserved.plan is not None
-        total, known = self._ends.run_times(reserved.tasks, np.zeros(len(reserved.tasks)))
-        return reserved.plan.released(float(total.max()), bool(known.all()))

@@ -1,0 +1,176 @@
+"""The reservation of one job: of the rest of a limit, of the rest of the fair share of its queue, or of nodes.
+
+1. Where a limit of its queue rejects the tasks that the job lacks, the rest of the limit is reserved, if that can ever suffice.
+2. Else the start of the job on nodes is planned, unless enough is free for all.
+3. Where the tasks exceed the fair share of the queue, and the job may not exceed it, the rest of the share is reserved.
+4. Else the nodes of the plan are.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from volcanopy.api.gates import Gate
+from volcanopy.scheduler.engine import reservation_planner as planner
+from volcanopy.scheduler.engine.gang_minimum import lacking_tasks
+from volcanopy.scheduler.engine.reserved_job import ReservedJob
+from volcanopy.scheduler.engine.task_ends import Basis, TaskEnds
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model.messages import QuotaMessage
+from volcanopy.scheduler.model.resources import Ints
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.nodes.pods.kept_out import is_kept_out
+from volcanopy.scheduler.policy.plugin import Rejection
+
+
+class JobReservations:
+    """Computes the reservations of jobs, one after another."""
+
+    def __init__(self, cluster: Cluster, ends: TaskEnds, basis: Basis) -> None:
+        self._cluster, self._ends, self._basis = cluster, ends, basis
+        self._now = cluster.now.timestamp()
+        self.planned: list[ReservedJob] = []
+        """The jobs with reserved nodes before the next one: their nodes are free again when they have run."""
+
+    def of(self, job: JobView, free: Ints, is_first: bool, enough: bool) -> ReservedJob | None:
+        """Return the reservation of a job; None if none helps, or none is needed. Without a plan where there is ``enough``.
+
+        One that is overdue may exceed the fair share of its queue, and so may that of the first queue. With ``reclaim`` the
+        latter only does if it is larger than the whole share: others could reclaim what it gets soon after its start.
+        """
+        tasks = lacking_tasks(self._cluster, job)
+        if not tasks:
+            return None
+        shapes: dict[int, list[TaskView]] = {}
+        for task in tasks:
+            shapes.setdefault(task.shape, []).append(task)
+        equal_tasks = list(shapes.values())
+        reserved = ReservedJob(job, tasks[0], tasks=np.array([task.row for task in tasks], dtype=np.intp))
+        limit = self._exceeded_limit(job, equal_tasks)
+        if limit is not None:
+            return self._of_limit(reserved, limit)
+        if all(task.nominated != NONE for task in tasks):
+            return None  # the nominations of its pods are its reservation
+        queries = self._cluster.queries
+        usable = free + self._nominated(tasks, free)
+        overdue = queries.overdue(job)
+        shares = (queries.within_share(job.queue, equal[0], len(equal)) for equal in equal_tasks)
+        above = None if overdue else next((each for each in shares if each is not None), None)
+        if not enough or overdue or above is not None:
+            reserved.plan = self._plan(reserved, equal_tasks, usable)
+            if reserved.plan is None:
+                return None
+            may_exceed = above is None or (is_first and (not queries.reclaims or above.never_passes))
+            if above is not None and not may_exceed:
+                return self._of_share(reserved, above, reserved.plan.until)
+        if not overdue and not is_first and queries.reserved_as_first(job.queue, tasks):
+            return None
+        return self._of_nodes(reserved, equal_tasks, usable)
+
+    def _exceeded_limit(self, job: JobView, equal_tasks: Sequence[Sequence[TaskView]]) -> Rejection | None:
+        """Return the rejection of tasks by a limit other than that of the cluster, None if there is none."""
+        for equal in equal_tasks:
+            rejection = self._cluster.queries.within_limits(job.queue, equal[0], len(equal))
+            quota = None if rejection is None else rejection.reason
+            is_cluster = isinstance(quota, QuotaMessage) and quota.gate == Gate.NODES
+            if rejection is not None and not is_cluster:
+                limit: Rejection = rejection
+                return limit
+        return None
+
+    def _nominated(self, tasks: Sequence[TaskView], free: Ints) -> Ints:
+        """(R, N): what the nominated ones of these tasks request, which is not free for others."""
+        own = np.zeros_like(free)
+        rows = np.array([task.row for task in tasks if task.nominated != NONE], dtype=np.intp)
+        np.add.at(own.T, self._cluster.snapshot.tasks.nominated[rows], self._ends.requests(rows).T)
+        return own
+
+    def _plan(
+        self, reserved: ReservedJob, equal_tasks: Sequence[Sequence[TaskView]], usable: Ints
+    ) -> planner.Hold | None:
+        """Return when and where a job starts on (R, N) usable resources; None if it never does."""
+        infeasible = self._cluster.queries.infeasible_nodes
+        parts = [planner.Part(equal[0].request.values, len(equal), ~infeasible(equal[0])) for equal in equal_tasks]
+        plan = planner.hold_now(usable, parts, self._now) if self._has_equal_priorities else None
+        return planner.hold(usable, parts, self._leaving(reserved), self._now) if plan is None else plan
+
+    # The three outcomes
+
+    def _of_limit(self, reserved: ReservedJob, rejection: Rejection) -> ReservedJob | None:
+        """Reserve the rest of a queue's limit, if it can ever suffice."""
+        quota, queues = rejection.reason, self._cluster.snapshot.queues
+        if not isinstance(quota, QuotaMessage) or rejection.never_passes:
+            return None
+        quota = quota.binding()
+        own, limited = reserved.job.queue.row, queues.index[quota.queue]
+        below = {row for row, line in enumerate(queues.lines) if limited in line}
+        reserved.rejection, reserved.members = rejection, frozenset({own} if own == limited else below)
+        reserved.until = self._released(reserved, quota, 0.0)
+        return reserved
+
+    def _of_share(self, reserved: ReservedJob, rejection: Rejection, ready: float) -> ReservedJob:
+        """Reserve the rest of the fair share of a queue for its job, for which nodes are not ready before ``ready``."""
+        reserved.plan, reserved.rejection, reserved.until = None, rejection, self._now
+        reserved.members = frozenset({reserved.job.queue.row})
+        if isinstance(rejection.reason, QuotaMessage):
+            reserved.until = self._released(reserved, rejection.reason.binding(), ready)
+        return reserved
+
+    def _of_nodes(
+        self, reserved: ReservedJob, equal_tasks: Sequence[Sequence[TaskView]], usable: Ints
+    ) -> ReservedJob | None:
+        """Reserve the planned nodes; None if it is not free resources that the job lacks."""
+        plan = reserved.plan
+        reserved.until = self._now if plan is None else plan.until
+        reserved.fits = plan is None or plan.start <= self._now
+        if reserved.fits_in(usable) and is_kept_out(self._cluster, equal_tasks, usable):
+            return None
+        reserved.likely = plan.likely if plan and self._basis != "walltime" else 0.0
+        return reserved
+
+    # The ends of tasks
+
+    def _released(self, reserved: ReservedJob, quota: QuotaMessage, otherwise: float) -> float:
+        """Return when the tasks of the member queues have released what a limit lacks (:func:`released_at`)."""
+        missing, short = planner.lacking_of_quota(self._cluster.axis, quota)
+        return planner.released_at(self._leaving(reserved, reserved.members), missing, short, self._now, otherwise)
+
+    @cached_property
+    def _has_equal_priorities(self) -> bool:
+        """Whether no job can preempt another: then no task ends now, and its end matters to gangs only that do not fit."""
+        priority = self._cluster.snapshot.jobs.priority[self._cluster.job_rows()]
+        return len(np.unique(priority)) < 2
+
+    def _leaving(self, reserved: ReservedJob, queues: frozenset[int] | None = None) -> planner.Leaving:
+        """Return the running tasks of other jobs with their ends; those that the job can preempt end now."""
+        snapshot = self._cluster.snapshot
+        table, jobs = snapshot.tasks, snapshot.jobs
+        # In the first half of its wait: after twice the longest run time there are none, since the half moves on with its wait.
+        half = (table.created[reserved.tasks].max() + self._now) / 2
+        rows, ends, known, earlier = self._ends.running_extended(half)
+        others = table.job[rows] != reserved.job.row
+        if queues is not None:
+            others &= np.isin(jobs.queue[table.job[rows]], list(queues))
+        rows, ends, known, earlier = rows[others], ends[others], known[others], earlier[others]
+        owners = table.job[rows]
+        lower = (jobs.queue[owners] == reserved.job.queue.row) & (jobs.priority[owners] < reserved.job.priority)
+        lower &= table.preemptable[rows]
+        if lower.any():
+            # Disruption budgets depend on the order: by name, not by arrival.
+            named = rows[lower][np.argsort(table.keys[rows[lower]].astype(np.str_))]
+            views = [self._cluster.task(row) for row in named.tolist()]
+            preemptable = [task.row for task in self._cluster.queries.preemptable(reserved.task, views)]
+            now = np.isin(rows, preemptable)
+            ends[now], known[now] = self._now, True
+        leaving = planner.Leaving(table.node[rows].astype(np.intp), self._ends.requests(rows), ends, known, earlier)
+        if queues is not None:
+            return leaving
+        return leaving.joined([self._future(each) for each in self.planned if each.plan is not None])
+
+    def _future(self, reserved: ReservedJob) -> planner.Leaving:
+        """Return what a job with a reservation releases at its end, if it starts at the planned time."""
+        assert reserved.plan is not None
+        total, known = self._ends.run_times(reserved.tasks, np.zeros(len(reserved.tasks)))
+        return reserved.plan.released(float(total.max()), bool(known.all()))
