@@ -164,7 +164,7 @@ chart: helm  ## Package the Helm chart into dist/.
 	"$$($(BIN)/python -c 'from hack.helm import helm; print(helm() or "helm")')" package charts/volcanopy --destination $(DIST)
 
 image-check: $(VENV)/.dev  ## Run the steps of the Dockerfile in a clean root, and the services from it. Needs root and a Debian mirror.
-	$(BIN)/python -m hack.image
+	$(BIN)/python -m hack.imagecheck
 
 release: $(VENV)/.dev helm  ## Everything of a release that needs no account, into dist/: distributions, chart, kubectl plugin, docs site.
 	$(BIN)/python -m hack.release --dry-run --directory $(DIST)

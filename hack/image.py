@@ -1,6 +1,6 @@
 """The image without an engine: the Dockerfile's steps, run in a clean root, and the services started from it.
 
-`python -m hack.image` (`make image-check`) needs root, `apt-get download` and a Debian mirror; it is no part of `make test`.
+`python -m hack.imagecheck` (`make image-check`) needs root, `apt-get download` and a Debian mirror; it is no part of `make test`.
 
 1. A Debian root is made by debootstrap, once, for each base in `BASES`. It stands for the base image: the same
    distribution and the same minor version of Python, but Debian's build of it.
@@ -14,7 +14,6 @@ import os
 import shlex
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -133,16 +132,6 @@ def product_root() -> tuple[Stage, Path]:
     return stages[-1], target
 
 
-def main() -> int:
-    """Build the image, print its size and check it."""
-    if os.geteuid() != 0:
-        _log("chroot needs root: run it as root, or use `docker build .`")
-        return 1
-    from hack.imagecheck import check
-
-    return check(*product_root())
-
-
 def _copy(step: Step, origin: Path, sources: Sequence[str], here: Path, root: Path, goal: str) -> None:
     into = root / goal.lstrip("/") if goal.startswith("/") else here / goal
     for source in sources:
@@ -192,7 +181,3 @@ def _remove(folder: Path) -> None:
 
 def _size(folder: Path) -> int:
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-
-
-if __name__ == "__main__":
-    sys.exit(main())

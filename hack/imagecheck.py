@@ -3,13 +3,14 @@
 import asyncio
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from hack import gobuild
 from hack.dockerfile import Stage
-from hack.image import enter
+from hack.image import enter, product_root
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
@@ -130,3 +131,15 @@ async def _ended(client: Client) -> None:
         await changed.wait()
         changed.clear()
     following.cancel()
+
+
+def main() -> int:
+    """Build the image, print its size and check it."""
+    if os.geteuid() != 0:
+        _log("chroot needs root: run it as root, or use `docker build .`")
+        return 1
+    return check(*product_root())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

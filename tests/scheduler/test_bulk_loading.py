@@ -11,7 +11,6 @@ from tests.scheduler.reference import placement
 from volcanopy.api import core
 from volcanopy.scheduler.cache import bulk_load
 from volcanopy.scheduler.cache.cluster_cache import State
-from volcanopy.scheduler.cache.compaction import compact
 from volcanopy.scheduler.cache.totals import count_due
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
@@ -93,7 +92,7 @@ def test_bulk_loading_equals_adding_pods_each_alone(text: str, later: str, data:
     with mock.patch.multiple(bulk_load, BULK_SIZE=1, AT_ONCE=data.draw(st.sampled_from([2, 1000]))):
         states[1].load(arriving)
     same(*states)
-    compact(states[0])
+    states[0].compact()
     same(*states)
     plans = [schedule(state.snapshot(NOW, "one"), config("gang, predicates, proportion")) for state in states]
     assert list(map(str, plans[0].effects)) == list(map(str, plans[1].effects))

@@ -63,7 +63,7 @@ def test_what_is_numbered_does_not_grow_with_what_was_deleted(monkeypatch: pytes
             state.delete(item)
         most = max(most, compaction.numbers(state))
     assert most < 150
-    compaction.compact(state)
+    state.compact()
     assert columns(state) == before
     assert sorted(state.queue_rows) == ["default", "q", "r"]
     assert state.axis.names == ("cpu", "memory", "pods")
@@ -77,11 +77,11 @@ def test_a_compacted_state_decides_as_before() -> None:
         compacted.upsert(item)
     for item in passing(1):
         compacted.delete(item)
-    compaction.compact(compacted)
+    compacted.compact()
     assert schedule(compacted.snapshot(NOW, "s"), config("gang, predicates, proportion")).effects == plan.effects
     for state in (compacted, kept):
         state.assume(plan)
-    compaction.compact(compacted)
+    compacted.compact()
     same(compacted, kept)
     assert compacted.writes == kept.writes
 
@@ -95,9 +95,9 @@ def test_a_state_whose_objects_need_their_numbers_is_compacted_ever_more_rarely(
     def noting(state: State) -> None:
         built.append(compaction.numbers(state))
 
-    monkeypatch.setattr(compaction, "compact", noting)
+    monkeypatch.setattr(State, "compact", noting)
     state = filled()
     for number in range(300):
         state.submitters.number({"volcanopy.io/submitted-by": f"user-{number}"})
-        compaction.compact_if_due(state)
+        state.compact_if_due()
     assert 1 <= len(built) <= 5

@@ -4,10 +4,10 @@ Upserted one by one are pods that the state has already, pods that back off, and
 claims on volumes or devices, or with assigned cards or cpus.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,12 +16,10 @@ from volcanopy.api.builtin.resize import with_resized_requests
 from volcanopy.api.queue_gate import is_gated
 from volcanopy.scheduler.cache import task_places, totals
 from volcanopy.scheduler.cache.shapes import has_terms
+from volcanopy.scheduler.cache.state_tables import StateTables
 from volcanopy.scheduler.model import claim_tables, pod_claims, pod_fields
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
-
-if TYPE_CHECKING:
-    from volcanopy.scheduler.cache.cluster_cache import State
 
 
 @dataclass
@@ -49,17 +47,24 @@ class _Columns:
         self.add = tuple(column.append for column in self.values.values())
 
 
+ShapeOf = Callable[[core.Pod], int]
+"""Given a pod, the number of its shape."""
 BULK_SIZE = 32
 """The minimum number of pods for a bulk load."""
 AT_ONCE = 8192
 """Pods whose values are in lists at the same time: those of all would take as much memory as the columns that they become."""
 
 
-def load(state: "State", pods: Collection[core.Pod]) -> None:
-    """Insert or update pods."""
+def load(
+    state: StateTables,
+    pods: Collection[core.Pod],
+    upsert: Callable[[core.Pod], None],
+    shape_of: ShapeOf,
+) -> None:
+    """Insert or update pods; ``upsert`` does it with one, ``shape_of`` numbers its shape."""
     if len(pods) < BULK_SIZE:
         for pod in pods:
-            state.upsert(pod)
+            upsert(pod)
         return
     plain: dict[str, core.Pod] = {}
     rest: list[core.Pod] = []
@@ -71,14 +76,14 @@ def load(state: "State", pods: Collection[core.Pod]) -> None:
             plain[key] = with_resized_requests(pod)
     for pod in rest:  # first, since selectors in their terms give the others their shapes
         if pod.metadata.key not in plain:
-            state.upsert(pod)
+            upsert(pod)
     state.version += 1
     left = iter(plain.items())
     while part := dict(islice(left, AT_ONCE)):
-        _load_plain(state, part)
+        _load_plain(state, part, shape_of)
     for pod in rest:
         if pod.metadata.key in plain:
-            state.upsert(pod)
+            upsert(pod)
 
 
 def _is_plain(pod: core.Pod) -> bool:
@@ -88,17 +93,17 @@ def _is_plain(pod: core.Pod) -> bool:
     )
 
 
-def _is_task(state: "State", pod: core.Pod) -> bool:
+def _is_task(state: StateTables, pod: core.Pod) -> bool:
     if pod.spec.node_name and not pod_fields.is_over(pod):
         return True
     return pod.spec.scheduler_name in state.scheduler_names and bool(pod_fields.job_key(pod))
 
 
-def _load_plain(state: "State", pods: dict[str, core.Pod]) -> None:
+def _load_plain(state: StateTables, pods: dict[str, core.Pod], shape_of: ShapeOf) -> None:
     columns = _Columns()
     groups: dict[str, _Group] = {}
     for key, pod in pods.items():
-        _read(state, key, pod, groups, columns)
+        _read(state, key, pod, groups, columns, shape_of)
     rows = np.array([state.tasks.row(key) for key in pods], dtype=np.intp)
     for name, values in columns.values.items():
         column = state.tasks.plain[name]
@@ -115,7 +120,14 @@ def _load_plain(state: "State", pods: dict[str, core.Pod]) -> None:
     totals.count_many(state, rows)
 
 
-def _read(state: "State", key: str, pod: core.Pod, groups: dict[str, _Group], columns: _Columns) -> None:
+def _read(
+    state: StateTables,
+    key: str,
+    pod: core.Pod,
+    groups: dict[str, _Group],
+    columns: _Columns,
+    shape_of: ShapeOf,
+) -> None:
     spec, meta = pod.spec, pod.metadata
     status, node = task_places.status_of(state, key, pod)
     job = pod_fields.task_job(pod) if spec.scheduler_name in state.scheduler_names else ""
@@ -134,7 +146,7 @@ def _read(state: "State", key: str, pod: core.Pod, groups: dict[str, _Group], co
     last = known.last
     same = last is not None and (pod_fields.same_shape(last, pod) if state.matches else pod_fields.same_spec(last, pod))
     if not same or last is None or last.metadata.namespace != meta.namespace:
-        known.last, known.shape = pod, state.shape_of(pod)
+        known.last, known.shape = pod, shape_of(pod)
     nominated = pod.status.nominated_node_name
     values = (
         *(pod, status, known.row, role, mark, known.shape),

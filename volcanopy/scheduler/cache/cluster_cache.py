@@ -12,79 +12,40 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
-import numpy as np
-
 from volcanopy.api import core, names, quantity, topology_read
 from volcanopy.api.builtin import policy
 from volcanopy.api.builtin.resize import with_resized_requests
-from volcanopy.scheduler.cache import freeze
+from volcanopy.scheduler.cache import compaction, freeze
 from volcanopy.scheduler.cache.bulk_load import load
-from volcanopy.scheduler.cache.claim_cache import CLAIM_KINDS, ClaimCache, ClaimObject
-from volcanopy.scheduler.cache.compaction import compact_if_due
-from volcanopy.scheduler.cache.pod_writes import PodWrites
-from volcanopy.scheduler.cache.row_table import RowSet, RowTable
-from volcanopy.scheduler.cache.shapes import Shapes
+from volcanopy.scheduler.cache.claim_cache import CLAIM_KINDS, ClaimObject
+from volcanopy.scheduler.cache.row_table import RowSet
+from volcanopy.scheduler.cache.state_tables import GROUP_COLUMNS, StateTables
 from volcanopy.scheduler.cache.task_places import set_place, set_places_on
-from volcanopy.scheduler.cache.totals import Counted, count, count_due
+from volcanopy.scheduler.cache.totals import count, count_due
 from volcanopy.scheduler.model import pod_fields, run_times
 from volcanopy.scheduler.model.measures import Measured
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
-from volcanopy.scheduler.model.queue_limits import Submitters
-from volcanopy.scheduler.model.resources import Axis, Rows
+from volcanopy.scheduler.model.resources import Axis
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
-from volcanopy.scheduler.model.subgroups import Marks
-from volcanopy.scheduler.model.task_status import COUNT
 
 Policy = policy.ResourceQuota | policy.PodDisruptionBudget | topology_read.NumaTopology | topology_read.HyperNode
 Object = core.Pod | core.Node | core.PodGroup | core.Queue | core.PriorityClass | core.Namespace | Policy | ClaimObject
 
 
-class State:
+class State(StateTables):
     """The scheduler's cluster state, kept current one change at a time."""
 
     def __init__(self, scheduler_names: Iterable[str] = ("volcanopy", ""), default_queue: str = "default") -> None:
         """Scheduled are pods with one of ``scheduler_names``; groups without a queue are in ``default_queue``."""
-        self.scheduler_names = frozenset(scheduler_names)
-        self.default_queue = default_queue
-        self.axis = Axis()
-        self.version = 0
-        self.largest_minimum = 0  # the largest minimum resource of a group, in base units
-        self.shapes = Shapes()
-        self.tasks: RowTable[str] = RowTable(freeze.TASK_COLUMNS, (), self.axis)
-        self.nodes: RowTable[str] = RowTable(freeze.NODE_COLUMNS, ("allocatable", "used", "releasing"), self.axis)
-        self.jobs: RowTable[str] = RowTable(freeze.JOB_COLUMNS, ("allocated", "pending", "min_resources"), self.axis)
-        self.roles: RowTable[tuple[int, str]] = RowTable(freeze.ROLE_COLUMNS, (), self.axis)
-        self.nodes.add_counts("nonzero", 2)
-        self.jobs.add_counts("counts", COUNT)
-        self.jobs.add_counts("reported", 3)
-        self.roles.add_counts("counts", COUNT)
-        self.queues: dict[str, core.Queue] = {}
-        self.queue_rows: dict[str, int] = {}
-        self.priority_classes: dict[str, core.PriorityClass] = {}
-        self.namespaces: dict[str, core.Namespace] = {}
-        self.quotas: dict[str, policy.ResourceQuota] = {}
-        self.budgets: dict[str, policy.PodDisruptionBudget] = {}
-        self.numa: dict[str, topology_read.NumaTopology] = {}
+        super().__init__(scheduler_names, default_queue)
         self._by_kind: dict[type[Any], dict[str, Any]] = {
             policy.ResourceQuota: self.quotas,
             policy.PodDisruptionBudget: self.budgets,
             topology_read.NumaTopology: self.numa,
         }
-        self.hypernodes: dict[str, topology_read.HyperNode] = {}
-        self.claims = ClaimCache()
-        self.marks = Marks()
-        self.submitters = Submitters()
-        self.job_roles: dict[int, dict[str, int]] = {}
-        self.matches: list[RowSet] = []
-        self.due: dict[Counted, int] = {}  # how often to count what, see totals
-        self.assignments = 0  # how often the assigned pods of a node changed
-        self.moving: set[int] = set()  # the jobs whose status names moved pods
-        self.writes = PodWrites()
         self.layout = freeze.Layout()
-        self.measured: Measured | None = None
-        self.previous: datetime | None = None  # the time of the previous cycle's snapshot
         self._last_session: tuple[str, datetime] | None = None
-        self.numbers_needed = 0
+        self._numbers_needed = 0
         """The numbers of shapes and others that were left by the last compaction."""
 
     def upsert(self, obj: Object) -> None:
@@ -117,7 +78,7 @@ class State:
 
     def load(self, pods: Collection[core.Pod]) -> None:
         """Insert or update many pods: as :meth:`upsert` of each, several times faster if most are new."""
-        load(self, pods)
+        load(self, pods, self.upsert, self.shape_of)
 
     def delete(self, obj: Object) -> None:
         """Remove an object."""
@@ -181,8 +142,28 @@ class State:
             self.previous = None if self._last_session is None else self._last_session[1]
             self._last_session = (session, now)
         count_due(self)
-        compact_if_due(self)
-        return freeze.snapshot(self, now, session or f"cycle-{self.version}")
+        self.compact_if_due()
+        return freeze.snapshot(self, self.layout, now, session or f"cycle-{self.version}")
+
+    def compact_if_due(self) -> None:
+        """Build the state again if much of what it has numbered no longer exists."""
+        given, nodes = compaction.numbers(self), len(self.layout.nodes(self)[0])
+        if compaction.is_due(self, nodes, given, self._numbers_needed):
+            self._numbers_needed = given  # not at once again, should it fail
+            self.compact()
+            self._numbers_needed = compaction.numbers(self)
+
+    def compact(self) -> None:
+        """Build the state again from its objects, with what it has assumed. Snapshots taken before stay valid."""
+        fresh = type(self)(self.scheduler_names, self.default_queue)
+        fresh.claims = self.claims.without_uses()
+        fresh.writes = self.writes
+        for item in compaction.objects(self):
+            fresh.upsert(item)
+        fresh.load(compaction.pods(self))
+        for name in ("measured", "previous", "version", "_last_session"):
+            setattr(fresh, name, getattr(self, name))
+        vars(self).update(vars(fresh))
 
     def forget_cycles(self) -> None:
         """Let the next snapshot be that of a first cycle."""
@@ -285,10 +266,6 @@ class State:
 
     # Nodes
 
-    def node_row(self, name: str) -> int:
-        """Return the row of the node of this name, which need not exist yet."""
-        return self.nodes.row(name)
-
     def _upsert_node(self, node: core.Node) -> None:
         row = self.node_row(node.metadata.name)
         previous = self.nodes.plain["objects"][row]
@@ -369,7 +346,7 @@ class State:
             return
         self.tasks.changed.update(self.marks.renew(self.tasks.plain, row, self.jobs.plain["groups"][row], None))
         self.jobs.changed.add(row)
-        self.jobs.reset(row, freeze.GROUP_COLUMNS)
+        self.jobs.reset(row, GROUP_COLUMNS)
         self.jobs.counts["reported"][:, row] = 0
         self.jobs.amounts["min_resources"][:, row] = 0
         self.moving.discard(row)
@@ -391,18 +368,6 @@ class State:
             self.roles.remove((row, name))
         self.jobs.remove(self.jobs.keys[row])
 
-    def role_row(self, job: int, name: str) -> int:
-        """Return the row of a role of a job."""
-        known = self.job_roles.setdefault(job, {})
-        row = known.get(name)
-        if row is None:
-            row = known[name] = self.roles.row((job, name))
-            self.roles.plain["job"][row] = job
-            self.roles.plain["names"][row] = name
-            self.jobs.plain["roles"][job] = tuple(known.values())
-            self.jobs.changed.add(job)
-        return row
-
     def _queue_row(self, name: str) -> int:
         return self.queue_rows.setdefault(name, len(self.queue_rows))
 
@@ -423,9 +388,3 @@ class State:
         self.axis = Axis.of((*self.axis.names, *units))
         for table in (self.nodes, self.jobs):
             table.extend_axis(self.axis)
-
-    def node_rows(self) -> Rows:
-        """Return the rows of the existing nodes, in the order of their names."""
-        objects = self.nodes.plain["objects"]
-        rows = (row for _, row in sorted(self.nodes.rows.items()) if objects[row] is not None)
-        return np.fromiter(rows, dtype=np.intp)

@@ -4,52 +4,43 @@ Shapes, selectors, submitters, marks, resource names and the rows of queues and 
 state lives, because tables refer to them. In a process that runs for months most of them belong to deleted objects.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import Any
 
-if TYPE_CHECKING:
-    from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.api import core
+from volcanopy.scheduler.cache.state_tables import StateTables
 
 SPARE = 1_000
 """Numbers that a state may have beyond twice those that its objects need: small clusters are never compacted."""
 
 
-def numbers(state: "State") -> int:
+def numbers(state: StateTables) -> int:
     """Return how many numbers the state has given that it never takes back."""
     shapes = state.shapes
     lasting = (shapes.all, shapes.selectors, state.queue_rows, state.marks.all, state.submitters.all, state.axis)
     return state.nodes.size + sum(len(each) for each in lasting)
 
 
-def compact_if_due(state: "State") -> None:
-    """Build the state again if it has twice the numbers that its objects can need, and that it had when it was last built.
+def is_due(state: StateTables, nodes: int, given: int, previous: int) -> bool:
+    """Return whether the state, with this number of nodes, has given twice the numbers that its objects can need.
 
-    The second condition limits the cost where the estimate of the first is too low: each compaction then takes twice as many
-    changes as the one before.
+    It must also be twice the ``previous`` numbers, those after the last compaction: that limits the cost where the estimate of
+    the needed numbers is too low, since each compaction then takes twice as many changes as the one before.
     """
-    needed = len(state.tasks.rows) + len(state.jobs.rows) + len(state.queues) + len(state.layout.nodes(state)[0])
-    given = numbers(state)
-    if given > 2 * max(needed, state.numbers_needed) + SPARE:
-        state.numbers_needed = given  # not at once again, should it fail
-        compact(state)
-        state.numbers_needed = numbers(state)
+    needed = len(state.tasks.rows) + len(state.jobs.rows) + len(state.queues) + nodes
+    return given > 2 * max(needed, previous) + SPARE
 
 
-def compact(state: "State") -> None:
-    """Build the state again from its objects, with what it has assumed. Snapshots taken before stay valid."""
-    fresh = type(state)(state.scheduler_names, state.default_queue)
-    fresh.claims = state.claims.without_uses()
-    fresh.writes = state.writes
-    nodes, groups = state.nodes.plain["objects"], state.jobs.plain["groups"]
-    ordered = (
-        *(state.namespaces.values(), state.priority_classes.values(), state.queues.values()),
-        *(state.quotas.values(), state.budgets.values(), state.numa.values(), state.hypernodes.values()),
-        [node for node in nodes[: state.nodes.size].tolist() if node is not None],
-        [group for group in groups[: state.jobs.size].tolist() if group is not None],
-    )
-    for objects in ordered:
-        for item in objects:
-            fresh.upsert(item)
-    fresh.load([pod for pod in state.tasks.plain["pods"][: state.tasks.size].tolist() if pod is not None])
-    for name in ("measured", "previous", "version", "_last_session"):
-        setattr(fresh, name, getattr(state, name))
-    vars(state).update(vars(fresh))
+def objects(state: StateTables) -> Iterator[Any]:
+    """Yield the objects of the state but for its pods, each after those that it refers to."""
+    for by_name in (state.namespaces, state.priority_classes, state.queues):
+        yield from by_name.values()
+    for by_key in (state.quotas, state.budgets, state.numa, state.hypernodes):
+        yield from by_key.values()
+    yield from (node for node in state.nodes.plain["objects"][: state.nodes.size].tolist() if node is not None)
+    yield from (group for group in state.jobs.plain["groups"][: state.jobs.size].tolist() if group is not None)
+
+
+def pods(state: StateTables) -> list[core.Pod]:
+    """Return the pods of the state."""
+    return [pod for pod in state.tasks.plain["pods"][: state.tasks.size].tolist() if pod is not None]

@@ -1,11 +1,11 @@
-"""Columns of the cluster state, and their copy into a snapshot."""
+"""The copy of the cluster state into a snapshot."""
 
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from volcanopy.scheduler.cache.bounded_sums import MOST, with_possible_guarantee
 from volcanopy.scheduler.cache.queue_columns import queue_table, same_spec, with_statuses
 from volcanopy.scheduler.cache.queue_sums import QueueSums
 from volcanopy.scheduler.cache.row_table import Changes, Copies
+from volcanopy.scheduler.cache.state_tables import JOB_COLUMNS, TASK_COLUMNS, StateTables
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.claim_tables import AssignedPods
 from volcanopy.scheduler.model.job_tables import JobTable, RoleTable
@@ -32,70 +33,10 @@ from volcanopy.scheduler.model.snapshot import (
 from volcanopy.scheduler.model.task_status import HOLDING, SCHEDULED, Status
 from volcanopy.scheduler.model.topology import HyperNodeTable, forest, looks_at_labels, without
 
-if TYPE_CHECKING:
-    from volcanopy.scheduler.cache.cluster_cache import State
-
-TASK_COLUMNS: dict[str, tuple[Any, Any]] = {
-    "pods": (object, None),
-    "status": (np.int8, Status.ABSENT),
-    "job": (np.int32, NONE),
-    "role": (np.int32, NONE),
-    "shape": (np.int32, 0),
-    "node": (np.int32, NONE),
-    "nominated": (np.int32, NONE),
-    "priority": (np.int64, 0),
-    "created": (np.float64, 0.0),
-    "started": (np.float64, 0.0),
-    "runtime": (np.float64, 0.0),
-    "ordinal": (np.int64, NONE),
-    "preemptable": (np.bool_, False),
-    "gated": (np.bool_, False),
-    "mark": (np.int32, NONE),
-}
-NODE_COLUMNS: dict[str, tuple[Any, Any]] = {
-    "objects": (object, None),
-    "tasks": (np.int64, 0),
-    "assigned_pods": (object, None),
-}
-JOB_COLUMNS: dict[str, tuple[Any, Any]] = {
-    "groups": (object, None),
-    "queue": (np.int32, NONE),
-    "priority": (np.int64, 0),
-    "min_available": (np.int64, 0),
-    "created": (np.float64, 0.0),
-    "admitted": (np.float64, 0.0),
-    "phase": (object, "Pending"),
-    "tasks": (np.int64, 0),
-    "best_effort": (np.int64, 0),
-    "has_min_resources": (np.bool_, False),
-    "preemptable": (np.bool_, False),
-    "unschedulable": (np.bool_, False),
-    "pods_rejected": (np.bool_, False),
-    "structured": (np.bool_, False),
-    "walltime": (np.float64, 0.0),
-    "estimate": (np.float64, 0.0),
-    "learnt": (np.bool_, False),
-    "submitter": (np.int32, 0),
-    "grouped": (np.bool_, False),
-    "has_minima": (np.bool_, False),
-    "unsettled": (np.bool_, True),
-    "lacking": (np.bool_, False),
-    "roles": (object, ()),
-}
 _TASK_FIELDS = (*TASK_COLUMNS, "keys")
 _JOB_FIELDS = (*(name for name in JOB_COLUMNS if name != "tasks"), "keys", "counts", "reported")
 _SCHEDULED: list[int] = np.flatnonzero(SCHEDULED).tolist()
 _REPORTED = int(Status.RUNNING), int(Status.SUCCEEDED), int(Status.FAILED)
-GROUP_COLUMNS = tuple(
-    name for name in JOB_COLUMNS if name not in {"tasks", "best_effort", "unsettled", "lacking", "roles"}
-)
-"""The columns of jobs that follow from their pod groups."""
-ROLE_COLUMNS: dict[str, tuple[Any, Any]] = {
-    "names": (object, ""),
-    "job": (np.int32, NONE),
-    "minimum": (np.int64, 0),
-    "best_effort": (np.int64, 0),
-}
 
 
 class Layout:
@@ -125,7 +66,7 @@ class Layout:
         """Mark the allocatable resources of a node as changed."""
         self._allocatable = self._on_nodes = None
 
-    def allocatable(self, state: "State", rows: Rows) -> Allocatable:
+    def allocatable(self, state: StateTables, rows: Rows) -> Allocatable:
         """Return the allocatable resources of the nodes in these rows, rebuilt when they change."""
         if self._allocatable is None or self._allocatable.axis is not state.axis:
             values = within_sum(state.nodes.amounts["allocatable"].take(rows, axis=1))
@@ -133,7 +74,7 @@ class Layout:
             self._allocatable = Allocatable(state.axis, values)
         return self._allocatable
 
-    def nodes_and_tasks(self, state: "State") -> tuple[NodeTable, TaskTable]:
+    def nodes_and_tasks(self, state: StateTables) -> tuple[NodeTable, TaskTable]:
         """Return the nodes and the tasks, rebuilt when one of them changes."""
         rows, traits = self.nodes(state)
         allocatable = self.allocatable(state, rows)
@@ -149,7 +90,7 @@ class Layout:
             known = self._on_nodes = (nodes, _task_table(state, self._places, everywhere))
         return known
 
-    def _node_table(self, state: "State", rows: Rows, places: Index | None, allocatable: Allocatable) -> NodeTable:
+    def _node_table(self, state: StateTables, rows: Rows, places: Index | None, allocatable: Allocatable) -> NodeTable:
         names, index = self.node_names(state)
         changes, copies = Changes(len(rows), None, rows), self._copies
         if places is not None:
@@ -185,7 +126,7 @@ class Layout:
         """Mark the HyperNodes as changed."""
         self._network = None
 
-    def hypernodes(self, state: "State", names: tuple[str, ...], traits: NodeTraits) -> HyperNodeTable:
+    def hypernodes(self, state: StateTables, names: tuple[str, ...], traits: NodeTraits) -> HyperNodeTable:
         """Return the network topology, rebuilt when HyperNodes, the list of nodes or selected labels change."""
         known = self._network
         if known is not None and known[1] is not traits:
@@ -198,7 +139,7 @@ class Layout:
             known = self._network = (names, traits, network)
         return known[2]
 
-    def nodes(self, state: "State") -> tuple[Rows, NodeTraits]:
+    def nodes(self, state: StateTables) -> tuple[Rows, NodeTraits]:
         """Return the rows of the nodes in the order of their names, and their traits."""
         if self._rows is None:
             self._rows = state.node_rows()
@@ -210,21 +151,21 @@ class Layout:
         self._images_current = True
         return self._rows, self._traits
 
-    def node_names(self, state: "State") -> tuple[tuple[str, ...], Mapping[str, int]]:
+    def node_names(self, state: StateTables) -> tuple[tuple[str, ...], Mapping[str, int]]:
         """Return the names of the nodes in order, and the position of each."""
         if self._names is None:
             names = tuple(state.nodes.keys[self.nodes(state)[0]].tolist())
             self._names = names, {name: row for row, name in enumerate(names)}
         return self._names
 
-    def shapes(self, state: "State") -> ShapeTable:
+    def shapes(self, state: StateTables) -> ShapeTable:
         """Return the table of shapes, rebuilt when shapes or resources were added."""
         size = (len(state.shapes.all), len(state.axis))
         if self._shapes is None or self._shapes[:2] != size:
             self._shapes = (*size, _shape_table(state))
         return self._shapes[2]
 
-    def queues(self, state: "State") -> QueueTable:
+    def queues(self, state: StateTables) -> QueueTable:
         """Return the queues, rebuilt when a queue was added, removed or its spec changed; changed statuses are updated."""
         known, names = self._queues, tuple(state.queue_rows)
         if known is None or known.names != names or known.capability.axis is not state.axis:
@@ -239,7 +180,7 @@ class Layout:
         self._queues = known
         return known
 
-    def measures(self, state: "State", traits: NodeTraits) -> MeasureTable:
+    def measures(self, state: StateTables, traits: NodeTraits) -> MeasureTable:
         """Return what was measured, rebuilt for a new measurement, other nodes or other annotations of nodes."""
         known = self._measures
         if known is None or known[0] is not traits or known[1] is not state.measured:
@@ -247,12 +188,12 @@ class Layout:
         return known[2]
 
 
-def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
-    """Return a snapshot of the state."""
+def snapshot(state: StateTables, layout: Layout, now: datetime, session: str) -> Snapshot:
+    """Return a snapshot of the state; ``layout`` has the parts of the last one."""
     axis = state.axis
-    nodes, tasks = state.layout.nodes_and_tasks(state)
-    traits, jobs = nodes.traits, _job_table(state)
-    queues = with_possible_guarantees(state.layout.queues(state), nodes.allocatable.sums, jobs)
+    nodes, tasks = layout.nodes_and_tasks(state)
+    traits, jobs = nodes.traits, _job_table(state, layout)
+    queues = with_possible_guarantees(layout.queues(state), nodes.allocatable.sums, jobs)
     return Snapshot(
         axis=axis,
         now=now,
@@ -260,7 +201,7 @@ def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
         session=session,
         nodes=nodes,
         tasks=_gate_held_queues(tasks, state, queues),
-        shapes=state.layout.shapes(state),
+        shapes=layout.shapes(state),
         jobs=jobs,
         roles=_role_table(state),
         queues=queues,
@@ -269,16 +210,16 @@ def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
         budgets=tuple(state.budgets[key] for key in sorted(state.budgets)),
         numa=dict(state.numa),
         priority_classes=dict(state.priority_classes),
-        measures=state.layout.measures(state, traits),
+        measures=layout.measures(state, traits),
         previous=state.previous,
-        hypernodes=state.layout.hypernodes(state, nodes.names, traits),
+        hypernodes=layout.hypernodes(state, nodes.names, traits),
         claim_tables=state.claims.claim_tables(),
         moves=_moves(state, now, nodes.index),
         declared=tuple(state.hypernodes[name] for name in sorted(state.hypernodes)),
     )
 
 
-def _settle(state: "State") -> None:
+def _settle(state: StateTables) -> None:
     """Set the columns ``unsettled`` and ``lacking`` of the jobs that changed: mostly few, for which lists are quicker."""
     columns, jobs = state.jobs.plain, state.jobs
     counted, reported = jobs.counts["counts"], jobs.counts["reported"]
@@ -300,7 +241,7 @@ def _settle(state: "State") -> None:
         columns["lacking"][row] = any(map(operator.gt, minimum[:, row].tolist(), allocated[:, row].tolist()))
 
 
-def _moves(state: "State", now: datetime, nodes: Mapping[str, int]) -> Moves:
+def _moves(state: StateTables, now: datetime, nodes: Mapping[str, int]) -> Moves:
     if not state.moving:
         return Moves()
     moved: list[MovedPod] = []
@@ -324,11 +265,11 @@ def _columns(axis: Axis, values: Ints) -> Columns:
     return Columns(axis, values)
 
 
-def _objects(state: "State", rows: Rows) -> tuple[core.Node, ...]:
+def _objects(state: StateTables, rows: Rows) -> tuple[core.Node, ...]:
     return tuple(state.nodes.plain["objects"][rows].tolist())
 
 
-def _task_table(state: "State", places: Index, everywhere: bool) -> TaskTable:
+def _task_table(state: StateTables, places: Index, everywhere: bool) -> TaskTable:
     changes = state.tasks.take_changes(everywhere)
     copies = state.tasks.copies(changes, {"node": places, "nominated": places})
     return TaskTable(
@@ -339,7 +280,7 @@ def _task_table(state: "State", places: Index, everywhere: bool) -> TaskTable:
     )
 
 
-def _gate_held_queues(tasks: TaskTable, state: "State", queues: QueueTable) -> TaskTable:
+def _gate_held_queues(tasks: TaskTable, state: StateTables, queues: QueueTable) -> TaskTable:
     """Return the tasks, with those of held queues gated as well."""
     if queues.terms.stops is None:
         return tasks
@@ -350,7 +291,7 @@ def _gate_held_queues(tasks: TaskTable, state: "State", queues: QueueTable) -> T
     return replace(tasks, gated=gated)
 
 
-def _job_table(state: "State") -> JobTable:
+def _job_table(state: StateTables, layout: Layout) -> JobTable:
     _settle(state)
     changes = state.jobs.take_changes()
     copies = state.jobs.copies(changes)
@@ -365,7 +306,7 @@ def _job_table(state: "State") -> JobTable:
         columns[name] = (
             Columns(state.axis, values) if bound <= MOST else _columns(state.axis, within_sum(values.copy()))
         )
-    sums = state.layout.queue_sums.updated(
+    sums = layout.queue_sums.updated(
         columns["queue"],
         partial(_summed_amounts, columns),
         len(state.queue_rows),
@@ -389,7 +330,7 @@ def _summed_amounts(columns: Mapping[str, Any], rows: Rows | slice) -> Ints:
     return np.concatenate((allocated, elastic, grouped[None]))
 
 
-def _queues_of_jobs(state: "State", queue: Index) -> Index:
+def _queues_of_jobs(state: StateTables, queue: Index) -> Index:
     """Return the queue of each job: of its group, and without one of its pods on nodes, so that they count in full.
 
     That is the existing queue that such a pod names, the first by name, or the default queue.
@@ -415,12 +356,12 @@ def _queues_of_jobs(state: "State", queue: Index) -> Index:
     return queue
 
 
-def _role_table(state: "State") -> RoleTable:
+def _role_table(state: StateTables) -> RoleTable:
     copies = state.roles.copies(state.roles.take_changes())
     return RoleTable(**{name: copies[name] for name in ("names", "job", "minimum", "counts", "best_effort")})
 
 
-def _shape_table(state: "State") -> ShapeTable:
+def _shape_table(state: StateTables) -> ShapeTable:
     shapes, axis = state.shapes.all, state.axis
     request = np.zeros((len(axis), len(shapes)), dtype=np.int64)
     for number, shape in enumerate(shapes):

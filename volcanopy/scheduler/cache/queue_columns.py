@@ -1,22 +1,20 @@
 """The table of queues in a snapshot, from their objects."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from volcanopy.api import core, quantity
 from volcanopy.scheduler.cache.bounded_sums import within_sum
+from volcanopy.scheduler.cache.state_tables import StateTables
 from volcanopy.scheduler.model import observed_queue_status, pod_fields
 from volcanopy.scheduler.model.observed_queue_status import ObservedStatuses
 from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Columns
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 
-if TYPE_CHECKING:
-    from volcanopy.scheduler.cache.cluster_cache import State
 
-
-def queue_table(state: "State") -> QueueTable:
+def queue_table(state: StateTables) -> QueueTable:
     """Return the table of all queues."""
     names = tuple(state.queue_rows)
     objects = tuple(state.queues.get(name) for name in names)

@@ -1,21 +1,17 @@
 """The columns of a task that follow from where its pod is and what it does."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from volcanopy.api import core, names
 from volcanopy.api.queue_gate import is_gated
+from volcanopy.scheduler.cache.state_tables import StateTables
 from volcanopy.scheduler.cache.totals import count
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import ON_NODE, Status
 
-if TYPE_CHECKING:
-    from volcanopy.scheduler.cache.cluster_cache import State
 
-
-def set_place(state: "State", row: int, key: str, pod: core.Pod) -> None:
+def set_place(state: StateTables, row: int, key: str, pod: core.Pod) -> None:
     """Set these columns of a task."""
     columns, backs_off = state.tasks.plain, key in state.writes.backoffs
     status, node = status_of(state, key, pod)
@@ -29,7 +25,7 @@ def set_place(state: "State", row: int, key: str, pod: core.Pod) -> None:
     columns["preemptable"][row] = pod_fields.flag(pod.metadata, names.PREEMPTABLE, absent=True) and not backs_off
 
 
-def status_of(state: "State", key: str, pod: core.Pod) -> tuple[Status, int]:
+def status_of(state: StateTables, key: str, pod: core.Pod) -> tuple[Status, int]:
     """Return the status of a pod and the row of its node.
 
     A pod on a node that does not exist terminates: Kubernetes deletes it, and it uses nothing that others could.
@@ -41,7 +37,7 @@ def status_of(state: "State", key: str, pod: core.Pod) -> tuple[Status, int]:
     return Status.RELEASING if is_lost else status, node
 
 
-def set_places_on(state: "State", node: int) -> None:
+def set_places_on(state: StateTables, node: int) -> None:
     """Set these columns of the tasks on a node that was created or deleted."""
     tasks = state.tasks
     for row in np.flatnonzero(tasks.plain["node"][: tasks.size] == node).tolist():

@@ -1,26 +1,18 @@
 """Sums over the tasks of the state, per node, job and role: for one task or for many at once."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from volcanopy.scheduler.cache.shapes import Shape
+from volcanopy.scheduler.cache.state_tables import StateTables
 from volcanopy.scheduler.model import claim_tables
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, ON_NODE, Status
 
-if TYPE_CHECKING:
-    from volcanopy.scheduler.cache.cluster_cache import State
-    from volcanopy.scheduler.cache.shapes import Shape
-
 _HOLDING, _ON_NODE = HOLDING.tolist(), ON_NODE.tolist()
 
 
-Counted = tuple[int, int, int, int, int, bool]
-"""What decides how a task counts: status, job, node, role, shape, and whether it has a scheduling gate."""
-
-
-def count(state: "State", row: int, sign: int) -> None:
+def count(state: StateTables, row: int, sign: int) -> None:
     """Let a task be added to the sums of its node, job and role (+1), or be subtracted (-1), by :func:`count_due`.
 
     So the pods of a gang, which mostly change in the same way and at one time, are counted together.
@@ -42,7 +34,7 @@ def count(state: "State", row: int, sign: int) -> None:
         _update_assigned_pods(state, row, node, sign)
 
 
-def count_due(state: "State") -> None:
+def count_due(state: StateTables) -> None:
     """Add to the sums, or subtract, the tasks for which that is due: to be called before sums are read."""
     if state.due:
         due, state.due = state.due, {}
@@ -52,7 +44,7 @@ def count_due(state: "State") -> None:
 
 
 def _count(
-    state: "State", status: int, job: int, node: int, role: int, shape: "Shape", gated: bool, tasks: int
+    state: StateTables, status: int, job: int, node: int, role: int, shape: Shape, gated: bool, tasks: int
 ) -> None:
     """Add a number of tasks of one shape to the sums of their node, job and role, or subtract them if it is negative."""
     index = state.axis.index
@@ -86,7 +78,7 @@ def _count(
             table[index[name], job] += tasks * units
 
 
-def _update_assigned_pods(state: "State", row: int, node: int, sign: int) -> None:
+def _update_assigned_pods(state: StateTables, row: int, node: int, sign: int) -> None:
     """Add a task with assigned cards or cpus to the assigned pods of its node (+1), or remove it (-1)."""
     column = state.nodes.plain["assigned_pods"]
     known: claim_tables.AssignedPods = column[node] or ()
@@ -102,7 +94,7 @@ def _update_assigned_pods(state: "State", row: int, node: int, sign: int) -> Non
             state.assignments += 1
 
 
-def count_many(state: "State", rows: Rows) -> None:
+def count_many(state: StateTables, rows: Rows) -> None:
     """Add these tasks, which have no claims and no assigned cards or cpus, to the sums."""
     columns = state.tasks.plain
     state.tasks.changed.update(rows.tolist())
