@@ -13,7 +13,6 @@ import msgspec
 from bench.client import FIELDS
 from volcanopy.api import core
 from volcanopy.kube.cache.followed_kinds import NODES, POD_GROUPS, PODS, QUEUES
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.decoding import read_page
 from volcanopy.kube.client.kinds import Kind
@@ -22,6 +21,7 @@ from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, default, parse
+from volcanopy.services.scheduler.state.store import Store
 from volcanopy.testing import notation
 
 MOMENT = datetime(2030, 1, 1, tzinfo=UTC)

@@ -45,7 +45,7 @@ VIOLATIONS = {
     "pure": ("volcanopy.jobcontroller.phases", "socket"),
     "start of controller and admission": ("volcanopy.services.process.job_plugins", "volcanopy.scheduler.core"),
     "kopf": ("volcanopy.services.controllers.jobs", "kopf"),
-    "start of the scheduler": ("volcanopy.kube.apply.applier", "volcanopy.whatif.engine"),
+    "start of the scheduler": ("volcanopy.services.scheduler.writers.applier", "volcanopy.whatif.engine"),
     "scheduler": ("volcanopy.scheduler.ledger.ledger", "volcanopy.scheduler.engine.session"),
     "invariants": ("volcanopy.scheduler.invariants.gangs", "volcanopy.scheduler.model.subgroups"),
     "plugins": ("volcanopy.scheduler.policies.order.drf", "volcanopy.scheduler.policies.order.gang"),
@@ -60,7 +60,7 @@ VIOLATIONS = {
     "simulator": ("volcanopy.simulate.workload", "time"),
     "simulator, inside": ("volcanopy.simulate.workload", "volcanopy.simulate.engine"),
     "simulated nodes": ("volcanopy.local.simulated.timers", "volcanopy.local.simulated.nodes"),
-    "kube": ("volcanopy.kube.client.connection", "volcanopy.kube.cache.store"),
+    "kube": ("volcanopy.kube.client.connection", "volcanopy.services.scheduler.state.store"),
     "services": ("volcanopy.services.process.health", "volcanopy.services.scheduler.scheduler_service"),
     "local": ("volcanopy.local.simulated.kubelet", "volcanopy.local.cluster"),
 }

@@ -15,7 +15,6 @@ from tests.kube.cluster import CRDS, Cluster, running_cluster
 from volcanopy.api.bindings import APIS
 from volcanopy.api.crd import crds
 from volcanopy.api.volcano_crds import crds_of
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import NODES, NUMA_TOPOLOGIES, bound
@@ -23,6 +22,7 @@ from volcanopy.scheduler.model.measures import Reading
 from volcanopy.services.agent.agent_service import Agent, AgentSettings, run
 from volcanopy.services.agent.machine_files import MachineFiles
 from volcanopy.services.scheduler.node_load_sources import LoadError, NodeAgents
+from volcanopy.services.scheduler.state.store import Store
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -61,7 +61,7 @@ def test_control_characters_are_escaped_before_logging_is_configured(capsys: pyt
 
 def test_every_logger_adds_the_current_session() -> None:
     with logged() as seen, structlog.contextvars.bound_contextvars(session="s-7"):
-        logging.getLogger("volcanopy.kube.apply.pod_writer").warning("pod a could not be bound")
+        logging.getLogger("volcanopy.services.scheduler.writers.pod_writer").warning("pod a could not be bound")
         structlog.get_logger("volcanopy.services").info("cycle")
     assert [line["session"] for line in seen.lines] == ["s-7", "s-7"]
 
@@ -145,7 +145,7 @@ class Clock:
 def rate_limited_logger() -> "tuple[logging.Logger, CapturedLogs, Clock]":
     clock, stream = Clock(), io.StringIO()
     handler = RateLimitedHandler(stream, burst=3, window=10.0, clock=clock)
-    log = logging.Logger("volcanopy.kube.apply.pod_writer")
+    log = logging.Logger("volcanopy.services.scheduler.writers.pod_writer")
     log.addHandler(handler)
     return log, CapturedLogs(stream), clock
 

@@ -13,13 +13,13 @@ from tests.controlplane.fixtures import real_control_plane
 from tests.kube.faulty_server import FakeTime
 from tests.kube.reflector_runs import following, names_and_values
 from tests.kube.shapes import PODS, RAW_PODS, Thing
-from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.client.api_client import Client, Listing, Patch
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, Invalid, NotFound, TooManyRequests, Unauthorized
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import EVENTS
+from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.local.cluster import self_signed
 
 __all__ = ["real_control_plane"]

@@ -8,15 +8,15 @@ from typing import Any
 
 from tests.kube.cluster import Cluster
 from tests.kube.flaky_client import FlakyClient, Script
-from volcanopy.kube.apply.applier import Applied, Applier
-from volcanopy.kube.apply.event_writer import EventRecorder
-from volcanopy.kube.apply.status_writer import Timing
 from volcanopy.kube.cache.followed_kinds import NODES, POD_GROUPS, PODS, QUEUES
-from volcanopy.kube.cache.statuses import pod_condition
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.scheduler.model.plan import Bind, Effect, GroupCondition, Plan, SetPodGroup
+from volcanopy.services.scheduler.state.statuses import pod_condition
+from volcanopy.services.scheduler.state.store import Store
+from volcanopy.services.scheduler.writers.applier import Applied, Applier
+from volcanopy.services.scheduler.writers.status_writer import Timing
 
 PATIENT = Timing(settle=3600.0, message_delay=3600.0, repeat_delay=3600.0)
 """What may wait, waits for the end of the test, or for `finish`."""

@@ -8,12 +8,12 @@ from tests.kube.applier_setup import Rig, bind, now
 from tests.kube.cluster import Cluster
 from tests.kube.flaky_client import Fault, lost, refused
 from volcanopy.api import names
-from volcanopy.kube.apply.applier import Applied
 from volcanopy.kube.cache.followed_kinds import PODS
-from volcanopy.kube.cache.statuses import pod_condition
 from volcanopy.kube.client.errors import Forbidden, StatusCause, StatusDetails
 from volcanopy.scheduler.model.plan import Evict, Nominate
 from volcanopy.scheduler.model.task_status import Status
+from volcanopy.services.scheduler.state.statuses import pod_condition
+from volcanopy.services.scheduler.writers.applier import Applied
 
 # Binds
 

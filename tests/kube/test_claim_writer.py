@@ -12,13 +12,13 @@ from tests.kube.cluster import Cluster, body, running_cluster
 from tests.kube.faulty_server import Fault, FaultyServer
 from tests.kube.flaky_client import refused
 from volcanopy.api.builtin import devices
-from volcanopy.kube.apply.applier import Applied
 from volcanopy.kube.cache.followed_kinds import DEVICE_CLAIMS, PODS, VOLUME_CLAIMS, VOLUMES
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.scheduler.model.plan import Bind, Claims, DeviceChoice, VolumeChoice
+from volcanopy.services.scheduler.writers.applier import Applied
 
 ALLOCATION = {"devices": {"results": [{"request": "r", "driver": "d.example.com", "pool": "n1", "device": "0"}]}}
 OTHER = {"devices": {"results": [{"request": "r", "driver": "d.example.com", "pool": "n1", "device": "1"}]}}

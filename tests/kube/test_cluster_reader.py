@@ -7,11 +7,11 @@ import pytest
 
 from tests.kube.cluster import Cluster
 from volcanopy.kube.cache import cluster_reader, followed_kinds
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client, Listing
 from volcanopy.kube.client.errors import Forbidden, from_response
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.services.scheduler.dump import objects
+from volcanopy.services.scheduler.state.store import Store
 from volcanopy.testing.notation import NOW
 
 

@@ -363,7 +363,7 @@ async def test_the_official_client_sends_renewed_tokens_and_all_headers_of_imper
 def test_only_auth_providers_need_the_official_client(tmp_path: Path) -> None:
     write(tmp_path / "config", config({"token": "t"}))
     program = (
-        "import sys, volcanopy.kube.cache.watch, volcanopy.kube.apply.event_writer\n"
+        "import sys, volcanopy.kube.cache.watch, volcanopy.kube.writes.event_writer\n"
         "from pathlib import Path\n"
         "from volcanopy.kube.client.kubeconfig import load_connection\n"
         f"load_connection(Path({str(tmp_path / 'config')!r}))\n"

@@ -10,8 +10,8 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from tests.kube.faulty_server import FakeTime, Fault, FaultyServer
-from volcanopy.kube.apply.event_writer import MESSAGE_LIMIT, EventRecorder, ObjectReference
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.writes.event_writer import MESSAGE_LIMIT, EventRecorder, ObjectReference
 
 POD = ObjectReference("v1", "Pod", "a-0", "ns", "u1")
 NODE = ObjectReference("v1", "Node", "n1")

@@ -8,14 +8,14 @@ import pytest
 from tests.kube.applier_setup import now, set_pod_group
 from tests.kube.elections import run_virtual, virtual_loop
 from volcanopy.api import core
-from volcanopy.kube.apply.applier import Applier
-from volcanopy.kube.apply.event_writer import EventRecorder
-from volcanopy.kube.apply.status_writer import Timing
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.scheduler.model.plan import Explain, Plan
+from volcanopy.services.scheduler.state.store import Store
+from volcanopy.services.scheduler.writers.applier import Applier
+from volcanopy.services.scheduler.writers.status_writer import Timing
 
 
 class Recording:

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from tests.kube.cluster import CHART, CRDS, Cluster, body, running_cluster
 from volcanopy.api import topology_read
 from volcanopy.kube.cache.followed_kinds import HYPER_NODES
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.errors import Invalid
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.services.scheduler.dump import objects
+from volcanopy.services.scheduler.state.store import Store
 from volcanopy.testing.notation import world
 
 NOW = datetime(2031, 1, 1, tzinfo=UTC)

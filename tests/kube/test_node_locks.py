@@ -9,10 +9,10 @@ from tests.kube.applier_setup import Rig
 from tests.kube.cluster import EVENTS, Cluster, running_cluster
 from tests.kube.flaky_client import refused
 from volcanopy.api.model import format_time
-from volcanopy.kube.apply.applier import Applied
-from volcanopy.kube.apply.node_locks import EXPIRY
 from volcanopy.kube.cache.followed_kinds import NODES, PODS
 from volcanopy.scheduler.model.plan import Bind
+from volcanopy.services.scheduler.writers.applier import Applied
+from volcanopy.services.scheduler.writers.node_locks import EXPIRY
 
 LOCK = "hamivgpu"
 

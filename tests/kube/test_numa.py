@@ -9,8 +9,8 @@ import pytest
 from tests.controlplane.fixtures import chart_crd
 from tests.kube.cluster import CHART, CRDS, Cluster, running_cluster
 from volcanopy.kube.cache.followed_kinds import NUMA_TOPOLOGIES
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.errors import Invalid
+from volcanopy.services.scheduler.state.store import Store
 
 DEFINITION = chart_crd(CHART / "numatopologies.nodeinfo.volcanopy.io.yaml")
 REPORT: dict[str, Any] = {

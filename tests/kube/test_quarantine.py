@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from tests.kube.test_store import NOW, added, filled, versioned
 from volcanopy.api import core, topology_read
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.scheduler.cache import bulk_load
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind
+from volcanopy.services.scheduler.state.store import Store
 from volcanopy.testing.notation import config, world
 
 BAD = "9" * 5000

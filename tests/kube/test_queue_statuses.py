@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from tests.kube.applier_setup import Rig, applier_rig
 from tests.kube.cluster import Cluster
 from volcanopy.api.core import QueueUser
-from volcanopy.kube.apply.status_writer import Timing
 from volcanopy.kube.cache.followed_kinds import QUEUES
 from volcanopy.scheduler.model.plan import SetQueue
+from volcanopy.services.scheduler.writers.status_writer import Timing
 
 WHOLE = SetQueue(
     "default",

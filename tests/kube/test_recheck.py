@@ -1,11 +1,11 @@
 from msgspec.structs import replace
 
 from volcanopy.api import core
-from volcanopy.kube.apply.recheck import recheck
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.services.scheduler.writers.recheck import recheck
 from volcanopy.testing.notation import NOW, config, world
 
 WORLD = """

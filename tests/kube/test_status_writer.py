@@ -9,10 +9,10 @@ from tests.kube.applier_setup import Rig, applier_rig, bind, set_pod_group
 from tests.kube.cluster import EVENTS, Cluster
 from tests.kube.flaky_client import refused
 from volcanopy.api import core
-from volcanopy.kube.apply.status_writer import Timing
-from volcanopy.kube.apply.write_queue import KeyLocks
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, QUEUES
+from volcanopy.kube.writes.write_queue import KeyLocks
 from volcanopy.scheduler.model.plan import Explain, GroupCondition, SetPodGroup, SetQueue
+from volcanopy.services.scheduler.writers.status_writer import Timing
 
 # Pod groups
 

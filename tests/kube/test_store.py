@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from volcanopy.api import core
 from volcanopy.api.container_states import ContainerStatus
 from volcanopy.kube.cache.followed_kinds import slim_pod
-from volcanopy.kube.cache.notifications import ChangeSignal
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.scheduler.model.plan import Bind, GroupCondition, Nominate, Plan, SetPodGroup, SetQueue
 from volcanopy.scheduler.model.task_status import Status
+from volcanopy.services.scheduler.state.notifications import ChangeSignal
+from volcanopy.services.scheduler.state.store import Store
 from volcanopy.testing.notation import world
 
 NOW = datetime(2031, 1, 1, tzinfo=UTC)

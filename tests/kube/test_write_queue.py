@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from volcanopy.kube.apply.write_queue import DelayedWrites, KeyLocks, Write, spread
+from volcanopy.kube.writes.write_queue import DelayedWrites, KeyLocks, Write, spread
 
 
 async def test_writes_of_one_object_run_in_the_order_of_their_requests() -> None:

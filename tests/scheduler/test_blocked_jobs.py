@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from volcanopy.api import core
-from volcanopy.kube.cache.statuses import group_status
 from volcanopy.scheduler.model.blocked_jobs import CREATION_TIME
 from volcanopy.scheduler.model.plan import SetPodGroup
+from volcanopy.services.scheduler.state.statuses import group_status
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import NOW, config, world
 

@@ -10,13 +10,13 @@ from tests.scheduler.long_run.measures import EIGHT_NODES
 from tests.scheduler.long_run.simulation import LongRun
 from tests.scheduler.long_run.workload import Stream
 from volcanopy.api import core
-from volcanopy.kube.cache.statuses import queue_status
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.engine.shares.credit import queue_credit
 from volcanopy.scheduler.engine.shares.decay import HALF_LIFE
 from volcanopy.scheduler.model.plan import Bind, Evict, SetQueue
 from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.services.scheduler.state.statuses import queue_status
 from volcanopy.testing.notation import NOW, world
 
 

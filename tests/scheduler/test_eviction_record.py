@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from volcanopy.api import core
 from volcanopy.api.scheduling import PodGroupStatus
-from volcanopy.kube.cache.statuses import group_status, status_patch
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.model.eviction_record import (
     COOLDOWN,
@@ -18,6 +17,7 @@ from volcanopy.scheduler.model.eviction_record import (
     with_eviction,
 )
 from volcanopy.scheduler.model.plan import GroupCondition, SetPodGroup
+from volcanopy.services.scheduler.state.statuses import group_status, status_patch
 from volcanopy.testing.notation import NOW, snapshot, world
 
 MINUTE = timedelta(minutes=1)

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from tests.scheduler.long_run.cases import DEFAULT
 from volcanopy.api import core
-from volcanopy.kube.cache.statuses import queue_status
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Explain, Plan, SetPodGroup, SetQueue
+from volcanopy.services.scheduler.state.statuses import queue_status
 from volcanopy.testing.notation import NOW, START, config, snapshot, world
 
 CLASSES = "class low value=1\nclass high value=1000"

@@ -6,7 +6,6 @@ from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
 from volcanopy.api import core, quantity
-from volcanopy.kube.cache.statuses import queue_status
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.engine.session import Session
@@ -16,6 +15,7 @@ from volcanopy.scheduler.model.resources import UNLIMITED
 from volcanopy.scheduler.model.task_status import HOLDING, Status
 from volcanopy.scheduler.policy.observer import Observer, QueueAmounts
 from volcanopy.scheduler.report.queue_status import allocated_share, queue_statuses
+from volcanopy.services.scheduler.state.statuses import queue_status
 from volcanopy.testing.notation import NOW, config, decide, world
 from volcanopy.testing.random_worlds import Case
 from volcanopy.testing.strategies import cases

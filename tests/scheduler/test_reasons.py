@@ -7,7 +7,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from volcanopy.api import core
-from volcanopy.kube.cache import statuses
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.engine.fit_error import Why
@@ -17,6 +16,7 @@ from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan,
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.config import SchedulerConfig
+from volcanopy.services.scheduler.state import statuses
 from volcanopy.testing.notation import NOW, config, decide, world
 from volcanopy.testing.strategies import crowded_worlds, evicting_configs
 

@@ -12,13 +12,13 @@ from tests.kube.cluster import Cluster, running_cluster
 from tests.kube.test_store import added
 from tests.services.test_scheduler import POLICY, placed, scheduling
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS
-from volcanopy.kube.cache.statuses import pod_condition
-from volcanopy.kube.cache.store import Store
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler.isolation import isolate
+from volcanopy.services.scheduler.state.statuses import pod_condition
+from volcanopy.services.scheduler.state.store import Store
 from volcanopy.testing.notation import world
 
 NOW = datetime(2031, 1, 1, tzinfo=UTC)

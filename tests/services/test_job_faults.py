@@ -12,7 +12,6 @@ import pytest
 
 from tests.services.service_cluster import Cluster, controller, task
 from volcanopy.api.core import Pod
-from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
@@ -20,6 +19,7 @@ from volcanopy.kube.client.errors import NoAnswer, from_response
 from volcanopy.kube.client.raw_kinds import JOBS
 from volcanopy.kube.client.request_counts import RequestKey, resource
 from volcanopy.kube.client.transport import Transport
+from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.services.controllers.controller_service import JobController, JobControllerSettings
 
 

@@ -17,11 +17,11 @@ from tests.services.service_cluster import Cluster, controller, task
 from tests.services.test_admission import admission
 from tests.services.test_scheduler import placed, scheduling
 from tests.services.test_scheduler_metrics import served
-from volcanopy.kube.apply.status_writer import Timing
 from volcanopy.kube.client.errors import ApiError
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.scheduler.model.plan import SetPodGroup
 from volcanopy.services.admission.review_metrics import measured
+from volcanopy.services.scheduler.writers.status_writer import Timing
 
 SECRETS: Kind[Json] = Kind("", "v1", "Secret", "secrets", True, dict)
 PASSWORD = "correct-horse-battery-staple"

@@ -16,7 +16,6 @@ from structlog.testing import capture_logs
 from tests.kube.cluster import CRDS, Cluster, running_cluster
 from volcanopy.api import core
 from volcanopy.api.config_file import ConfigError
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Kind
@@ -39,6 +38,7 @@ from volcanopy.services.scheduler.node_load_sources import (
     Prometheus,
 )
 from volcanopy.services.scheduler.scheduler_service import run
+from volcanopy.services.scheduler.state.store import Store
 
 MOMENT = 1_900_000_000.5
 BASE = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: predicates\n  - name: usage\n'

@@ -9,11 +9,11 @@ import pytest
 
 from tests.services.service_cluster import Cluster, controller
 from volcanopy.api import names
-from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Invalid
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.services.controllers import workload_owners
 from volcanopy.services.controllers.group_worker import WORKLOAD_PODS
 from volcanopy.services.controllers.pod_groups import GroupController

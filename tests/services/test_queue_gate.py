@@ -11,7 +11,7 @@ from tests.services.test_volcano_admission import asked, job, patched
 from volcanopy.admission.context import AdmissionPolicy, Context
 from volcanopy.admission.review import mutate
 from volcanopy.kube.cache.followed_kinds import PODS
-from volcanopy.kube.cache.statuses import pod_condition
+from volcanopy.services.scheduler.state.statuses import pod_condition
 
 GATE = "scheduling.volcanopy.io/queue-allocation-gate"
 THEIRS = "scheduling.volcano.sh/queue-allocation-gate"

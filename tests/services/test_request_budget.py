@@ -8,7 +8,6 @@ import pytest
 
 from bench.requests import services
 from volcanopy.api.core import Pod
-from volcanopy.kube.apply.status_writer import Timing
 from volcanopy.kube.cache.followed_kinds import NODES, PODS
 from volcanopy.kube.cache.watch import Change, Reflector
 from volcanopy.kube.client.api_client import Client
@@ -20,6 +19,7 @@ from volcanopy.services.controllers import controller_service
 from volcanopy.services.controllers.controller_service import JobControllerSettings
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service
+from volcanopy.services.scheduler.writers.status_writer import Timing
 
 FOR_A_JOB = {
     RequestKey("POST", "podgroups"): 1,

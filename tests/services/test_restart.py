@@ -16,11 +16,11 @@ from embedded_apiserver.store.object_store import Bucket, Event
 from tests.kube.cluster import Cluster, running_cluster
 from tests.kube.flaky_client import Fault, FlakyClient, Script, lost, refused
 from volcanopy.api import core
-from volcanopy.kube.apply.status_writer import Timing
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service as service
+from volcanopy.services.scheduler.writers.status_writer import Timing
 
 ROOT = Path(__file__).parents[2]
 GANGS, SIZE, NODES, CPU = 20, 5, 6, 20

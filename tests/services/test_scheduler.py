@@ -12,15 +12,15 @@ import pytest
 from tests.kube.cluster import Cluster, running_cluster
 from tests.loop_time import loop_time
 from volcanopy.api.config_file import ConfigError
-from volcanopy.kube.apply.status_writer import Timing
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS, QUEUES
-from volcanopy.kube.cache.statuses import pod_condition
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler.scheduler_service import run
+from volcanopy.services.scheduler.state.statuses import pod_condition
+from volcanopy.services.scheduler.writers.status_writer import Timing
 
 QUICK = Timing(settle=0.05, message_delay=0.2, repeat_delay=0.5)
 POLICY = """\

@@ -15,7 +15,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.kube.cluster import Cluster, running_cluster
 from tests.services.test_scheduler import QUICK, scheduling
 from volcanopy.kube.cache.followed_kinds import QUEUES
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.request_counts import RequestKey
 from volcanopy.kube.metrics import registry as metrics
@@ -25,6 +24,7 @@ from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan, SetPodGro
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler.metrics import OUTCOME_TIMEOUT, EvictionOutcomes, SchedulerMetrics
+from volcanopy.services.scheduler.state.store import Store
 from volcanopy.testing.notation import NOW, config, world
 
 

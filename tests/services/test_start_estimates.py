@@ -11,7 +11,6 @@ import pytest
 from msgspec.structs import replace
 
 from volcanopy.api import core, names
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
@@ -26,6 +25,7 @@ from volcanopy.services.scheduler.start_estimates import (
     expected_pods,
     waits,
 )
+from volcanopy.services.scheduler.state.store import Store
 from volcanopy.testing.notation import NOW, config, world
 from volcanopy.whatif.expected import EstimatedStart
 

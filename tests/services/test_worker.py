@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime
 
-from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import ApiError, Conflict, Forbidden, StatusCause, StatusDetails
+from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.services.controllers.worker import Worker
 
 

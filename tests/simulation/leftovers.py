@@ -11,11 +11,11 @@ from unittest import mock
 
 from volcanopy.api.core import Pod
 from volcanopy.kube import machine
-from volcanopy.kube.apply.applier import Applier
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.cache.watch import Change
 from volcanopy.services.controllers.job_cache import JobCache
 from volcanopy.services.controllers.worker import Worker
+from volcanopy.services.scheduler.state.store import Store
+from volcanopy.services.scheduler.writers.applier import Applier
 
 DEPTH = 6
 NAMES = re.compile(r"\bjob-\d")

@@ -14,9 +14,9 @@ from tests.simulation import virtual_time
 from tests.simulation.__main__ import HASH_SEED, minimised
 from tests.simulation.run import Outcome, run
 from tests.simulation.scenario import PAIRS, Scenario, Step, coverage
-from volcanopy.kube.cache.store import Store
 from volcanopy.services.controllers.job_cache import JobCache
 from volcanopy.services.controllers.worker import Worker
+from volcanopy.services.scheduler.state.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS, AT_ONCE = 375, 125

@@ -8,8 +8,8 @@ from volcanopy.api.core import PodGroup
 from volcanopy.cli.explain.job import JobFacts, job_report
 from volcanopy.cli.explain.queue import waiting_groups
 from volcanopy.cli.explain.text import job_lines, plain
-from volcanopy.kube.cache import statuses
 from volcanopy.scheduler.model.plan import Explain
+from volcanopy.services.scheduler.state import statuses
 from volcanopy.testing.notation import NOW, decide
 
 WORLD = """

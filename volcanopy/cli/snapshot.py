@@ -18,7 +18,6 @@ from volcanopy.cli.framework.durations import local_time
 from volcanopy.cli.framework.options import Cluster
 from volcanopy.cli.volcano_objects import ApiObjects, own_job, served, unfinished_jobs, with_own_owner
 from volcanopy.kube.cache import cluster_reader
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
@@ -33,6 +32,7 @@ from volcanopy.services.scheduler.anonymous import anonymised
 from volcanopy.services.scheduler.dump import objects
 from volcanopy.services.scheduler.node_load_sources import LoadError
 from volcanopy.services.scheduler.replay import CycleContext
+from volcanopy.services.scheduler.state.store import Store
 
 DEFAULT_MAP = "volcanopy-system/volcanopy-scheduler"
 """ConfigMap of the scheduler's configuration in the chart."""

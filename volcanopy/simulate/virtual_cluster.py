@@ -6,10 +6,10 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from volcanopy.api import core
-from volcanopy.kube.cache import statuses
 from volcanopy.scheduler.model.plan import SetPodGroup, SetQueue
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.registry import Registry
+from volcanopy.services.scheduler.state import statuses
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.simulation import Simulation
 

@@ -13,7 +13,6 @@ import msgspec
 from embedded_apiserver.server import ApiServer
 from volcanopy.api import core, names
 from volcanopy.api.crd import crds
-from volcanopy.kube.apply.status_writer import Timing
 from volcanopy.kube.cache.followed_kinds import OPTIONAL, REQUIRED
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
@@ -22,6 +21,7 @@ from volcanopy.kube.client.errors import AlreadyExists
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service
+from volcanopy.services.scheduler.writers.status_writer import Timing
 from volcanopy.testing.notation import world
 
 JOBS: Kind[Json] = Kind("batch.volcanopy.io", "v1alpha1", "BatchJob", "batchjobs", True, dict)

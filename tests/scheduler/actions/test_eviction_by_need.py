@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from volcanopy.api import core
-from volcanopy.kube.cache.statuses import group_status
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.engine.session import Session
@@ -18,6 +17,7 @@ from volcanopy.scheduler.model.eviction_record import with_eviction
 from volcanopy.scheduler.model.plan import Bind, Evict, GroupCondition, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
+from volcanopy.services.scheduler.state.statuses import group_status
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import NOW, config, decide, snapshot, world
 

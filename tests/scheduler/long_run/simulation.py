@@ -19,12 +19,12 @@ from msgspec.structs import replace
 
 from tests.scheduler.long_run.workload import Job, Single, Stream, class_name, drawn, job
 from volcanopy.api import core, quantity
-from volcanopy.kube.cache import statuses
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup, SetQueue
 from volcanopy.scheduler.policy.config import SchedulerConfig
+from volcanopy.services.scheduler.state import statuses
 from volcanopy.testing.notation import NOW, world
 
 COOLDOWN = 30

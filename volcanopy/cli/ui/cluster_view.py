@@ -13,7 +13,6 @@ from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding
 from volcanopy.cli.ui.decisions import Decisions
 from volcanopy.cli.ui.node_usage import NodeUsage
 from volcanopy.cli.ui.samples import PERIOD, Samples
-from volcanopy.kube.cache import statuses
 from volcanopy.kube.cache.followed_kinds import HYPER_NODES, NODES, POD_GROUPS, PODS, QUEUES, slim, slimming
 from volcanopy.kube.cache.name_conflicts import precedence
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
@@ -21,6 +20,7 @@ from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import JOBS, bound
+from volcanopy.services.scheduler.state import statuses
 
 FIRST_LISTS = 10.0
 """Longest time in seconds for the first lists before pages are shown without those that failed."""

@@ -15,7 +15,7 @@ from volcanopy.kube.client.kinds import Kind
 
 
 class Sink(Protocol):
-    """Whatever takes the objects, such as a :class:`volcanopy.kube.cache.store.Store`."""
+    """Whatever takes the objects, such as a :class:`volcanopy.services.scheduler.state.store.Store`."""
 
     def take(self, changes: list[Change[Any]]) -> object:
         """Take objects: added ones, and unreadable ones."""

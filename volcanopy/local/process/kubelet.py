@@ -18,12 +18,12 @@ import structlog
 
 from embedded_apiserver.context import ContainerUsage, Measurement
 from embedded_apiserver.streams.command_streams import CommandStreams, Pipe
-from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import answered
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.local.log_queries import NoLogError
 from volcanopy.local.process import api_service, container_logs, exec_commands, hosts, pod_status
 from volcanopy.local.process.accounts import Accounts, ApiAddress, audiences_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from volcanopy.kube.apply.event_writer import EventType
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.writes.event_writer import EventType
 from volcanopy.local.process.pod_status import all_of, place_of
 
 _IMAGE_REASONS = ("ErrImagePull", "ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName")

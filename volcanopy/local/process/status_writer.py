@@ -11,11 +11,11 @@ from typing import Any
 
 import structlog
 
-from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.backoff import answered
 from volcanopy.kube.client.errors import Conflict, Invalid, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.local.process.pod_events import PodEvent, events_of
 
 log = structlog.get_logger(__name__)

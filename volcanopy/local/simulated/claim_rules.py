@@ -8,10 +8,10 @@ import msgspec
 
 from volcanopy.api.builtin import storage
 from volcanopy.api.decoding import convert
-from volcanopy.kube.apply.claim_writer import BOUND_BY_CONTROLLER, PROTECTION
 from volcanopy.kube.client.kinds import Json
 from volcanopy.scheduler.model.claim_tables import size
 from volcanopy.scheduler.nodes.volumes import volume_matching
+from volcanopy.services.scheduler.writers.claim_writer import BOUND_BY_CONTROLLER, PROTECTION
 
 __all__ = ["PROTECTION"]
 

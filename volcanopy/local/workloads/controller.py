@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 
 import structlog
 
-from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, ApiError, Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.local.simulated.timers import TimedWorkers
 from volcanopy.local.workloads import daemon_set, deployment, job, replica_set, stateful_set
 from volcanopy.local.workloads.plan import Create, Delete, Effect, SetStatus, Update, controller_uid

@@ -12,13 +12,13 @@ from volcanopy.api.bindings import Binding
 from volcanopy.api.core import Pod, PodGroup, PodSpec
 from volcanopy.jobcontroller.observed import DISRUPTION_TARGET
 from volcanopy.jobcontroller.plugins.registry import Registry
-from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.cache.shared_parts import SharedParts
 from volcanopy.kube.cache.watch import Change, Reflector, each_alone
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import bound, is_of
+from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.services.controllers.controller import Controller
 from volcanopy.services.controllers.cron_jobs import CronController
 from volcanopy.services.controllers.flows import FlowController

@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from volcanopy.api.bindings import VOLCANOPY, Binding
-from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import bound, is_of
+from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_objects import OutdatedError
 from volcanopy.services.controllers.worker import Worker

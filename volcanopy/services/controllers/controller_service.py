@@ -13,7 +13,6 @@ from typing import Any
 import structlog
 
 from volcanopy.api.bindings import APIS
-from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.cache.followed_kinds import NODES, PRIORITY_CLASSES
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.watch import Change, Reflector, each_alone
@@ -21,6 +20,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import JOBS, is_of
+from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.services.controllers.api_controllers import ApiControllers, api_controllers
 from volcanopy.services.controllers.gangs import GangController
 from volcanopy.services.controllers.group_worker import GroupWorker

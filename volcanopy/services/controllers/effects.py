@@ -22,7 +22,6 @@ from volcanopy.api.bindings import Binding
 from volcanopy.api.core import Pod, PodGroup
 from volcanopy.api.volcano import bound as model_of
 from volcanopy.jobcontroller import plan as effects
-from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
@@ -37,6 +36,7 @@ from volcanopy.kube.client.raw_kinds import (
     VOLUME_CLAIMS,
     bound,
 )
+from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.services.controllers.job_cache import JobCache, key_of, uid_of
 from volcanopy.services.controllers.job_history import JobHistoryWriter, is_final
 from volcanopy.services.controllers.owned_objects import (

@@ -18,11 +18,11 @@ from volcanopy.jobcontroller.flow_jobs import CommandJob, FlowObserved, PodProbe
 from volcanopy.jobcontroller.flows import dependents, reconcile_flow
 from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, RecordEvent, UpdateStatus
 from volcanopy.kube import machine
-from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import COMMANDS, FLOWS, TEMPLATES, bound, is_of
+from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_jobs import JobOwnerController
 from volcanopy.services.controllers.owned_objects import delete_same

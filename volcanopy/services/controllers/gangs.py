@@ -15,13 +15,13 @@ from volcanopy.api.gang_apis import GANG_APIS, GangApi, GangGroup
 from volcanopy.jobcontroller.gang_podgroups import GangObserved, PatchGangStatus, reconcile_gang
 from volcanopy.jobcontroller.workload_podgroups import WorkloadPod, gang_of
 from volcanopy.kube import machine
-from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.cache.followed_kinds import with_own_names
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.watch import Change, ChangeType, each_alone
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.services.controllers.group_worker import SETTLE, GroupWorker
 
 _DISCOVERY = 10.0

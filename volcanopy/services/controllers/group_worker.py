@@ -13,13 +13,13 @@ from volcanopy.api.bindings import Binding
 from volcanopy.api.core import PodGroup
 from volcanopy.jobcontroller.plan import CreatePodGroup, DeletePodGroup, Plan, RecordEvent, UpdatePodGroup
 from volcanopy.jobcontroller.workload_podgroups import GroupEffect, JoinGroup, WorkloadPod, slim
-from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, with_own_names
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import bound
+from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.services.controllers.owned_objects import OutdatedError, all_of, create_owned
 from volcanopy.services.controllers.steps import MOST_WRITES
 from volcanopy.services.controllers.worker import Worker

@@ -23,12 +23,12 @@ from volcanopy.jobcontroller.plan import CreatePod, JobPlan, RecordEvent, Update
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.jobcontroller.reconcile import reconcile
 from volcanopy.kube import machine
-from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
-from volcanopy.kube.apply.write_queue import spread
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import COMMANDS, JOB_HISTORIES, JOBS, bound
 from volcanopy.kube.metrics import registry
+from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
+from volcanopy.kube.writes.write_queue import spread
 from volcanopy.services.controllers.effects import Ending, JobEffects, reference
 from volcanopy.services.controllers.job_cache import JobCache, uid_of
 from volcanopy.services.controllers.job_history import JobHistoryWriter

@@ -9,11 +9,11 @@ from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.model import InvalidObjectError
 from volcanopy.api.volcano import bound as model_of
 from volcanopy.kube import machine
-from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import JOBS, bound, is_of
+from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.services.controllers.controller import Controller
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_objects import create_owned, is_controlled

@@ -23,10 +23,10 @@ from volcanopy.jobcontroller.workload_podgroups import (
     reconcile_group,
 )
 from volcanopy.kube import machine
-from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.cache.followed_kinds import with_own_names
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector, each_alone
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.services.controllers import workload_owners
 from volcanopy.services.controllers.gangs import GangController
 from volcanopy.services.controllers.group_worker import SETTLE, WORKLOAD_PODS, GroupWorker

@@ -22,13 +22,13 @@ from volcanopy.jobcontroller.phases import STOPPED
 from volcanopy.jobcontroller.plan import DeleteCommand, RecordEvent
 from volcanopy.jobcontroller.queues import PatchQueue, PatchQueueStatus, QueueObserved, reconcile_queue
 from volcanopy.kube import machine
-from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.cache.read_your_writes import version
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS, QUEUES, bound
+from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.services.controllers.controller import Controller
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_objects import OutdatedError, delete_same

@@ -7,10 +7,10 @@ from datetime import datetime
 import structlog
 
 from volcanopy.kube import machine
-from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import AFTER_OUTAGE
 from volcanopy.kube.client.errors import ApiError, Conflict, Forbidden, Invalid, KubeError, NotLeading, is_outage
+from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.services.controllers.owned_objects import NameTakenError, OutdatedError, TerminatingError
 from volcanopy.services.controllers.reconcile_metrics import track_reconcile
 from volcanopy.services.controllers.workqueue import LONGEST_PAUSE, WorkQueue

@@ -18,7 +18,7 @@ from typing import Any
 import structlog
 
 from volcanopy.api import core
-from volcanopy.kube.cache.quarantine import Excluded, Quarantine
+from volcanopy.services.scheduler.state.quarantine import Excluded, Quarantine
 
 log = structlog.get_logger(__name__)
 

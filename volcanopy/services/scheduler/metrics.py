@@ -16,12 +16,12 @@ import numpy as np
 from volcanopy.api import core, names
 from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
 from volcanopy.kube import machine
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.metrics import registry
 from volcanopy.kube.metrics.metric_types import Labels
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan, SetPodGroup
 from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Mask
 from volcanopy.scheduler.policy.observer import Observer, Part, QueueAmounts
+from volcanopy.services.scheduler.state.store import Store
 
 Values = Iterable[tuple[Labels, float]]
 

@@ -10,7 +10,6 @@ from random import Random
 import structlog
 
 from volcanopy.kube import machine
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import Backoff
 from volcanopy.scheduler.cache.cluster_cache import State
@@ -19,6 +18,7 @@ from volcanopy.scheduler.policy.metrics_source import Metrics
 from volcanopy.services.scheduler.config_file import ConfigFile
 from volcanopy.services.scheduler.measure_sources import source
 from volcanopy.services.scheduler.node_load_sources import LoadError, Source
+from volcanopy.services.scheduler.state.store import Store
 
 log = structlog.get_logger(__name__)
 

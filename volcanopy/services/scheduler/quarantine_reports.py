@@ -9,15 +9,15 @@ import structlog
 
 from volcanopy.api import core
 from volcanopy.kube import machine
-from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.cache import followed_kinds as kinds
-from volcanopy.kube.cache import statuses
-from volcanopy.kube.cache.quarantine import Excluded
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import of_object
+from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.scheduler.model.plan import GroupCondition, SetPodGroup
+from volcanopy.services.scheduler.state import statuses
+from volcanopy.services.scheduler.state.quarantine import Excluded
 
 log = structlog.get_logger(__name__)
 

@@ -17,19 +17,14 @@ import structlog
 from volcanopy.api import names
 from volcanopy.api.shared_queues import recorded
 from volcanopy.kube import machine
-from volcanopy.kube.apply.applier import Applied, Applier
-from volcanopy.kube.apply.event_writer import EventRecorder
-from volcanopy.kube.apply.recheck import recheck
-from volcanopy.kube.apply.status_writer import Timing
 from volcanopy.kube.cache.followed_kinds import QUEUES
-from volcanopy.kube.cache.quarantine import Excluded
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import Backoff, answered
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists, Conflict
 from volcanopy.kube.client.raw_kinds import bound
+from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.extender_port import Extender
@@ -53,7 +48,12 @@ from volcanopy.services.scheduler.metrics import SchedulerMetrics
 from volcanopy.services.scheduler.node_load import LoadFollower
 from volcanopy.services.scheduler.quarantine_reports import QuarantineReports
 from volcanopy.services.scheduler.start_estimates import Question, StartEstimates
+from volcanopy.services.scheduler.state.quarantine import Excluded
+from volcanopy.services.scheduler.state.store import Store
 from volcanopy.services.scheduler.threads import in_thread
+from volcanopy.services.scheduler.writers.applier import Applied, Applier
+from volcanopy.services.scheduler.writers.recheck import recheck
+from volcanopy.services.scheduler.writers.status_writer import Timing
 
 log = structlog.get_logger(__name__)
 _decisions = logging.getLogger(f"{__name__}.decisions")

@@ -24,8 +24,6 @@ from msgspec.structs import replace
 
 from volcanopy.api import core, names, quantity
 from volcanopy.kube import machine
-from volcanopy.kube.cache import statuses
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, of_object
@@ -33,6 +31,8 @@ from volcanopy.kube.metrics import registry as metrics
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.registry import Registry
+from volcanopy.services.scheduler.state import statuses
+from volcanopy.services.scheduler.state.store import Store
 from volcanopy.services.scheduler.threads import in_thread
 
 if TYPE_CHECKING:

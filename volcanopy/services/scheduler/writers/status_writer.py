@@ -18,14 +18,14 @@ from msgspec.structs import replace
 from volcanopy.api import core
 from volcanopy.api.gates import Gate
 from volcanopy.api.queue_gate import has_queue_gate
-from volcanopy.kube.apply.write_queue import SPREAD, spread
-from volcanopy.kube.apply.writer_context import WriterContext
-from volcanopy.kube.cache import statuses
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, QUEUES
 from volcanopy.kube.client.errors import KubeError, NotFound, describe
 from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.client.raw_kinds import of_object
+from volcanopy.kube.writes.write_queue import SPREAD, spread
 from volcanopy.scheduler.model.plan import Explain
+from volcanopy.services.scheduler.state import statuses
+from volcanopy.services.scheduler.writers.writer_context import WriterContext
 
 log = Logger(__name__)
 

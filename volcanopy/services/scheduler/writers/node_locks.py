@@ -13,12 +13,12 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 
 from volcanopy.api.model import format_time
-from volcanopy.kube.apply.writer_context import WriterContext
 from volcanopy.kube.client.api_client import Json
 from volcanopy.kube.client.errors import Conflict, KubeError, NotFound, describe
 from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.client.raw_kinds import NODES
 from volcanopy.scheduler.model.plan import Bind
+from volcanopy.services.scheduler.writers.writer_context import WriterContext
 
 log = Logger(__name__)
 

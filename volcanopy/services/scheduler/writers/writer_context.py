@@ -11,14 +11,14 @@ from typing import Any
 
 from volcanopy.api import core
 from volcanopy.kube import machine
-from volcanopy.kube.apply.event_writer import EventRecorder, EventType, ObjectReference
-from volcanopy.kube.apply.write_queue import DelayedWrites, KeyLocks
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client, Json, Patch
 from volcanopy.kube.client.errors import Conflict, Invalid, NotFound
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import of_object
+from volcanopy.kube.writes.event_writer import EventRecorder, EventType, ObjectReference
+from volcanopy.kube.writes.write_queue import DelayedWrites, KeyLocks
+from volcanopy.services.scheduler.state.store import Store
 
 
 @dataclass

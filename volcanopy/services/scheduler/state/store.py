@@ -20,12 +20,9 @@ from volcanopy.api import core, names, topology_read
 from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.builtin import storage
 from volcanopy.kube import machine
-from volcanopy.kube.cache import statuses
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS, QUEUES, SUPPLIES, followed, slimming
 from volcanopy.kube.cache.name_conflicts import NameConflicts
-from volcanopy.kube.cache.notifications import ChangeSignal, ChangeWaiters
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
-from volcanopy.kube.cache.quarantine import Quarantine
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
@@ -35,6 +32,9 @@ from volcanopy.scheduler.cache.totals import count_due
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.plan import Nominate, Plan, SetPodGroup, SetQueue
 from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.services.scheduler.state import statuses
+from volcanopy.services.scheduler.state.notifications import ChangeSignal, ChangeWaiters
+from volcanopy.services.scheduler.state.quarantine import Quarantine
 
 S = TypeVar("S", core.Pod, core.PodGroup, core.Queue)
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from volcanopy.api.builtin import devices, storage
-from volcanopy.kube.apply.writer_context import WriterContext
 from volcanopy.kube.cache.followed_kinds import VOLUME_CLAIMS, VOLUMES
 from volcanopy.kube.client.api_client import Client, Json
 from volcanopy.kube.client.errors import Conflict, KubeError, NotFound, describe
@@ -20,6 +19,7 @@ from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.logs import Logger
 from volcanopy.scheduler.model import selectors
 from volcanopy.scheduler.model.plan import Bind, DeviceChoice, VolumeChoice
+from volcanopy.services.scheduler.writers.writer_context import WriterContext
 
 log = Logger(__name__)
 

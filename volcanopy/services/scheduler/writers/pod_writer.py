@@ -16,10 +16,6 @@ from collections import OrderedDict
 
 from volcanopy.api import core
 from volcanopy.api.queue_gate import has_queue_gate
-from volcanopy.kube.apply.claim_writer import ClaimProgress, ClaimWriter
-from volcanopy.kube.apply.node_locks import NodeLocks
-from volcanopy.kube.apply.writer_context import WriterContext
-from volcanopy.kube.cache import statuses
 from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.client.api_client import Json, Patch
 from volcanopy.kube.client.backoff import AFTER_OUTAGE, Backoff
@@ -27,6 +23,10 @@ from volcanopy.kube.client.errors import ApiError, Conflict, KubeError, NotFound
 from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.metrics import registry
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate
+from volcanopy.services.scheduler.state import statuses
+from volcanopy.services.scheduler.writers.claim_writer import ClaimProgress, ClaimWriter
+from volcanopy.services.scheduler.writers.node_locks import NodeLocks
+from volcanopy.services.scheduler.writers.writer_context import WriterContext
 
 log = Logger(__name__)
 

@@ -12,15 +12,20 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from volcanopy.kube.apply.event_writer import EventRecorder
-from volcanopy.kube.apply.pod_writer import PodWriter
-from volcanopy.kube.apply.status_writer import ExplanationWriter, PodGroupStatusWriter, QueueStatusWriter, Timing
-from volcanopy.kube.apply.write_queue import DelayedWrites
-from volcanopy.kube.apply.writer_context import WriterContext
-from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.logs import Logger
+from volcanopy.kube.writes.event_writer import EventRecorder
+from volcanopy.kube.writes.write_queue import DelayedWrites
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup, SetQueue
+from volcanopy.services.scheduler.state.store import Store
+from volcanopy.services.scheduler.writers.pod_writer import PodWriter
+from volcanopy.services.scheduler.writers.status_writer import (
+    ExplanationWriter,
+    PodGroupStatusWriter,
+    QueueStatusWriter,
+    Timing,
+)
+from volcanopy.services.scheduler.writers.writer_context import WriterContext
 
 log = Logger(__name__)
 

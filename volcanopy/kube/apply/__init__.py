@@ -1,1 +1,0 @@
-"""Writers: carry plans out as API requests."""

@@ -1,0 +1,1 @@
+"""Writes that wait for their turn: events, and queues of writes."""

@@ -1,0 +1,1 @@
+"""Writers of plans: pods, claims, locks of nodes, and statuses."""
