@@ -52,7 +52,7 @@ async def test_a_free_gpu_is_used_and_cpus_while_another_job_uses_it() -> None:
         (second,) = example("26-alternatives")
         await world.create({**second, "metadata": {**second["metadata"], "name": "again"}})
         pods = await world.all_of(PODS, lambda pods: len(limits(pods, "again")) == 1)
-        assert limits(pods, "again")[0]["requests"] == {"cpu": "4", "memory": "1Gi"}
+        assert limits(pods, "again")[0]["requests"] == {"cpu": "2", "memory": "1Gi"}
         jobs = await world.all_of(
             JOBS, lambda jobs: sorted(map(phase_of, jobs)) == ["Completed", "Completed", "Running"]
         )

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import embedded_apiserver
+
 ROOT = Path(__file__).resolve().parents[3]
 USER = 54321
 """An ordinary user, if the tests run as root."""
@@ -33,12 +35,20 @@ def interpreter(uid: int) -> str | None:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    installed = next(path for path in sys.path if path.endswith("site-packages"))
+    packages = os.pathsep.join((installed, str(Path(embedded_apiserver.__file__).parents[1])))
     return {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def volcanopy(
-    arguments: list[str], home: Path, root: Path = ROOT, *, user: bool, path: str = "", through: tuple[str, ...] = ()
+    arguments: list[str],
+    home: Path,
+    root: Path = ROOT,
+    *,
+    user: bool,
+    path: str = "",
+    through: tuple[str, ...] = (),
+    seconds: float = 120,
 ) -> subprocess.CompletedProcess[str]:
     """Run volcanopy from the folder `root`, with another PATH if given; `user`: as an ordinary user; `through`: a program."""
     as_user = user and os.geteuid() == 0
@@ -52,6 +62,6 @@ def volcanopy(
         os.chown(home, USER, USER)
     done: subprocess.CompletedProcess[str] = subprocess.run(
         [*through, python, "-m", "volcanopy", *arguments], cwd=root, env=environment, text=True, capture_output=True, check=False,
-        timeout=120, **identity,  # type: ignore[call-overload]
+        timeout=seconds, **identity,  # type: ignore[call-overload]
     )  # fmt: skip
     return done
