@@ -11,6 +11,8 @@ import pytest
 from volcanopy.chaos import processes
 from volcanopy.chaos.processes import CAN_LIMIT, RestartedProcess
 from volcanopy.chaos.stage import kept
+from volcanopy.chaos.wrong_clock import WrongClock
+from volcanopy.kube import machine
 
 PROGRAM = """
 import itertools, pathlib, sys, time
@@ -91,7 +93,7 @@ async def test_the_clock_of_a_process_is_wrong_as_long_as_the_block(
     telling = RestartedProcess("telling", ("telling", str(told)), tmp_path / "log")
     async with kept(telling):
         await until(lambda: told.exists() and told.read_text() == "0")
-        with telling.wrapped("volcanopy.chaos.wrong_clock", "-3600"):
+        with telling.wrapped("volcanopy.chaos.wrong_clock", "-3600", "0"):
             await until(lambda: told.read_text() == "-3600")
         await until(lambda: told.read_text() == "0")
 
@@ -125,3 +127,9 @@ async def test_a_process_whose_probes_fail_is_killed(tmp_path: Path, monkeypatch
     async with kept(silent):
         await until(lambda: silent.starts == 2)
     assert silent.probe_kills >= 1
+
+
+def test_a_wrong_clock_steps_after_its_time() -> None:
+    right, late = machine.Machine(), WrongClock(3600, after=1000)
+    assert abs(late.epoch() - right.epoch()) < 1000
+    assert WrongClock(3600, after=0).epoch() - right.epoch() > 1000

@@ -2,11 +2,12 @@
 
 import os
 import resource
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from signal import SIGCONT, SIGKILL, SIGSTOP
-from typing import ClassVar
 
 from volcanopy.chaos import wrong_clock
+from volcanopy.chaos.fault import OWN_NODES, OWN_SERVER, OWN_SERVICES, Fault
+from volcanopy.chaos.pressure import BusyMachine, EtcdCompacted, EtcdFull, Overload
 from volcanopy.chaos.processes import CAN_LIMIT
 from volcanopy.chaos.site import Site, surely
 from volcanopy.kube.client import raw_kinds
@@ -14,24 +15,7 @@ from volcanopy.kube.client.kinds import Kind
 from volcanopy.local.simulated import nodes
 
 DEPLOYMENTS = Kind("apps", "v1", "Deployment", "deployments", True, dict)
-OWN_SERVICES = "the services are not processes of this run: --run-services"
-OWN_NODES = "no simulated nodes of this run: --nodes"
-OWN_SERVER = "the API server is not a process of this run: --embedded"
 COMPONENT = "app.kubernetes.io/component"
-
-
-class Fault(ABC):
-    """Something that goes wrong, and is over when :meth:`inject` returns. Durations are in seconds."""
-
-    name: ClassVar[str]
-
-    @abstractmethod
-    def missing(self, site: Site) -> str:
-        """Return why this fault is impossible here, empty if it is possible."""
-
-    @abstractmethod
-    async def inject(self, site: Site) -> bool:
-        """Inject the fault; return whether there was something to inject it into. Raises KubeError."""
 
 
 class _ServiceFault(Fault):
@@ -79,7 +63,7 @@ class MemoryLimit(_ServiceFault):
 
 
 class ClockWrong(_ServiceFault):
-    """A service process starts again with a clock that is wrong, for a while; the clocks of the others are right."""
+    """A service process starts again with a clock that is wrong for a while, at once or after some seconds."""
 
     name = "wrong clock of a service"
 
@@ -87,7 +71,8 @@ class ClockWrong(_ServiceFault):
         seconds = site.rng.choice((-3600.0, -20.0, 20.0, 3600.0))
         with site.alone("a clock") as alone:
             if alone:
-                with site.rng.choice(site.services).wrapped(wrong_clock.__name__, str(seconds)):
+                after = site.rng.choice((0.0, 5.0))
+                with site.rng.choice(site.services).wrapped(wrong_clock.__name__, str(seconds), str(after)):
                     await site.pause(8, 25)
         return alone
 
@@ -426,5 +411,9 @@ FAULTS: tuple[Fault, ...] = (
     KillServer(),
     DiskFull(),
     PauseServer(),
+    BusyMachine(),
+    Overload(),
+    EtcdFull(),
+    EtcdCompacted(),
 )
-"""All faults. A clock that jumps while a process runs is not among them (the simulation has it)."""
+"""All faults."""

@@ -35,6 +35,8 @@ class Site:
     """The embedded API server, if the run has started it."""
     pids: Mapping[str, int] = field(default_factory=dict)
     """Processes of the API server on this machine that may be paused, by name."""
+    etcd: str = ""
+    """The address of the etcd of the API server."""
     installed: list[Json] = field(default_factory=list)
     """The Deployments of the chart in the cluster."""
     pace: float = 1.0

@@ -49,6 +49,8 @@ class StageSettings:
     """A Python with another release of volcanopy, which runs one of two schedulers and one of two controllers; None: this one."""
     pids: Mapping[str, int] = field(default_factory=dict)
     """Processes of the API server that may be paused, by name."""
+    etcd: str = ""
+    """The address of etcd, for the faults of etcd."""
     namespace: str = "volcanopy-chaos"
     seed: int = 1
     folder: Path | None = None
@@ -91,7 +93,14 @@ async def site_of(
         folder = settings.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="volcanopy-chaos-")))
         folder.mkdir(parents=True, exist_ok=True)
         client = await stack.enter_async_context(Client(connection, field_manager="volcanopy-chaos"))
-        site = Site(client, Judge(settings.namespace), Random(settings.seed), server=server, pids=settings.pids)
+        site = Site(
+            client,
+            Judge(settings.namespace),
+            Random(settings.seed),
+            server=server,
+            pids=settings.pids,
+            etcd=settings.etcd,
+        )
         site.installed = await _installed(client)
         if settings.run_services and site.installed:
             name = site.installed[0]["metadata"]["name"]
@@ -162,7 +171,8 @@ async def _services(site: Site, connection: Connection, folder: Path, other_pyth
             flags = ["--kubeconfig", str(kubeconfig), "--bind-address", "127.0.0.1", "--health-port", str(health)]
             if name == "admission":
                 port = _free_port()
-                flags += ["--port", str(port), "--url", f"https://127.0.0.1:{port}"]
+                policy = site.rng.choice(("Fail", "Ignore"))
+                flags += ["--port", str(port), "--url", f"https://127.0.0.1:{port}", "--failure-policy", policy]
             arguments = ("volcanopy", name, *flags)
             is_first_of_two = SERVICES.index(name) == number and SERVICES.count(name) > 1
             python = (other_python if is_first_of_two else None) or sys.executable

@@ -14,8 +14,9 @@ from volcanopy.cli.framework.durations import positive_seconds
 from volcanopy.cli.framework.options import KUBECONFIG
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from volcanopy.chaos.fault import Fault
     from volcanopy.chaos.run import Outcome, RunSettings
     from volcanopy.chaos.stage import StageSettings
 
@@ -69,6 +70,10 @@ class TargetOptions:
             help="Process of the API server on this machine to pause, such as etcd=123. Repeatable.",
         ),
     ] = None
+    etcd: Annotated[
+        str | None,
+        typer.Option("--etcd", metavar="URL", help="Address of etcd without TLS, for the faults of etcd."),
+    ] = None
     namespace: Annotated[
         str, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace to create for the jobs.")
     ] = "volcanopy-chaos"
@@ -78,9 +83,9 @@ class TargetOptions:
         if self.other_python and not (self.embedded or self.run_services):
             raise CommandError("--other-python: needs services that run here: add --run-services or --embedded", 2)
         if self.embedded:
-            if self.context or self.kubeconfig or self.pause_process:
+            if self.context or self.kubeconfig or self.pause_process or self.etcd:
                 raise CommandError(
-                    "--embedded: uses no other cluster: omit --context, --kubeconfig, --pause-process", 2
+                    "--embedded: uses no other cluster: omit --context, --kubeconfig, --pause-process, --etcd", 2
                 )
             return
         if not self.context:
@@ -116,6 +121,12 @@ async def chaos_command(
         typer.Option("--seconds", metavar="DURATION", help="Time for which jobs arrive and faults begin, at least 1s."),
     ] = "60s",
     jobs: Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="Number of gangs.")] = 20,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fault", metavar="NAME", help="Inject this fault, such as 'busy machine'. Repeatable; default: all."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random jobs and faults.")] = 1,
     logs: Annotated[
         Path | None, typer.Option("--logs", metavar="FOLDER", help="Folder for logs of the processes started here.")
@@ -131,22 +142,35 @@ async def chaos_command(
 
     target.check()
     time = positive_seconds("--seconds", seconds, minimum=1)
+    faults = _selected(fault or ())
     stage = StageSettings(
         nodes=target.nodes or (6 if target.embedded else 0),
         run_services=target.run_services or target.embedded,
         other_python=target.other_python,
         pids=target.pids(),
+        etcd=target.etcd or "",
         namespace=target.namespace,
         seed=seed,
         folder=logs,
     )
     try:
-        outcome = await _run(target, stage, RunSettings(seconds=time, jobs=jobs, seed=seed))
+        outcome = await _run(target, stage, RunSettings(seconds=time, jobs=jobs, seed=seed, faults=faults))
     except* StageError as errors:
         raise CommandError(str(errors.exceptions[0])) from None
     print(json.dumps(outcome.document(), indent=2) if output is OutcomeFormat.json else _text(outcome))
     if outcome.faults:
         raise CommandError(f"{len(outcome.faults)} rules were broken")
+
+
+def _selected(names: "Sequence[str]") -> "tuple[Fault, ...]":
+    """Return the faults with these names, all if there are none. Raises CommandError."""
+    from volcanopy.chaos.faults import FAULTS
+
+    faults = {fault.name: fault for fault in FAULTS}
+    for name in names:
+        if name not in faults:
+            raise CommandError(f"--fault: {name!r} is no fault: use one of {', '.join(faults)}", 2)
+    return tuple(faults[name] for name in names) or FAULTS
 
 
 async def _run(target: TargetOptions, stage: "StageSettings", settings: "RunSettings") -> "Outcome":
