@@ -138,3 +138,12 @@ def test_no_use_is_negative_when_clocks_differ() -> None:
     world.settle()
     assert world.status.get("resourceSeconds", {"cpu": "0"}) == {"cpu": "0"}
     assert datetime.fromisoformat(world.status["startTime"]) == START + timedelta(minutes=2)
+
+
+def test_the_time_of_the_admission_is_that_of_the_scheduler() -> None:
+    """The controller may see the admission of a small job after its pods have been placed."""
+    world = World(job(task("a"))).settle().admit("Running")
+    assert world.pod_group is not None
+    world.pod_group["status"]["admittedAt"] = (START + timedelta(seconds=5)).isoformat()
+    world.wait(seconds=20).settle().run().settle()
+    assert world.status["admittedTime"] == "2026-01-01T00:00:05Z"

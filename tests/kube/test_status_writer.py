@@ -94,7 +94,7 @@ async def test_a_gang_scheduled_within_the_grace_period_is_never_unschedulable(c
     await rig.apply(SetPodGroup("default/a", "Running", scheduled))
     assert await rig.applier.finish(5)
     assert [condition.type for condition in (await cluster.get_group("a")).status.conditions] == ["Scheduled"]
-    assert rig.script.by_object() == {"a-0": 1, "a-1": 1, "a": 2 + rig.script.count("create", "events")}
+    assert rig.script.by_object() == {"a-0": 1, "a-1": 1, "a": 1 + rig.script.count("create", "events")}
     assert await rig.recorder.flush()
     assert await cluster.events() == [("a", "Scheduled", "pod group is ready")]
 
@@ -439,3 +439,36 @@ async def test_events_have_their_involved_objects(cluster: Cluster, rig: Rig) ->
     }
     assert about["PodGroup"]["uid"] == (await cluster.client.get(POD_GROUPS, "default", "a")).metadata.uid
     assert about["PodGroup"]["apiVersion"] == "scheduling.volcanopy.io/v1beta1"
+
+
+async def test_an_admission_for_which_nobody_waits_is_written_with_the_start(cluster: Cluster, rig: Rig) -> None:
+    await cluster.gang("a", 1, phase="")
+    await rig.see()
+    scheduled = GroupCondition("Scheduled", "GangReady", "gang is ready: the required pods have nodes")
+    await rig.apply(SetPodGroup("default/a", "Inqueue", scheduled), bind("a-0"))
+    assert (await cluster.get_group("a")).status.phase == ""
+    await rig.apply(SetPodGroup("default/a", "Running", scheduled))
+    status = (await cluster.get_group("a")).status
+    assert status.phase == "Running"
+    assert status.admitted_at is not None
+    assert rig.script.by_object() == {"a-0": 1, "a": 1 + rig.script.count("create", "events")}
+
+
+async def test_an_admission_is_written_at_once_where_pods_are_missing(cluster: Cluster, rig: Rig) -> None:
+    await cluster.group("a", 1, phase="")
+    await rig.see()
+    await rig.apply(set_pod_group("Inqueue"))
+    assert (await cluster.get_group("a")).status.phase == "Inqueue"
+
+
+async def test_the_admission_of_a_job_that_stays_unschedulable_is_written_with_the_condition(
+    cluster: Cluster, rig: Rig
+) -> None:
+    await cluster.gang("a", 1, phase="")
+    await rig.see()
+    await rig.apply(set_pod_group("Inqueue", "0/1 nodes are available"))
+    assert rig.script.by_object() == {}
+    assert await rig.applier.finish(5)
+    status = (await cluster.get_group("a")).status
+    assert (status.phase, [condition.type for condition in status.conditions]) == ("Inqueue", ["Unschedulable"])
+    assert rig.script.by_object() == {"a": 1}

@@ -181,3 +181,12 @@ def test_a_waiting_job_has_a_reason_that_is_written_once(text: str, rules: Sched
     second = schedule(again.snapshot(NOW, "second"), rules)
     assert not second.of(SetPodGroup)
     assert second.of(Explain) == plan.of(Explain)
+
+
+def test_a_job_with_pods_that_is_not_admitted_has_the_reason_of_one_without() -> None:
+    text = "node n1 cpu=4\nqueue q closed\njob a queue=q phase=Pending: 2 x cpu=1"
+    effects = decide(text, "gang | predicates, capacity").of(SetPodGroup)
+    (effect,) = [effect for effect in effects if effect.pod_group == "default/a"]
+    assert effect.phase == "Pending"
+    assert effect.condition is not None
+    assert effect.condition.reason == "NotAdmitted"

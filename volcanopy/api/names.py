@@ -178,6 +178,8 @@ LEARNT_ESTIMATE = "volcanopy.io/learnt-estimate"
 """How long earlier jobs of the same name ran."""
 PODS_REJECTED = "volcanopy.io/pods-rejected"
 """``true`` on a PodGroup while the API server rejects the pods of its job; the job controller sets it."""
+PODS_CREATED = "volcanopy.io/pods-created"
+"""``true`` on a PodGroup whose pods were created before it: no controller waits for its admission. The job controller sets it."""
 
 # On queues.
 HIERARCHY = "volcanopy.io/hierarchy"

@@ -33,7 +33,8 @@ def accounted(
     now = now.replace(microsecond=0)
     update: dict[str, object] = {"evictions": with_evictions(status.evictions, disruptions)}
     if status.admitted_time is None and group is not None and group.status.phase in ADMITTED:
-        update["admitted_time"] = now
+        # Pods of a small job may be placed before its controller sees the admission.
+        update["admitted_time"] = _aware(group.status.admitted_at) or now
     if job.status.usage_time is not None or any(_start(member.pod) is not None for member in members):
         total = Counter(quantity.amounts(job.status.resource_seconds))
         total.update(usage(job, members, now))

@@ -27,8 +27,10 @@ Amounts = dict[str, int]
 
 RUN_TIMES = (names.WALLTIME, names.RUNNING_ESTIMATE, names.LEARNT_ESTIMATE)
 """The annotations with expected run times."""
-_CONTROLLED = (*RUN_TIMES, names.PODS_REJECTED)
+_CHANGED = (*RUN_TIMES, names.PODS_REJECTED)
 """The annotations that the job controller sets and removes."""
+_CONTROLLED = (*_CHANGED, names.PODS_CREATED)
+"""The annotations that a PodGroup does not have from its job."""
 _NOTHING: Mapping[str, timedelta] = MappingProxyType({})
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 
@@ -40,6 +42,8 @@ def pod_group(
     priorities: Mapping[str, int],
     learnt: timedelta | None = None,
     learnt_by_alternative: Mapping[str, timedelta] = _NOTHING,
+    *,
+    pods_created: bool = False,
 ) -> Json:
     """The manifest of the job's PodGroup, of the job's present version. ``started`` are the tasks that may start."""
     key_of = job.binding.key
@@ -54,6 +58,7 @@ def pod_group(
                 key: value for key, value in inherited_annotations(job.metadata).items() if key not in _CONTROLLED
             }
             | run_times(job, learnt)
+            | ({names.PODS_CREATED: "true"} if pods_created else {})
             | {key_of(names.JOB_VERSION): str(status.version)},
             "ownerReferences": [owner_reference(job)],
         },
@@ -163,7 +168,7 @@ def annotation_changes(job: BatchJob, learnt: timedelta | None, existing: PodGro
     ``rejected``: the API server rejects pods that the job needs to start.
     """
     new = run_times(job, learnt) | ({names.PODS_REJECTED: "true"} if rejected else {})
-    old = {key: value for key, value in existing.metadata.annotations.items() if key in _CONTROLLED}
+    old = {key: value for key, value in existing.metadata.annotations.items() if key in _CHANGED}
     before = old.get(names.LEARNT_ESTIMATE)
     if learnt is None or (before is not None and _is_close(before, learnt)):
         new.pop(names.LEARNT_ESTIMATE, None)

@@ -213,6 +213,8 @@ class Observed:
     """Pods that had succeeded before they were deleted, until the status counts them, as they were before the deletion."""
     not_ready: Mapping[str, str] = field(default_factory=dict)
     """Why each node that is not ready is not, by name."""
+    pods_before_admission: bool = False
+    """Whether its pods may be created together with its PodGroup (:mod:`volcanopy.jobcontroller.admission_backlog`)."""
 
     def members(self, job: BatchJob) -> tuple[Member, ...]:
         """The pods that the job controls, by task and index."""

@@ -103,6 +103,8 @@ class CreatePod:
 
     name: str
     make: Callable[[], Json]
+    admitted: bool = True
+    """Whether its PodGroup is admitted. Otherwise a rejection by the API server is no error: the pod is created again then."""
 
     @property
     def manifest(self) -> Json:

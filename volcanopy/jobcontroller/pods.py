@@ -58,6 +58,8 @@ def missing_pods(
     members: Sequence[Member],
     taken: Collection[str],
     plugins: Sequence[JobPlugin[Any]],
+    *,
+    admitted: bool = True,
 ) -> Iterator[CreatePod]:
     """The pods to create now: those of tasks that may start which nothing stands for, by policy not even a terminating pod.
 
@@ -81,7 +83,7 @@ def missing_pods(
         make = maker(job, status, task, plugins)
         for index in islice(absent, max(room, 0)):
             number = next(number for number in count() if pod_name(job, task, index, number) not in taken)
-            yield CreatePod(pod_name(job, task, index, number), partial(make, index, number))
+            yield CreatePod(pod_name(job, task, index, number), partial(make, index, number), admitted)
 
 
 def maker(job: BatchJob, status: BatchJobStatus, task: TaskSpec, plugins: Sequence[JobPlugin[Any]]) -> PodMaker:

@@ -301,19 +301,32 @@ def _missing_objects(
     plugins: Plugins,
     pausing: bool,
 ) -> Iterator[Effect]:
-    """Yield the creation of missing objects: the PodGroup and, once admitted, pods."""
+    """Yield the creation of missing objects: the PodGroup and, once admitted, pods; those of small jobs may precede it.
+
+    The scheduler admits and places a PodGroup whose pods precede it in the same cycle.
+    """
     staying = [member for member in members if member.name not in doomed and not member.leaving]
     started = started_tasks(job, staying)
     gang = without_removed(job, staying)
     waited_for = [task for task in gang.spec.tasks if any(task.name == other.name for other in started)]
     existing = observed.pod_group
+    taken = {pod.metadata.name for pod in observed.pods}
+    present = [member for member in members if not member.removed or member.name not in doomed]
     if existing is None:
         if not pausing:
+            pods = ()
+            if observed.pods_before_admission and not job.spec.alternatives and not observed.trouble:
+                pods = tuple(missing_pods(job, status, started, present, taken, plugins, admitted=False))
+            yield from pods
             # What other jobs ran is given once, since it changes with each of their ends. A walltime is better than that.
             has_own = job.spec.active_deadline_seconds is not None or job.spec.alternatives
             learnt = observed.learnt or (None if has_own else observed.learnt_of_others)
             by_alternative = observed.learnt_by_alternative
-            yield CreatePodGroup(pod_group(gang, status, waited_for, observed.priorities, learnt, by_alternative))
+            yield CreatePodGroup(
+                pod_group(
+                    gang, status, waited_for, observed.priorities, learnt, by_alternative, pods_created=bool(pods)
+                )
+            )
         return
     group = _current(existing, status)
     if group is None:
@@ -327,8 +340,6 @@ def _missing_objects(
     if patch:
         yield UpdatePodGroup(pod_group_name(job), patch)
     if group.status.phase in ADMITTED and not pausing:
-        taken = {pod.metadata.name for pod in observed.pods}
-        present = [member for member in members if not member.removed or member.name not in doomed]
         yield from missing_pods(job, status, started, present, taken, plugins)
 
 

@@ -323,7 +323,7 @@ def pending_reason(job: BatchJob, group: PodGroup | None, counts: Counts) -> tup
         return POD_START_FAILED, f"{started}: {counts.start_problem}"
     if group.status.phase in ADMITTED:
         return "WaitingForPods", f'admitted to queue "{queue}": {started}'
-    if counts.by_task:
+    if counts.started:
         # Its pods show that it was admitted before: more pods have become required since.
         return "WaitingForPods", f'{started}: {AWAITS_ADMISSION} "{queue}"'
     return "NotAdmitted", f'{AWAITS_ADMISSION} "{queue}"'

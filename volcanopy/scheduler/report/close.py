@@ -152,7 +152,9 @@ def _group(
     waits = condition is not None and condition.type == "Unschedulable"
     explain = explainer.explain(job)
     if waits and condition is not None and explain is not None:
-        condition = GroupCondition(condition.type, condition.reason, explain.message)
+        # Pods may exist before the admission.
+        reason = "NotAdmitted" if phase == "Pending" else condition.reason
+        condition = GroupCondition(condition.type, reason, explain.message)
         if counts[0]:
             phase = "Unknown"
     elif phase == "Pending" and explain is not None:

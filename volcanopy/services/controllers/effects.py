@@ -24,7 +24,7 @@ from volcanopy.api.volcano import bound as model_of
 from volcanopy.jobcontroller import plan as effects
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import Conflict, NotFound
+from volcanopy.kube.client.errors import Conflict, Forbidden, Invalid, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import (
     COMMANDS,
@@ -158,8 +158,7 @@ class JobEffects:
                 await delete_same(self._client, self._pod_groups, namespace, effect.name, effect.uid)
                 self._cache.pod_group_going(owner, effect.uid, self._now())
             case effects.CreatePod():
-                self._cache.pod_made(owner, await self._create(PODS, namespace, effect.manifest, owner))
-                pod_made(job, self._now())
+                await self._create_pod(job, effect)
             case effects.DeletePod():
                 await delete_same(self._client, PODS, namespace, effect.name, effect.uid)
                 self._cache.pod_going(owner, effect.name, effect.uid, self._now())
@@ -178,6 +177,17 @@ class JobEffects:
                 self._recorder.record(reference(job), effect.type, effect.reason, effect.message)
             case effects.UpdateStatus():
                 raise TypeError("the status is written by carry_out, which continues with the response")
+
+    async def _create_pod(self, job: Json, effect: effects.CreatePod) -> None:
+        namespace, owner = job["metadata"]["namespace"], uid_of(job)
+        try:
+            pod = await self._create(PODS, namespace, effect.manifest, owner)
+        except (Forbidden, Invalid):  # such as a used-up quota, for which the PodGroup waits
+            if effect.admitted:
+                raise
+        else:
+            self._cache.pod_made(owner, pod)
+            pod_made(job, self._now())
 
     async def _create(self, kind: Kind[ObjectT], namespace: str, manifest: Json, owner: str) -> ObjectT:
         def owned(existing: ObjectT) -> bool:

@@ -14,6 +14,7 @@ from volcanopy.api.core import Meta, Node, NodeStatus, OwnerReference, Pod, PodG
 from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import InvalidObjectError
 from volcanopy.api.volcano import bound
+from volcanopy.jobcontroller.admission_backlog import AdmissionBacklog
 from volcanopy.jobcontroller.observed import Disruption, Observed, disruption, may_matter
 from volcanopy.jobcontroller.unready_nodes import not_ready_reason
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
@@ -41,6 +42,7 @@ class JobCache:
         self.applied: dict[str, dict[str, str]] = {}
         self.errors: dict[str, str] = {}
         """By uid of the job: the server's last rejection of one of its objects."""
+        self.backlog = AdmissionBacklog()
         self.writes = WriteTracker()
         self._wake = wake
         self._keys: dict[str, str] = {}
@@ -232,6 +234,10 @@ class JobCache:
         """Take changes of PodGroups."""
         for change in changes:
             group = change.object
+            if change.type is ChangeType.DELETED:
+                self.backlog.remove(group)
+            else:
+                self.backlog.update(group)
             owner = group.metadata.controller
             if owner is None or not self._is_job(owner):
                 continue
@@ -297,6 +303,7 @@ class JobCache:
             return
         if self.writes.response(POD_GROUPS.plural, identity, version(group), created=True):
             self._groups[owner] = group
+            self.backlog.update(group)
         else:
             self._wake_owner(owner)
 
@@ -318,7 +325,7 @@ class JobCache:
 
     def _remove_group(self, owner: str, uid: str) -> None:
         if owner in self._groups and self._groups[owner].metadata.uid == uid:
-            del self._groups[owner]
+            self.backlog.remove(self._groups.pop(owner))
 
     def _wake_owner(self, owner: str, *, burst: bool = False) -> None:
         if key := self._keys.get(owner):

@@ -49,12 +49,17 @@ def group_status(status: core.PodGroupStatus, effect: SetPodGroup, session: str,
         evicted_since=status.evicted_since,
         evicted_seconds=status.evicted_seconds,
         alternative=effect.alternative or status.alternative,
-        admitted_at=now.replace(microsecond=0) if "Inqueue" == effect.phase != status.phase else status.admitted_at,
+        admitted_at=now.replace(microsecond=0) if _is_admission(status.phase, effect.phase) else status.admitted_at,
     )
     evicted = effect.evicted
     if evicted is None:
         return result
     return with_eviction(result, evicted.reason, shortened(evicted.message), effect.evicted_seconds, now)
+
+
+def _is_admission(before: str, after: str) -> bool:
+    """Whether a change of phase admits a PodGroup. One that is admitted and placed in the same cycle runs at once."""
+    return before != after and (after == "Inqueue" or (before in {"", "Pending"} and after == "Running"))
 
 
 def _conditions(

@@ -205,15 +205,25 @@ class Store:
         for key in pods:
             self.waiters.notify(("Pod", key))
         if kept:
-            self.changed.set(minor=all(self.is_incomplete(key) for key in set(map(pod_fields.job_key, kept.values()))))
+            self.changed.set(minor=all(map(self._lacks_members, set(map(pod_fields.job_key, kept.values())))))
         pods.clear()
 
-    def is_incomplete(self, key: str) -> bool:
-        """Whether fewer pods of a pod group exist than must start together."""
+    def _lacks_members(self, key: str) -> bool:
+        """Whether a pod group lacks pods or is not created yet: the controller creates it after the pods of a small job."""
+        return (bool(key) and key not in self._groups) or self.is_incomplete(key)
+
+    def is_incomplete(self, key: str, least: int = 0) -> bool:
+        """Whether fewer pods of a pod group exist than must start together, or than ``least``."""
         count_due(self.state)
         jobs = self.state.jobs
         row = jobs.rows.get(key)
-        return row is not None and bool(jobs.plain["tasks"][row] < jobs.plain["min_available"][row])
+        return row is not None and bool(jobs.plain["tasks"][row] < max(jobs.plain["min_available"][row], least))
+
+    def awaits_admission(self, key: str) -> bool:
+        """Whether a controller may wait for the admission of a pod group to create its pods."""
+        group = self._groups.get(key)
+        has_pods = group is not None and group.metadata.annotations.get(names.PODS_CREATED) == "true"
+        return not has_pods and self.is_incomplete(key, 1)  # the watch of pods may be behind
 
     def _is_assumed(self, item: Any) -> bool:
         """Whether this is a pod on the node where the state has it already, and nothing else of it has changed."""

@@ -1,6 +1,7 @@
 """Writes of statuses and explanations to pod groups, queues and pending pods, as few as possible.
 
-A change of phase is written at once, because other components act on it. Counts and messages are delayed, since they change
+A change of phase is written at once, because other components act on it: the job controller creates the pods of an admitted
+group. Where these exist, the admission is written with what follows it. Counts and messages are delayed, since they change
 again within the second; the newest state is written then, and nothing if the server has it already. That a group or pod is
 unschedulable is written only after a delay, so one that is scheduled soon never gets the condition.
 """
@@ -79,15 +80,19 @@ class PodGroupStatusWriter:
         if newly:
             now = asyncio.get_running_loop().time()
             self._since.setdefault(key, (now, now))
-        else:
-            self._since.pop(key, None)
-        if expected.phase != group.status.phase:
+        elif self._since.pop(key, None) is not None and self._is_unawaited(key, expected):
+            delayed.cancel(("PodGroup", key))  # it was for the condition
+        changes_phase = expected.phase != group.status.phase
+        if changes_phase and not self._is_unawaited(key, expected):
             return delayed.now(("PodGroup", key), partial(self._write, key, at_once=True))
-        only_message = (
-            not newly and _counts(expected) == _counts(group.status) and statuses.unschedulable(expected) is not None
-        )
-        self._put(key, self._timing.message_delay if only_message else _settle(self._context, self._timing))
+        only_message = _counts(expected) == _counts(group.status) and statuses.unschedulable(expected) is not None
+        is_late = not newly and (changes_phase or only_message)
+        self._put(key, self._timing.message_delay if is_late else _settle(self._context, self._timing))
         return None
+
+    def _is_unawaited(self, key: str, expected: core.PodGroupStatus) -> bool:
+        """Whether a status admits a group whose pods exist, so that no controller waits for it."""
+        return expected.phase == "Inqueue" and not self._context.store.awaits_admission(key)
 
     def explain(self, explain: Explain) -> None:
         """Store the explanation of a group and write it, with a delay, if its texts have changed."""
@@ -130,6 +135,9 @@ class PodGroupStatusWriter:
             if key in self._since:
                 early = self._due(key) - asyncio.get_running_loop().time()
                 if early > _RESOLUTION and not context.delayed.flushing:
+                    if self._is_unawaited(key, expected):
+                        self._put(key, early)
+                        return
                     status = replace(expected, conditions=group.status.conditions)
                 else:
                     del self._since[key]
