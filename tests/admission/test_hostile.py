@@ -83,7 +83,7 @@ def test_other_objects_than_reviews_are_rejected_in_json() -> None:
         async def judge(body: Json) -> Json:
             return validate(body, WORLD)
 
-        async with TestClient(TestServer(application(judge, judge))) as client:
+        async with TestClient(TestServer(application({"mutate": judge, "validate": judge}))) as client:
             for path in ("/validate", "/mutate"):
                 for body in (b"", b"{", b"[" * 100_000, b"\xff", b"[]", b'{"request": 5}', b"null", b"1e9999"):
                     reply = await client.post(path, data=body)

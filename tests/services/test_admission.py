@@ -9,7 +9,8 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from tests.services.service_cluster import Cluster, task
-from volcanopy.admission.context import AdmissionPolicy
+from volcanopy.admission.context import AdmissionPolicy, Context
+from volcanopy.admission.review import mutated
 from volcanopy.api import names
 from volcanopy.kube.client.errors import AlreadyExists, ApiError, NotFound
 from volcanopy.kube.client.raw_kinds import JOBS
@@ -109,7 +110,7 @@ async def test_no_review_is_answered_before_the_first_lists(cluster: Cluster) ->
     handlers = ReviewHandlers(
         client, unsynced, QueueEdits(client, "kube-system", utc_now), PodDryRuns(client), fail_closed=True
     )
-    async with TestClient(TestServer(application(handlers.mutating, handlers.validating))) as caller:
+    async with TestClient(TestServer(application(handlers.by_path))) as caller:
         for path in ("/mutate", "/validate"):
             answer = await caller.post(path, json={"request": {}})
             assert (answer.status, await answer.json()) == (503, {"error": "the caches are not synced, try again"})
@@ -136,3 +137,28 @@ def test_pods_of_jobs_pass_the_mutating_webhook_without_an_evaluation_of_its_con
     selector = {"matchExpressions": [{"key": names.JOB_NAME, "operator": "DoesNotExist"}]}
     assert {name: given for name, given in named.items() if given} == {"pods.mutate.volcanopy.io": selector}
     assert not any(unnamed.values())
+
+
+async def test_a_job_takes_one_review_which_validates_the_mutated_job(cluster: Cluster) -> None:
+    async with admission(cluster):
+        mutating, validating = [await cluster.client.get(kind, None, CONFIGURATION) for kind in (MUTATING, VALIDATING)]
+    of_jobs = [
+        hook
+        for configuration in (mutating, validating)
+        for hook in configuration["webhooks"]
+        if any("batchjobs" in rule["resources"] for rule in hook["rules"])
+    ]
+    (hook,) = of_jobs
+    assert hook in mutating["webhooks"]
+    assert hook["reinvocationPolicy"] == "IfNeeded"
+    assert "/review/" in hook["clientConfig"]["url"]
+
+
+def test_the_mutated_review_is_what_the_validating_webhook_gets() -> None:
+    job = {"metadata": {"name": "a"}, "spec": {"tasks": [{"template": {}}]}}
+    kind = {"group": "batch.volcanopy.io", "version": "v1alpha1", "kind": "BatchJob"}
+    review = {"request": {"uid": "1", "kind": kind, "operation": "CREATE", "namespace": "ns", "object": job}}
+    changed, patch = mutated(review, Context())
+    assert changed["request"]["object"]["spec"]["tasks"][0]["name"] == "default0"
+    assert mutated(changed, Context())[1] == []
+    assert patch

@@ -12,7 +12,7 @@ from volcanopy.api.batch import BatchJob
 from volcanopy.api.bindings import BINDINGS, VOLCANO, VOLCANOPY
 from volcanopy.api.volcano import bound
 from volcanopy.jobcontroller.plugins.registry import plugin_problems, plugins_of
-from volcanopy.services.admission.admission_service import with_schedulers
+from volcanopy.services.admission.policy_file import with_schedulers
 from volcanopy.services.admission.webhook_configuration import Registration
 
 Json = dict[str, Any]

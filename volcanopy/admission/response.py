@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -59,12 +59,20 @@ class AdmissionResponse:
             messages += ["and more"] * (len(self.problems) > MAX_PROBLEMS)
             code, reason = (503, "ServiceUnavailable") if self.temporary else (422, "Invalid")
             response["status"] = {"code": code, "reason": reason, "message": "; ".join(messages)}
-        elif self.patch:
-            response["patchType"] = "JSONPatch"
-            response["patch"] = base64.b64encode(json.dumps(list(self.patch)).encode()).decode()
         if self.warnings:
             response["warnings"] = list(self.warnings)
-        return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+        return with_patch(
+            {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}, self.patch
+        )
+
+
+def with_patch(admission_review: Json, patch: Sequence[Json]) -> Json:
+    """Return an AdmissionReview with a response that also patches the object, if it is admitted."""
+    response = admission_review["response"]
+    if not patch or not response["allowed"]:
+        return admission_review
+    encoded = base64.b64encode(json.dumps(list(patch)).encode()).decode()
+    return {**admission_review, "response": {**response, "patchType": "JSONPatch", "patch": encoded}}
 
 
 def patch_between(before: Json, after: Json) -> list[Json]:

@@ -72,6 +72,16 @@ def mutate(admission_review: Json, context: Context | None = None) -> Json:
     return AdmissionResponse((), (), tuple(_mutated(request, context or Context())[1])).review(request.uid)
 
 
+def mutated(admission_review: Json, context: Context) -> tuple[Json, list[Json]]:
+    """Return the review with the mutated object, as the validating webhook gets it, and the patch."""
+    request = Request.of(admission_review)
+    if request is None:
+        return admission_review, []
+    after, patch = _mutated(request, context)
+    changed = request.in_its_api(after.object) if after.object is not None and patch else request.written
+    return {**admission_review, "request": {**admission_review["request"], "object": changed}}, patch
+
+
 _NO_REQUEST = AdmissionResponse(
     (Problem("request", "Required value: must be an AdmissionReview with a request"),)
 ).review("")

@@ -6,7 +6,7 @@ It follows the cluster with own watches; everything else in a verdict depends on
 import asyncio
 import contextlib
 import gc
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,8 +23,8 @@ from volcanopy.admission.pod_dry_run import dry_runs
 from volcanopy.admission.podgroups import is_moved
 from volcanopy.admission.request import Request, at
 from volcanopy.admission.request import with_own_names as json_with_own_names
-from volcanopy.admission.response import AdmissionResponse
-from volcanopy.admission.review import Context, mutate, validate
+from volcanopy.admission.response import AdmissionResponse, with_patch
+from volcanopy.admission.review import Context, mutate, mutated, validate
 from volcanopy.api.bindings import APIS, VOLCANOPY, Binding
 from volcanopy.api.model import Problem
 from volcanopy.jobcontroller.plugins.registry import plugin_problems
@@ -42,7 +42,7 @@ from volcanopy.services.admission.certificate_rotation import ForeignKeyring, Ke
 from volcanopy.services.admission.cluster_cache import QUEUES, ClusterCache
 from volcanopy.services.admission.job_templates import job_templates
 from volcanopy.services.admission.pod_dry_run import PodDryRuns, pod_maker
-from volcanopy.services.admission.policy_file import PolicyFile
+from volcanopy.services.admission.policy_file import PolicyFile, with_schedulers
 from volcanopy.services.admission.queue_edits import QueueEdits
 from volcanopy.services.admission.review_metrics import ReviewHandler, measured
 from volcanopy.services.admission.review_paths import ReviewPaths
@@ -114,15 +114,13 @@ class AdmissionSettings:
         return self.service.partition("/")[0] or self.namespace
 
 
-def application(
-    mutating: ReviewHandler, validating: ReviewHandler, paths: ReviewPaths | None = None
-) -> web.Application:
-    """Return the application with ``/mutate`` and ``/validate``, followed by the secret part where there are ``paths``.
+def application(handlers: Mapping[str, ReviewHandler], paths: ReviewPaths | None = None) -> web.Application:
+    """Return the application with a path for each handler, by its name, followed by the secret part where there are ``paths``.
 
     Health and metrics have a listener of their own.
     """
     app = web.Application(client_max_size=LARGEST_BODY, middlewares=[_as_json])
-    for name, handler in (("mutate", mutating), ("validate", validating)):
+    for name, handler in handlers.items():
         answer = partial(_answer, measured(name, handler))
         path = f"/{name}" if paths is None else f"/{name}/{{part}}"
         app.router.add_post(path, answer if paths is None else partial(_recognized, paths, answer))
@@ -170,7 +168,7 @@ async def _answer(judge: ReviewHandler, request: web.Request) -> web.Response:
 
 
 class ReviewHandlers:
-    """The handlers of the two webhooks, with the cluster cache and, for queues, the changes in progress."""
+    """The handlers of the webhooks, with the cluster cache and, for queues, the changes in progress."""
 
     def __init__(
         self,
@@ -186,9 +184,19 @@ class ReviewHandlers:
         self._client, self._cluster, self._edits, self._closed = client, cluster, edits, fail_closed
         self._trials = tried
 
+    @property
+    def by_path(self) -> dict[str, ReviewHandler]:
+        """The handlers by the first part of their paths."""
+        return {"mutate": self.mutating, "validate": self.validating, "review": self.reviewing}
+
     async def mutating(self, body: Json) -> Json:
         """Return the response with the patch."""
         return mutate(body, self._context())
+
+    async def reviewing(self, body: Json) -> Json:
+        """Return the response with the patch and the verdict on the mutated object."""
+        changed, patch = mutated(body, self._context())
+        return with_patch(await self.validating(changed), patch)
 
     async def validating(self, body: Json) -> Json:
         """Return the response with the verdict."""
@@ -332,7 +340,7 @@ async def run(
         health.live["watches"] = stale_watches(lambda: cluster.watches, settings.stale_watch_after)
         health.ready["cluster"] = lambda: "" if is_ready.is_set() else "caches not synced"
         paths = ReviewPaths(keyring.shared_key, keyring.renew) if settings.register else None
-        app = application(answers.mutating, answers.validating, paths)
+        app = application(answers.by_path, paths)
         async with _serving(app, settings, keyring) as address, asyncio.TaskGroup() as tasks:
             supervisor = Supervisor()
             health.live["parts"] = supervisor.problem
@@ -350,13 +358,6 @@ async def run(
             supervising.cancel()
         if settings.register and settings.unregister:
             await unregister(client)
-
-
-def with_schedulers(policy: AdmissionPolicy, bindings: Sequence[Binding]) -> AdmissionPolicy:
-    """Return the policy for the schedulers of all served APIs."""
-    others = [binding.scheduler_name for binding in bindings if binding is not VOLCANOPY]
-    known = [*policy.scheduler_names, *(name for name in others if name not in policy.scheduler_names)]
-    return policy if known == policy.scheduler_names else policy.model_copy(update={"scheduler_names": known})
 
 
 def _freeze_garbage_collector() -> None:

@@ -55,7 +55,8 @@ class Registration:
             self._configuration(
                 MUTATING,
                 [
-                    self._webhook("jobs.mutate", rules(names.BATCH, _CHANGE, "batchjobs", "cronbatchjobs")),
+                    self._webhook("jobs.review", rules(names.BATCH, _CHANGE, "batchjobs"), validates=True),
+                    self._webhook("jobs.mutate", rules(names.BATCH, _CHANGE, "cronbatchjobs")),
                     self._webhook("flows.mutate", rules(names.FLOW, _CHANGE, "jobflows", "jobtemplates")),
                     self._webhook("podgroups.mutate", rules(names.SCHEDULING, _CHANGE, "podgroups"), foreign),
                     self._webhook("queues.mutate", rules(names.SCHEDULING, _CREATE, "queues")),
@@ -71,7 +72,7 @@ class Registration:
             self._configuration(
                 VALIDATING,
                 [
-                    self._webhook("jobs.validate", rules(names.BATCH, _CHANGE, "batchjobs", "cronbatchjobs")),
+                    self._webhook("jobs.validate", rules(names.BATCH, _CHANGE, "cronbatchjobs")),
                     self._webhook("flows.validate", rules(names.FLOW, _CHANGE, "jobflows", "jobtemplates")),
                     self._webhook("podgroups.validate", rules(names.SCHEDULING, _CHANGE, "podgroups"), groups),
                     self._webhook(
@@ -128,7 +129,9 @@ class Registration:
         writes: bool = False,
         elsewhere: bool = False,
         unlabelled: str = "",
+        validates: bool = False,
     ) -> Json:
+        """Return a webhook. A mutating one that ``validates`` is called again after changes by other webhooks."""
         made: Json = {
             "name": f"{name}.volcanopy.io",
             "admissionReviewVersions": ["v1"],
@@ -136,9 +139,13 @@ class Registration:
             "failurePolicy": "Fail" if self.fail_closed else "Ignore",
             "matchPolicy": "Equivalent",
             "timeoutSeconds": 10,
-            "clientConfig": self._client_config("/mutate" if ".mutate" in name else "/validate"),
+            "clientConfig": self._client_config(
+                "/review" if validates else "/mutate" if ".mutate" in name else "/validate"
+            ),
             "rules": rules,
         }
+        if validates:
+            made["reinvocationPolicy"] = "IfNeeded"
         if conditions:
             made["matchConditions"] = conditions
         if elsewhere:
