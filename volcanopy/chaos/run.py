@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from volcanopy.chaos.faults import FAULTS, Fault
+from volcanopy.chaos.fault import Fault
+from volcanopy.chaos.faults import FAULTS
 from volcanopy.chaos.gangs import SIZES, gang
 from volcanopy.chaos.judge import Judge, following, replicas
 from volcanopy.chaos.site import Site, surely

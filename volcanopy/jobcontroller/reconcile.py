@@ -314,7 +314,7 @@ def _missing_objects(
     present = [member for member in members if not member.removed or member.name not in doomed]
     if existing is None:
         if not pausing:
-            pods = ()
+            pods: tuple[Effect, ...] = ()
             if observed.pods_before_admission and not job.spec.alternatives and not observed.trouble:
                 pods = tuple(missing_pods(job, status, started, present, taken, plugins, admitted=False))
             yield from pods

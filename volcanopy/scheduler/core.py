@@ -11,6 +11,7 @@ from volcanopy.scheduler.actions.shuffle import Shuffle
 from volcanopy.scheduler.actions.stale_gangs import StaleGangEviction
 from volcanopy.scheduler.actions.stop_policy import StopPolicy
 from volcanopy.scheduler.engine.mandatory_policies import MANDATORY
+from volcanopy.scheduler.engine.network_topology import NetworkTopologyAware
 from volcanopy.scheduler.engine.reservations import Reservation
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.extender_port import Extender as ExtenderPort
@@ -24,7 +25,6 @@ from volcanopy.scheduler.policies.nodes.extender import Extender
 from volcanopy.scheduler.policies.nodes.fragmentation import Fragmentation
 from volcanopy.scheduler.policies.nodes.interference import Interference
 from volcanopy.scheduler.policies.nodes.loadvariation import LoadVariation
-from volcanopy.scheduler.policies.nodes.network_topology_aware import NetworkTopologyAware
 from volcanopy.scheduler.policies.nodes.nodegroup import NodeGroup
 from volcanopy.scheduler.policies.nodes.nodeorder import NodeOrder
 from volcanopy.scheduler.policies.nodes.numaaware import NumaAware

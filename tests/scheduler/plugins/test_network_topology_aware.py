@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 from volcanopy.api.config_file import ConfigError
-from volcanopy.scheduler.actions.allocate.topology_search import gradient
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.policy.config import parse
-from volcanopy.scheduler.policy.plugin import HypernodePurpose
 from volcanopy.testing.notation import config, snapshot
 
 WORLD = """
@@ -37,10 +35,13 @@ def session(text: str, arguments: str = "") -> tuple[Session, JobView]:
     return made, next(job for job in made.jobs() if job.key == "default/a")
 
 
-def groups(text: str, purpose: HypernodePurpose = HypernodePurpose.ALLOCATE, arguments: str = "") -> list[list[str]]:
+def groups(text: str, arguments: str = "", *, to_evict: bool = False) -> list[list[str]]:
     made, job = session(text, arguments)
     table = made.snapshot.hypernodes
-    return [[table.names[row] for row in rows.tolist()] for rows in gradient(made, job, table.top, purpose)]
+    return [
+        [table.names[row] for row in rows.tolist()]
+        for rows in made.hypernodes.groups(job, table.top, to_evict=to_evict)
+    ]
 
 
 def test_the_lowest_tiers_are_tried_first() -> None:
@@ -69,12 +70,12 @@ def test_a_running_job_is_tried_around_its_pods_without_free_resources() -> None
 
 
 def test_for_evictions_the_largest_hypernodes_are_first_and_used_resources_count() -> None:
-    assert groups(f"{WORLD}\njob a topology=hard:2: 2 x cpu=4", HypernodePurpose.EVICT) == [["h1"], ["r1", "r2", "r3"]]
+    assert groups(f"{WORLD}\njob a topology=hard:2: 2 x cpu=4", to_evict=True) == [["h1"], ["r1", "r2", "r3"]]
 
 
 def test_for_evictions_the_number_of_hypernodes_is_limited() -> None:
     arguments = "    arguments: {hypernode.gradient.evict.max-hypernodes: 3}"
-    assert groups(f"{WORLD}\njob a topology=hard:2: 2 x cpu=4", HypernodePurpose.EVICT, arguments) == [
+    assert groups(f"{WORLD}\njob a topology=hard:2: 2 x cpu=4", arguments, to_evict=True) == [
         ["h1"],
         ["r2", "r3"],
     ]
@@ -83,17 +84,17 @@ def test_for_evictions_the_number_of_hypernodes_is_limited() -> None:
 def test_the_fuller_hypernode_scores_higher_and_an_insufficient_one_zero() -> None:
     made, job = session(f"{WORLD}\njob a topology=hard:1: 2 x cpu=4")
     part = made.cluster.parts(job)[0]
-    scores = made.hooks.hypernode_order(part, np.array([0, 1, 2]))
+    scores = made.hypernodes.scores(part, np.array([0, 1, 2]))
     assert scores.tolist() == [0.0, 100.0, 100.0]
     made, job = session(f"{WORLD}\njob a topology=hard:1: 1 x cpu=1")
-    scores = made.hooks.hypernode_order(made.cluster.parts(job)[0], np.array([0, 1, 2]))
+    scores = made.hypernodes.scores(made.cluster.parts(job)[0], np.array([0, 1, 2]))
     assert scores.tolist() == [50.0, 12.5, 12.5]
 
 
 def test_of_equally_full_hypernodes_the_one_with_more_of_the_job_scores_higher() -> None:
     text = WORLD.replace("job x: 1 x cpu=3 on=n1", "job x: 1 x cpu=1 on=n3")
     made, job = session(f"{text}\njob a topology=hard:2: 1 x cpu=1 on=n1, 1 x cpu=1")
-    scores = made.hooks.hypernode_order(made.cluster.parts(job)[0], np.array([0, 1]))
+    scores = made.hypernodes.scores(made.cluster.parts(job)[0], np.array([0, 1]))
     assert scores.tolist() == [37.5 + 50.0, 37.5]
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.engine.alternatives import Alternatives
 from volcanopy.scheduler.engine.gangs import Gangs
+from volcanopy.scheduler.engine.hypernodes import Hypernodes
 from volcanopy.scheduler.engine.job_order import JobOrders
 from volcanopy.scheduler.engine.mandatory_policies import MANDATORY
 from volcanopy.scheduler.engine.node_selection import Placement
@@ -77,6 +78,7 @@ class Session:
         if self.reservations is not None:
             self.hooks.jobs_with_reserved_nodes = self.reservations.jobs_with_reserved_nodes
         self.gangs = Gangs(self.cluster, config, self.hooks)
+        self.hypernodes = Hypernodes(self.cluster, tiers)
         self.cluster.queries = _Queries(self)
         self.cluster.packs_resources = self.hooks.packs_resources
         self.effects: list[Effect] = []
@@ -455,7 +457,6 @@ class _Queries:
 
     def preemptable(self, preemptor: TaskView, others: Sequence[TaskView]) -> list[TaskView]:
         """Return those of the other tasks of the queue that the task could preempt; none without the action preempt."""
-        candidates = [task for task in others if task.preemptable]
-        if not self._preempts or not candidates or preemptor.pod.spec.preemption_policy == "Never":
-            return []
-        return self._hooks.victims[Purpose.PREEMPT](preemptor, candidates)
+        preempts = self._preempts and preemptor.pod.spec.preemption_policy != "Never"
+        candidates = [task for task in others if preempts and task.preemptable]
+        return self._hooks.victims[Purpose.PREEMPT](preemptor, candidates) if candidates else []

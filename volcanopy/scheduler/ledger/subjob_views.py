@@ -138,11 +138,6 @@ def part_of(ledger: Ledger, job: JobView, task: int) -> SubJobView:
     return SubJobView(ledger, job, None if mark == NONE else ledger.snapshot.tasks.marks[mark], rows)
 
 
-def job_tier(ledger: Ledger, job: JobView) -> int | None:
-    """The highest tier that a job's tasks may span, None if that is not limited."""
-    return topology.bound(job.group.spec.network_topology, ledger.snapshot.hypernodes)
-
-
 def spanned(ledger: Ledger, tasks: Rows) -> int:
     """Return the lowest hypernode that contains all of these tasks with a node, also pipelined ones; NONE if none has."""
     placed = tasks[_PLACED[ledger.status[tasks]]]

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
 from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
-from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.plan import Claims
 from volcanopy.scheduler.model.queue_shares import QueueShares
@@ -17,7 +16,6 @@ from volcanopy.scheduler.policy.config import PluginConfig
 from volcanopy.scheduler.policy.hook_table import HOOKS, implemented
 from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
 from volcanopy.scheduler.policy.plugin import (
-    HypernodePurpose,
     NodeRejection,
     Plugin,
     Rejection,
@@ -51,8 +49,6 @@ class Hooks:
     queue_order: Callable[[QueueView], tuple[Any, ...]]
     job_order: Callable[[Rows], list[Any]]
     task_order: Callable[[Rows], list[Any]]
-    hypernode_gradient: Callable[[JobView | SubJobView, Rows, HypernodePurpose], Sequence[Rows] | None]
-    hypernode_order: Callable[[SubJobView, Rows], Floats]
     job_starving: Callable[[JobView], bool]
     session_close: Callable[[], None]
     overused: Callable[[QueueView], Rejection | None]
@@ -118,7 +114,8 @@ class Hooks:
 
     @cached_property
     def _gates(self) -> Mapping[Moment, Tiers]:
-        tiers, plugins, off = self._layout.answering.get("verdict", ()), self._plugins, self._off
+        tiers, off = self._layout.answering.get("verdict", ()), self._off
+        plugins: list[Any] = self._plugins
         return {
             moment: tuple(
                 tuple(plugins[number].verdict for number in tier if is_asked(plugins[number], moment, off[number]))

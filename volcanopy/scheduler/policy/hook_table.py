@@ -19,7 +19,14 @@ SWITCHES_WITHOUT_EFFECT = frozenset({"enabledClusterOrder", "enableBestNode", "e
 """Volcano's ``enable*`` keys that belong to no hook here: accepted, with a warning."""
 
 SWITCHES_OF_THE_ENGINE = frozenset(
-    {"enableReservedNodes", "enabledSubJobOrder", "enabledSubJobPipelined", "enabledSubJobReady"}
+    {
+        "enableReservedNodes",
+        "enabledHyperNodeGradient",
+        "enabledHyperNodeOrder",
+        "enabledSubJobOrder",
+        "enabledSubJobPipelined",
+        "enabledSubJobReady",
+    }
 )
 """The keys that turn off rules of the engine for a plugin of that name."""
 

@@ -10,14 +10,13 @@ session, nor a client, nor a clock.
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum
+from enum import IntEnum
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
 from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
-from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import QuotaMessage, Reason
 from volcanopy.scheduler.model.plan import Claims
@@ -53,13 +52,6 @@ class Scope(IntEnum):
     """Those for the node that is used."""
     CLUSTER = 3
     """Those for all nodes."""
-
-
-class HypernodePurpose(Enum):
-    """What a hypernode is selected for: to allocate free resources, or to evict pods."""
-
-    ALLOCATE = "allocate"
-    EVICT = "evict"
 
 
 @dataclass(frozen=True)
@@ -295,23 +287,6 @@ class Plugin(Generic[A]):
     @hook("first")
     def gpu_cards(self) -> GpuCards | None:
         """The GPU cards of all nodes, from the plugin that assigns them to pods."""
-        raise NotImplementedError
-
-    # The network
-
-    @hook("first", "enabledHyperNodeGradient")
-    def hypernode_gradient(
-        self, requester: JobView | SubJobView, hypernodes: Rows, purpose: HypernodePurpose
-    ) -> Sequence[Rows] | None:
-        """In which of these feasible hypernodes to try to place a job or sub-group: groups, the best first.
-
-        None for the default order, the lowest tiers first.
-        """
-        raise NotImplementedError
-
-    @hook("total", "enabledHyperNodeOrder")
-    def hypernode_order(self, part: SubJobView, hypernodes: Rows) -> Floats:
-        """How well each of the (M,) hypernodes suits a sub-group: larger is better."""
         raise NotImplementedError
 
     @hook("merged")

@@ -1,4 +1,4 @@
-"""Hooks that the contract of policies no longer has: a policy that defines one is an error that names what to write now."""
+"""Hooks that the contract of policies no longer has: a policy that defines one is an error that states what to write now."""
 
 from typing import Any
 
@@ -26,6 +26,8 @@ REMOVED: dict[str, str] = {
     "unified_evictable_at_all": "Victims.unprotected for Purpose.GANG_PREEMPT and Purpose.GANG_RECLAIM",
     "evictable": "Victims.unprotected for Purpose.SHUFFLE",
     "victim_tasks": "Victims.evicts",
+    "hypernode_gradient": "nothing (the plugin network-topology-aware answers it)",
+    "hypernode_order": "nothing (the plugin network-topology-aware answers it)",
 }
 """By removed hook what to write now."""
 

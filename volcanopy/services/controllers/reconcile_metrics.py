@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 import structlog
-from prometheus_client import Counter
+from prometheus_client import Counter as PrometheusCounter
 
 from volcanopy.api import names
 from volcanopy.kube.client.kinds import Json
@@ -90,7 +90,7 @@ class EndCounters:
     removed for a new one beyond :data:`MOST_NAMES`.
     """
 
-    def __init__(self, counters: Mapping[str, Counter]) -> None:
+    def __init__(self, counters: Mapping[str, PrometheusCounter]) -> None:
         """``counters`` by phase, with one label."""
         self._counters = counters
         self._recent: dict[str, None] = {}

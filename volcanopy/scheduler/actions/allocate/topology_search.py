@@ -18,11 +18,10 @@ from volcanopy.scheduler.actions.allocate.topology_fit_error import TopologyFitE
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
-from volcanopy.scheduler.ledger.subjob_views import SubJobView, job_tier
+from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.policy.plugin import HypernodePurpose
 
 
 @dataclass(frozen=True)
@@ -58,28 +57,6 @@ class _PendingPart:
     part: SubJobView
     tasks: list[int]
     required: bool
-
-
-def gradient(session: Session, requester: JobView | SubJobView, root: int, purpose: HypernodePurpose) -> list[Rows]:
-    """Return groups of hypernodes below ``root`` in which a job or sub-group can be placed, the best group first.
-
-    It is ``[[root]]`` without a topology. Tasks that have a place restrict the domains of the others.
-    """
-    table = session.snapshot.hypernodes
-    if isinstance(requester, SubJobView):
-        tier, spanned = requester.tier, requester.spanned
-    else:
-        tier, spanned = job_tier(session.ledger, requester), session.cluster.spanned(requester.tasks())
-    if tier is None:
-        return [np.array([root], dtype=np.intp)]
-    if spanned != NONE:
-        spanned = table.widest(spanned, tier)
-        if spanned == NONE or not (table.holds[spanned, root] or table.holds[root, spanned]):
-            return []
-        root = root if table.holds[spanned, root] else spanned
-    rows = table.below(root, tier)
-    groups = session.hooks.hypernode_gradient(requester, rows, purpose) if len(rows) else []
-    return table.by_tier(rows) if groups is None else list(groups)
 
 
 def place_by_topology(
@@ -148,7 +125,7 @@ class _Search:
 
     def find(self, statement: Statement) -> Placements | None:
         """Return the placements in the first domain where the job can start, None if there is none; the ledger is unchanged."""
-        for group in gradient(self._session, self._job, self._table.top, HypernodePurpose.ALLOCATE):
+        for group in self._session.hypernodes.groups(self._job, self._table.top):
             for domain in self._by_score(group):
                 placements = self._within(statement, domain)
                 if placements is not None:
@@ -159,7 +136,7 @@ class _Search:
         """Return the domains in descending order of the sum of their scores for the sub-groups."""
         scores = np.zeros(len(group), dtype=np.float64)
         for pending in self._pending:
-            scores += self._hooks.hypernode_order(pending.part, group)
+            scores += self._session.hypernodes.scores(pending.part, group)
         order: list[int] = group[np.argsort(-scores, kind="stable")].tolist()
         return order
 
@@ -189,10 +166,10 @@ class _Search:
 
     def _part_within(self, statement: Statement, pending: _PendingPart, domain: int, first: bool) -> Placements | None:
         """Place a sub-group in the feasible domain within ``domain`` that has the highest score."""
-        for group in gradient(self._session, pending.part, domain, HypernodePurpose.ALLOCATE):
+        for group in self._session.hypernodes.groups(pending.part, domain):
             left = group
             while len(left):
-                scores = self._hooks.hypernode_order(pending.part, left)
+                scores = self._session.hypernodes.scores(pending.part, left)
                 best = int(scores.argmax())
                 inner = int(left[best])
                 key = (pending.part.key, inner)

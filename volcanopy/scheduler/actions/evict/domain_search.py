@@ -10,7 +10,6 @@ import numpy as np
 
 from volcanopy.api import quantity
 from volcanopy.api.quantity import counted
-from volcanopy.scheduler.actions.allocate.topology_search import gradient
 from volcanopy.scheduler.actions.evict.candidates import Candidates, Cost, Domains
 from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
 from volcanopy.scheduler.actions.evict.equivalence import equivalence
@@ -29,7 +28,7 @@ from volcanopy.scheduler.model import topology
 from volcanopy.scheduler.model.messages import short
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import HOLDING, Status
-from volcanopy.scheduler.policy.plugin import HypernodePurpose, Scope
+from volcanopy.scheduler.policy.plugin import Scope
 
 _HOLDING = tuple(Status(code) for code in np.flatnonzero(HOLDING).tolist())
 
@@ -315,7 +314,7 @@ class DomainSearch:
 
     def _domains(self) -> list[tuple[Cost, int, int]]:
         """Return the hypernodes to try by lower bound of their cost: the bound, the position by lack, the hypernode."""
-        groups = gradient(self._session, self._job, self._table.top, HypernodePurpose.EVICT)
+        groups = self._session.hypernodes.groups(self._job, self._table.top, to_evict=True)
         rows = _flat(groups)
         if not len(rows) and not topology.is_hard(self._job.group.spec.network_topology, self._table):
             rows = np.array([self._table.top], dtype=np.intp)
@@ -423,7 +422,7 @@ class DomainSearch:
     def _fill_part(self, search: VictimSearch, part: SubJobView, rows: Sequence[int], domain: int) -> bool:
         """Place a sub-group, or one more task of a ready one, in the cheapest hypernode within the domain."""
         count = max(1, part.shortfall - part.waiting_count)
-        inner_domains = _flat(gradient(self._session, part, domain, HypernodePurpose.EVICT))
+        inner_domains = _flat(self._session.hypernodes.groups(part, domain, to_evict=True))
         before, best = len(self._statement.evicted), None
         least = self._least_request(rows, count)
         for position, inner in enumerate(self._domains_to_try(inner_domains, least)):

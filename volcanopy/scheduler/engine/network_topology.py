@@ -1,6 +1,6 @@
 """network-topology-aware: close together in the network, and hypernodes filled up one after the other."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, Status
 from volcanopy.scheduler.nodes.scores.resource_weights import gathered
-from volcanopy.scheduler.policy.plugin import Arguments, HypernodePurpose, Plugin, Scope
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin, Scope
 
 _SETTLED = HOLDING.copy()
 _SETTLED[Status.ALLOCATED] = False
@@ -86,21 +86,19 @@ class NetworkTopologyAware(Plugin[NetworkTopologyArguments]):
 
     # Hypernodes
 
-    def hypernode_gradient(
-        self, requester: JobView | SubJobView, hypernodes: Rows, purpose: HypernodePurpose
-    ) -> Sequence[Rows] | None:
-        """The lowest tiers first, without hypernodes of insufficient resources; to evict, the highest first, and not many."""
+    def groups(self, requester: JobView | SubJobView, hypernodes: Rows, to_evict: bool) -> list[Rows]:
+        """Return the lowest tiers first, without those of insufficient resources; to evict, the highest first, and not many."""
         held = requester.spanned if isinstance(requester, SubJobView) else self.cluster.spanned(requester.tasks())
         if held == NONE:
             least = self._least(requester)[:, None]
-            if purpose is HypernodePurpose.EVICT:
+            if to_evict:
                 room = (self._allocatable[:, hypernodes] >= least).all(axis=0)
             else:
                 room = (self._sum("idle")[:, hypernodes] >= least).all(axis=0)
                 room |= (self._sum("future")[:, hypernodes] >= least).all(axis=0)
             hypernodes = hypernodes[room]
         groups = self._table.by_tier(hypernodes)
-        return groups if purpose is HypernodePurpose.ALLOCATE else self._few(groups)
+        return self._few(groups) if to_evict else groups
 
     def _few(self, groups: list[Rows]) -> list[Rows]:
         left, kept = self.args.most_evicted, []
@@ -140,8 +138,8 @@ class NetworkTopologyAware(Plugin[NetworkTopologyArguments]):
             known = self._sums[column] = (changes, self._table.sums(getattr(self.cluster.ledger, column)))
         return known[1]
 
-    def hypernode_order(self, part: SubJobView, hypernodes: Rows) -> Floats:
-        """How full each is with the sub-group in it; of the fullest rather those that hold more of its tasks."""
+    def scores(self, part: SubJobView, hypernodes: Rows) -> Floats:
+        """Return how full each is with the sub-group in it; of the fullest rather those that hold more of its tasks."""
         snapshot = self.cluster.snapshot
         request = snapshot.shapes.request.values[:, snapshot.tasks.shape[part.rows]].sum(axis=1)
         scores = self._fullness(request, hypernodes)
