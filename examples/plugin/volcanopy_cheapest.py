@@ -21,7 +21,8 @@ from pydantic import Field
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats
-from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, Scope, per_shape
+from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, per_shape
+from volcanopy.scheduler.policy.roles import Nodes
 
 PRICE = "example.com/price-per-hour"
 
@@ -33,7 +34,7 @@ class CheapestArguments(Arguments):
     at_most: float = Field(float("inf"), gt=0, alias="cheapest.at-most")
 
 
-class Cheapest(Plugin[CheapestArguments]):
+class Cheapest(Nodes, Plugin[CheapestArguments]):
     """Prefer cheap nodes, and reject nodes above a maximum price."""
 
     name: ClassVar[str] = "cheapest"
@@ -45,17 +46,13 @@ class Cheapest(Plugin[CheapestArguments]):
         prices = [_number(node.metadata.labels.get(PRICE, "")) for node in self.cluster.traits.objects]
         self._price: Floats = np.array(prices, dtype=np.float64)
 
-    def scope(self, task: TaskView) -> Scope:
-        """Placements do not change prices."""
-        return Scope.STATIC
-
-    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
+    def reject(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Nodes above the maximum price."""
         return [
             NodeRejection("node(s) exceeded the maximum price", self._price[nodes.rows] > self.args.at_most, final=True)
         ]
 
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """100 for a node that costs nothing, 0 for the most expensive."""
         highest = max(float(self._price.max(initial=0.0)), 1e-9)
         scores: Floats = self.args.weight * 100.0 * (1.0 - self._price[nodes.rows] / highest)

@@ -182,7 +182,7 @@ def _scores(asked: Session, expected: dict[str, dict[str, float]]) -> Iterator[s
         task = TaskView(asked.ledger, asked.snapshot.task_rows[key])
         for name, score in scores.items():
             node = np.array([asked.snapshot.nodes.index[name]])
-            ours = float(asked.hooks.node_order(TasksView([task]), NodesView(asked.ledger, node))[0, 0])
+            ours = float(asked.hooks.score(TasksView([task]), NodesView(asked.ledger, node))[0, 0])
             if ours != pytest.approx(score, abs=1e-6):
                 yield f"{key} scores {ours} on {name} for {score}"
 
@@ -191,7 +191,7 @@ def _refusals(asked: Session, expected: dict[str, dict[str, bool]]) -> Iterator[
     for key, name in ((key, name) for key, of in expected.items() for name in of):
         task = TaskView(asked.ledger, asked.snapshot.task_rows[key])
         node = np.array([asked.snapshot.nodes.index[name]])
-        refused = any(item.nodes.any() for item in asked.hooks.predicate(task, NodesView(asked.ledger, node)))
+        refused = any(item.nodes.any() for item in asked.hooks.reject(task, NodesView(asked.ledger, node)))
         if refused is expected[key][name]:
             yield f"{key} is {'refused' if refused else 'taken'} by {name}"
 

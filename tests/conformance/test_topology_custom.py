@@ -33,7 +33,7 @@ def disagreements(scenario: Scenario) -> Iterator[str]:
     for name, score in (said.get("expected") or said.get("expectedScores") or dict.fromkeys(names, 0.0)).items():
         node = np.array([names[name]])
         tasks = TasksView([TaskView(session.ledger, pending[0])])
-        ours = float(session.hooks.node_order(tasks, NodesView(session.ledger, node))[0, 0])
+        ours = float(session.hooks.score(tasks, NodesView(session.ledger, node))[0, 0])
         if abs(ours - score) > 0.1:
             yield f"{name} scores {ours} for {score}"
 

@@ -19,8 +19,9 @@ from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.policy.plugin import NoArguments, Plugin, Scope, per_shape
+from volcanopy.scheduler.policy.plugin import NoArguments, Plugin, per_shape
 from volcanopy.scheduler.policy.registry import Registry
+from volcanopy.scheduler.policy.roles import Nodes
 from volcanopy.testing.notation import NOW, config, snapshot, world
 
 PLUGINS = "gang, priority, predicates, proportion, nodeorder, binpack"
@@ -80,7 +81,7 @@ def test_a_block_of_tasks_scores_as_each_task_on_each_node(text: str, plugins: s
 
 def assert_blocks_agree(session: Session, tasks: list[TaskView]) -> None:
     """One call for the block, one for each task, one for each node, and one for each pair give the same numbers."""
-    order, ledger = session.hooks.node_order, session.ledger
+    order, ledger = session.hooks.score, session.ledger
     every = [NodesView(ledger, np.array([row])) for row in range(len(session.snapshot.nodes))]
     block = order(TasksView(tasks), session.cluster.nodes()).tolist()
     assert block == [order(TasksView([task]), session.cluster.nodes())[0].tolist() for task in tasks]
@@ -105,16 +106,13 @@ def test_alternating_shapes_share_a_score_table(monkeypatch: pytest.MonkeyPatch)
     assert sum(shared) >= 4
 
 
-class Mixed(Plugin[NoArguments]):
+class Mixed(Nodes, Plugin[NoArguments]):
     """Scores by cpu, and on nodes with little of it by the number of pods too."""
 
     name: ClassVar[str] = "mixed"
     cache_key = staticmethod(per_shape)
 
-    def scope(self, task: TaskView) -> Scope:
-        return Scope.COLUMNS
-
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         idle = nodes.idle["cpu"] - tasks.request["cpu"]
         pods = nodes.used.values[2] * 10.0 if (idle < 3000).any() else 0.0
         return idle / 1000.0 + np.where(idle < 3000, pods, 0.0)
@@ -148,7 +146,7 @@ def test_nodes_share_scores_where_they_differ_only_in_what_no_plugin_reads(plugi
         for row, cpu in sizes.items():
             statement.allocate(row, 0 if cpu == 1000 else 1)
         view = NodesView(session.ledger, np.array([0]))
-        session.hooks.node_order(TasksView([TaskView(session.ledger, rows[0])]), view)
+        session.hooks.score(TasksView([TaskView(session.ledger, rows[0])]), view)
         read = session.ledger.positions_of(view.read)
         keys = [session.ledger.columns_of(node, read) for node in (0, 1)]
     assert (keys[0] == keys[1]) is equal
@@ -171,5 +169,5 @@ def test_images_on_nodes_count_in_a_block() -> None:
     session = Session(state.snapshot(NOW), config(PLUGINS))
     tasks = [TaskView(session.ledger, row) for row in np.flatnonzero(session.ledger.status == Status.PENDING).tolist()]
     assert_blocks_agree(session, tasks)
-    scores = session.hooks.node_order(TasksView(tasks), session.cluster.nodes())
+    scores = session.hooks.score(TasksView(tasks), session.cluster.nodes())
     assert (scores[:, 1] > scores[:, 0]).all()

@@ -97,14 +97,14 @@ PARTS = """
         (
             "node n1 cpu=1 taint=t:NoSchedule\njob a: 1 x cpu=1",
             Predicates,
-            "predicate",
+            "reject",
             lambda *_: (),
             "pod default/a-0 is placed on node n1, which does not admit it",
         ),
         (
             "node n1 cpu=1\njob a: 1 x cpu=1 selector.topology.kubernetes.io/zone=b",
             Predicates,
-            "predicate",
+            "reject",
             lambda *_: (),
             "pod default/a-0 is placed on node n1, which does not admit it",
         ),

@@ -55,9 +55,7 @@ def test_a_satisfied_queue_is_not_scheduled_again() -> None:
 def score_on_a_partly_used_node(plugin: type[Binpack] | type[NodeOrder], arguments: dict[str, int], task: str) -> float:
     made = cluster(f"node n1 cpu=4 memory=8Gi\njob r: 1 x cpu=1 memory=2Gi on=n1\njob a: 1 x {task}")
     instance = plugin(plugin.arguments.model_validate(arguments), made)  # type: ignore[arg-type]
-    return float(
-        instance.node_order(TasksView([made.task(made.snapshot.task_rows["default/a-0"])]), made.nodes())[0, 0]
-    )
+    return float(instance.score(TasksView([made.task(made.snapshot.task_rows["default/a-0"])]), made.nodes())[0, 0])
 
 
 def test_binpack_is_the_weighted_fullness() -> None:

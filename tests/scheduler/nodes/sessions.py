@@ -10,7 +10,10 @@ from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.ledger.reads import Scope
 from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.policy.dispatch import Hooks
+from volcanopy.scheduler.policy.plugin import Plugin
 
 
 def node(name: str, cpu: str = "4", memory: str = "8Gi", **said: Any) -> core.Node:
@@ -94,3 +97,8 @@ class Stage:
     def task(self, name: str) -> TaskView:
         """A pod's view."""
         return self.cluster.task(self.snapshot.task_rows[f"default/{name}"])
+
+
+def scope_of(plugin: Plugin[Any], task: TaskView) -> Scope:
+    """Which answers of one plugin for a task a placement changes."""
+    return Hooks((((plugin, frozenset()),),), plugin.cluster.reads).scope(task)

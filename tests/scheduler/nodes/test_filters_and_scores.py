@@ -7,15 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.nodes.random_clusters import RandomCluster, random_clusters
+from tests.scheduler.nodes.sessions import scope_of
 from tests.scheduler.reference import node_filters as twin
 from volcanopy.scheduler.cache.shapes import NONZERO, request_of
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
+from volcanopy.scheduler.ledger.reads import Scope
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.model.resources import Columns, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE, Status
 from volcanopy.scheduler.policies.nodes.nodeorder import NodeOrder, NodeOrderArguments
 from volcanopy.scheduler.policies.nodes.predicates import Predicates, PredicatesArguments
-from volcanopy.scheduler.policy.plugin import Scope
 
 WEIGHTS = {
     "least_allocated": ("leastrequested.weight", 1),
@@ -38,7 +39,7 @@ def order_of(cluster_state: RandomCluster, chosen: dict[str, int]) -> NodeOrder:
 def reasons(cluster_state: RandomCluster, plugin: Predicates, task: int) -> list[str]:
     view = cluster_state.cluster.nodes()
     result = [""] * len(view)
-    for rejection in plugin.predicate(cluster_state.cluster.task(task), view):
+    for rejection in plugin.reject(cluster_state.cluster.task(task), view):
         for row in np.flatnonzero(rejection.nodes):
             assert not result[row], "a node is rejected once"
             result[row] = rejection.reason
@@ -118,7 +119,7 @@ def test_scores_equal_the_reference(cluster_state: RandomCluster, chosen: dict[s
                     pod = cluster_state.cluster.task(task).pod
                     candidates = [world.nodes[row] for row in rows]
                     expected = twin.score(pod, candidates, world, chosen, resources_of(cluster_state, task))
-                    scores = plugin.node_order(
+                    scores = plugin.score(
                         TasksView([cluster_state.cluster.task(task)]), NodesView(cluster_state.ledger, rows)
                     )[0]
                     assert scores.tolist() == expected
@@ -130,9 +131,9 @@ def answers(
 ) -> dict[int, tuple[str, float]]:
     predicates, order = plugins
     task, view = cluster_state.cluster.task(cluster_state.task_row), NodesView(cluster_state.ledger, rows)
-    scores = order.node_order(TasksView([task]), view)[0].tolist()
+    scores = order.score(TasksView([task]), view)[0].tolist()
     reason_of = [""] * len(rows)
-    for rejection in predicates.predicate(task, view):
+    for rejection in predicates.reject(task, view):
         for place in np.flatnonzero(rejection.nodes):
             reason_of[place] = rejection.reason
     return {int(row): (reason_of[place], scores[place]) for place, row in enumerate(rows)}
@@ -147,7 +148,7 @@ def test_placements_change_answers_only_within_the_scope(cluster_state: RandomCl
         NodeOrder(NodeOrderArguments(), cluster_state.cluster),
     )
     task = cluster_state.cluster.task(cluster_state.task_row)
-    scope = max(plugin.scope(task) for plugin in plugins)
+    scope = max(scope_of(plugin, task) for plugin in plugins)
     if scope is Scope.CLUSTER:
         return
     every = np.arange(len(cluster_state.ledger.snapshot.nodes))
@@ -173,7 +174,7 @@ def test_a_run_of_equal_tasks_is_evaluated_as_each_alone(cluster_state: RandomCl
         NodeOrder(NodeOrderArguments(), cluster_state.cluster),
     )
     task = cluster_state.cluster.task(cluster_state.task_row)
-    if any(plugin.scope(task) > Scope.COLUMNS for plugin in plugins):
+    if any(scope_of(plugin, task) > Scope.COLUMNS for plugin in plugins):
         return
     ledger = cluster_state.ledger
     equal = [row for row in cluster_state.pending if ledger.snapshot.tasks.shape[row] == task.shape and row != task.row]
@@ -181,9 +182,9 @@ def test_a_run_of_equal_tasks_is_evaluated_as_each_alone(cluster_state: RandomCl
     rows, extra = np.full(len(equal) + 1, node), np.arange(len(equal) + 1)
     view = NodesView(ledger, rows, task, extra)
     rejected = np.zeros(len(rows), dtype=np.bool_)
-    for rejection in plugins[0].predicate(task, view):
+    for rejection in plugins[0].reject(task, view):
         rejected |= rejection.nodes
-    scores = plugins[1].node_order(TasksView([task]), view)[0]
+    scores = plugins[1].score(TasksView([task]), view)[0]
     for level, other in enumerate([*equal, None]):
         reason, score = answers(cluster_state, plugins, np.array([node]))[node]
         assert (bool(reason), score) == (bool(rejected[level]), scores[level])

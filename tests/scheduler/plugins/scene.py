@@ -77,13 +77,13 @@ class Scene:
 
     def scores(self, task: str) -> dict[str, float]:
         """The score of each node, to six places."""
-        result = self.session.hooks.node_order(TasksView([self.task(task)]), self.nodes)[0]
+        result = self.session.hooks.score(TasksView([self.task(task)]), self.nodes)[0]
         return {name: round(float(score), 6) for name, score in zip(self.snapshot.nodes.names, result, strict=True)}
 
     def rejected(self, task: str) -> dict[str, str]:
         """Return the rejected nodes, each with the first reason."""
         answer: dict[str, str] = {}
-        for refusal in self.session.hooks.predicate(self.task(task), self.nodes):
+        for refusal in self.session.hooks.reject(self.task(task), self.nodes):
             for row in np.flatnonzero(refusal.nodes).tolist():
                 answer.setdefault(self.snapshot.nodes.names[row], refusal.reason)
         return answer

@@ -114,7 +114,7 @@ def test_scores_and_free_gpus_follow_placements_and_rollbacks(given_: tuple[str,
         assert {node for node in nodes if free[node] != before[node]} <= set(changed[known:])
         known, before = len(changed), free
         for name in set(rows) - {name for _, name, _ in open_}:
-            scores = session.hooks.node_order(TasksView([cluster.task(rows[name])]), cluster.nodes())[0].tolist()
+            scores = session.hooks.score(TasksView([cluster.task(rows[name])]), cluster.nodes())[0].tolist()
             for node in nodes:
                 if counted.has_room(node, pods[name]):
                     assert math.isclose(scores[node], counted.score(node, pods[name]), rel_tol=1e-6)

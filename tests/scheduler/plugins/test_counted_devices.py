@@ -60,7 +60,7 @@ def answers(text: str, dice: Random) -> list[object]:
         free = list[list[int]]()
         for row in waiting:
             task = session.cluster.task(row)
-            rejections = session.hooks.predicate(task, NodesView(session.ledger, rows))
+            rejections = session.hooks.reject(task, NodesView(session.ledger, rows))
             result.append(
                 [
                     (each.reason, each.nodes.tolist(), each.temporary, each.final)

@@ -50,9 +50,9 @@ def asked(seen: Snapshot, hierarchy: bool = False, **arguments: bool) -> tuple[l
     """Return the feasible nodes of the pending pod, and the score of each node."""
     plugin = NodeGroup(NodeGroupArguments.model_validate(arguments), Cluster(Ledger(seen)), hierarchy)
     task, nodes = plugin.cluster.task(seen.task_rows["default/a-0"]), plugin.cluster.nodes()
-    rejected = [bool(any(item.nodes[row] for item in plugin.predicate(task, nodes))) for row in range(len(nodes))]
+    rejected = [bool(any(item.nodes[row] for item in plugin.reject(task, nodes))) for row in range(len(nodes))]
     allowed = [name for name, no in zip(seen.nodes.names, rejected, strict=True) if not no]
-    return allowed, plugin.node_order(TasksView([task]), nodes)[0].tolist()
+    return allowed, plugin.score(TasksView([task]), nodes)[0].tolist()
 
 
 @pytest.mark.parametrize(

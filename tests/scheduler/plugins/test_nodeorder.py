@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.scheduler.nodes.sessions import Stage, node, pod, spread, term
+from tests.scheduler.nodes.sessions import Stage, node, pod, scope_of, spread, term
 from volcanopy.api import core, quantity
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
+from volcanopy.scheduler.ledger.reads import Scope
 from volcanopy.scheduler.policies.nodes.nodeorder import NodeOrder, NodeOrderArguments
-from volcanopy.scheduler.policy.plugin import Scope
 
 NAMES = [field.alias or "" for field in NodeOrderArguments.model_fields.values()]
 MIB = 1024 * 1024
@@ -23,7 +23,7 @@ def plugin(stage: Stage, only: str = "", weight: int = 1) -> NodeOrder:
 
 def scores(order: NodeOrder, stage: Stage, *names: str) -> list[float]:
     rows = [stage.snapshot.nodes.index[name] for name in names or stage.snapshot.nodes.names]
-    return list(order.node_order(TasksView([stage.task("new")]), NodesView(stage.ledger, np.array(rows)))[0])
+    return list(order.score(TasksView([stage.task("new")]), NodesView(stage.ledger, np.array(rows)))[0])
 
 
 def test_the_default_weights_are_those_of_volcano() -> None:
@@ -86,7 +86,7 @@ def test_preferred_labels_are_relative_to_the_best_candidate() -> None:
     order = plugin(stage, "nodeaffinity")
     assert scores(order, stage) == [100, 66, 0]
     assert scores(order, stage, "n1", "n2") == [100, 0]
-    assert order.scope(stage.task("new")) is Scope.CLUSTER
+    assert scope_of(order, stage.task("new")) is Scope.CLUSTER
 
 
 def test_untolerated_taints_are_relative_to_the_worst_candidate() -> None:
@@ -95,7 +95,7 @@ def test_untolerated_taints_are_relative_to_the_worst_candidate() -> None:
     order = plugin(stage, "tainttoleration")
     assert scores(order, stage) == [100, 50, 0]
     assert scores(order, stage, "n1", "n2") == [100, 0]
-    assert order.scope(stage.task("new")) is Scope.CLUSTER
+    assert scope_of(order, stage.task("new")) is Scope.CLUSTER
 
 
 def test_pod_affinity_and_anti_affinity_count_in_both_directions() -> None:
@@ -138,12 +138,12 @@ def test_images_count_by_size_and_by_how_many_nodes_have_them() -> None:
     order = plugin(stage, "imagelocality")
     spread_out = int(1023 * MIB * 0.5)
     assert scores(order, stage) == [100 * (spread_out - 23 * MIB) // (977 * MIB), 0]
-    assert order.scope(stage.task("new")) is Scope.COLUMNS
+    assert scope_of(order, stage.task("new")) is Scope.STATIC
 
 
 def test_a_task_without_terms_does_not_affect_others() -> None:
     stage = Stage([node("n1"), node("n2"), pod("new", cpu="1", spread=(spread("x"),))])
-    assert plugin(stage).scope(stage.task("new")) is Scope.COLUMNS
+    assert scope_of(plugin(stage), stage.task("new")) is Scope.COLUMNS
 
 
 def test_preferences_of_others_affect_only_matching_pods() -> None:
@@ -151,7 +151,7 @@ def test_preferences_of_others_affect_only_matching_pods() -> None:
     other = pod("other", affinity=core.Affinity(pod_affinity=core.PodAffinity(preferred=(liking,))))
     for app, scope in (("web", Scope.CLUSTER), ("db", Scope.COLUMNS)):
         stage = Stage([node("n1"), node("n2"), other, pod("new", app=app)])
-        assert plugin(stage).scope(stage.task("new")) is scope
+        assert scope_of(plugin(stage), stage.task("new")) is scope
 
 
 def test_a_weight_multiplies_and_zero_disables() -> None:

@@ -8,12 +8,12 @@ import pytest
 from pydantic import ValidationError
 
 from tests.scheduler.nodes.random_clusters import HOSTNAME
-from tests.scheduler.nodes.sessions import Stage, away, near, node, pod, spread, term
+from tests.scheduler.nodes.sessions import Stage, away, near, node, pod, scope_of, spread, term
 from volcanopy.api import core
+from volcanopy.scheduler.ledger.reads import Scope
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policies.nodes.predicates import Predicates, PredicatesArguments
-from volcanopy.scheduler.policy.plugin import Scope
 
 GPU_ONLY = core.Taint(key="dedicated", value="gpu", effect="NoSchedule")
 ZONES = tuple(node(name, labels={"zone": zone}) for name, zone in (("n1", "a"), ("n2", "a"), ("n3", "b")))
@@ -28,7 +28,7 @@ def rejected(predicates: Predicates, stage: Stage, name: str = "new") -> dict[st
     view = stage.cluster.nodes()
     return {
         refusal.reason: [stage.snapshot.nodes.names[row] for row in np.flatnonzero(refusal.nodes)]
-        for refusal in predicates.predicate(stage.task(name), view)
+        for refusal in predicates.reject(stage.task(name), view)
     }
 
 
@@ -98,7 +98,7 @@ def test_each_filter_rejects_with_the_message_of_kube_scheduler(
     stage = Stage(things)
     predicates = plugin(stage)
     assert rejected(predicates, stage) == {reason: nodes}
-    assert [item.final for item in predicates.predicate(stage.task("new"), stage.cluster.nodes())] == [final]
+    assert [item.final for item in predicates.reject(stage.task("new"), stage.cluster.nodes())] == [final]
 
 
 def test_only_the_first_filter_counts_for_a_rejected_node() -> None:
@@ -113,7 +113,7 @@ def test_only_the_first_filter_counts_for_a_rejected_node() -> None:
 def test_unresolvable_reasons_come_before_resolvable_ones() -> None:
     """Eviction could free the port, but not provide the pod for affinity."""
     stage = Stage([node("n1"), pod("old", on="n1", ports=[80]), pod("new", ports=[80], affinity=near(term("db")))])
-    (refusal,) = plugin(stage).predicate(stage.task("new"), stage.cluster.nodes())
+    (refusal,) = plugin(stage).reject(stage.task("new"), stage.cluster.nodes())
     assert (refusal.reason, refusal.final) == ("node(s) didn't match pod affinity rules", True)
 
 
@@ -240,7 +240,7 @@ def test_too_few_domains_count_as_an_empty_one() -> None:
 )
 def test_the_scope_of_a_placement(things: list[core.Pod], scope: Scope) -> None:
     stage = Stage([*ZONES, *things])
-    assert plugin(stage).scope(stage.task("new")) is scope
+    assert scope_of(plugin(stage), stage.task("new")) is scope
 
 
 @pytest.mark.parametrize(
@@ -276,5 +276,5 @@ def test_anti_affinity_of_running_pods_counts_and_of_ended_pods_does_not() -> No
     stage = Stage([*ZONES, over, pod("new", app="web")])
     predicates = plugin(stage)
     assert rejected(predicates, stage) == {}
-    assert predicates.scope(stage.task("new")) is Scope.STATIC
+    assert scope_of(predicates, stage.task("new")) is Scope.STATIC
     assert stage.task("over").status is Status.SUCCEEDED

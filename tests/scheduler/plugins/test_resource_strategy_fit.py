@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.policies.nodes.resource_strategy_fit import SCORING_KEY, WEIGHT_KEY
-from volcanopy.scheduler.policy.plugin import Scope
 
 FIT = "resource-strategy-fit"
 MOST_GPU = {"nvidia.com/gpu": {"type": "MostAllocated", "weight": 2}, "cpu": {"type": "LeastAllocated", "weight": 1}}
@@ -77,7 +76,6 @@ def test_equal_tasks_with_different_weights_are_not_placed_as_one_run() -> None:
     note = f"note.{SCORING_KEY}=MostAllocated 'note.{WEIGHT_KEY}={{\"cpu\": 1}}'"
     text = f"node n1 cpu=8\nnode n2 cpu=8\njob old: 1 x cpu=1 on=n1\njob new: 2 x cpu=1 {note}, 2 x cpu=1"
     snapshot = seen(text)
-    assert Scene(snapshot, {FIT: {}}).session.hooks.scope(Scene(snapshot, {FIT: {}}).task("new-0")) is Scope.NODE
     binds = {
         effect.pod: effect.node for effect in made(snapshot, {FIT: {"resources": {"cpu": {}}}, "gang": {}}).of(Bind)
     }

@@ -12,7 +12,6 @@ from volcanopy.scheduler.ledger.cluster import TasksView
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policies.nodes.task_topology import TaskTopology, TaskTopologyArguments, topology
-from volcanopy.scheduler.policy.plugin import Scope
 
 KEY = "note.volcanopy.io/task-topology"
 NEAR = f"{KEY}-affinity=ps,worker"
@@ -87,8 +86,8 @@ def test_tasks_and_jobs_without_groups_are_not_scored() -> None:
     )
     stage = scene(text)
     assert stage.scores("a-log-0") == stage.scores("b-0") == {"n1": 0.0}
-    assert stage.session.hooks.scope(stage.task("b-0")) is Scope.COLUMNS
-    assert stage.session.hooks.scope(stage.task("a-ps-0")) is Scope.CLUSTER
+    assert not stage.session.hooks.couples_nodes(stage.task("b-0"))
+    assert stage.session.hooks.couples_nodes(stage.task("a-ps-0"))
 
 
 @pytest.mark.parametrize("groups", ["ps,nobody", "ps,ps", ";", ""])
@@ -170,7 +169,7 @@ def test_vectorised_counts_equal_counts_per_node(
             statement.allocate(row, node)
             statement.keep()
     ledger, asked = stage.session.ledger, stage.session.cluster.task(members[-1])
-    scores = plugin.node_order(TasksView([asked]), stage.nodes)[0].tolist()
+    scores = plugin.score(TasksView([asked]), stage.nodes)[0].tolist()
     team = plugin._team(asked)
     bucket = None if team is None else next((item for item in team.buckets if asked.row in item.tasks), None)
     if team is None or bucket is None:

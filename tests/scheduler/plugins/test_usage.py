@@ -188,7 +188,7 @@ def _reckoned_anew_it_is_the_same(session: Session) -> None:
     if not snapshot.measures.nodes:
         return
     cpu, memory = snapshot.measure("cpu").mean, snapshot.measure("memory").mean
-    result = session.hooks.node_order(TasksView([session.cluster.task(0)]), session.cluster.nodes())[0]
+    result = session.hooks.score(TasksView([session.cluster.task(0)]), session.cluster.nodes())[0]
     for node in range(len(snapshot.nodes)):
         if np.isnan(cpu[node]):
             assert result[node] == 0

@@ -35,7 +35,7 @@ class OneByOne(Placement):
             for room, is_free in ((free, True), (self._ledger.future, False)):
                 fit = [row for row in rows if self._fits(task, row, room) and not self._refused(task, row)]
                 if fit:
-                    scores = self._hooks_asked.node_order(TasksView([task]), NodesView(self._ledger, np.array(fit)))[0]
+                    scores = self._hooks_asked.score(TasksView([task]), NodesView(self._ledger, np.array(fit)))[0]
                     best = max(range(len(fit)), key=lambda place: (scores[place], -fit[place]))
                     return fit[best], is_free
         return None
@@ -46,7 +46,7 @@ class OneByOne(Placement):
 
     def _refused(self, task: TaskView, node: int) -> bool:
         everywhere = NodesView(self._ledger, np.arange(len(self._ledger.snapshot.nodes)))
-        return any(refusal.nodes[node] for refusal in self._hooks_asked.predicate(task, everywhere))
+        return any(refusal.nodes[node] for refusal in self._hooks_asked.reject(task, everywhere))
 
 
 def actions() -> Mapping[str, Action[Any]]:

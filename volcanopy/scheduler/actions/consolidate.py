@@ -27,7 +27,7 @@ from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.policy.durations import Duration, seconds
-from volcanopy.scheduler.policy.plugin import Arguments, Scope
+from volcanopy.scheduler.policy.plugin import Arguments
 
 REASON = "consolidate"
 _SHAPES = 4
@@ -208,7 +208,7 @@ class _Search:
                 lacking[role] -= 1
                 first.append(row)
         rows = (first + [row for row in tasks.tolist() if row not in set(first)])[:missing]
-        if any(session.hooks.scope(TaskView(session.ledger, row)) > Scope.COLUMNS for row in rows):
+        if not all(session.hooks.follows_from_columns(TaskView(session.ledger, row)) for row in rows):
             return None
         return np.array(rows, dtype=np.intp)
 

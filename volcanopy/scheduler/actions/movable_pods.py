@@ -18,7 +18,6 @@ from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.policy.plugin import Scope
 
 ANNOTATION = names.MOVABLE
 
@@ -85,7 +84,7 @@ def _can_move(session: Session, rows: Rows) -> bool:
         return False
     tasks = [TaskView(session.ledger, row) for row in rows.tolist()]
     plain = all(
-        task.shape not in snapshot.shapes.claiming and session.hooks.scope(task) <= Scope.COLUMNS for task in tasks
+        task.shape not in snapshot.shapes.claiming and session.hooks.follows_from_columns(task) for task in tasks
     )
     return plain and len(session.hooks.evictable(tasks)) == len(tasks)
 

@@ -14,7 +14,8 @@ from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, Status
 from volcanopy.scheduler.nodes.scores.resource_weights import gathered
-from volcanopy.scheduler.policy.plugin import Arguments, Plugin, Scope
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin
+from volcanopy.scheduler.policy.roles import Nodes
 
 _SETTLED = HOLDING.copy()
 _SETTLED[Status.ALLOCATED] = False
@@ -45,7 +46,7 @@ class NetworkTopologyArguments(Arguments):
         return gathered(values, _PREFIX)
 
 
-class NetworkTopologyAware(Plugin[NetworkTopologyArguments]):
+class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
     """Prefer nodes near the job's others, the fullest hypernode that still takes it, and the fullest around other pods."""
 
     name: ClassVar[str] = "network-topology-aware"
@@ -63,11 +64,9 @@ class NetworkTopologyAware(Plugin[NetworkTopologyArguments]):
         self._asked: tuple[int, dict[str, Ints]] = (0, {})
         """The least requests of jobs and sub-groups, by key, with the number of changes of tasks."""
 
-    def scope(self, task: TaskView) -> Scope:
-        """Pods without a topology look at all that is around a node; for the others it is in the cache key."""
-        if len(self._table) == 1:
-            return Scope.COLUMNS
-        return Scope.CLUSTER if self._part(task) is None and self.args.normal_pods else Scope.COLUMNS
+    def couples_nodes(self, task: TaskView) -> bool:
+        """Pods without a topology look at all that is around a node."""
+        return len(self._table) > 1 and self.args.normal_pods and self._part(task) is None
 
     def cache_key(self, task: TaskView) -> Hashable:
         """Where the job's other tasks are."""
@@ -171,9 +170,10 @@ class NetworkTopologyAware(Plugin[NetworkTopologyArguments]):
 
     # Nodes
 
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """For a pod with a topology, how near the node is to its sub-group; for others, how full its hypernodes are."""
-        return tasks.each(lambda task: self._score(task, nodes.rows)) * 100.0 * self.args.weight
+        with self.cluster.reads.unaffected():  # tasks that are just being placed do not count
+            return tasks.each(lambda task: self._score(task, nodes.rows)) * 100.0 * self.args.weight
 
     def _score(self, task: TaskView, rows: Rows) -> Floats:
         if len(self._table) > 1 and self.args.weight:

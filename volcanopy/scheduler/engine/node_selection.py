@@ -2,8 +2,8 @@
 
 The answers about all nodes are cached per kind of task (:mod:`.score_cache`). A run of equal tasks is placed from one table
 of scores, in which each node stands several times, with more and more of the run on it. The outcome is that of placing the
-tasks one by one, because it is done only where every hook declares that its answer follows from a node's own columns
-(:class:`~volcanopy.scheduler.policy.plugin.Scope`).
+tasks one by one, because it is done only where all that the hooks read are a node's own columns
+(:class:`~volcanopy.scheduler.ledger.reads.Scope`).
 """
 
 import heapq
@@ -19,10 +19,10 @@ from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.policy.dispatch import Hooks
-from volcanopy.scheduler.policy.plugin import Scope
 
 _VIRTUAL = 1 << 14
 """The number of rows of the first table of scores for a run; more are computed when the run needs them."""
+_NOWHERE: Rows = np.empty(0, dtype=np.intp)
 
 
 class Placement:
@@ -47,7 +47,7 @@ class Placement:
             if chosen is not None:
                 return chosen
         entry = self._cache.entry(task)
-        if entry.scope is Scope.CLUSTER:
+        if entry.is_coupled:
             return self._choose_among(task, self._reach)
         if not self._cache.has_capacity(entry):
             return None
@@ -75,7 +75,7 @@ class Placement:
 
     def rejected(self, task: TaskView, node: int, final: bool = False) -> bool:
         """Whether a predicate rejects the node, also once the pods that terminate there are gone (``final``: for good)."""
-        rejections = self._hooks.predicate(task, NodesView(self._ledger, np.array([node])))
+        rejections = self._hooks.reject(task, NodesView(self._ledger, np.array([node])))
         return any(bool(each.nodes[0]) and (each.final if final else not each.temporary) for each in rejections)
 
     def infeasible_nodes(self, task: TaskView) -> Mask:
@@ -87,7 +87,7 @@ class Placement:
         key = self._hooks.cache_key(task)
         mask = self._infeasible.get(key)
         if mask is None:
-            rejections = self._hooks.predicate(task, NodesView(self._ledger, self._all))
+            rejections = self._hooks.reject(task, NodesView(self._ledger, self._all))
             mask = self._infeasible[key] = rejected([each for each in rejections if each.final], len(self._all))
             mask.setflags(write=False)
         return mask
@@ -97,7 +97,7 @@ class Placement:
         request = task.request.values
         dims = np.flatnonzero(request)
         fits = (self._ledger.future[dims] >= request[dims, None]).all(axis=0) & self._is_in_reach
-        rejections = self._hooks.predicate(task, NodesView(self._ledger, self._all))
+        rejections = self._hooks.reject(task, NodesView(self._ledger, self._all))
         later: Rows = np.flatnonzero(fits & feasible(rejections, len(self._all))[1])
         return later
 
@@ -116,22 +116,25 @@ class Placement:
         Empty where a hook couples the placements of equal tasks: then :meth:`choose` must be called for each.
         """
         if count < 2 or task.nominated >= 0:
-            return np.empty(0, dtype=np.intp)
+            return _NOWHERE
         entry = self._cache.entry(task)
-        if entry.scope > Scope.COLUMNS or not self._cache.has_capacity(entry):
-            return np.empty(0, dtype=np.intp)
+        if entry.is_coupled or not self._cache.has_capacity(entry):
+            return _NOWHERE
         self._cache.refresh(entry)
+        if not self._hooks.follows_from_columns(task):
+            return _NOWHERE
         candidates = np.flatnonzero(entry.ranked != INFEASIBLE)
         if not len(candidates):
             return candidates
         best_first = candidates[np.argsort(-entry.ranked[candidates], kind="stable")][:count]
         room = self._ledger.free(entry.dims, best_first) // entry.request[entry.dims]
         capacity = np.minimum(room.min(axis=0), count)
-        return _Run(self._ledger, self._hooks, task, best_first, capacity, entry.ranked[best_first]).take(count)
+        nodes = _Run(self._ledger, self._hooks, task, best_first, capacity, entry.ranked[best_first]).take(count)
+        return nodes if self._hooks.follows_from_columns(task) else _NOWHERE
 
     def why_not(self, task: TaskView) -> Why:
         """Return why no node is available for the task, in the wording of kube-scheduler, and the node that lacks least."""
-        rejections = self._hooks.predicate(task, NodesView(self._ledger, self._all))
+        rejections = self._hooks.reject(task, NodesView(self._ledger, self._all))
         return judge(self._ledger, rejections, task, self._all)
 
     def _choose_among(self, task: TaskView, rows: Rows) -> tuple[int, bool] | None:
@@ -140,13 +143,13 @@ class Placement:
         request = task.request.values
         dims = np.flatnonzero(request)
         needed = request[dims, None]
-        now, later = feasible(self._hooks.predicate(task, NodesView(self._ledger, rows)), len(rows))
+        now, later = feasible(self._hooks.reject(task, NodesView(self._ledger, rows)), len(rows))
         for room, is_free in ((self._ledger.free(dims, rows), True), (self._ledger.future[np.ix_(dims, rows)], False)):
             fit = rows[(now if is_free else later) & (room >= needed).all(axis=0)]
             if len(fit):
                 if len(fit) == 1:
                     return int(fit[0]), is_free
-                scores = self._hooks.node_order(TasksView([task]), NodesView(self._ledger, fit))[0]
+                scores = self._hooks.score(TasksView([task]), NodesView(self._ledger, fit))[0]
                 return int(fit[scores.argmax()]), is_free
         return None
 
@@ -197,8 +200,8 @@ class _Run:
         owner = np.repeat(np.arange(len(places)), numbers)
         within = np.arange(len(owner)) - np.repeat(np.cumsum(numbers) - numbers, numbers)
         view = NodesView(self._ledger, self._nodes[places][owner], self._task, known[owner] + within)
-        infeasible = rejected(self._hooks.predicate(self._task, view), len(owner))
-        scores = np.where(infeasible, INFEASIBLE, self._hooks.node_order(self._tasks, view)[0]).tolist()
+        of_nodes, rejections = self._hooks.answers(self._task, self._tasks, view)
+        scores = np.where(rejected(rejections, len(owner)), INFEASIBLE, of_nodes).tolist()
         start = 0
         for place, number in zip(places.tolist(), numbers.tolist(), strict=True):
             self._scores[place].extend(scores[start : start + number])

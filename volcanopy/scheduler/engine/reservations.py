@@ -22,7 +22,8 @@ from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import READY, Status
 from volcanopy.scheduler.policy.durations import Duration, duration_or, seconds
-from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, Rejection, Scope, per_shape
+from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, Rejection, per_shape
+from volcanopy.scheduler.policy.roles import Nodes
 
 _TRIES = 8
 """The most jobs without a possible reservation that are skipped."""
@@ -72,7 +73,7 @@ class ReservationArguments(Arguments):
         return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
 
 
-class Reservation(Plugin[ReservationArguments]):
+class Reservation(Nodes, Plugin[ReservationArguments]):
     """Reserve resources for the first waiting jobs of a queue; pods that end in time or can be preempted may use them.
 
     There is no state: each session finds the same jobs and nodes again. The end of a pod follows from
@@ -96,8 +97,7 @@ class Reservation(Plugin[ReservationArguments]):
         self._admitted = self._jobs_that_lack_pods()
         self._only = int(self._admitted[0]) if len(self._admitted) == 1 else None  # for its tasks nothing is reserved
         if not len(self._admitted):
-            self._known = []
-            self.cache_key = per_shape  # type: ignore[method-assign]  # nothing is reserved on nodes
+            self._known, self.cache_key = [], per_shape  # type: ignore[method-assign]  # nothing is reserved on nodes
 
     @cached_property
     def _single(self) -> JobReservations:
@@ -180,10 +180,6 @@ class Reservation(Plugin[ReservationArguments]):
         """Count an admitted job: what it will use is not idle for those after it."""
         self._enqueued.append(job)
 
-    def scope(self, task: TaskView) -> Scope:
-        """COLUMNS where reservations exclude the task: these are compared with the free resources of a node."""
-        return Scope.COLUMNS if any(self._exclusions(task)) else Scope.STATIC
-
     def cache_key(self, task: TaskView) -> Hashable:
         """The reservations that the task may not use."""
         return self._exclusions(task)
@@ -215,17 +211,19 @@ class Reservation(Plugin[ReservationArguments]):
             return []
         return [(each, what) for each, what in zip(self._reservations(), exclusions, strict=True) if what]
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
+    def reject(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Nodes on which the task would use reserved resources."""
-        excluding = [(each, what) for each, what in self._excluding(task) if each.plan]
+        with self.cluster.reads.unaffected():  # what is reserved for other jobs
+            planned = [(each, what) for each, what in self._excluding(task) if each.plan]
+            excluding = [(each, each.amounts(self.cluster, self._ends, what == _LEAST)) for each, what in planned]
         if not excluding:
             return ()
         request, rows = task.request.values, nodes.rows
         dims = np.flatnonzero(request)
         left = nodes.future_idle.values[dims] - request[dims, None]
         seen, rejections = np.zeros(len(nodes), dtype=np.bool_), []
-        for each, what in excluding:
-            own = each.amounts(self.cluster, self._ends, what == _LEAST)[dims].take(rows, axis=1)
+        for each, amounts in excluding:
+            own = amounts[dims].take(rows, axis=1)
             left -= own
             rejected = ((left < 0) & (own > 0)).any(axis=0) & ~seen
             if rejected.any():
@@ -242,8 +240,8 @@ class Reservation(Plugin[ReservationArguments]):
             if each.rejection is not None and queue.row in each.members:
                 message, job = message_of(each.rejection.reason), f'job "{short(each.job.key)}"'
                 text = f'the rest of queue "{message.numbers.get("queue", queue.name)}" is reserved for {job}'
-                blocked_by = (f"job {each.job.key}",)
-                reason = Message(text, message.numbers, message.amounts, f"start or deletion of {job}", blocked_by)
+                unblocked_by, blocked_by = f"start or deletion of {job}", (f"job {each.job.key}",)
+                reason = Message(text, message.numbers, message.amounts, unblocked_by, blocked_by)
                 return Rejection(each.rejection.gate, reason)
         return None
 

@@ -113,7 +113,7 @@ class ScoreCache:
             tasks=TasksView([task]),
             dims=np.flatnonzero(request),
             request=np.where(request != 0, request, -UNLIMITED)[:, None],
-            scope=self._hooks.scope(task),
+            is_coupled=self._hooks.couples_nodes(task),
             feasible=np.zeros(nodes, dtype=np.bool_),
             score=np.zeros(nodes, dtype=np.float64),
             ranked=np.full(nodes, INFEASIBLE, dtype=np.float64),
@@ -121,9 +121,8 @@ class ScoreCache:
 
     def _ask(self, entry: NodeScores, rows: Rows) -> None:
         view = NodesView(self._ledger, rows)
-        score = self._hooks.node_order(entry.tasks, view)[0]
+        score, rejections = self._hooks.answers(entry.task, entry.tasks, view)
         fits = (self._ledger.free_of(rows) >= entry.request).all(axis=0)
-        rejections = self._hooks.predicate(entry.task, view)
         now, later = feasible(rejections, len(rows)) if rejections else (fits, np.ones(len(rows), dtype=np.bool_))
         ranked = np.where(fits & now, score, INFEASIBLE)
         if rows is self._rows and self._within is None:

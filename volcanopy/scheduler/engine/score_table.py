@@ -18,7 +18,6 @@ from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.policy.dispatch import Hooks
-from volcanopy.scheduler.policy.plugin import Scope
 
 INFEASIBLE = -np.inf
 LEAST, MOST = 4, 256
@@ -43,11 +42,12 @@ class NodeScores:
     """The positions of the resources that it requests."""
     request: Ints
     """(R, 1): the request; where nothing is requested, less than any node can lack."""
-    scope: Scope
+    is_coupled: bool
+    """Whether the answers for a node depend on others: then they are not cached."""
     feasible: Mask
     """(N,): where no predicate rejects the task, at the latest after the pods that terminate there are gone."""
     score: Floats
-    """(N,): ``node_order``."""
+    """(N,): ``score``."""
     ranked: Floats
     """(N,): the score where the task fits into free resources and no predicate rejects it, else INFEASIBLE."""
     changes: int = NONE
@@ -106,7 +106,7 @@ class ScoreTable:
             self._candidates[id(entry)] = entry
 
     def _is_eligible(self, entry: NodeScores) -> bool:
-        return entry.scope <= Scope.COLUMNS and self._hooks.rejections_are_static(entry.task)
+        return self._hooks.rejections_are_static(entry.task) and self._hooks.follows_from_columns(entry.task)
 
     def _build(self, refresh: Callable[[NodeScores], None]) -> None:
         self._update()
@@ -153,7 +153,7 @@ class ScoreTable:
     def _ask(self, node: int) -> Floats:
         """(S,): the score of a node for each member, common to all nodes with equal columns of what the plugins read."""
         view = NodesView(self._ledger, self._ledger.single(node))
-        scores: Floats = self._hooks.node_order(self._tasks, view)[:, 0]
+        scores: Floats = self._hooks.score(self._tasks, view)[:, 0]
         if view.rows_read:  # the scores may differ between nodes with equal columns
             return scores
         if not view.read <= self._resources:

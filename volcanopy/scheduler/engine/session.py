@@ -37,7 +37,7 @@ from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.dispatch import Hooks, Installed, opened
 from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
-from volcanopy.scheduler.policy.plugin import NodeRejection, Rejection, Scope
+from volcanopy.scheduler.policy.plugin import NodeRejection, Rejection
 from volcanopy.scheduler.policy.roles import Moment, Purpose
 
 T = TypeVar("T")
@@ -72,7 +72,7 @@ class Session:
                 if isinstance(plugin, QueueLimits):
                     self.limits = plugin
         self._plugins = [plugin for tier in tiers for plugin, _ in tier]
-        self.hooks = Hooks(tiers)
+        self.hooks = Hooks(tiers, self.cluster.reads)
         self.reservations = self._reservation_plugin(tiers)
         """The reservations of waiting jobs; None if these are not configured."""
         if self.reservations is not None:
@@ -333,7 +333,7 @@ class Session:
         group = str(self.snapshot.jobs.keys[table.job[tasks[0]]])
         if table.shape[tasks[0]] in self.snapshot.shapes.claiming:
             return [self._bind(int(row), int(node), group) for row, node in zip(tasks, nodes, strict=True)]
-        if {"bind_annotations", "bind_locks"} <= self.hooks.unanswered:
+        if {"annotate", "bind_locks"} <= self.hooks.unanswered:
             pairs = zip(table.keys[tasks].tolist(), nodes.tolist(), strict=True)
             return [Bind(key, names[node], group) for key, node in pairs]
         rows = zip(tasks.tolist(), nodes.tolist(), strict=True)
@@ -341,7 +341,7 @@ class Session:
 
     def _bind(self, row: int, node: int, group: str, claiming: bool = True) -> Bind:
         task, hooks = TaskView(self.ledger, row), self.hooks
-        annotations, claims = hooks.bind_annotations(task, node), hooks.bind_claims(task, node) if claiming else None
+        annotations, claims = hooks.annotate(task, node), hooks.bind_claims(task, node) if claiming else None
         locks = hooks.bind_locks(task, node) or ()
         return Bind(task.key, self.snapshot.nodes.names[node], group, annotations, claims, locks)
 
@@ -382,7 +382,7 @@ class Session:
         Free resources that are insufficient stay so until an eviction. This does not hold if other placements change
         the answers of predicates, or if the job's own placements are part of the answer.
         """
-        if self.hooks.scope(task) is Scope.CLUSTER or (placed and before is None):
+        if self.hooks.couples_nodes(task) or (placed and before is None):
             return len(self.ledger.touched)
         return (len(self.ledger.evictions), (len(self.effects), len(self.reserved)) if placed else None)
 
@@ -407,8 +407,8 @@ class _Queries:
 
     @cached_property
     def rejections(self) -> Callable[[TaskView, NodesView], Sequence[NodeRejection]]:
-        """The combined hook ``predicate``."""
-        return self._hooks.predicate
+        """The combined hook ``reject``."""
+        return self._hooks.reject
 
     @cached_property
     def within_limits(self) -> Callable[[QueueView, TaskView, int], Rejection | None]:

@@ -13,7 +13,8 @@ from volcanopy.scheduler.model import topology
 from volcanopy.scheduler.model.resources import Mask
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.policy.plugin import NoArguments, NodeRejection, Plugin, Scope
+from volcanopy.scheduler.policy.plugin import NoArguments, NodeRejection, Plugin
+from volcanopy.scheduler.policy.roles import Nodes
 
 REASON = "node(s) were too far away in the network"
 _INFEASIBLE = -2
@@ -40,7 +41,7 @@ def applies(snapshot: Snapshot) -> bool:
     )
 
 
-class TopologyConstraint(Plugin[NoArguments]):
+class TopologyConstraint(Nodes, Plugin[NoArguments]):
     """A task is placed where its job and its sub-group span no more of the network than their topology allows."""
 
     name: ClassVar[str] = "topologyconstraint"
@@ -49,19 +50,16 @@ class TopologyConstraint(Plugin[NoArguments]):
         super().__init__(NoArguments(), cluster)
         self._masks: dict[Bound, Mask] = {}
 
-    def scope(self, task: TaskView) -> Scope:
-        """COLUMNS: the answer follows from the node; the effect of the job's other tasks is in ``cache_key``."""
-        return Scope.COLUMNS
-
     def cache_key(self, task: TaskView) -> Hashable:
         """Return the hypernodes that the task must stay in."""
         job = task.job
         return () if job is None else self._bounds(task, job)
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
+    def reject(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Reject the nodes outside of these hypernodes."""
         job = task.job
-        bounds = () if job is None else self._bounds(task, job)
+        with self.cluster.reads.unaffected():
+            bounds = () if job is None else self._bounds(task, job)
         if not bounds:
             return []
         inside = np.ones(len(nodes), dtype=np.bool_)

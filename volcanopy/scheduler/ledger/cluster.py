@@ -3,17 +3,16 @@
 They show the session as it is at the time of the call.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
-from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volcanopy.scheduler.ledger.cross_queue_priority import Precedence
 from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.ledger.reads import LedgerView, RecordedLedger, Scope
 from volcanopy.scheduler.ledger.subjob_views import SubJobView, part_of, parts, spanned
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.extender_port import Extender
@@ -21,7 +20,6 @@ from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Axis, Columns, Floats, Ints, Mask, Resources, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
 
-A = TypeVar("A", bound="np.ndarray[Any, Any]")
 T = TypeVar("T")
 
 
@@ -113,6 +111,7 @@ class NodesView:
         "_extra",
         "_ledger",
         "_nonzero",
+        "_reads_nonzero",
         "_rows",
         "_task_nonzero",
         "_task_request",
@@ -134,9 +133,25 @@ class NodesView:
         self._allocatable: Columns | None = None
         self._used: Columns | None = None
         self._nonzero: Ints | None = None
+        self._reads_nonzero = False
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def forget(self) -> None:
+        """Forget what was read."""
+        self.read.clear()
+        self.rows_read = self._reads_nonzero = False
+
+    @property
+    def scope(self) -> Scope:
+        """The scope of what was read of these columns."""
+        return Scope.COLUMNS if self.read or self._reads_nonzero else Scope.STATIC
+
+    @property
+    def placed(self) -> Ints | int:
+        """(M,): how many tasks equal to the one that is placed are counted on each node besides those of the ledger."""
+        return 0 if self._extra is None else self._extra
 
     @property
     def rows(self) -> Rows:
@@ -175,6 +190,7 @@ class NodesView:
     @property
     def nonzero(self) -> Ints:
         """(2, M): cpu and memory requested, with kube-scheduler's defaults for containers that request none."""
+        self._reads_nonzero = True
         if self._nonzero is None:
             taken = self._of(self._ledger.nonzero)
             if self._extra is not None and self._task_nonzero is not None:
@@ -272,7 +288,9 @@ class Cluster:
     """The other plugins; not available in ``open``."""
 
     def __init__(self, ledger: Ledger, extender: Extender | None = None) -> None:
-        self._ledger = ledger
+        self.reads = RecordedLedger(ledger)
+        """Records what plugins read of the session."""
+        self._ledger = cast("Ledger", self.reads)
         self.extender = extender
         """Asks a program outside; None where nothing outside may be asked."""
         self._job_rows: Rows | None = None
@@ -306,7 +324,7 @@ class Cluster:
         return self._ledger.snapshot.nodes.traits
 
     @property
-    def ledger(self) -> "LedgerView":
+    def ledger(self) -> LedgerView:
         """The session's columns over all rows, read-only."""
         return LedgerView(self._ledger)
 
@@ -337,7 +355,7 @@ class Cluster:
 
     def nodes(self, rows: Rows | None = None) -> NodesView:
         """Return some nodes, by default all."""
-        return NodesView(self._ledger, np.arange(len(self.snapshot.nodes)) if rows is None else rows)
+        return NodesView(self.reads.ledger, np.arange(len(self.snapshot.nodes)) if rows is None else rows)
 
     def jobs(self) -> Iterator[JobView]:
         """The jobs that have a pod group and a queue that exists."""
@@ -370,79 +388,3 @@ class Cluster:
         mask: Mask = jobs.grouped & self.snapshot.queues.exists[jobs.queue]
         mask.setflags(write=False)
         return mask
-
-
-class _Column(Generic[A]):
-    """A column of the ledger, read-only."""
-
-    __slots__ = ("_name",)
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, view: "LedgerView", owner: type) -> A:
-        column: A = getattr(view._ledger, self._name).view()
-        column.setflags(write=False)
-        return column
-
-
-class LedgerView:
-    """The ledger's columns over all tasks, nodes, jobs and queues, read-only. R is the number of resources."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-
-    status = _Column[NDArray[np.int8]]()
-    """(tasks,): a :class:`Status` each."""
-    node = _Column[NDArray[np.int32]]()
-    """(tasks,): the row of the task's node, NONE without one."""
-    used = _Column[Ints]()
-    """(R, nodes): allocated to the tasks on each node."""
-    idle = _Column[Ints]()
-    """(R, nodes): allocatable and not used."""
-    future = _Column[Ints]()
-    """(R, nodes): idle once evicted pods have terminated and the tasks that wait for them are placed."""
-    job_counts = _Column[Ints]()
-    """(statuses, jobs): tasks of each status."""
-    job_best_effort = _Column[Ints]()
-    """(jobs,): pending tasks that request nothing and have no scheduling gate."""
-    job_allocated = _Column[Ints]()
-    """(R, jobs)."""
-    queue_allocated = _Column[Ints]()
-    """(R, queues): of each queue's own jobs."""
-    queue_pending = _Column[Ints]()
-    """(R, queues): requested by the pending tasks of its own jobs when the session began."""
-    queue_inqueue = _Column[Ints]()
-    """(R, queues): the minimal resources of its own jobs that were enqueued in this session."""
-    tree_allocated = _Column[Ints]()
-    """(R, queues): of each queue with the queues below it."""
-    tree_inqueue = _Column[Ints]()
-    """(R, queues): as ``queue_inqueue``, with the queues below it."""
-
-    @property
-    def admissions(self) -> int:
-        """How many jobs were enqueued so far whose minimal resources count."""
-        return self._ledger.admissions
-
-    @property
-    def evictions(self) -> Mapping[int, str]:
-        """The tasks that this session evicts, each with the reason."""
-        return MappingProxyType(self._ledger.evictions)
-
-    @property
-    def changes(self) -> int:
-        """How many changes of nodes there were so far."""
-        return len(self._ledger.touched)
-
-    def touched_since(self, change: int) -> Rows:
-        """The rows of the nodes that changed after the first ``change`` changes, once for each change."""
-        return self._ledger.touched[change:]
-
-    @property
-    def moves(self) -> int:
-        """How many changes of tasks there were so far."""
-        return len(self._ledger.moved)
-
-    def moved_since(self, move: int) -> Rows:
-        """The rows of the tasks whose status or node changed after the first ``move`` changes of tasks."""
-        return self._ledger.moved[move:]

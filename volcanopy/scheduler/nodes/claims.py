@@ -7,14 +7,13 @@ import numpy as np
 
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model import pod_claims
 from volcanopy.scheduler.model.plan import Claims
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.nodes.assumed_claims import AssumedClaims, AssumedPod
 from volcanopy.scheduler.nodes.devices.device_claims import DynamicResources
 from volcanopy.scheduler.nodes.volumes.volume_binding import VolumeBinding, VolumeChecks
-from volcanopy.scheduler.policy.plugin import NodeRejection, Scope
+from volcanopy.scheduler.policy.plugin import NodeRejection
 
 
 class ClaimFilter:
@@ -64,14 +63,10 @@ class ClaimFilter:
         devices = self._devices.cache_key(task) if self._devices is not None else None
         return None if volumes is None and devices is None else (volumes, devices)
 
-    def scope(self, task: TaskView) -> Scope:
-        """Return which nodes a placement of such a task affects; never :attr:`Scope.STATIC` for claims of one pod."""
-        scope = max(self._volumes.scope(task), Scope.NODE if self._has_own(task) else Scope.COLUMNS)
-        return scope if self._devices is None else max(scope, self._devices.scope(task))
-
-    @staticmethod
-    def _has_own(task: TaskView) -> bool:
-        return any(claim.own for claims in (pod_claims.volumes, pod_claims.devices) for claim in claims(task.pod))
+    def couples_nodes(self, task: TaskView) -> bool:
+        """Return whether the claims of such a task make the answers for a node depend on others."""
+        of_devices = self._devices is not None and self._devices.couples_nodes(task)
+        return of_devices or self._volumes.couples_nodes(task)
 
     def rejections(self, task: TaskView, rows: Rows) -> list[NodeRejection]:
         """Return the rejections of these nodes for the task."""

@@ -5,8 +5,11 @@ from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
 from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
+from volcanopy.scheduler.ledger.reads import RecordedLedger, Scope
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.plan import Claims
 from volcanopy.scheduler.model.queue_shares import QueueShares
@@ -19,11 +22,10 @@ from volcanopy.scheduler.policy.plugin import (
     NodeRejection,
     Plugin,
     Rejection,
-    Scope,
     Vote,
     per_shape,
 )
-from volcanopy.scheduler.policy.roles import Moment, Purpose, is_asked
+from volcanopy.scheduler.policy.roles import Moment, Nodes, Purpose, is_asked
 
 Installed = tuple[tuple[tuple[Plugin[Any], frozenset[str]], ...], ...]
 """Tiers of plugins, each with the switches that are off for it."""
@@ -60,16 +62,17 @@ class Hooks:
     queue_shares: Callable[[], QueueShares | None]
     victim_queue_order: Callable[[QueueView, QueueView], tuple[Any, ...]]
     evicts: Callable[[Rows], Rows]
-    predicate: Callable[[TaskView, NodesView], list[NodeRejection]]
-    node_order: Callable[[TasksView, NodesView], Floats]
+    reject: Callable[[TaskView, NodesView], list[NodeRejection]]
+    score: Callable[[TasksView, NodesView], Floats]
     packs_resources: Callable[[], bool | None]
     card_order: Callable[[TaskView, Candidates], Floats]
     gpu_cards: Callable[[], GpuCards | None]
-    bind_annotations: Callable[[TaskView, int], dict[str, str]]
+    annotate: Callable[[TaskView, int], dict[str, str]]
     bind_locks: Callable[[TaskView, int], tuple[str, ...] | None]
     bind_claims: Callable[[TaskView, int], Claims | None]
 
-    def __init__(self, installed: Installed) -> None:
+    def __init__(self, installed: Installed, reads: RecordedLedger) -> None:
+        """``reads`` records what the plugins read of the session."""
         layout = self._layout = _layout(tuple(tuple((type(plugin), off) for plugin, off in tier) for tier in installed))
         plugins = self._plugins = [plugin for tier in installed for plugin, _ in tier]
         self._off = [off for tier in installed for _, off in tier]
@@ -82,7 +85,15 @@ class Hooks:
         self._first_tasks = frozenset[int]()
         self._of_nodes = tuple([plugins[number] for number in layout.of_nodes])
         self._cache_keys = tuple([plugin.cache_key for plugin in self._of_nodes if plugin.cache_key is not per_shape])
+        self._coupling: tuple[Callable[[TaskView], bool], ...] = tuple(
+            [each.couples_nodes for each in self._of_nodes if isinstance(each, Nodes) and _couples(type(each))]
+        )
+        self._coupled: dict[Hashable, bool] = {}
+        self._reads = reads
         self._scopes: dict[Hashable, Scope] = {}
+        """By cache key: the widest scope of all answers of ``reject`` and ``score`` so far."""
+        self._rejection_scopes: dict[Hashable, Scope] = {}
+        """The same of ``reject``."""
         self.unanswered = layout.unanswered
         """The hooks that no plugin answers."""
 
@@ -158,10 +169,6 @@ class Hooks:
         tiers = self._layout.answering.get("queue_order", ())
         return lexicographic(tuple(tuple(self._plugins[number].admission_order for number in tier) for tier in tiers))
 
-    @cached_property
-    def _rejecting(self) -> tuple[Plugin[Any], ...]:
-        return tuple(self._plugins[number] for number in self._layout.rejecting)
-
     @contextmanager
     def within_shares(self) -> Iterator[None]:
         """Do not allow in ``allocatable`` what exceeds fair shares, for a while; else what others claim is not allowed."""
@@ -223,18 +230,51 @@ class Hooks:
         shape = task.shape
         return (shape, *[cache_key(task) for cache_key in self._cache_keys]) if self._cache_keys else shape
 
+    def couples_nodes(self, task: TaskView) -> bool:
+        """Return whether the answers for a node and the task depend on other nodes."""
+        if not self._coupling:
+            return False
+        key = self.cache_key(task)
+        coupled = self._coupled.get(key)
+        if coupled is None:
+            coupled = self._coupled[key] = any(couples_nodes(task) for couples_nodes in self._coupling)
+        return coupled
+
+    def answers(self, task: TaskView, tasks: TasksView, nodes: NodesView) -> tuple[Floats, list[NodeRejection]]:
+        """Return the (N,) scores of nodes for a task, which is also a block, and the rejections; record what was read."""
+        reads, before = self._reads, self._reads.start()
+        scores = self.score(tasks, nodes)[0]
+        scope = max(reads.stop(before), nodes.scope)
+        nodes.forget()
+        before = reads.start()
+        rejections = self.reject(task, nodes)
+        of_rejections = max(reads.stop(before), nodes.scope)
+        key = self.cache_key(task)
+        self._scopes[key] = max(scope, of_rejections, self._scopes.get(key, Scope.STATIC))
+        self._rejection_scopes[key] = max(of_rejections, self._rejection_scopes.get(key, Scope.STATIC))
+        return scores, rejections
+
     def rejections_are_static(self, task: TaskView) -> bool:
-        """Return whether predicates reject the same nodes for the task during the whole session."""
-        return all(plugin.scope(task) is Scope.STATIC for plugin in self._rejecting)
+        """Return whether ``reject`` read nothing for the task that a placement changes."""
+        return self._rejection_scopes.get(self.cache_key(task)) is Scope.STATIC and not self.couples_nodes(task)
+
+    def follows_from_columns(self, task: TaskView) -> bool:
+        """Return whether the answers for a node and the task follow from the columns of the node, with equal tasks on it."""
+        return self.scope(task) <= Scope.COLUMNS
 
     def scope(self, task: TaskView) -> Scope:
-        """Return the widest scope that a plugin declares for the task."""
-        key = self.cache_key(task)
-        known = self._scopes.get(key)
-        if known is None:
-            known = max((plugin.scope(task) for plugin in self._of_nodes), default=Scope.STATIC)
-            self._scopes[key] = known
-        return known
+        """Return which answers for the task a placement changes; where none was recorded, a node is asked about."""
+        if self.couples_nodes(task):
+            return Scope.CLUSTER
+        if self.cache_key(task) not in self._scopes:
+            ledger = self._reads.ledger
+            self.answers(task, TasksView([task]), NodesView(ledger, np.arange(min(1, len(ledger.snapshot.nodes)))))
+        return self._scopes[self.cache_key(task)]
+
+
+def _couples(kind: type[Nodes]) -> bool:
+    """Whether a class of policies overrides ``couples_nodes``."""
+    return kind.couples_nodes is not Nodes.couples_nodes
 
 
 class _Layout(NamedTuple):
@@ -246,8 +286,6 @@ class _Layout(NamedTuple):
     """The combined hooks that no plugin answers."""
     of_nodes: tuple[int, ...]
     """The plugins that answer a hook of nodes."""
-    rejecting: tuple[int, ...]
-    """The plugins with predicates."""
     unanswered: frozenset[str]
     """The hooks that no plugin answers."""
 
@@ -262,12 +300,10 @@ def _layout(kinds: tuple[tuple[tuple[Any, frozenset[str]], ...], ...]) -> _Layou
             if HOOKS[name].switch not in off:
                 tiers[name][tier].append(number)
     answering = {name: tuple(tuple(tier) for tier in of_hook if tier) for name, of_hook in tiers.items()}
-    rejecting, scoring = (sorted(sum(answering[name], ())) for name in ("predicate", "node_order"))
     unanswered = frozenset(name for name, of_hook in answering.items() if not of_hook)
     return _Layout(
         {name: of_hook for name, of_hook in answering.items() if of_hook},
         {name: RULES[HOOKS[name].rule](()) for name in sorted(unanswered - _BY_CASE - {"allocatable"})},
-        tuple(sorted({*rejecting, *scoring})),
-        tuple(rejecting),
+        tuple(sorted({*sum(answering["reject"], ()), *sum(answering["score"], ())})),
         unanswered,
     )

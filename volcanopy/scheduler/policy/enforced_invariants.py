@@ -59,7 +59,7 @@ def enforced_invariants(config: SchedulerConfig) -> frozenset[str]:
     )
     if "enqueue" in config.actions and "resourcequota" in next(filter(None, gates), ()):
         parts.add("resourcequota:enqueue")
-    filters = {entry.name for entry in entries if _answers(entry, "predicate") or _answers(entry, "allocatable")}
+    filters = {entry.name for entry in entries if _answers(entry, "reject") or _answers(entry, "allocatable")}
     if "gang:ready" in parts and "allocate" in config.actions and filters <= _KNOWN_FILTERS:
         parts.add("gang:first")
     return frozenset(parts)

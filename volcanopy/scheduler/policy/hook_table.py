@@ -8,7 +8,7 @@ from volcanopy.scheduler.policy.plugin import Hook, Plugin
 
 _DECLARATIONS: dict[str, tuple[type[Any], Hook]] = {
     name: (declaring, method.__hook__)
-    for declaring in (Plugin, roles.Gate, roles.Victims)
+    for declaring in (Plugin, *roles.ROLES)
     for name, method in vars(declaring).items()
     if isinstance(getattr(method, "__hook__", None), Hook)
 }

@@ -8,14 +8,13 @@ An instance exists for one session. It sees a read-only :class:`~volcanopy.sched
 session, nor a client, nor a clock.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
+from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import QuotaMessage, Reason
@@ -39,19 +38,6 @@ class Arguments(BaseModel):
 
 class NoArguments(Arguments):
     """For plugins without arguments."""
-
-
-class Scope(IntEnum):
-    """Which answers of a plugin's node hooks a placement changes."""
-
-    STATIC = 0
-    """None: the answers are the same during the whole session."""
-    COLUMNS = 1
-    """Those for the node that is used, by the columns of NodesView alone: many equal tasks are placed with one call."""
-    NODE = 2
-    """Those for the node that is used."""
-    CLUSTER = 3
-    """Those for all nodes."""
 
 
 @dataclass(frozen=True)
@@ -159,15 +145,11 @@ class Plugin(Generic[A]):
         """Compute what is valid for the whole session."""
 
     def cache_key(self, task: TaskView) -> Hashable:
-        """Return what the results of predicate and node_order depend on besides the task's shape; by default the task itself.
+        """Return what the results of reject and score depend on besides the task's shape; by default the task itself.
 
         Results are shared by tasks of equal shape and key. ``cache_key = staticmethod(per_shape)`` shares them by shape.
         """
         return task.row
-
-    def scope(self, task: TaskView) -> Scope:
-        """Return which results of predicate and node_order for the task a placement changes."""
-        return Scope.NODE
 
     def admission_order(self, queue: QueueView) -> Key:
         """As queue_order, for admission: what admitted jobs still lack of their minimum counts as allocated.
@@ -260,20 +242,6 @@ class Plugin(Generic[A]):
 
     # Nodes
 
-    @hook("rejections", "enablePredicate")
-    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
-        """Which nodes the task cannot run on, and why."""
-        raise NotImplementedError
-
-    @hook("block total", "enableNodeOrder")
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
-        """How well each of N nodes suits each of S tasks: (S, N), or what broadcasts to it; larger is better.
-
-        ``tasks.request["cpu"]`` is an (S, 1) column and ``nodes.used["cpu"]`` an (N,) column, so that arithmetic between
-        them gives the block. A policy that needs more of a task than its columns uses ``tasks.each``.
-        """
-        raise NotImplementedError
-
     @hook("first")
     def packs_resources(self) -> bool | None:
         """True where the plugin decides which resources of nodes are filled first: other scores by amounts do not count."""
@@ -287,11 +255,6 @@ class Plugin(Generic[A]):
     @hook("first")
     def gpu_cards(self) -> GpuCards | None:
         """The GPU cards of all nodes, from the plugin that assigns them to pods."""
-        raise NotImplementedError
-
-    @hook("merged")
-    def bind_annotations(self, task: TaskView, node: int) -> dict[str, str]:
-        """Annotations that the pod gets with its binding to this node."""
         raise NotImplementedError
 
     @hook("first")

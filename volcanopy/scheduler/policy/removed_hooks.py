@@ -28,6 +28,10 @@ REMOVED: dict[str, str] = {
     "victim_tasks": "Victims.evicts",
     "hypernode_gradient": "nothing (the plugin network-topology-aware answers it)",
     "hypernode_order": "nothing (the plugin network-topology-aware answers it)",
+    "predicate": "Nodes.reject",
+    "node_order": "Nodes.score",
+    "bind_annotations": "Nodes.annotate",
+    "scope": "Nodes.couples_nodes where the answers for nodes depend on each other, and else nothing,",
 }
 """By removed hook what to write now."""
 

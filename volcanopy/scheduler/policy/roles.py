@@ -1,12 +1,13 @@
 """The roles that a policy can have: each is a base class with the methods that several policies answer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any, ClassVar
 
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import JobView, TaskView
-from volcanopy.scheduler.model.resources import Rows
-from volcanopy.scheduler.policy.plugin import Vote, hook
+from volcanopy.scheduler.model.resources import Floats, Rows
+from volcanopy.scheduler.policy.plugin import NodeRejection, Vote, hook
 
 
 class Purpose(Enum):
@@ -93,6 +94,40 @@ class Victims:
     def evicts(self, running: Rows) -> Rows:
         """Which of the running task rows are to be evicted for no task (``shuffle``)."""
         raise NotImplementedError
+
+
+class Nodes:
+    """Which nodes a task can run on, how well they suit it, and the annotations of its pod."""
+
+    @hook("rejections", "enablePredicate")
+    def reject(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
+        """Which nodes the task cannot run on, and why."""
+        raise NotImplementedError
+
+    @hook("block total", "enableNodeOrder")
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
+        """How well each of N nodes suits each of S tasks: (S, N), or what broadcasts to it; larger is better.
+
+        ``tasks.request["cpu"]`` is an (S, 1) column and ``nodes.used["cpu"]`` an (N,) column, so that arithmetic between
+        them gives the block. A policy that needs more of a task than its columns uses ``tasks.each``.
+        """
+        raise NotImplementedError
+
+    def couples_nodes(self, task: TaskView) -> bool:
+        """Whether reject and score for a node and the task depend on the other nodes asked about, or on pods there.
+
+        All else that they depend on is recorded when they read it.
+        """
+        return False
+
+    @hook("merged")
+    def annotate(self, task: TaskView, node: int) -> dict[str, str]:
+        """Annotations that the pod gets with its binding to this node."""
+        raise NotImplementedError
+
+
+ROLES: tuple[type, ...] = (Gate, Victims, Nodes)
+"""All roles."""
 
 
 def is_asked(plugin: Any, moment: Moment, off: frozenset[str]) -> bool:

@@ -26,7 +26,6 @@ from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.policy.plugin import Scope
 
 MOST = 256
 """Larger gangs are not repacked: with many tasks the order matters little."""
@@ -98,7 +97,7 @@ def pack(session: Session, queue: QueueView, job: JobView, tasks: Sequence[int],
             if session.gangs.is_ready(job):
                 return [row for row in everything if row not in order]
             statement.rollback(mark)
-    if state.programs and all(session.hooks.scope(group.task) <= Scope.COLUMNS for group in groups):
+    if state.programs and all(session.hooks.follows_from_columns(group.task) for group in groups):
         order = _pack_exactly(session, queue, job, groups, statement, state)
         if order and session.gangs.is_ready(job):
             return [row for row in everything if row not in order]
@@ -160,7 +159,7 @@ def _attempts(
     """Place the needed tasks in the statement in one way after the other; yield the tasks of each complete placement."""
     needed = [group for group in groups if group.needed]
     mark = statement.checkpoint()
-    if all(session.hooks.scope(group.task) <= Scope.COLUMNS for group in needed):
+    if all(session.hooks.follows_from_columns(group.task) for group in needed):
         for balanced in (False, True):
             order = _pack_by_amounts(session, queue, needed, statement, state, balanced=balanced)
             if order:

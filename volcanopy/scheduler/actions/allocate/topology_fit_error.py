@@ -44,7 +44,7 @@ class TopologyFitError:
 
     def _fits_nowhere(self, task: TaskView) -> bool:
         """Return whether no node is feasible for the task, whatever its hypernode."""
-        rejections = self._session.hooks.predicate(task, self._session.cluster.nodes())
+        rejections = self._session.hooks.reject(task, self._session.cluster.nodes())
         return (
             not any(rejection.reason == REASON for rejection in rejections)
             and self._session.placement.choose(task) is None

@@ -9,11 +9,12 @@ Each trial is rolled back; the placements of the best one are repeated in the en
 """
 
 import heapq
+from bisect import bisect_right
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from volcanopy.scheduler.actions.allocate.job_queues import allowed_count, can_start_without
+from volcanopy.scheduler.actions.allocate.job_queues import allowed_count, can_start_without, run_ends
 from volcanopy.scheduler.actions.allocate.topology_fit_error import TopologyFitError
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.session import Session
@@ -56,6 +57,8 @@ class _PendingPart:
 
     part: SubJobView
     tasks: list[int]
+    ends: list[int]
+    """The positions after the last task of each run of equal tasks."""
     required: bool
 
 
@@ -111,8 +114,11 @@ class _Search:
             inside = waiting.intersection(part.rows.tolist())
             rest = [task for task in tasks if task in inside]
             if rest:
-                pending.append(_PendingPart(part, rest, required))
+                pending.append(self._pending_part(part, rest, required))
         return pending
+
+    def _pending_part(self, part: SubJobView, tasks: list[int], required: bool) -> _PendingPart:
+        return _PendingPart(part, tasks, run_ends(self._session, np.array(tasks, dtype=np.intp)), required)
 
     def _key(self, part: SubJobView) -> tuple[object, ...]:
         return (self._gangs.subjob_key(part), part.order, part.key)
@@ -153,7 +159,7 @@ class _Search:
                 continue
             whole.moves += placements.moves
             if placements.left:
-                heapq.heappush(heap, self._entry(_PendingPart(pending.part, placements.left, pending.required)))
+                heapq.heappush(heap, self._entry(self._pending_part(pending.part, placements.left, pending.required)))
             if self._gangs.is_ready(self._job):
                 break
         starts = whole.moves and (self._gangs.is_ready(self._job) or self._gangs.is_pipelined(self._job))
@@ -192,7 +198,7 @@ class _Search:
         placed, at = 0, 0
         while at < len(tasks):
             task = TaskView(session.ledger, tasks[at])
-            run = self._run(tasks, at)
+            run = pending.ends[bisect_right(pending.ends, at)] - at
             if task.role in failed and session.snapshot.roles.names[task.role]:
                 at += run
                 continue
@@ -223,16 +229,6 @@ class _Search:
             return placements
         statement.rollback(mark)
         return None
-
-    def _run(self, tasks: list[int], at: int) -> int:
-        """Return the number of equal tasks from here on."""
-        table = self._session.snapshot.tasks
-        end = at + 1
-        while end < len(tasks) and all(
-            column[tasks[end]] == column[tasks[at]] for column in (table.shape, table.role, table.nominated)
-        ):
-            end += 1
-        return end - at
 
     def _move(self, placement: Placement, task: TaskView, tasks: list[int], part: SubJobView) -> Move | None:
         """Return the placement of the task and of equal ones, as long as the spanned hypernode stays the same."""

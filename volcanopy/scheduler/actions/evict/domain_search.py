@@ -28,7 +28,6 @@ from volcanopy.scheduler.model import topology
 from volcanopy.scheduler.model.messages import short
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import HOLDING, Status
-from volcanopy.scheduler.policy.plugin import Scope
 
 _HOLDING = tuple(Status(code) for code in np.flatnonzero(HOLDING).tolist())
 
@@ -285,7 +284,7 @@ class DomainSearch:
             fitting = (room[dims] // request[dims, None]).min(axis=0, initial=len(tasks)).clip(min=0)
             fitting[self._shared.domains.infeasible_nodes(tasks[0])] = 0
             slots += min(int(fitting.sum()), len(tasks))
-            is_coupled |= session.hooks.scope(tasks[0]) is Scope.CLUSTER
+            is_coupled |= session.hooks.couples_nodes(tasks[0])
         return slots >= self._needed_count and (not is_coupled or self._fits_without_candidates())
 
     def _fits_without_candidates(self) -> bool:

@@ -12,7 +12,6 @@ from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE
-from volcanopy.scheduler.policy.plugin import Scope
 
 Victims = tuple[Cost, list[Bundle]]
 """Bundles with their cost, which ends with the score and the row of the node."""
@@ -58,7 +57,7 @@ class ShapeState:
     def of(cls, session: Session, task: TaskView) -> "ShapeState":
         """Return the state at the beginning."""
         request = task.request.values
-        is_coupled = session.hooks.scope(task) is Scope.CLUSTER
+        is_coupled = session.hooks.couples_nodes(task)
         return cls(np.where(request > 0, request, -UNLIMITED), is_coupled)
 
     def has_amounts(self, ledger: Ledger, node: int) -> bool:

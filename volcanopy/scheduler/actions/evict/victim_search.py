@@ -36,7 +36,6 @@ from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE
-from volcanopy.scheduler.policy.plugin import Scope
 
 _FEW = 64
 """For gangs up to this size, restoring a bundle is also tried with all members placed anew."""
@@ -415,7 +414,7 @@ class VictimSearch:
         session = self._session
         nodes = set(session.ledger.node[list(bundle.rows)].tolist())
         placed = [(TaskView(session.ledger, row), node) for row, node in self.placed]
-        coupled = any(session.hooks.scope(task) is Scope.CLUSTER for task, _ in placed)
+        coupled = any(session.hooks.couples_nodes(task) for task, _ in placed)
         moved = [(task, node) for task, node in placed if coupled or node in nodes] or placed
         for again in (moved, placed) if len(moved) < len(placed) <= _FEW else (moved,):
             if self._restore_with(bundle, again):

@@ -24,7 +24,7 @@ from volcanopy.scheduler.nodes.devices import device_inventory
 from volcanopy.scheduler.nodes.devices.device_allocation import AllocatedDevice, allocate, equal_requests
 from volcanopy.scheduler.nodes.devices.local_devices import FreeDevices
 from volcanopy.scheduler.nodes.traits import node_affinity
-from volcanopy.scheduler.policy.plugin import NodeRejection, Scope
+from volcanopy.scheduler.policy.plugin import NodeRejection
 
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -79,12 +79,12 @@ class DynamicResources:
         claim = self._tables.device_claims[key]
         return key if claim.status.allocation is not None else claim.spec
 
-    def scope(self, task: TaskView) -> Scope:
-        """Return which nodes a placement of such a task affects."""
+    def couples_nodes(self, task: TaskView) -> bool:
+        """Return whether the devices of other nodes matter for a node."""
         pod_devices = self._devices_of(task)
         if pod_devices.problem or not pod_devices.unallocated:
-            return Scope.COLUMNS
-        return Scope.NODE if self._inventory.is_local and not pod_devices.shared else Scope.CLUSTER
+            return False
+        return not self._inventory.is_local or bool(pod_devices.shared)
 
     def rejections(self, task: TaskView, rows: Rows) -> Iterator[NodeRejection]:
         """Yield the rejections of these nodes for the task."""
@@ -96,7 +96,7 @@ class DynamicResources:
             available = self._available_nodes(claim)
             if available is not None:
                 yield NodeRejection(NOT_AVAILABLE, ~available[rows], final=True)
-        assumed = self._assumed.device_choices()
+        assumed = self._assumed.device_choices() if pod_devices.unallocated else {}
         remaining = []
         for claim in pod_devices.unallocated:
             # The answer for one task is used for all tasks with its key: devices assumed for its own claims do not count.

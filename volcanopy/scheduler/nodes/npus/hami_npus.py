@@ -68,7 +68,7 @@ class HamiNpus:
         """Return what the answers for a task depend on besides its shape."""
         return self._by_software(task)
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
+    def reject(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         """Return the nodes without enough cards for the task."""
         self._assignments.sync()
         rows, criteria = nodes.rows, self._criteria_of(task)
@@ -106,7 +106,7 @@ class HamiNpus:
             scores[~now.fits] = self._mean_score(later, criteria)
         return self._weight * scores
 
-    def bind_annotations(self, task: TaskView, node: int) -> dict[str, str]:
+    def annotate(self, task: TaskView, node: int) -> dict[str, str]:
         """Return the cards, in the forms that the device plugin and the container runtime read."""
         self._assignments.sync()
         assigned = self._assignments.get(task.row)

@@ -65,7 +65,7 @@ class MindClusterNpus:
         """Return what the answers for a task depend on besides its shape."""
         return self._template(task)
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
+    def reject(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         """Return the nodes without enough chips for the task; evictions are no remedy, as in Volcano."""
         self._assignments.sync()
         rows = nodes.rows
@@ -103,7 +103,7 @@ class MindClusterNpus:
             scores[position] = FIRST_SCORE
         return self._weight * scores
 
-    def bind_annotations(self, task: TaskView, node: int) -> dict[str, str]:
+    def annotate(self, task: TaskView, node: int) -> dict[str, str]:
         """Return the chips and the template, in the form that the device plugin reads."""
         self._assignments.sync()
         assigned = self._assignments.get(task.row)

@@ -30,7 +30,7 @@ class SessionNpus(Protocol):
         """Return what the answers for a task depend on besides its shape."""
         ...
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
+    def reject(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         """Return the nodes that the task cannot run on, and why."""
         ...
 
@@ -38,6 +38,6 @@ class SessionNpus(Protocol):
         """Return how well each node suits the task, by the policy and its weight."""
         ...
 
-    def bind_annotations(self, task: TaskView, node: int) -> dict[str, str]:
+    def annotate(self, task: TaskView, node: int) -> dict[str, str]:
         """Return the annotations with the NPUs of a task that is bound to a node."""
         ...

@@ -95,12 +95,15 @@ class PodCounts:
         self.snapshot = cluster.snapshot
         self.size = len(cluster.snapshot.nodes)
         self._ledger = cluster.ledger
-        self.node: NDArray[np.int32] = self._ledger.node
-        self._status: NDArray[np.int8] = self._ledger.status
         self._tallies: dict[Hashable, Tally] = {}
         self._on_node: dict[tuple[int, bool], Rows] = {}
         self._on_node_at = NONE
         self._has_tasks: Mask | None = None
+
+    @property
+    def node(self) -> NDArray[np.int32]:
+        """(T,): the row of the node of each task."""
+        return self._ledger.node
 
     @property
     def changes(self) -> int:
@@ -124,7 +127,7 @@ class PodCounts:
 
     def present(self, rows: Rows, terminating: bool) -> Mask:
         """Return the mask of these tasks that count on a node."""
-        status = self._status[rows]
+        status = self._ledger.status[rows]
         present: Mask = _ON_NODE[status] & (self.node[rows] != NONE)
         if terminating:
             present |= (

@@ -22,7 +22,7 @@ from volcanopy.scheduler.nodes.assumed_claims import AssumedClaims
 from volcanopy.scheduler.nodes.volumes import volume_matching, volume_topology
 from volcanopy.scheduler.nodes.volumes.volume_topology import AvailableVolumes
 from volcanopy.scheduler.nodes.volumes.volume_users import VolumeUsers
-from volcanopy.scheduler.policy.plugin import NodeRejection, Scope
+from volcanopy.scheduler.policy.plugin import NodeRejection
 
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -97,15 +97,10 @@ class VolumeBinding:
         selected = claim.metadata.annotations.get(storage.SELECTED_NODE)
         return (claim.spec, selected, reserved)
 
-    def scope(self, task: TaskView) -> Scope:
-        """Return which nodes a placement of such a task affects."""
+    def couples_nodes(self, task: TaskView) -> bool:
+        """Return whether the volumes of other nodes matter for a node."""
         pod_volumes = self._volumes_of(task)
-        if pod_volumes.problem:
-            return Scope.COLUMNS
-        if self._checks.binding and (pod_volumes.unbound or pod_volumes.exclusive):
-            return Scope.CLUSTER
-        limited = self._checks.limits and any(self._users.limit(driver) is not None for driver in pod_volumes.attached)
-        return Scope.NODE if limited else Scope.COLUMNS
+        return self._checks.binding and not pod_volumes.problem and bool(pod_volumes.unbound or pod_volumes.exclusive)
 
     def rejections(self, task: TaskView, rows: Rows) -> Iterator[NodeRejection]:
         """Yield the rejections of these nodes for the task."""
@@ -217,7 +212,7 @@ class VolumeBinding:
     # Unbound claims
 
     def _unbindable(self, task: TaskView, pod_volumes: PodVolumes, rows: Rows) -> Iterator[NodeRejection]:
-        assumed = self._assumed.volume_choices()
+        assumed = self._assumed.volume_choices() if pod_volumes.unbound else {}
         remaining = []
         for claim in pod_volumes.unbound:
             key = claim.metadata.key

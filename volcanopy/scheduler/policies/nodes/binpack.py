@@ -6,10 +6,10 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
-from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.nodes.scores.resource_weights import Strategies, gathered, weighted_mean
-from volcanopy.scheduler.policy.plugin import Arguments, Plugin, Scope, per_shape
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin, per_shape
+from volcanopy.scheduler.policy.roles import Nodes
 
 
 class BinpackArguments(Arguments):
@@ -30,7 +30,7 @@ class BinpackArguments(Arguments):
         return gathered(values, "binpack.resources")
 
 
-class Binpack(Plugin[BinpackArguments]):
+class Binpack(Nodes, Plugin[BinpackArguments]):
     """Fill nodes one after the other."""
 
     name: ClassVar[str] = "binpack"
@@ -42,11 +42,7 @@ class Binpack(Plugin[BinpackArguments]):
         weights = {"cpu": self.args.cpu, "memory": self.args.memory, **self.args.resources}
         self._strategies = Strategies.of(self.cluster.axis, weights, best=100.0 * self.args.weight)
 
-    def scope(self, task: TaskView) -> Scope:
-        """The score follows from the columns of the node."""
-        return Scope.COLUMNS
-
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The allocated fraction of the node with the task on it, weighted over resources; 0 where the task does not fit."""
         if self.cluster.packs_resources():
             return np.zeros((len(tasks), 1))

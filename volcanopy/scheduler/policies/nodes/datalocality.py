@@ -13,7 +13,8 @@ from volcanopy.api import names, quantity
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats
-from volcanopy.scheduler.policy.plugin import Arguments, Plugin, Scope
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin
+from volcanopy.scheduler.policy.roles import Nodes
 
 
 class DataLocalityArguments(Arguments):
@@ -25,7 +26,7 @@ class DataLocalityArguments(Arguments):
     """How much the plugin counts."""
 
 
-class DataLocality(Plugin[DataLocalityArguments]):
+class DataLocality(Nodes, Plugin[DataLocalityArguments]):
     """Prefer nodes with the data of the pod, by size: the annotation ``volcanopy.io/datasets: imagenet=150Gi,labels=1Gi``.
 
     The measure ``cached.imagenet`` of a node is the part of the data set that it has, from 0 to 1. Nodes where it is unknown
@@ -43,11 +44,7 @@ class DataLocality(Plugin[DataLocalityArguments]):
         """The data sets of the pod."""
         return task.pod.metadata.annotations.get(names.DATASETS, "")
 
-    def scope(self, task: TaskView) -> Scope:
-        """Placements move no data."""
-        return Scope.STATIC
-
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """100 times the part of the pod's data that each node has."""
         return tasks.each(lambda task: self._of_cluster(self.cache_key(task))[nodes.rows])
 

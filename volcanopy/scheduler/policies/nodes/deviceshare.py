@@ -41,7 +41,8 @@ from volcanopy.scheduler.nodes.npus.mind_cluster_npus import MindClusterNpus
 from volcanopy.scheduler.nodes.npus.npu_kinds import NpuKinds
 from volcanopy.scheduler.nodes.npus.session_npus import SessionNpus
 from volcanopy.scheduler.nodes.traits.trait_cache import cached, cached_by_shapes
-from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, Scope
+from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin
+from volcanopy.scheduler.policy.roles import Nodes
 
 NO_CARDS = "node(s) didn't have GPUs to share"
 UNREADABLE = "node(s) had an annotation {} that cannot be read"
@@ -104,7 +105,7 @@ class DeviceShareArguments(Arguments):
         return self
 
 
-class DeviceShare(Plugin[DeviceShareArguments]):
+class DeviceShare(Nodes, Plugin[DeviceShareArguments]):
     """Assign cards of one node to pods that request parts of GPUs or whole ones, and write the cards to the pod."""
 
     name: ClassVar[str] = "deviceshare"
@@ -128,12 +129,9 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         if args.mind_cluster:
             self._npus.append(MindClusterNpus(self.cluster, args.weight))
 
-    def scope(self, task: TaskView) -> Scope:
-        """Which cards a pod gets shows on its node."""
-        npus = self._npus_of(task)
-        if self.args.weight and any(each.compares_nodes for each in npus):
-            return Scope.CLUSTER
-        return Scope.NODE if task.shape in self._requested or npus else Scope.COLUMNS
+    def couples_nodes(self, task: TaskView) -> bool:
+        """Whether a score compares the NPUs of nodes."""
+        return bool(self.args.weight) and any(npus.compares_nodes for npus in self._npus_of(task))
 
     def cache_key(self, task: TaskView) -> Hashable:
         """The pod's annotations and labels about cards; its job too, if its pods avoid each other."""
@@ -147,11 +145,11 @@ class DeviceShare(Plugin[DeviceShareArguments]):
             self._job_to_avoid(task),
         )
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
+    def reject(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         """Nodes without enough cards for the pod, container by container."""
         rejections = self._gpu_rejections(task, nodes)
         for npus in self._npus_of(task):
-            rejections += npus.predicate(task, nodes)
+            rejections += npus.reject(task, nodes)
         return rejections
 
     def _npus_of(self, task: TaskView) -> list[SessionNpus]:
@@ -184,7 +182,7 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         ]
         return [rejection for rejection in rejections if rejection.nodes.any()]
 
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The mean over the cards that the pod would get: how full they will be (binpack), or whether they are empty (spread)."""
         return tasks.each(
             lambda task: sum((npus.score(task, nodes) for npus in self._npus_of(task)), self._score(task, nodes))
@@ -221,14 +219,14 @@ class DeviceShare(Plugin[DeviceShareArguments]):
 
         return SharedCards(self._session_cards, self._requested, criteria, types, self._assignments.sync)
 
-    def bind_annotations(self, task: TaskView, node: int) -> dict[str, str]:
+    def annotate(self, task: TaskView, node: int) -> dict[str, str]:
         """The cards, in the form that the node's device plugin reads.
 
         The default name of the cards is always among them: by it they are known in later cycles, whatever the names are then.
         """
         annotations = self._gpu_annotations(task, node)
         for npus in self._npus_of(task):
-            annotations |= npus.bind_annotations(task, node)
+            annotations |= npus.annotate(task, node)
         return annotations
 
     def _gpu_annotations(self, task: TaskView, node: int) -> dict[str, str]:

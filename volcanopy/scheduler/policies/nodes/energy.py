@@ -10,10 +10,10 @@ import numpy as np
 from pydantic import Field
 
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
-from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.nodes.scores.measured_load import ExpectedLoad
-from volcanopy.scheduler.policy.plugin import Arguments, Plugin, Scope, per_shape
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin, per_shape
+from volcanopy.scheduler.policy.roles import Nodes
 
 
 class PowerModel(Arguments):
@@ -42,7 +42,7 @@ class EnergyArguments(Arguments):
         return ("cpu",)
 
 
-class Energy(Plugin[EnergyArguments]):
+class Energy(Nodes, Plugin[EnergyArguments]):
     """Prefer nodes on which the pod raises the power least, by a model of power for each kind of node.
 
     The measure is ``cpu``. Nodes where it is unknown, and nodes without a model, get the score 0.
@@ -65,11 +65,7 @@ class Energy(Plugin[EnergyArguments]):
         watts = [model.idle + model.k1 * np.exp(100.0 * model.k2) for model in self.args.models.values()]
         self._most = max(watts, default=0.0) or 1.0
 
-    def scope(self, task: TaskView) -> Scope:
-        """The score depends on the columns of the node only."""
-        return Scope.COLUMNS
-
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """100 times what the added power leaves of the largest power of a node."""
         rows = nodes.rows
         load = self._cpu.percent(tasks, nodes)

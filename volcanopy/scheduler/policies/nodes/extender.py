@@ -25,11 +25,10 @@ from volcanopy.scheduler.policy.plugin import (
     NodeRejection,
     Plugin,
     Rejection,
-    Scope,
     Vote,
 )
 from volcanopy.scheduler.policy.plugin import reject as rejecting
-from volcanopy.scheduler.policy.roles import Purpose, Victims
+from volcanopy.scheduler.policy.roles import Nodes, Purpose, Victims
 
 T = TypeVar("T")
 _ALLOCATED = np.zeros(COUNT, dtype=np.bool_)
@@ -107,7 +106,7 @@ class _Answers:
         self.rejections: dict[int, tuple[str, bool]] = {}
 
 
-class Extender(Plugin[ExtenderArguments], Victims, roles.Gate):
+class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
     """Ask a program outside, with Volcano's protocol.
 
     A question is asked once for equal tasks of a role of a job, and again for nodes that changed. Nodes whose free resources are
@@ -136,11 +135,9 @@ class Extender(Plugin[ExtenderArguments], Victims, roles.Gate):
             if answer.error and not self.args.ignorable:
                 self._down = answer.error
 
-    def scope(self, task: TaskView) -> Scope:
-        """Scores compare all nodes with each other; the answers about nodes depend on what is on each."""
-        if not self._concerns(task):
-            return Scope.STATIC
-        return Scope.CLUSTER if self.args.prioritize else Scope.NODE if self.args.predicate else Scope.STATIC
+    def couples_nodes(self, task: TaskView) -> bool:
+        """Scores compare all nodes with each other."""
+        return bool(self.args.prioritize) and self._concerns(task)
 
     def cache_key(self, task: TaskView) -> Hashable:
         """Tasks of one shape and role of a job differ in their names only."""
@@ -149,7 +146,7 @@ class Extender(Plugin[ExtenderArguments], Victims, roles.Gate):
         job = task.job
         return (None if job is None else job.row, task.role)
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
+    def reject(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """The nodes that the extender rejects, of those with enough free resources."""
         if not self.args.predicate or not self._concerns(task):
             return []
@@ -169,7 +166,7 @@ class Extender(Plugin[ExtenderArguments], Victims, roles.Gate):
                 mask[position] = True
         return [NodeRejection(reason, mask, final=final) for (reason, final), mask in reasons.items()]
 
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The scores of the extender; 0 for nodes that it does not name."""
         if not self.args.prioritize:
             return np.zeros((len(tasks), 1))

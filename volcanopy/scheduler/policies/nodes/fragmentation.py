@@ -30,7 +30,8 @@ from volcanopy.scheduler.nodes.gpus.pod_mix import (
     stranded,
 )
 from volcanopy.scheduler.nodes.traits import node_affinity, taints
-from volcanopy.scheduler.policy.plugin import Arguments, Plugin, Scope, per_shape
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin, per_shape
+from volcanopy.scheduler.policy.roles import Nodes
 
 _LARGEST = 700.0
 """The largest loss whose exponential is a finite number: the score of larger losses is as good as 0."""
@@ -151,7 +152,7 @@ def summed(values: Floats | Ints | Mask, owner: Rows, size: int) -> Floats:
     return sums.reshape(kinds, size)
 
 
-class Fragmentation(Plugin[FragmentationArguments]):
+class Fragmentation(Nodes, Plugin[FragmentationArguments]):
     """Keep free GPUs usable."""
 
     name: ClassVar[str] = "fragmentation"
@@ -166,26 +167,25 @@ class Fragmentation(Plugin[FragmentationArguments]):
             if self.cluster.snapshot.nodes.allocatable.values[position].any()
         }
 
-    def scope(self, task: TaskView) -> Scope:
-        """The score follows from the node; the plugin that assigns cards declares what they couple."""
-        return Scope.COLUMNS
-
     def packs_resources(self) -> bool | None:
         """True where nodes have GPUs and pods request them."""
         return True if self.args.exclusive and self._mix is not None else None
 
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """0 to 100, falling with the usable GPUs that the task costs the node; 50 if none, 27 for one, 73 if one is gained."""
-        if self._mix is None:
+        with self.cluster.reads.unaffected():  # other tasks take no cards
+            mix, cards = self._mix, self._cards
+            if cards is not None:
+                cards.sync()
+        if mix is None:
             return np.zeros((len(tasks), 1))
-        if self._cards is None:
-            return self._score(self._loss(self._mix, tasks, nodes))
-        self._cards.sync()
+        if cards is None:
+            return self._score(self._loss(mix, tasks, nodes))
         sharing = [(number, task) for number, task in enumerate(tasks) if task.shape in self._sharing]
         every = len(sharing) == len(tasks)
-        losses = np.empty((len(tasks), len(nodes))) if every else self._loss(self._mix, tasks, nodes)
+        losses = np.empty((len(tasks), len(nodes))) if every else self._loss(mix, tasks, nodes)
         for number, task in sharing:
-            losses[number] = self._loss_with_cards(self._mix, self._cards, task, nodes)
+            losses[number] = self._loss_with_cards(mix, cards, task, nodes)
         return self._score(losses)
 
     def card_order(self, task: TaskView, candidates: Candidates) -> Floats:

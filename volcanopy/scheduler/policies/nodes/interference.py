@@ -17,6 +17,7 @@ from volcanopy.scheduler.model.resources import Floats, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import ON_NODE
 from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin
+from volcanopy.scheduler.policy.roles import Nodes
 
 SLOW = "node(s) had pods that slow this pod down by more than the limit"
 
@@ -34,7 +35,7 @@ class InterferenceArguments(Arguments):
     """How much the plugin counts."""
 
 
-class Interference(Plugin[InterferenceArguments]):
+class Interference(Nodes, Plugin[InterferenceArguments]):
     """Prefer nodes where the pod is slowed down least by the pods there, and slows them down least.
 
     Pods without a class, or of a class that the matrix does not name, neither slow down nor are slowed down.
@@ -70,13 +71,13 @@ class Interference(Plugin[InterferenceArguments]):
         """The class."""
         return int(self._class[task.row])
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
+    def reject(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         """Nodes where the pod would run too long, if there is a limit."""
         if not self.args.most:
             return []
         return [NodeRejection(SLOW, self._slowed(task)[nodes.rows] > self.args.most)]
 
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """100 divided by 1 and the parts by which the pod and the pods there run longer."""
         return tasks.each(lambda task: 100.0 * self.args.weight / (1.0 + self._total(task)[nodes.rows] / 100.0))
 

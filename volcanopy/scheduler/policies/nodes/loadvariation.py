@@ -10,10 +10,10 @@ import numpy as np
 from pydantic import Field
 
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
-from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.nodes.scores.measured_load import ExpectedLoad
-from volcanopy.scheduler.policy.plugin import Arguments, Plugin, Scope, per_shape
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin, per_shape
+from volcanopy.scheduler.policy.roles import Nodes
 
 _RESOURCES = ("cpu", "memory")
 
@@ -36,7 +36,7 @@ class LoadVariationArguments(Arguments):
         return _RESOURCES
 
 
-class LoadVariation(Plugin[LoadVariationArguments]):
+class LoadVariation(Nodes, Plugin[LoadVariationArguments]):
     """Prefer nodes whose load of cpu and memory is low and varies little.
 
     The measures are ``cpu`` and ``memory`` with their deviation. A resource without both counts for nothing; nodes where
@@ -51,11 +51,7 @@ class LoadVariation(Plugin[LoadVariationArguments]):
         """Read the measures."""
         self._loads = [ExpectedLoad(self.cluster, name, self.args.ratio) for name in _RESOURCES]
 
-    def scope(self, task: TaskView) -> Scope:
-        """The score depends on the columns of the node only."""
-        return Scope.COLUMNS
-
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """100 times what the risk of the riskiest resource leaves of 1."""
         risks = np.stack([self._risk(load, tasks, nodes) for load in self._loads])
         known = ~np.isnan(risks)

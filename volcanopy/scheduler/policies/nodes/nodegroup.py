@@ -14,7 +14,8 @@ from volcanopy.scheduler.ledger.views import QueueView, TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, Status
-from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, Scope
+from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin
+from volcanopy.scheduler.policy.roles import Nodes
 
 LABEL = names.NODE_GROUP
 LIMITS = names.NODE_GROUP_LIMITS
@@ -64,7 +65,7 @@ class _Rules:
         return liked
 
 
-class NodeGroup(Plugin[NodeGroupArguments]):
+class NodeGroup(Nodes, Plugin[NodeGroupArguments]):
     """Pods run in the node groups that their queue names; with ``enableHierarchy`` a queue without rules has its parent's."""
 
     name: ClassVar[str] = "nodegroup"
@@ -82,12 +83,12 @@ class NodeGroup(Plugin[NodeGroupArguments]):
         job = task.job
         return NONE if job is None else job.queue.row
 
-    def scope(self, task: TaskView) -> Scope:
+    def couples_nodes(self, task: TaskView) -> bool:
         """Limits count what is on all nodes of a group."""
         job = task.job
-        return Scope.CLUSTER if job is not None and self._of(job.queue).limits else Scope.COLUMNS
+        return job is not None and bool(self._of(job.queue).limits)
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
+    def reject(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Nodes of other groups, and of groups of which the queue has had its part."""
         job = task.job
         if job is None:
@@ -109,7 +110,7 @@ class NodeGroup(Plugin[NodeGroupArguments]):
             if used_up.any():
                 yield NodeRejection(USED_UP, used_up)
 
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """Required and preferred groups score more, those to be avoided less."""
         return tasks.each(lambda task: self._scores(task)[self._codes[nodes.rows]])
 

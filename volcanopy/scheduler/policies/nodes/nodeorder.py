@@ -24,7 +24,8 @@ from volcanopy.scheduler.nodes.scores.resource_fit import balanced_allocation, l
 from volcanopy.scheduler.nodes.traits import node_affinity as labels
 from volcanopy.scheduler.nodes.traits import taints
 from volcanopy.scheduler.nodes.traits.trait_cache import cached_of_shape
-from volcanopy.scheduler.policy.plugin import Arguments, Plugin, Scope, per_shape
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin, per_shape
+from volcanopy.scheduler.policy.roles import Nodes
 
 Part = Callable[[Rows], Floats]
 
@@ -57,10 +58,10 @@ class _Traits:
     constant: float
     """The same on every node."""
     parts: tuple[Part, ...]
-    scope: Scope
+    couples_nodes: bool
 
 
-class NodeOrder(Plugin[NodeOrderArguments]):
+class NodeOrder(Nodes, Plugin[NodeOrderArguments]):
     """The nodes that Kubernetes' own scores prefer."""
 
     name: ClassVar[str] = "nodeorder"
@@ -93,11 +94,11 @@ class NodeOrder(Plugin[NodeOrderArguments]):
         )
         return tuple(each for each in weights if each[0])
 
-    def scope(self, task: TaskView) -> Scope:
-        """CLUSTER where a relative score differs between nodes, else COLUMNS."""
-        return self._traits_of(task).scope
+    def couples_nodes(self, task: TaskView) -> bool:
+        """Whether a relative score differs between nodes."""
+        return self._traits_of(task).couples_nodes
 
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The weighted sum of the scores."""
         constants, parts = tasks.once(self, self._traits_of_block)
         total: Floats = constants + np.zeros(len(nodes))
@@ -151,8 +152,7 @@ class NodeOrder(Plugin[NodeOrderArguments]):
         evenness = self._spreading.score(task) if args.pod_topology_spread else None
         if evenness is not None:
             coupled.append(lambda rows: args.pod_topology_spread * evenness(rows))
-        scope = Scope.CLUSTER if coupled else Scope.COLUMNS
-        return _Traits(constant, (*alone, *coupled), scope), attraction is None and evenness is None
+        return _Traits(constant, (*alone, *coupled), bool(coupled)), attraction is None and evenness is None
 
 
 def _is_constant(column: Ints) -> bool:

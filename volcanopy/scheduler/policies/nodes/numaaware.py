@@ -19,7 +19,8 @@ from volcanopy.scheduler.nodes.assignments import NodeAssignments
 from volcanopy.scheduler.nodes.cpus import cpu_assignment
 from volcanopy.scheduler.nodes.cpus.free_cpus import CPU, AssignedCpus, NumaReport, SessionCpus, format_decision
 from volcanopy.scheduler.nodes.traits.trait_cache import cached_by_shapes
-from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, Scope
+from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin
+from volcanopy.scheduler.policy.roles import Nodes
 
 UNREPORTED = "node(s) didn't report a NUMA topology"
 NOT_STATIC = "node(s) didn't have the static cpu manager policy"
@@ -35,7 +36,7 @@ class NumaAwareArguments(Arguments):
     """How much the plugin counts."""
 
 
-class NumaAware(Plugin[NumaAwareArguments]):
+class NumaAware(Nodes, Plugin[NumaAwareArguments]):
     """Place pods of QoS class Guaranteed where the kubelet's topology manager admits them, on as few NUMA nodes as possible.
 
     The cpus that a pod is counted upon to get are written to it, and are taken until the node's agent reports what it
@@ -52,15 +53,11 @@ class NumaAware(Plugin[NumaAwareArguments]):
             self.cluster.traits, "cpus requested", shapes, lambda: _counts_by_shape(shapes.specs)
         )
 
-    def scope(self, task: TaskView) -> Scope:
-        """Which cpus a pod gets shows on its node."""
-        return Scope.NODE if any(self._counts_of(task) or ()) else Scope.COLUMNS
-
     def cache_key(self, task: TaskView) -> Hashable:
         """The policy that the pod requests."""
         return self._policy(task)
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
+    def reject(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         """Nodes whose managers have another policy than the pod requests, or would reject it with the free cpus."""
         policy = self._policy(task)
         counts = self._counts_of(task)
@@ -77,7 +74,7 @@ class NumaAware(Plugin[NumaAwareArguments]):
             for (reason, final, temporary), mask in sorted(rejected.items(), key=itemgetter(0))
         ]
 
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The fewer NUMA nodes the pod's cpus are on the better, for pods that request a policy."""
         return tasks.each(lambda task: self._score(task, nodes))
 
@@ -99,7 +96,7 @@ class NumaAware(Plugin[NumaAwareArguments]):
                 scores[place] = self.args.weight * (100.0 - 100.0 * used / most)
         return scores
 
-    def bind_annotations(self, task: TaskView, node: int) -> dict[str, str]:
+    def annotate(self, task: TaskView, node: int) -> dict[str, str]:
         """The cpus that the pod is counted upon to get."""
         if self._counts_of(task) is None:
             return {}

@@ -29,7 +29,8 @@ from volcanopy.scheduler.nodes.traits import node_affinity as labels
 from volcanopy.scheduler.nodes.traits import taints
 from volcanopy.scheduler.nodes.traits.trait_cache import cached, cached_of_shape
 from volcanopy.scheduler.nodes.volumes.volume_binding import VolumeChecks
-from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, Scope, per_shape
+from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, per_shape
+from volcanopy.scheduler.policy.roles import Nodes
 
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -117,10 +118,10 @@ class _ShapeFilters:
 
     traits: _TraitRejections
     pods: tuple[_Filter, ...]
-    scope: Scope
+    couples_nodes: bool
 
 
-class Predicates(Plugin[PredicatesArguments]):
+class Predicates(Nodes, Plugin[PredicatesArguments]):
     """Filters nodes as kube-scheduler does."""
 
     name: ClassVar[str] = "predicates"
@@ -151,16 +152,16 @@ class Predicates(Plugin[PredicatesArguments]):
         """Return what distinguishes a task's claims from those of other tasks of its shape."""
         return self._claims.cache_key(task)
 
-    def scope(self, task: TaskView) -> Scope:
-        """Return which nodes a placement affects through the filters of the task's shape."""
-        scope = self._of(task).scope
-        return max(scope, self._claims.scope(task)) if task.shape in self._claims.shapes else scope
+    def couples_nodes(self, task: TaskView) -> bool:
+        """Whether a filter of the task's shape or claims counts what is on other nodes."""
+        of_claims = task.shape in self._claims.shapes and self._claims.couples_nodes(task)
+        return of_claims or self._of(task).couples_nodes
 
     def bind_claims(self, task: TaskView, node: int) -> Claims | None:
         """Return the volumes and devices for the task's claims on its node."""
         return self._claims.choices(task)
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> Sequence[NodeRejection]:
+    def reject(self, task: TaskView, nodes: NodesView) -> Sequence[NodeRejection]:
         """Return the rejections of the filters, each node in the first one only."""
         filters = self._of(task)
         causes = filters.traits.causes
@@ -226,9 +227,8 @@ class Predicates(Plugin[PredicatesArguments]):
             add(by_pods, KEPT_AWAY, self._interpod.existing_anti_affinity_filter(task))
         if args.pod_topology_spread:
             add(by_pods, SKEWED, self._spreading.skew_filter(task))
-        scope = Scope.CLUSTER if by_labels or by_pods else Scope.NODE if by_node else Scope.STATIC
         of_pods = (*by_labels, *by_node, *by_pods)
-        return _ShapeFilters(self._trait_rejections(task.spec), of_pods, scope), not of_pods
+        return _ShapeFilters(self._trait_rejections(task.spec), of_pods, bool(by_labels or by_pods)), not of_pods
 
     def _trait_rejections(self, spec: core.PodSpec) -> _TraitRejections:
         selects = self.args.node_affinity and labels.required_labels(spec)

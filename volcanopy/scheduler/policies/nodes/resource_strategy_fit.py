@@ -13,7 +13,8 @@ from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Axis, Floats, Ints, Mask
 from volcanopy.scheduler.nodes.scores.resource_weights import Strategies, weighted_mean
 from volcanopy.scheduler.policy.annotations import Notes
-from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, Scope
+from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin
+from volcanopy.scheduler.policy.roles import Nodes
 
 Kind = Literal["LeastAllocated", "MostAllocated"]
 
@@ -100,7 +101,7 @@ class ResourceStrategyFitArguments(Arguments):
         return resources
 
 
-class ResourceStrategyFit(Plugin[ResourceStrategyFitArguments]):
+class ResourceStrategyFit(Nodes, Plugin[ResourceStrategyFitArguments]):
     """Score nodes by how full each resource is, and keep scarce devices for tasks that request them.
 
     A pod may have weights of its own: the annotation ``volcanopy.io/resource-strategy-scoring-type`` sets the strategy
@@ -122,15 +123,11 @@ class ResourceStrategyFit(Plugin[ResourceStrategyFitArguments]):
         self._notes = Notes(self.cluster, _annotations_of)
         self._own: dict[Hashable, Strategies] = {}
 
-    def scope(self, task: TaskView) -> Scope:
-        """All follows from the nodes' own columns."""
-        return self._notes.scope(task)
-
     def cache_key(self, task: TaskView) -> Hashable:
         """The weights of the pod."""
         return self._notes.cache_key(task)
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
+    def reject(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Nodes where a task without devices would use the cpu and memory reserved for idle devices."""
         requests_device = any(task.request.values[position] for position in self._devices)
         if not self.args.proportional.enable or not self._devices or requests_device:
@@ -145,7 +142,7 @@ class ResourceStrategyFit(Plugin[ResourceStrategyFitArguments]):
                 rejected |= (devices > 0) & (left < devices * (rate * each))
         return (NodeRejection(KEPT, rejected),)
 
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The score by strategies, and that for leaving scarce resources alone."""
         scores: Floats = np.zeros((len(tasks), len(nodes)), dtype=np.float64)
         if self.args.weight:

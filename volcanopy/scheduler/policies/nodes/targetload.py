@@ -10,10 +10,10 @@ import numpy as np
 from pydantic import Field
 
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
-from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.nodes.scores.measured_load import ExpectedLoad
-from volcanopy.scheduler.policy.plugin import Arguments, Plugin, Scope, per_shape
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin, per_shape
+from volcanopy.scheduler.policy.roles import Nodes
 
 
 class TargetLoadArguments(Arguments):
@@ -32,7 +32,7 @@ class TargetLoadArguments(Arguments):
         return ("cpu",)
 
 
-class TargetLoad(Plugin[TargetLoadArguments]):
+class TargetLoad(Nodes, Plugin[TargetLoadArguments]):
     """Fill nodes up to a target of measured cpu load, and spread over nodes that are above it.
 
     The measure is ``cpu``. Nodes where it is unknown get the score 0.
@@ -46,11 +46,7 @@ class TargetLoad(Plugin[TargetLoadArguments]):
         """Read the measure."""
         self._cpu = ExpectedLoad(self.cluster, "cpu", self.args.ratio)
 
-    def scope(self, task: TaskView) -> Scope:
-        """The score depends on the columns of the node only."""
-        return Scope.COLUMNS
-
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """From the target's percentage at no load to 100 at the target, then down to 0."""
         load, target = self._cpu.percent(tasks, nodes), self.args.target
         below = target + (100.0 - target) * load / target

@@ -15,7 +15,8 @@ from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, Status
-from volcanopy.scheduler.policy.plugin import Arguments, Plugin, Scope
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin
+from volcanopy.scheduler.policy.roles import Nodes
 
 AFFINITY_KEY = names.TASK_AFFINITY
 ANTI_AFFINITY_KEY = names.TASK_ANTI_AFFINITY
@@ -110,7 +111,7 @@ class _Team:
     largest: int
 
 
-class TaskTopology(Plugin[TaskTopologyArguments]):
+class TaskTopology(Nodes, Plugin[TaskTopologyArguments]):
     """Prefer, for each task, the node where most of those that it belongs to are, or will fit.
 
     The annotations ``volcanopy.io/task-topology-affinity`` and ``...-anti-affinity`` of the pod group contain groups of task
@@ -121,9 +122,9 @@ class TaskTopology(Plugin[TaskTopologyArguments]):
     name: ClassVar[str] = "task-topology"
     arguments: ClassVar[type[Arguments]] = TaskTopologyArguments
 
-    def scope(self, task: TaskView) -> Scope:
+    def couples_nodes(self, task: TaskView) -> bool:
         """What one task of a topology gets moves the others'."""
-        return Scope.COLUMNS if self._team(task) is None else Scope.CLUSTER
+        return self._team(task) is not None
 
     def cache_key(self, task: TaskView) -> Hashable:
         """The job, the bucket and the template."""
@@ -149,7 +150,7 @@ class TaskTopology(Plugin[TaskTopologyArguments]):
             keys[places] = [ranks[key] for key in full]
         return keys
 
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """How much of the task's bucket is on the node or fits there, less those that it avoids, in percent of the largest."""
         return tasks.each(lambda task: self._score(task, nodes))
 

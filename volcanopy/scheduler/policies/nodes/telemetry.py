@@ -13,7 +13,8 @@ from pydantic import Field, model_validator
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Mask
-from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, Scope
+from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin
+from volcanopy.scheduler.policy.roles import Nodes
 
 LABEL = "telemetry-policy"
 
@@ -72,7 +73,7 @@ class TelemetryArguments(Arguments):
         return tuple(sorted({*rules, *likes}))
 
 
-class Telemetry(Plugin[TelemetryArguments]):
+class Telemetry(Nodes, Plugin[TelemetryArguments]):
     """Rules about any measure: nodes that take no pods of a policy, and nodes that are better for them.
 
     A pod names its policy in the label ``telemetry-policy``; a name that is not configured has no rules. Nodes on which a measure
@@ -86,16 +87,12 @@ class Telemetry(Plugin[TelemetryArguments]):
         """The name of the policy."""
         return task.pod.metadata.labels.get(LABEL, self.args.default)
 
-    def scope(self, task: TaskView) -> Scope:
-        """Placements change no measure."""
-        return Scope.STATIC
-
-    def predicate(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
+    def reject(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         """The nodes of which a rule of the pod's policy is true."""
         rejections = self._rejected.get(self.cache_key(task), [])
         return [NodeRejection(reason, mask[nodes.rows], final=True) for reason, mask in rejections]
 
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """From 0 for the worst known value in the cluster to 100 for the best."""
         nothing = np.zeros(len(nodes))
         return tasks.each(

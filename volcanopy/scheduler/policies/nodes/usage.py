@@ -16,7 +16,8 @@ from volcanopy.scheduler.model.task_status import COUNT, Status
 from volcanopy.scheduler.nodes.scores.measured_load import shown
 from volcanopy.scheduler.nodes.scores.pod_load import DIMS, estimates, limits_by_shape
 from volcanopy.scheduler.nodes.traits.trait_cache import cached_by_shapes
-from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, Scope, per_shape
+from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, per_shape
+from volcanopy.scheduler.policy.roles import Nodes
 
 CPU = "node(s) were above the limit of real cpu load"
 MEMORY = "node(s) were above the limit of real memory load"
@@ -96,7 +97,7 @@ class UsageArguments(Arguments):
         return DIMS
 
 
-class Usage(Plugin[UsageArguments]):
+class Usage(Nodes, Plugin[UsageArguments]):
     """Prefer nodes with little real load, counting what new pods will bring; those above a limit take nothing more.
 
     The load is the measures ``cpu`` and ``memory``. The plugin has no opinion on nodes of which one of them is unknown.
@@ -129,23 +130,20 @@ class Usage(Plugin[UsageArguments]):
         self._add(np.flatnonzero(self._is_unseen(np.arange(len(snapshot.tasks)))), np.arange(len(snapshot.nodes)))
         self._seen = self.cluster.ledger.changes
 
-    def scope(self, task: TaskView) -> Scope:
-        """All follows from the node's own pods, and more of the same can be computed in advance."""
-        return Scope.COLUMNS
-
-    def predicate(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
+    def reject(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         """Nodes whose real load is above a limit are full, whatever was requested there."""
         if not self._has_opinion:
             return []
         return [NodeRejection(reason, mask[nodes.rows], final=True) for reason, mask in self._over]
 
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The weighted mean of the load that is left, measured and expected, times 100; 0 for nodes not measured."""
         args, rows = self.args, nodes.rows
         if not self._has_opinion or not args.weight or not args.cpu + args.memory:
             return np.zeros(len(nodes), dtype=np.float64)
-        self._renew()
-        more = (nodes.used["pods"] - self.cluster.ledger.used[self.cluster.axis.index["pods"], rows]).astype(np.float64)
+        with self.cluster.reads.unaffected():
+            self._renew()
+        more = nodes.placed
         shadow, plain, risky = self._shadow[:, None, rows], self._plain[:, tasks.shapes], self._risky[:, tasks.shapes]
         usual = self._loads(nodes, shadow[:2] + plain[:, :, None] * more)
         high = self._loads(nodes, shadow[2:] + risky[:, :, None] * more)

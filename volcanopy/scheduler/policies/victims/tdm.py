@@ -21,8 +21,8 @@ from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy import roles
 from volcanopy.scheduler.policy.annotations import Notes
 from volcanopy.scheduler.policy.hours_of_day import hours, time_zone
-from volcanopy.scheduler.policy.plugin import PERMIT, Arguments, NodeRejection, Plugin, Scope, Vote, reject
-from volcanopy.scheduler.policy.roles import Purpose, Victims
+from volcanopy.scheduler.policy.plugin import PERMIT, Arguments, NodeRejection, Plugin, Vote, reject
+from volcanopy.scheduler.policy.roles import Nodes, Purpose, Victims
 
 CLOSED = "node(s) were in a revocable zone outside its hours"
 NOT_REVOCABLE = "node(s) were in a revocable zone and the pod is not revocable"
@@ -75,7 +75,7 @@ class TdmArguments(Arguments):
         return name
 
 
-class Tdm(Plugin[TdmArguments], Victims, roles.Gate):
+class Tdm(Plugin[TdmArguments], Nodes, Victims, roles.Gate):
     """Nodes of a revocable zone take revocable tasks, and only while the zone is open.
 
     A node is in a zone by its label ``volcanopy.io/revocable-zone``. A pod is revocable with ``*`` in the annotation of
@@ -104,15 +104,11 @@ class Tdm(Plugin[TdmArguments], Victims, roles.Gate):
         """The nodes that must be left: those of zones that the configuration names and that are closed."""
         self._notes = Notes(self.cluster, _is_revocable)
 
-    def scope(self, task: TaskView) -> Scope:
-        """Placements change nothing."""
-        return self._notes.scope(task)
-
     def cache_key(self, task: TaskView) -> Hashable:
         """Whether the task is revocable."""
         return self._notes.cache_key(task)
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
+    def reject(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Zones are for revocable tasks, during their hours."""
         if not self._in_zone.any():
             return ()
@@ -123,7 +119,7 @@ class Tdm(Plugin[TdmArguments], Victims, roles.Gate):
             rejections.append(NodeRejection(NOT_REVOCABLE, in_zone & ~closed, final=True))
         return rejections
 
-    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+    def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """100 for the nodes of open zones, for a revocable task."""
         revocable = np.array([[self._notes.of(task) is not None] for task in tasks])
         return np.where(revocable & self._open[nodes.rows], 100.0, 0.0)
