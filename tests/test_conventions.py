@@ -60,6 +60,7 @@ VIOLATIONS = {
     "simulator": ("volcanopy.simulate.workload", "time"),
     "simulator, inside": ("volcanopy.simulate.workload", "volcanopy.simulate.engine"),
     "simulated nodes": ("volcanopy.local.simulated.timers", "volcanopy.local.simulated.nodes"),
+    "client": ("volcanopy.kube.cache.watch", "volcanopy.scheduler.model.plan"),
     "kube": ("volcanopy.kube.client.connection", "volcanopy.services.scheduler.state.store"),
     "services": ("volcanopy.services.process.health", "volcanopy.services.scheduler.scheduler_service"),
     "local": ("volcanopy.local.simulated.kubelet", "volcanopy.local.cluster"),

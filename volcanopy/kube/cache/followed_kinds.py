@@ -7,14 +7,13 @@ from msgspec.structs import replace
 
 from volcanopy.api import core, topology_read
 from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of, binding_of_scheduler, with_own_keys
-from volcanopy.api.builtin import devices, policy, storage
+from volcanopy.api.builtin import devices, pod_claims, policy, storage
 from volcanopy.api.builtin.resize import with_resized_requests
 from volcanopy.api.gang_apis import GANG_APIS
 from volcanopy.kube.cache.shared_parts import SharedParts
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import bound
-from volcanopy.scheduler.model import pod_claims
 
 PODS = raw_kinds.PODS.of(core.Pod)
 NODES = raw_kinds.NODES.of(core.Node)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from volcanopy.api import core, names
 from volcanopy.api.bindings import BINDINGS
-from volcanopy.scheduler.model import pod_claims
+from volcanopy.api.builtin import pod_claims
 
 REMEMBERED = 65_536
 """Parts, and values, that are remembered. With more, all are forgotten: later ones are shared among themselves."""

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from volcanopy.api import core, names
+from volcanopy.api.builtin import pod_claims
 from volcanopy.api.builtin.resize import with_resized_requests
 from volcanopy.api.queue_gate import is_gated
 from volcanopy.scheduler.cache import task_places, totals
 from volcanopy.scheduler.cache.shapes import has_terms
 from volcanopy.scheduler.cache.state_tables import StateTables
-from volcanopy.scheduler.model import claim_tables, pod_claims, pod_fields
+from volcanopy.scheduler.model import claim_tables, pod_fields
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 

@@ -10,9 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from volcanopy.api import core
-from volcanopy.api.builtin import devices, storage
+from volcanopy.api.builtin import devices, pod_claims, storage
 from volcanopy.scheduler.cache.volume_usage import AttachedVolumes, Volume
-from volcanopy.scheduler.model import pod_claims
 from volcanopy.scheduler.model.claim_tables import ClaimTables, Offers
 from volcanopy.scheduler.model.plan import Bind, DeviceChoice, VolumeChoice
 

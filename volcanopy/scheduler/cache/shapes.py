@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from volcanopy.api import core, names
+from volcanopy.api.builtin import pod_claims
 from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
-from volcanopy.scheduler.model import pod_claims, selectors
+from volcanopy.scheduler.model import selectors
 from volcanopy.scheduler.model.selectors import Spread, Term, Terms
 
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanopy.api import core, topology_read
-from volcanopy.api.builtin import policy
-from volcanopy.scheduler.model import pod_claims, queue_policy
+from volcanopy.api.builtin import pod_claims, policy
+from volcanopy.scheduler.model import queue_policy
 from volcanopy.scheduler.model.blocked_jobs import blocked_jobs, too_large
 from volcanopy.scheduler.model.claim_tables import AssignedPods, ClaimTables
 from volcanopy.scheduler.model.job_tables import JobTable, Objects, RoleTable

@@ -10,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from volcanopy.api import core, quantity
-from volcanopy.api.builtin import devices
+from volcanopy.api.builtin import devices, pod_claims
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model import pod_claims
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, Status

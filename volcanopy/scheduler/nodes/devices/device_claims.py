@@ -11,10 +11,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from volcanopy.api.builtin import devices
+from volcanopy.api.builtin import devices, pod_claims
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model import pod_claims
 from volcanopy.scheduler.model.claim_tables import DeviceId
 from volcanopy.scheduler.model.plan import DeviceChoice
 from volcanopy.scheduler.model.resources import Mask, Rows

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from volcanopy.api.builtin import devices
+from volcanopy.api.builtin import devices, pod_claims
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.gpu_cards import ALL_CORES, CardNeed, TakenCards
 from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model import pod_claims
 from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Mask, Rows
 from volcanopy.scheduler.nodes.assumed_claims import AssumedClaims, AssumedPod
 from volcanopy.scheduler.nodes.devices.device_allocation import COUNTED, device_requests

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from volcanopy.api.builtin import storage
+from volcanopy.api.builtin import pod_claims, storage
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model import pod_claims
 from volcanopy.scheduler.model.claim_tables import ClaimTables
 from volcanopy.scheduler.model.plan import VolumeChoice
 from volcanopy.scheduler.model.resources import Mask, Rows

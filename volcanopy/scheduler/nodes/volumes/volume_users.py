@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from volcanopy.api.builtin import storage
+from volcanopy.api.builtin import pod_claims, storage
 from volcanopy.scheduler.cache.claim_cache import attachable_volume
 from volcanopy.scheduler.ledger.cluster import Cluster
-from volcanopy.scheduler.model import pod_claims
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, ShapeTable
 from volcanopy.scheduler.model.task_status import ON_NODE, Status
