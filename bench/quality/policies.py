@@ -16,7 +16,7 @@ from typing import Literal
 
 from volcanopy.api import quantity
 from volcanopy.jobcontroller.learnt_run_times import LearntRunTimes, key_of
-from volcanopy.simulate.workload import Job
+from volcanopy.lab.simulate.workload import Job
 
 Order = Literal["fcfs", "sjf", "slowdown"]
 _BOUND = 10.0

@@ -18,16 +18,16 @@ from pathlib import Path
 from bench.quality.archive_like import LOGS, Log, archive_like
 from bench.quality.policies import Order, start_times
 from volcanopy.api import names, quantity
+from volcanopy.lab.simulate.cluster_description import equal_nodes, queues, with_default_queue
+from volcanopy.lab.simulate.engine import Options, Simulator
+from volcanopy.lab.simulate.generators import ML_QUEUES, at_load, lublin, ml_mix
+from volcanopy.lab.simulate.inputs.swf import read_swf
+from volcanopy.lab.simulate.measures import Interval, Measures, measure, over_seeds
+from volcanopy.lab.simulate.outcome import JobOutcome, Outcome
+from volcanopy.lab.simulate.workload import Job
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import DEFAULT, parse
-from volcanopy.simulate.cluster_description import equal_nodes, queues, with_default_queue
-from volcanopy.simulate.engine import Options, Simulator
-from volcanopy.simulate.generators import ML_QUEUES, at_load, lublin, ml_mix
-from volcanopy.simulate.inputs.swf import read_swf
-from volcanopy.simulate.measures import Interval, Measures, measure, over_seeds
-from volcanopy.simulate.outcome import JobOutcome, Outcome
-from volcanopy.simulate.workload import Job
 
 
 @dataclass(frozen=True)

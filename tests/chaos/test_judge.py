@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from volcanopy.chaos.judge import Judge
+from volcanopy.lab.chaos.judge import Judge
 
 Json = dict[str, Any]
 

@@ -11,15 +11,15 @@ import pytest
 from aiohttp import web
 
 from tests.cli.run_commands import run_in_process
-from volcanopy.chaos import pressure
-from volcanopy.chaos.judge import Judge
-from volcanopy.chaos.pressure import BusyMachine, EtcdCompacted, EtcdFull, Overload
-from volcanopy.chaos.processes import RestartedProcess
-from volcanopy.chaos.proxy import FaultProxy
-from volcanopy.chaos.site import Site
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import NoAnswer
+from volcanopy.lab.chaos import pressure
+from volcanopy.lab.chaos.judge import Judge
+from volcanopy.lab.chaos.pressure import BusyMachine, EtcdCompacted, EtcdFull, Overload
+from volcanopy.lab.chaos.processes import RestartedProcess
+from volcanopy.lab.chaos.proxy import FaultProxy
+from volcanopy.lab.chaos.site import Site
 from volcanopy.local.process.measurements import descendants
 
 NOWHERE = Connection("http://127.0.0.1:9")

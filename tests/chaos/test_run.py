@@ -12,18 +12,18 @@ import pytest
 from embedded_apiserver.server import ApiServer
 from tests.cli.run_commands import run_in_process
 from volcanopy.api.crd import crds
-from volcanopy.chaos.faults import FAULTS
-from volcanopy.chaos.judge import Judge
-from volcanopy.chaos.proxy import FaultProxy
-from volcanopy.chaos.run import Outcome, RunSettings, _submit, run
-from volcanopy.chaos.site import Site
-from volcanopy.chaos.stage import StageSettings, site_of
 from volcanopy.cli.commands.chaos import TargetOptions
 from volcanopy.cli.errors import CommandError
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import Unavailable
 from volcanopy.kube.client.kinds import Kind
+from volcanopy.lab.chaos.faults import FAULTS
+from volcanopy.lab.chaos.judge import Judge
+from volcanopy.lab.chaos.proxy import FaultProxy
+from volcanopy.lab.chaos.run import Outcome, RunSettings, _submit, run
+from volcanopy.lab.chaos.site import Site
+from volcanopy.lab.chaos.stage import StageSettings, site_of
 from volcanopy.local.cluster import Components, Parts, connection_to
 from volcanopy.local.simulated import nodes
 from volcanopy.operations.manifests import Creator

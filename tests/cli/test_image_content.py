@@ -7,7 +7,7 @@ import pytest
 
 from hack.image import ROOT, context_files
 
-WITHOUT = ("embedded_apiserver", "volcanopy.chaos", "volcanopy.local")
+WITHOUT = ("embedded_apiserver", "volcanopy.lab.chaos", "volcanopy.local")
 """What the image has not."""
 BLOCKED = f"import sys; sys.modules.update(dict.fromkeys({WITHOUT}))\n"
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from volcanopy.api import names
+from volcanopy.lab.simulate.cluster_description import equal_nodes, queues, with_default_queue
+from volcanopy.lab.simulate.engine import Options, Simulator
+from volcanopy.lab.simulate.generators import ML_QUEUES, lublin, ml_mix, poisson
+from volcanopy.lab.simulate.measures import Measures, bounded_slowdown, interval, measure
+from volcanopy.lab.simulate.outcome import Eviction, JobOutcome, Outcome
+from volcanopy.lab.simulate.workload import Estimates, Job, JobAlternative, WorkloadError, load_of
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, default, parse
-from volcanopy.simulate.cluster_description import equal_nodes, queues, with_default_queue
-from volcanopy.simulate.engine import Options, Simulator
-from volcanopy.simulate.generators import ML_QUEUES, lublin, ml_mix, poisson
-from volcanopy.simulate.measures import Measures, bounded_slowdown, interval, measure
-from volcanopy.simulate.outcome import Eviction, JobOutcome, Outcome
-from volcanopy.simulate.workload import Estimates, Job, JobAlternative, WorkloadError, load_of
 from volcanopy.testing.notation import NOW, world
 
 CHECKED = Options(checked=True)

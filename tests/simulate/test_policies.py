@@ -1,7 +1,7 @@
 """The textbook policies that the scheduler is compared with."""
 
 from bench.quality.policies import Order, start_times
-from volcanopy.simulate.workload import Job
+from volcanopy.lab.simulate.workload import Job
 
 
 def job(name: str, submit: float, run_time: float, pods: int, estimate: float = 0.0) -> Job:

@@ -2,7 +2,7 @@
 
 from bench.quality import queueing
 from bench.quality.policies import start_times
-from volcanopy.simulate.workload import Job
+from volcanopy.lab.simulate.workload import Job
 
 
 def test_backfilling_does_not_delay_the_head() -> None:

@@ -16,11 +16,11 @@ from tests.cli.ui.test_server import get, page
 from tests.e2e.world import EXAMPLES
 from volcanopy.cli.simulation.comparison import Comparison
 from volcanopy.cli.simulation.report import write_report
+from volcanopy.lab.simulate.cluster_description import equal_nodes, queues, with_default_queue
+from volcanopy.lab.simulate.engine import Simulator
+from volcanopy.lab.simulate.generators import ML_QUEUES, ml_mix
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import default
-from volcanopy.simulate.cluster_description import equal_nodes, queues, with_default_queue
-from volcanopy.simulate.engine import Simulator
-from volcanopy.simulate.generators import ML_QUEUES, ml_mix
 
 pytestmark = needs_browser
 WIDTHS = (390, 1280, 2560)

@@ -16,9 +16,9 @@ from volcanopy.cli.framework.options import KUBECONFIG
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from volcanopy.chaos.fault import Fault
-    from volcanopy.chaos.run import Outcome, RunSettings
-    from volcanopy.chaos.stage import StageSettings
+    from volcanopy.lab.chaos.fault import Fault
+    from volcanopy.lab.chaos.run import Outcome, RunSettings
+    from volcanopy.lab.chaos.stage import StageSettings
 
 app = typer.Typer()
 
@@ -137,8 +137,8 @@ async def chaos_command(
 
     Gangs run meanwhile. A separate watcher checks that no pod is bound twice, no job has more pods than replicas, no node is overcommitted, no gang runs in part for long, every job ends, and nothing is left after jobs are deleted. The exit code is 1 if not.
     """
-    from volcanopy.chaos.run import RunSettings
-    from volcanopy.chaos.stage import StageError, StageSettings
+    from volcanopy.lab.chaos.run import RunSettings
+    from volcanopy.lab.chaos.stage import StageError, StageSettings
 
     target.check()
     time = positive_seconds("--seconds", seconds, minimum=1)
@@ -164,7 +164,7 @@ async def chaos_command(
 
 def _selected(names: "Sequence[str]") -> "tuple[Fault, ...]":
     """Return the faults with these names, all if there are none. Raises CommandError."""
-    from volcanopy.chaos.faults import FAULTS
+    from volcanopy.lab.chaos.faults import FAULTS
 
     faults = {fault.name: fault for fault in FAULTS}
     for name in names:
@@ -178,10 +178,10 @@ async def _run(target: TargetOptions, stage: "StageSettings", settings: "RunSett
     import logging
     import tempfile
 
-    from volcanopy.chaos.run import run
-    from volcanopy.chaos.stage import embedded_server, site_of
     from volcanopy.cli.logs import configure
     from volcanopy.kube.client.kubeconfig import load_connection
+    from volcanopy.lab.chaos.run import run
+    from volcanopy.lab.chaos.stage import embedded_server, site_of
 
     configure(level=logging.ERROR)  # what our own simulated nodes do not reach is no news
     async with contextlib.AsyncExitStack() as stack:

@@ -18,7 +18,7 @@ from volcanopy.cli.framework.durations import seconds
 if TYPE_CHECKING:
     from volcanopy.cli.simulation.runs import Task
     from volcanopy.cli.simulation.source import Source
-    from volcanopy.simulate.engine import Options
+    from volcanopy.lab.simulate.engine import Options
 
 app = typer.Typer()
 
@@ -141,7 +141,7 @@ class RunOptions:
         ]
 
     def _options(self) -> "Options":
-        from volcanopy.simulate.engine import Options
+        from volcanopy.lab.simulate.engine import Options
 
         return Options(
             estimates=self.estimates.value,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from volcanopy.api.model import Json
 from volcanopy.cli.framework.durations import span
 from volcanopy.cli.framework.tables import plain_table
-from volcanopy.simulate.measures import Interval, Measures, measure, over_seeds
-from volcanopy.simulate.outcome import Outcome
+from volcanopy.lab.simulate.measures import Interval, Measures, measure, over_seeds
+from volcanopy.lab.simulate.outcome import Outcome
 
 
 def _count(value: float) -> str:

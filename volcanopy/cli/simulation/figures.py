@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from volcanopy.api.model import Json
 from volcanopy.cli.framework.durations import span
-from volcanopy.simulate.measures import by_class
-from volcanopy.simulate.outcome import JobOutcome, Outcome, Placement, SamplePoint
+from volcanopy.lab.simulate.measures import by_class
+from volcanopy.lab.simulate.outcome import JobOutcome, Outcome, Placement, SamplePoint
 
 _POINTS = 600
 """The most points of a line."""

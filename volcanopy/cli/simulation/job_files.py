@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from volcanopy.cli.errors import CommandError
-from volcanopy.simulate.measures import bounded_slowdown
-from volcanopy.simulate.outcome import JobOutcome, Outcome
+from volcanopy.lab.simulate.measures import bounded_slowdown
+from volcanopy.lab.simulate.outcome import JobOutcome, Outcome
 
 SUFFIXES = (".csv", ".json", ".jsonl", ".parquet")
 COLUMNS = ("configuration", "seed", *JobOutcome._fields, "bounded_slowdown")

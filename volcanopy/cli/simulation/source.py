@@ -14,13 +14,13 @@ import yaml
 from volcanopy.api import core, names, quantity
 from volcanopy.api.decoding import convert
 from volcanopy.cli.errors import CommandError
+from volcanopy.lab.simulate import generators
+from volcanopy.lab.simulate.cluster_description import equal_nodes, queues, read_description, with_default_queue
+from volcanopy.lab.simulate.inputs import detected, read_openb_nodes, read_workload
+from volcanopy.lab.simulate.workload import Job, WorkloadError, load_of, scaled, windowed
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.model.measures import annotation
 from volcanopy.services.scheduler import replay
-from volcanopy.simulate import generators
-from volcanopy.simulate.cluster_description import equal_nodes, queues, read_description, with_default_queue
-from volcanopy.simulate.inputs import detected, read_openb_nodes, read_workload
-from volcanopy.simulate.workload import Job, WorkloadError, load_of, scaled, windowed
 from volcanopy.whatif import kinds
 from volcanopy.whatif.kinds import KINDS, ManifestError
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from volcanopy.admission.request import User
 from volcanopy.api import core, names
 from volcanopy.api.model import Json
-from volcanopy.simulate.workload import Job
+from volcanopy.lab.simulate.workload import Job
 from volcanopy.whatif.admission import SUPERUSER, admit
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import JobControllers

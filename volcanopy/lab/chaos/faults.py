@@ -5,13 +5,13 @@ import resource
 from abc import abstractmethod
 from signal import SIGCONT, SIGKILL, SIGSTOP
 
-from volcanopy.chaos import wrong_clock
-from volcanopy.chaos.fault import OWN_NODES, OWN_SERVER, OWN_SERVICES, Fault
-from volcanopy.chaos.pressure import BusyMachine, EtcdCompacted, EtcdFull, Overload
-from volcanopy.chaos.processes import CAN_LIMIT
-from volcanopy.chaos.site import Site, surely
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.kinds import Kind
+from volcanopy.lab.chaos import wrong_clock
+from volcanopy.lab.chaos.fault import OWN_NODES, OWN_SERVER, OWN_SERVICES, Fault
+from volcanopy.lab.chaos.pressure import BusyMachine, EtcdCompacted, EtcdFull, Overload
+from volcanopy.lab.chaos.processes import CAN_LIMIT
+from volcanopy.lab.chaos.site import Site, surely
 from volcanopy.local.simulated import nodes
 
 DEPLOYMENTS = Kind("apps", "v1", "Deployment", "deployments", True, dict)

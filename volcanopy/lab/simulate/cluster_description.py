@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from volcanopy.api import core, names, quantity
 from volcanopy.api.model import Json
+from volcanopy.lab.simulate.workload import WorkloadError
 from volcanopy.scheduler.cache.cluster_cache import Object
-from volcanopy.simulate.workload import WorkloadError
 from volcanopy.whatif import kinds
 from volcanopy.whatif.admission import problems_of_new
 from volcanopy.whatif.cluster import Cluster

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from volcanopy.api import core
+from volcanopy.lab.simulate.accounts import RESOURCES, Accounts, amounts_of
+from volcanopy.lab.simulate.outcome import Eviction, JobOutcome, Outcome, Placement, SamplePoint
+from volcanopy.lab.simulate.workload import Job
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Floats
-from volcanopy.simulate.accounts import RESOURCES, Accounts, amounts_of
-from volcanopy.simulate.outcome import Eviction, JobOutcome, Outcome, Placement, SamplePoint
-from volcanopy.simulate.workload import Job
 from volcanopy.whatif.cluster import Cluster
 
 PLACEMENTS = 5000

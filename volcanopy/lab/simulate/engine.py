@@ -18,6 +18,14 @@ from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 
 from volcanopy.api import core
+from volcanopy.lab.simulate.accounts import Accounts, is_gpu
+from volcanopy.lab.simulate.existing_jobs import existing_jobs
+from volcanopy.lab.simulate.failures import NodeFailures
+from volcanopy.lab.simulate.job_objects import JobObjectCache, JobObjects, Rejected, priority_class
+from volcanopy.lab.simulate.outcome import Outcome
+from volcanopy.lab.simulate.records import Entry, Records
+from volcanopy.lab.simulate.virtual_cluster import VirtualCluster
+from volcanopy.lab.simulate.workload import Estimates, Job, WorkloadError
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.engine.shares.usage_shares import usage_shares
@@ -26,14 +34,6 @@ from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGr
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.policy.registry import Registry
-from volcanopy.simulate.accounts import Accounts, is_gpu
-from volcanopy.simulate.existing_jobs import existing_jobs
-from volcanopy.simulate.failures import NodeFailures
-from volcanopy.simulate.job_objects import JobObjectCache, JobObjects, Rejected, priority_class
-from volcanopy.simulate.outcome import Outcome
-from volcanopy.simulate.records import Entry, Records
-from volcanopy.simulate.virtual_cluster import VirtualCluster
-from volcanopy.simulate.workload import Estimates, Job, WorkloadError
 from volcanopy.whatif.cluster import Cluster
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -63,7 +63,7 @@ class Options:
     seed: int = 42
     """Seed of failures."""
     estimates: str = "users"
-    """Which run times the scheduler is given: :data:`volcanopy.simulate.workload.ESTIMATES`."""
+    """Which run times the scheduler is given: :data:`volcanopy.lab.simulate.workload.ESTIMATES`."""
     period: float = 1.0
     """Time between two cycles: events of one period are one step. 0 for a step at each time."""
     heartbeat: float = 600.0

@@ -1,0 +1,1 @@
+"""For researchers and developers: simulated workloads, and faults in a running cluster."""
