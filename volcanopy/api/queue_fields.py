@@ -1,5 +1,6 @@
-"""The fields of a queue that only some plugins of the scheduler read."""
+"""The fields of a queue that only some plugins of the scheduler read, and its reported credits."""
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -26,3 +27,12 @@ def unread_fields(spec: Mapping[str, Any], plugins: Collection[str]) -> Iterator
         if not set(readers) & set(plugins):
             listed = " or ".join(readers)
             yield name, f"has no effect: no plugin of the scheduler configuration reads it (plugin {listed} does)"
+
+
+def seconds(text: str) -> float:
+    """Return a reported credit in seconds of the whole cluster; 0 for a text that is no finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        return 0.0
+    return value if math.isfinite(value) else 0.0

@@ -1,6 +1,5 @@
 """``volcanopy snapshot``: the objects that the scheduler reads and its configuration, as a file for ``volcanopy plan``."""
 
-import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +15,7 @@ from volcanopy.api.model import Json
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.durations import local_time
 from volcanopy.cli.framework.options import Cluster
+from volcanopy.cli.scheduler_config import KEY, chart_map
 from volcanopy.cli.volcano_objects import ApiObjects, own_job, served, unfinished_jobs, with_own_owner
 from volcanopy.kube.cache import cluster_reader
 from volcanopy.kube.cache.watch import Change, ChangeType
@@ -34,11 +34,6 @@ from volcanopy.services.scheduler.node_load_sources import LoadError
 from volcanopy.services.scheduler.replay import CycleContext
 from volcanopy.services.scheduler.state.store import Store
 
-DEFAULT_MAP = "volcanopy-system/volcanopy-scheduler"
-"""ConfigMap of the scheduler's configuration in the chart."""
-MAP_VARIABLE = "VOLCANOPY_CONFIG_MAP"
-"""Environment variable with another ConfigMap of it, ``namespace/name``: of a release with another name."""
-KEY = "scheduler.yaml"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 USUAL = CycleContext((names.SCHEDULER,), names.DEFAULT_QUEUE)
 """The settings of the chart."""
@@ -128,24 +123,6 @@ def _file(config: Path) -> str:
     except (OSError, UnicodeDecodeError) as fault:
         why = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8 text"
         raise CommandError(f"--config: cannot read {config}: {why}", 2) from None
-
-
-def chart_map() -> str:
-    """Return the ConfigMap of the scheduler's configuration, ``namespace/name``. Raises CommandError."""
-    result = os.environ.get(MAP_VARIABLE) or DEFAULT_MAP
-    if result.count("/") != 1 or not all(result.split("/")):
-        raise CommandError(f"{MAP_VARIABLE}: {result!r}: must be NAMESPACE/NAME of a ConfigMap")
-    return result
-
-
-async def configured(client: Client) -> str:
-    """Return the configuration in the ConfigMap of the chart; empty if it does not exist or may not be read."""
-    namespace, _, name = chart_map().partition("/")
-    try:
-        data = (await client.get(CONFIG_MAPS, namespace, name)).get("data") or {}
-    except (NotFound, Forbidden):
-        return ""
-    return str(data.get(KEY, ""))
 
 
 async def _jobs(client: Client, binding: Binding) -> list[Json]:

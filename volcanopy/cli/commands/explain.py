@@ -127,9 +127,9 @@ async def explain_queue(
 
     Shows allocated and available resources, the fair share, the ancestors whose capability limits the queue, and its pending jobs by gate.
     """
-    from volcanopy.cli.explain.cluster_reads import queue_facts
     from volcanopy.cli.explain.output import show
     from volcanopy.cli.explain.queue import queue_report
+    from volcanopy.cli.explain.queue_reads import queue_facts
     from volcanopy.cli.explain.text import queue_lines
 
     async with cluster.client() as client:

@@ -5,13 +5,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from volcanopy.api import core
 from volcanopy.api.bindings import BINDINGS
 from volcanopy.api.config_file import ConfigError
 from volcanopy.api.model import Json
 from volcanopy.api.quantity import QuantityError
-from volcanopy.cli import snapshot, whatif
+from volcanopy.cli import whatif
 from volcanopy.cli.errors import CommandError
+from volcanopy.cli.scheduler_config import configured
 from volcanopy.cli.volcano_objects import ApiObjects, own_job, served, unfinished_jobs, with_own_owner
 from volcanopy.kube.cache import cluster_reader
 from volcanopy.kube.client.api_client import Client
@@ -100,7 +100,7 @@ async def cluster_state(client: Client) -> ClusterState:
     try:
         await cluster_reader.take(client, objects, BINDINGS)
         jobs = {binding: await unfinished_jobs(client, binding) for binding in BINDINGS}
-        text = await snapshot.configured(client)
+        text = await configured(client)
     except Forbidden as fault:
         raise UnreadableError(str(fault)) from None
     except KubeError:
@@ -117,8 +117,3 @@ async def cluster_state(client: Client) -> ClusterState:
         raise UnreadableError(str(fault)) from None
     cluster.commit()
     return ClusterState(cluster, config, known, bool(text))
-
-
-def waits(group: core.PodGroup | None) -> bool:
-    """Return whether remedies are searched for: the pod group exists, and not all of its gang has been placed."""
-    return group is not None and group.status.phase in {"", "Pending", "Inqueue", "Unknown"}

@@ -145,3 +145,8 @@ def _shortages(amounts: Mapping[str, Mapping[str, Any]], limit_word: str) -> Seq
             ]
             shortages.append(f"{name} {', '.join(values)}")
     return shortages
+
+
+def waits(group: core.PodGroup | None) -> bool:
+    """Return whether remedies are searched for: the pod group exists, and not all of its gang has been placed."""
+    return group is not None and group.status.phase in {"", "Pending", "Inqueue", "Unknown"}

@@ -6,9 +6,10 @@ from volcanopy.api import core, names
 from volcanopy.api.bindings import BINDINGS, VOLCANOPY, is_job
 from volcanopy.api.gang_apis import GANG_APIS, GangApi
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.explain.cluster_reads import Reads, lease_of, queue_if_readable, start_warnings
-from volcanopy.cli.explain.confirmed import Confirmed, confirmed, waits
+from volcanopy.cli.explain.cluster_reads import lease_of, start_warnings
+from volcanopy.cli.explain.gates import waits
 from volcanopy.cli.explain.pod_group import GroupFacts, title_of
+from volcanopy.cli.explain.queue_reads import Reads, queue_if_readable
 from volcanopy.cli.framework.durations import current_time
 from volcanopy.cli.framework.kinds import read, readable
 from volcanopy.cli.framework.objects import bare_name, find_object
@@ -102,10 +103,7 @@ async def group_facts(
         reads.optional(_pods(client, group), f'the pods of namespace "{namespace}"'),
         lease_of(client, system_namespace),
     )
-    search = Confirmed()
-    if seconds and waits(group):
-        search = await confirmed(client, group.metadata.key, seconds)
-        reads.unread += [search.note] if search.note else []
+    answer = await reads.confirmed(client, group.metadata.key, seconds) if seconds and waits(group) else None
     return GroupFacts(
         group=group,
         title=title_of(group),
@@ -115,7 +113,7 @@ async def group_facts(
         pods=pods,
         warnings=await start_warnings(client, pods or ()),
         lease=lease,
-        answer=search.answer,
+        answer=answer,
         unread=tuple(sorted(reads.unread)),
     )
 

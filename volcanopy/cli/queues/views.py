@@ -3,26 +3,21 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from volcanopy.api.config_file import ConfigError
 from volcanopy.api.core import Queue, QueueLimit, Subjects
-from volcanopy.api.queue_fields import unread_fields
-from volcanopy.cli.explain.cluster_reads import queue_facts
+from volcanopy.api.queue_fields import seconds, unread_fields
 from volcanopy.cli.explain.hierarchy import COUNTS, descendants, parent_of, state, stop_policy, stopped_by
 from volcanopy.cli.explain.queue import queue_report
+from volcanopy.cli.explain.queue_reads import queue_facts
 from volcanopy.cli.framework.description import Description, amounts
 from volcanopy.cli.framework.kinds import read, readable
 from volcanopy.cli.framework.lists import Query
 from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View
 from volcanopy.cli.queues.tree import select_resource
-from volcanopy.cli.snapshot import configured
+from volcanopy.cli.scheduler_config import configured, plugin_names
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.raw_kinds import QUEUES
-from volcanopy.scheduler.model import observed_queue_status
-from volcanopy.scheduler.policy.config import parse
-from volcanopy.services.process.entry_points import ThirdPartyError
-from volcanopy.services.process.scheduler_plugins import registry
 
 if TYPE_CHECKING:
     from volcanopy.cli.framework.options import SubtreeFilter
@@ -150,9 +145,9 @@ async def _unread(client: Client, queue: Queue) -> list[tuple[str, str]]:
     """Return the fields that no plugin of the scheduler's configuration reads; none if that cannot be read."""
     try:
         text = await configured(client)
-        plugins = parse(text, registry()).plugins if text else frozenset[str]()
-    except (KubeError, ConfigError, ThirdPartyError):
+    except KubeError:
         return []
+    plugins = plugin_names(text) if text else None
     spec = queue.spec
     fields = {
         "weight": spec.weight,
@@ -162,7 +157,7 @@ async def _unread(client: Client, queue: Queue) -> list[tuple[str, str]]:
         "borrowingLimit": spec.borrowing_limit,
         "lendingLimit": spec.lending_limit,
     }
-    return list(unread_fields(fields, plugins)) if text else []
+    return [] if plugins is None else list(unread_fields(fields, plugins))
 
 
 def _settings(queue: Queue) -> dict[str, Any]:
@@ -209,17 +204,17 @@ def _subjects(subjects: Subjects | None) -> str:
 
 def _seconds(text: str) -> str:
     """Return a credit, in seconds of the whole cluster, to one digit."""
-    return f"{observed_queue_status.seconds(text):.1f} s"
+    return f"{seconds(text):.1f} s"
 
 
 def _usage(usage: Mapping[str, str]) -> str:
     """Return a usage in core-hours and device-hours, to two digits."""
-    hours = {name: observed_queue_status.seconds(text) / 3600 for name, text in usage.items()}
+    hours = {name: seconds(text) / 3600 for name, text in usage.items()}
     return ", ".join(f"{name} {amount:.2f} h" for name, amount in hours.items() if name not in {"memory", "pods"})
 
 
 def _percent(text: str) -> str:
-    return f"{100 * observed_queue_status.seconds(text):.1f} %"
+    return f"{100 * seconds(text):.1f} %"
 
 
 def _limit(limit: QueueLimit) -> tuple[str, ...]:

@@ -3,13 +3,13 @@
 A status is parsed once, when it changes, not once per cycle.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from volcanopy.api import core, quantity
+from volcanopy.api.queue_fields import seconds
 from volcanopy.scheduler.model.resources import Axis, Floats, Ints
 
 AMOUNTS = ("allocated", "fair_share", "guaranteed", "borrowed", "waiting")
@@ -99,15 +99,6 @@ def hundredths(share: str) -> int:
     whole, _, rest = share.partition(".")
     readable = whole.isdecimal() and rest.isdecimal() and len(rest) == 2 and len(whole) < 8
     return int(whole) * 100 + int(rest) if readable else _UNREADABLE
-
-
-def seconds(text: str) -> float:
-    """Return a reported credit in seconds of the whole cluster; 0 for a text that is no finite number."""
-    try:
-        value = float(text)
-    except ValueError:
-        return 0.0
-    return value if math.isfinite(value) else 0.0
 
 
 def credit_text(credit: float) -> str:

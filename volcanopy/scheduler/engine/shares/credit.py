@@ -16,8 +16,8 @@ negative credit. Both are in seconds of the whole cluster: a queue that lacks a 
 
 import numpy as np
 
+from volcanopy.api.queue_fields import seconds
 from volcanopy.scheduler.engine.shares.decay import decayed_users, queue_decay
-from volcanopy.scheduler.model.observed_queue_status import seconds
 from volcanopy.scheduler.model.resources import Floats, Ints
 from volcanopy.scheduler.model.snapshot import Snapshot
 

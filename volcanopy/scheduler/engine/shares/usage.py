@@ -11,8 +11,8 @@ from functools import lru_cache
 import numpy as np
 
 from volcanopy.api import core, quantity
+from volcanopy.api.queue_fields import seconds
 from volcanopy.scheduler.engine.shares.decay import decay, decayed_users, queue_decay
-from volcanopy.scheduler.model.observed_queue_status import seconds
 from volcanopy.scheduler.model.resources import Axis, Floats, Ints
 from volcanopy.scheduler.model.snapshot import Snapshot
 

@@ -1,0 +1,54 @@
+"""What commands import: that, not what they do, is most of their time."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import atexit, sys
+atexit.register(lambda: print("imported", *sys.modules, file=sys.stderr))
+from volcanopy.cli.main import main
+main()
+"""
+CLUSTER = """
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+users: [{name: u, user: {}}]
+current-context: c
+"""
+HEAVY = ("numpy", "pydantic", "kopf", "volcanopy.scheduler.core", "volcanopy.whatif")
+MOST = 100
+"""Modules of volcanopy."""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "queue list",
+        "queue get default",
+        "queue tree",
+        "explain queue default",
+        "explain job a",
+        "explain podgroup a",
+        "job list",
+        "job get a",
+    ],
+)
+def test_a_command_that_reads_imports_neither_scheduler_nor_models(command: str, tmp_path: Path) -> None:
+    (tmp_path / "kubeconfig").write_text(CLUSTER)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *command.split()],
+        env={"KUBECONFIG": str(tmp_path / "kubeconfig")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("imported ")]
+    imported = line.split()[1:]
+    assert [name for name in HEAVY if name in imported] == []
+    assert sum(name.startswith("volcanopy.") for name in imported) <= MOST
