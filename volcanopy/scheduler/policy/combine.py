@@ -118,6 +118,7 @@ def victims(votes: Tiers, protections: tuple[Method, ...], purpose: Any) -> Meth
 
     A policy that allows none makes its tier allow none. The ``protections`` filter the victims of every tier.
     """
+    protect = unprotected(protections, purpose)
 
     def ask(preemptor: Any, candidates: Sequence[Any]) -> list[Any]:
         for tier in votes:
@@ -131,7 +132,7 @@ def victims(votes: Tiers, protections: tuple[Method, ...], purpose: Any) -> Meth
                 if not agreed:
                     break
             if agreed:
-                agreed = unprotected(protections, purpose)(preemptor, agreed)
+                agreed = protect(preemptor, agreed)
             if agreed:
                 return agreed
         return []

@@ -214,7 +214,7 @@ class Hooks:
         columns = [column.tolist() for column in self.job_order(jobs)]
         return list(zip(*columns, strict=True)) if columns else [()] * len(jobs)
 
-    @property
+    @cached_property
     def victim_policies(self) -> frozenset[type[Plugin[Any]]]:
         """The classes of the plugins that decide about victims."""
         numbers = {number for name in _BY_PURPOSE for tier in self._layout.answering.get(name, ()) for number in tier}
