@@ -12,8 +12,8 @@ from tests.scheduler.long_run.workload import Stream
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.engine.defaults import HALF_LIFE
 from volcanopy.scheduler.engine.shares.credit import queue_credit
-from volcanopy.scheduler.engine.shares.decay import HALF_LIFE
 from volcanopy.scheduler.model.plan import Bind, Evict, SetQueue
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.services.scheduler.state.statuses import queue_status

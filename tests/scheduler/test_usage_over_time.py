@@ -14,7 +14,8 @@ from tests.scheduler.long_run.simulation import LongRun
 from tests.scheduler.long_run.workload import Stream
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
-from volcanopy.scheduler.engine.shares.decay import HALF_LIFE, decay
+from volcanopy.scheduler.engine.defaults import HALF_LIFE
+from volcanopy.scheduler.engine.shares.decay import decay
 from volcanopy.scheduler.engine.shares.usage import queue_usage, usage_at, usage_texts
 from volcanopy.scheduler.engine.shares.usage_shares import UsageShare, usage_shares
 from volcanopy.scheduler.model.snapshot import Snapshot

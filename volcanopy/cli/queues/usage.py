@@ -15,7 +15,7 @@ from volcanopy.cli.jobs.options import ReportFormat
 from volcanopy.cli.queues.tree import branches, select_resource
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import QUEUES
-from volcanopy.scheduler.engine.shares.decay import HALF_LIFE
+from volcanopy.scheduler.engine.defaults import HALF_LIFE
 from volcanopy.scheduler.engine.shares.usage_shares import UsageShare, usage_shares
 
 _GIB = 2**30

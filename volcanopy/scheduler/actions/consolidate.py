@@ -22,6 +22,7 @@ from pydantic import Field
 from volcanopy.scheduler.actions.allocate.running_gangs import place_first
 from volcanopy.scheduler.actions.allocate.vector_packing import packing
 from volcanopy.scheduler.actions.movable_pods import Unit, movable_units
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
@@ -30,10 +31,6 @@ from volcanopy.scheduler.policy.durations import Duration, seconds
 from volcanopy.scheduler.policy.plugin import Arguments
 
 REASON = "consolidate"
-_SHAPES = 4
-"""The number of shapes of a gang, the largest ones, for whose pods nodes are ranked."""
-_SEARCHES = 16
-"""The most gangs for which moves are searched in a session."""
 
 
 class ConsolidateArguments(Arguments):
@@ -115,7 +112,7 @@ class _Search:
         if (requests[:, shapes[tasks]].sum(axis=1) > np.maximum(session.ledger.future, 0).sum(axis=1)).any():
             return None
         key = (job.priority, tuple(sorted(shapes[tasks].tolist())))
-        if key in self._failed or len(self._failed) == _SEARCHES:
+        if key in self._failed or len(self._failed) == defaults.CONSOLIDATED_GANGS:
             return None
         if self._packed(tasks, ()) is not None:
             return None  # it fits without: allocate places it
@@ -180,7 +177,7 @@ class _Search:
             shapes.values(), key=lambda row: -float((requests[:, snapshot.tasks.shape[row]] / scale).sum())
         )
         ranked = []
-        for row in largest[:_SHAPES]:
+        for row in largest[: defaults.CONSOLIDATED_SHAPES]:
             task = TaskView(session.ledger, row)
             for node, units in sorted(by_node.items()):
                 chosen = _enough(units, node, task.request.values - np.maximum(session.ledger.future[:, node], 0))

@@ -21,6 +21,7 @@ import numpy as np
 
 from volcanopy.api import core
 from volcanopy.api.gates import Gate
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.reservation_planner import Leaving, Part, hold
 from volcanopy.scheduler.engine.task_ends import TaskEnds
 from volcanopy.scheduler.ledger.cluster import Cluster
@@ -30,12 +31,10 @@ from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.messages import QuotaMessage
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.nodes.traits import node_affinity, taints
+from volcanopy.scheduler.policy.durations import seconds
 from volcanopy.scheduler.policy.plugin import Rejection
 
-ASSUMED = 3600.0
-"""The running time in seconds of jobs that have none."""
-_PLANNED = 64
-"""The most kinds of pods whose start on nodes is computed in a session; beyond, only the work before it counts."""
+_ASSUMED = seconds(defaults.ASSUMED_RUN_TIME)
 
 
 @dataclass(frozen=True)
@@ -207,7 +206,7 @@ class Alternatives:
         key = tuple((part.request.tobytes(), part.count, part.nodes.tobytes()) for part in parts)
         known = self._starts.get(key)
         if known is None:
-            if len(self._starts) >= _PLANNED:
+            if len(self._starts) >= defaults.PLANNED_KINDS:
                 return self._now
             plan = hold(self._ends.free, parts, self._leaving, self._now) if parts else None
             known = self._starts[key] = self._now if not parts else inf if plan is None else plan.start
@@ -288,7 +287,7 @@ class Alternatives:
 
     @cached_property
     def _ends(self) -> TaskEnds:
-        return TaskEnds(self._cluster.snapshot, "estimate", ASSUMED)
+        return TaskEnds(self._cluster.snapshot, "estimate", _ASSUMED)
 
     @cached_property
     def _leaving(self) -> Leaving:
@@ -304,7 +303,7 @@ class Alternatives:
     def _run_times(self) -> list[float]:
         """(J,): the expected running times of jobs in seconds."""
         jobs = self._cluster.snapshot.jobs
-        estimates = np.where(jobs.estimate > 0, jobs.estimate, np.where(jobs.walltime > 0, jobs.walltime, ASSUMED))
+        estimates = np.where(jobs.estimate > 0, jobs.estimate, np.where(jobs.walltime > 0, jobs.walltime, _ASSUMED))
         times: list[float] = np.where(jobs.walltime > 0, np.minimum(estimates, jobs.walltime), estimates).tolist()
         return times
 

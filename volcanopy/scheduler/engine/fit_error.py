@@ -11,15 +11,13 @@ from functools import cached_property
 import numpy as np
 
 from volcanopy.api import quantity
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.messages import quantities, short
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.plugin import NodeRejection
-
-_NAMED = 3
-"""The number of jobs with reservations that are named."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,4 +211,4 @@ def _blocked_by(
         enough = np.zeros(there.shape[1], dtype=np.bool_)
         enough[rows] = (there[np.ix_(dims, rows)] >= request[dims, None]).all(axis=0)
         jobs |= set(ledger.snapshot.jobs.keys[table.job[kept[enough[ledger.node[kept]]]]].tolist())
-    return tuple(f"job {job}" for job in sorted(jobs)[:_NAMED])
+    return tuple(f"job {job}" for job in sorted(jobs)[: defaults.NAMED_JOBS])

@@ -7,7 +7,7 @@
   (:mod:`volcanopy.scheduler.engine.shares.credit`). So jobs of users alternate, and the position of a job does not change when an
   earlier one starts.
 - ``usage``: as ``fair``, but the past usage of the user is added instead: the smallest usage that the user will have
-  ``PAYBACK`` seconds after a start of the job is first.
+  ``USER_PAYBACK`` seconds after a start of the job is first.
 
 A job that was given pods in this session and is put back for more comes later by their share.
 """
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.shares.credit import user_credits
 from volcanopy.scheduler.engine.shares.usage import dominant_seconds, user_usages
 from volcanopy.scheduler.engine.shares.user_shares import Accounts, dominant_shares
@@ -24,9 +25,6 @@ from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.queue_policy import JobOrder, orders_by_user
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
-
-PAYBACK = 600.0
-"""Seconds: a user who lacked (or used) a part of the cluster for so long comes first (last) until others have that part more."""
 
 Keys = Callable[[Rows], list[tuple[Any, ...]]]
 """Returns the keys of job rows by the configured plugins, age and name."""
@@ -70,7 +68,7 @@ class JobOrders:
         first = np.searchsorted(account, account)  # where the jobs of the same user begin
         amounts = accounts.allocated[:, account] + before - before[:, first]
         past = {queue: self._past(queue) for queue, _ in accounts.users}
-        before = np.array([past[queue].get(user, 0.0) / PAYBACK for queue, user in accounts.users])
+        before = np.array([past[queue].get(user, 0.0) / defaults.USER_PAYBACK for queue, user in accounts.users])
         tags = np.zeros(len(table), dtype=np.float64)
         tags[rows] = dominant_shares(amounts, snapshot.total) + before[account]
         return tags

@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from volcanopy.api.gates import Gate
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
@@ -17,9 +18,6 @@ from volcanopy.scheduler.model.messages import QuotaMessage
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.plugin import NoArguments, Plugin, Rejection
-
-_BLOCKERS = 3
-"""The most blocking jobs that are named."""
 
 
 def applies(snapshot: Snapshot) -> bool:
@@ -113,7 +111,9 @@ class QueueLimits(Plugin[NoArguments]):
             jobs, pools = self._ledger.snapshot.jobs, self._pools
             allocated = self._ledger.job_allocated
             rows = pools.holding_in(reason.pool, allocated) if key[1] else pools.admitted_in(reason.pool)
-            oldest = sorted(rows.tolist(), key=lambda row: (float(jobs.created[row]), str(jobs.keys[row])))[:_BLOCKERS]
+            oldest = sorted(rows.tolist(), key=lambda row: (float(jobs.created[row]), str(jobs.keys[row])))[
+                : defaults.NAMED_BLOCKERS
+            ]
             known = self._blockers[key] = tuple(f"job {jobs.keys[row]}" for row in oldest)
         return known
 

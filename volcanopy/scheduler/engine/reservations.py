@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field, field_validator
 
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.ample_resources import is_ample
 from volcanopy.scheduler.engine.job_reservations import JobReservations
 from volcanopy.scheduler.engine.reserved_job import ReservedJob
@@ -21,20 +22,13 @@ from volcanopy.scheduler.model.messages import Message, message_of, short
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import READY, Status
+from volcanopy.scheduler.policy.dispatch import Installed
 from volcanopy.scheduler.policy.durations import Duration, duration_or, seconds
 from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, Rejection, per_shape
 from volcanopy.scheduler.policy.roles import Nodes
 
-_TRIES = 8
-"""The most jobs without a possible reservation that are skipped."""
-_STARTING = 32
-"""The most jobs of a queue that start now and precede one that has to wait for nodes."""
-_QUEUES = 32
-"""The most queues with reservations at a time, the first in their order."""
 _ALL, _LEAST = 1, 2
 """Exclusions of tasks from a reservation: what the job uses must stay free, or only what its start at the planned time takes."""
-_LONGEST = 600.0
-"""Seconds after which a job as large as the cluster gets a reservation by default."""
 
 
 class ReservationArguments(Arguments):
@@ -62,7 +56,7 @@ class ReservationArguments(Arguments):
         "declared and learnt estimates, or for all others also the assumed run time.",
     )
     assumed: Duration = Field(
-        "1h",
+        defaults.ASSUMED_RUN_TIME,
         alias="assumedRuntime",
         description="The run time of pods without a limit or estimate: a pod that has run longer runs as long again.",
     )
@@ -146,7 +140,7 @@ class Reservation(Nodes, Plugin[ReservationArguments]):
             request = np.maximum(jobs.min_resources.values[:, rows], jobs.pending.values[:, rows])
             parts = np.divide(request, total[:, None], out=np.zeros(request.shape), where=total[:, None] > 0)
             parts[self.cluster.axis.index["pods"]] = 0.0
-            delay = np.minimum(parts.max(axis=0), 1.0) * _LONGEST
+            delay = np.minimum(parts.max(axis=0), 1.0) * defaults.RESERVATION_DELAY
         overdue = [self.cluster.queries.overdue(self.cluster.job(row)) for row in rows.tolist()]
         return np.array(overdue, dtype=np.bool_) | (self._now - jobs.created[rows] >= delay)
 
@@ -302,14 +296,16 @@ class Reservation(Nodes, Plugin[ReservationArguments]):
         would evict for what is reserved in others behind them.
         """
         queries, passes = self.cluster.queries, not self.cluster.queries.reclaims
-        heads = self._first(self._admitted, self.args.heads + _TRIES + _STARTING * passes)
+        heads = self._first(self._admitted, self.args.heads + defaults.SKIPPED_JOBS + defaults.STARTING_JOBS * passes)
         waiting = np.unique(self.cluster.snapshot.jobs.queue[np.concatenate([self._admitted, self._waiting])]).tolist()
         keys = sorted((queries.queue_key(self.cluster.queue(queue)), queue) for queue in waiting)
         order = [queue for _, queue in keys if queue in heads]
         free, result = self._ends.free.copy(), list[ReservedJob]()
-        enough = passes and is_ample(self.cluster, free, [row for queue in order[:_QUEUES] for row in heads[queue]])
-        for queue in order[:_QUEUES]:
-            is_first, starting, slots, tries = queue == keys[0][1], list[int](), self.args.heads, _TRIES
+        enough = passes and is_ample(
+            self.cluster, free, [row for queue in order[: defaults.RESERVING_QUEUES] for row in heads[queue]]
+        )
+        for queue in order[: defaults.RESERVING_QUEUES]:
+            is_first, starting, slots, tries = queue == keys[0][1], list[int](), self.args.heads, defaults.SKIPPED_JOBS
             rows = np.array(heads[queue], dtype=np.intp)
             for row, has_waited in zip(rows.tolist(), self._have_waited(rows).tolist(), strict=True):
                 if not slots or not tries:
@@ -335,3 +331,9 @@ class Reservation(Nodes, Plugin[ReservationArguments]):
                     reserved.behind = frozenset(starting)
                 result.append(reserved)
         return result
+
+
+def configured_reservations(tiers: Installed) -> Reservation | None:
+    """Return the plugin for reservations of a session, None if it is not configured or switched off."""
+    plugins = (plugin for tier in tiers for plugin, off in tier if "enableReservedNodes" not in off)
+    return next((plugin for plugin in plugins if isinstance(plugin, Reservation)), None)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.reservation_planner import Hold
 from volcanopy.scheduler.engine.task_ends import TaskEnds
 from volcanopy.scheduler.ledger.cluster import Cluster
@@ -14,9 +15,6 @@ from volcanopy.scheduler.model.messages import message_of
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.task_status import HOLDING, Status
 from volcanopy.scheduler.policy.plugin import Rejection
-
-_NAMED = 5
-"""The most nodes that are named."""
 
 
 @dataclass(eq=False)
@@ -76,8 +74,8 @@ class ReservedJob:
                 return {}
             return {"reserved": f'the rest of queue "{message_of(self.rejection.reason).numbers.get("queue", "")}"'}
         names, rows = cluster.snapshot.nodes.names, self.plan.nodes.tolist()
-        more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
-        numbers = {"reserved": ", ".join(names[row] for row in rows[:_NAMED]) + more}
+        more = f" and {len(rows) - defaults.NAMED_NODES} more" if len(rows) > defaults.NAMED_NODES else ""
+        numbers = {"reserved": ", ".join(names[row] for row in rows[: defaults.NAMED_NODES]) + more}
         if self.plan.certain and not self.fits:
             numbers["expected"] = datetime.fromtimestamp(self.plan.start, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         return numbers

@@ -22,7 +22,7 @@ from volcanopy.scheduler.engine.mandatory_policies import MANDATORY
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.queue_limits import QueueLimits
 from volcanopy.scheduler.engine.rejections import Rejections
-from volcanopy.scheduler.engine.reservations import Reservation
+from volcanopy.scheduler.engine.reservations import configured_reservations
 from volcanopy.scheduler.engine.shares.queue_demand import lacking_of_jobs, unplaceable
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
 from volcanopy.scheduler.ledger.ledger import Ledger
@@ -73,7 +73,7 @@ class Session:
                     self.limits = plugin
         self._plugins = [plugin for tier in tiers for plugin, _ in tier]
         self.hooks = Hooks(tiers, self.cluster.reads)
-        self.reservations = self._reservation_plugin(tiers)
+        self.reservations = configured_reservations(tiers)
         """The reservations of waiting jobs; None if these are not configured."""
         if self.reservations is not None:
             self.hooks.jobs_with_reserved_nodes = self.reservations.jobs_with_reserved_nodes
@@ -106,11 +106,6 @@ class Session:
         """
         for part in (*self._plugins, self.hooks, self.cluster, self.ledger, self):
             vars(part).clear()
-
-    @staticmethod
-    def _reservation_plugin(tiers: Installed) -> Reservation | None:
-        plugins = (plugin for tier in tiers for plugin, off in tier if "enableReservedNodes" not in off)
-        return next((plugin for plugin in plugins if isinstance(plugin, Reservation)), None)
 
     @property
     def job_rows(self) -> Rows:
@@ -250,11 +245,9 @@ class Session:
             self.effects.append(Evict(key, reason, group, message, preemptor, moved_to))
         for tasks, nodes in statement.placed:
             self.effects.extend(self._binds(tasks, nodes))
-        joined = (
-            {int(table.job[tasks[0]]) for tasks, _ in statement.placed} & set(self.reserved) if self.reserved else ()
-        )
+        jobs = {int(table.job[tasks[0]]) for tasks, _ in statement.placed} if self.reserved else set[int]()
         statement.commit()
-        for row in sorted(joined):
+        for row in sorted(jobs & self.reserved.keys()):
             # Resources were reserved for the others when they could not start alone: now they can.
             job = JobView(self.ledger, row)
             if self.gangs.is_ready(job):
@@ -395,7 +388,7 @@ class _Queries:
         self._session, self._cluster = session, session.cluster
         self._preempts = "preempt" in session.config.actions
         self.reclaims = not {"reclaim", "gangreclaim"}.isdisjoint(session.config.actions)
-        self.comes_first = hooks.comes_first
+        self.comes_first, self.jobs_with_reserved_nodes = hooks.comes_first, hooks.jobs_with_reserved_nodes
         self.queue_key: Callable[[QueueView], tuple[Any, ...]] = session.queue_key
         self.job_keys: Callable[[Rows], list[tuple[Any, ...]]] = session.keys_of
 
@@ -428,10 +421,6 @@ class _Queries:
     def overdue(self, job: JobView) -> bool:
         """Whether a gate permits a reservation at once."""
         return self._hooks.verdict(job, Moment.RESERVE).value > 0
-
-    def jobs_with_reserved_nodes(self) -> frozenset[int]:
-        """The rows of the jobs with reserved nodes."""
-        return self._hooks.jobs_with_reserved_nodes()
 
     @cached_property
     def gpu_cards(self) -> Callable[[], Any]:

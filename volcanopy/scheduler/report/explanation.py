@@ -15,6 +15,7 @@ from volcanopy.api import core
 from volcanopy.api.gates import Gate
 from volcanopy.api.quantity import counted
 from volcanopy.api.queue_gate import is_gated
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of, with_job_names
@@ -26,8 +27,6 @@ from volcanopy.scheduler.policy.plugin import Rejection
 
 _CONTESTED = frozenset({Gate.OVERCOMMIT, Gate.SHARE, Gate.CAPABILITY, Gate.NODES})
 """The gates at which the jobs before a job in its queue compete with it."""
-_NAMED = 3
-"""The number of pods or nodes that a message names one by one."""
 
 
 class _Position(NamedTuple):
@@ -263,8 +262,8 @@ def _by_job(session: Session, rows: Rows) -> dict[int, list[str]]:
 
 def _some(names: list[str], kind: str) -> str:
     """Up to three names, and how many more there are."""
-    more = len(names) - _NAMED
-    listed = ", ".join(f'"{name}"' for name in names[:_NAMED])
+    more = len(names) - defaults.NAMED_PODS
+    listed = ", ".join(f'"{name}"' for name in names[: defaults.NAMED_PODS])
     return f"{kind}{'s' if len(names) > 1 else ''} {listed}" + (f" and {more} more" if more > 0 else "")
 
 

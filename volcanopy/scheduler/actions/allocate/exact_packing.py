@@ -14,15 +14,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 
-MOST_VARIABLES = 20_000
-"""Larger programs are not solved: their relaxation alone takes seconds."""
 _BITS = 20
 """The size of the largest request in a program: HiGHS calculates with a tolerance of a millionth."""
-_SEARCH_NODES = 1_000
-_ITERATIONS = 200_000
-"""The most nodes of the search tree and the most simplex iterations of one program."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +74,7 @@ class _Program:
 def _remembered(program: _Program) -> Ints | None:
     free, feasible, demand = program.free, program.feasible, program.demand
     groups, nodes = np.nonzero(feasible & (demand.requests[:, :, None] <= free[:, None, :]).all(axis=0))
-    if not 0 < len(groups) <= MOST_VARIABLES:
+    if not 0 < len(groups) <= defaults.PROGRAM_VARIABLES:
         return None
     requests, room = _reduced(demand.requests, free)
     most = np.where(requests[:, groups] > 0, room[:, nodes] // np.maximum(requests[:, groups], 1), demand.sizes[groups])
@@ -164,8 +160,8 @@ def _solve(constraints: _Constraints, upper: Ints) -> Ints | None:
         ("threads", 1),
         ("parallel", "off"),
         ("random_seed", 0),
-        ("mip_max_nodes", _SEARCH_NODES),
-        ("simplex_iteration_limit", _ITERATIONS),
+        ("mip_max_nodes", defaults.PROGRAM_SEARCH_NODES),
+        ("simplex_iteration_limit", defaults.PROGRAM_ITERATIONS),
     ):
         solver.setOptionValue(option, value)
     solver.passModel(program)

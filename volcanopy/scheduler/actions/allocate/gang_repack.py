@@ -3,7 +3,7 @@
 Placing tasks one by one in their order can fragment the cluster: small tasks are spread over the nodes that a large one
 needs, or a pod that fits anywhere takes the only node of one that does not.
 
-1. Group the tasks of the gang by shape and role; gangs of one group, or larger than MOST, are left out.
+1. Group the tasks of the gang by shape and role; gangs of one group, or larger than defaults.REPACKED_TASKS, are left out.
 2. Select as many tasks of each group as the minimum of the gang needs, the smallest first.
 3. Stop if the free resources are insufficient in any order.
 4. If amounts alone decide, assign nodes by amounts in two ways (:mod:`.vector_packing`) and place the tasks so; with the
@@ -21,20 +21,12 @@ import numpy as np
 
 from volcanopy.scheduler.actions.allocate.exact_packing import Demand, exact_packing
 from volcanopy.scheduler.actions.allocate.vector_packing import packing
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.model.snapshot import NONE
-
-MOST = 256
-"""Larger gangs are not repacked: with many tasks the order matters little."""
-BACKTRACKS = 64
-"""How often one search may take a placed task off its node."""
-ORDERS = 24
-"""How many orders of groups with device claims are tried."""
-PROGRAMS = 4
-"""How many integer programs may be solved in a session: one takes up to a second or two."""
 
 
 @dataclass
@@ -67,7 +59,7 @@ class _Group:
 
 def allow_programs(session: Session) -> None:
     """Let this session solve integer programs."""
-    session.state(_Repacking).programs = PROGRAMS
+    session.state(_Repacking).programs = defaults.REPACK_PROGRAMS
 
 
 def pack(session: Session, queue: QueueView, job: JobView, tasks: Sequence[int], statement: Statement) -> list[int]:
@@ -76,7 +68,7 @@ def pack(session: Session, queue: QueueView, job: JobView, tasks: Sequence[int],
     Returns the tasks that are left over: all of them, with the statement unchanged, if no order helps.
     """
     everything = list(tasks)
-    if not 1 < len(everything) <= MOST:
+    if not 1 < len(everything) <= defaults.REPACKED_TASKS:
         return everything
     rows_of = _rows_by_shape(session, everything)
     if len(rows_of) < 2:
@@ -251,13 +243,13 @@ def _orders(session: Session, groups: Sequence[_Group]) -> Iterator[list[int]]:
     for key in (lambda group: (feasible[id(group)], -group.size), lambda group: (-group.size, feasible[id(group)])):
         yield [row for group in sorted(groups, key=key) for row in group.rows[: group.needed]]
     if any(group.task.pod.spec.resource_claims for group in groups):
-        for order in islice(permutations(groups), ORDERS):
+        for order in islice(permutations(groups), defaults.REPACK_ORDERS):
             yield [row for group in order for row in group.rows[: group.needed]]
 
 
 def _search(session: Session, queue: QueueView, order: Sequence[int], statement: Statement, state: _Repacking) -> bool:
     """Place all of these tasks; where one has no node left, the one before it tries its next node."""
-    trials = len(order) + BACKTRACKS
+    trials = len(order) + defaults.REPACK_BACKTRACKS
     marks: list[int] = []
     choices: list[Iterator[int]] = []
     while len(marks) < len(order):

@@ -4,16 +4,13 @@
 2. Place a task on the node where it leaves least, or, if ``balanced``, where the resources that it leaves are most even.
 3. If it fits nowhere, put it in the place of another task: of those in whose place it fits the one that was displaced
    least often, of equals the one where least is left. That one is placed next, in the same way.
-4. Give up when no task can be displaced or after STEPS times the number of tasks.
+4. Give up when no task can be displaced or after PACKING_STEPS times the number of tasks.
 """
 
 import numpy as np
 
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
-
-STEPS = 6
-_EVENNESS = 0.3
-"""The weight of what is left, beside how uneven it is."""
 
 
 def packing(free: Ints, requests: Ints, feasible: Mask, scale: Ints, *, balanced: bool) -> tuple[Rows | None, int]:
@@ -28,7 +25,7 @@ def packing(free: Ints, requests: Ints, feasible: Mask, scale: Ints, *, balanced
     size: Floats = (requests / scale[:, None]).sum(axis=0)
     waiting = np.argsort(size, kind="stable").tolist()
     steps = 0
-    while waiting and steps < STEPS * count:
+    while waiting and steps < defaults.PACKING_STEPS * count:
         steps += 1
         task = waiting.pop()
         rest = left - requests[:, [task]]
@@ -55,4 +52,4 @@ def packing(free: Ints, requests: Ints, feasible: Mask, scale: Ints, *, balanced
 def _waste(rest: Floats, *, balanced: bool) -> Floats:
     """(N,): how unwelcome the rest of each node is."""
     total: Floats = rest.sum(axis=0)
-    return np.abs(rest - rest.mean(axis=0)).sum(axis=0) + _EVENNESS * total if balanced else total
+    return np.abs(rest - rest.mean(axis=0)).sum(axis=0) + defaults.PACKING_EVENNESS * total if balanced else total

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.actions.evict.rules import Rule
 from volcanopy.scheduler.actions.evict.victim_order import VictimOrder
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import TaskView
@@ -19,8 +20,6 @@ Cost = tuple[float, ...]
 NO_COST: Cost = (0.0,) * 8
 """The least of each part of a cost."""
 
-_MOST_COMPARED = 64
-"""The most candidates and nodes of which all sets of victims for a gang are compared."""
 _READY, _HOLDING = np.flatnonzero(READY), np.flatnonzero(HOLDING)
 
 
@@ -171,7 +170,10 @@ class Candidates:
     def are_few(self, within: Mask) -> bool:
         """Return whether there are so few on these (N,) nodes, and so few nodes, that sets for a whole gang are compared."""
         nodes = self._session.ledger.node[self.rows]
-        return int(within.sum()) <= _MOST_COMPARED and int(within[nodes].sum()) <= _MOST_COMPARED
+        return (
+            int(within.sum()) <= defaults.COMPARED_CANDIDATES
+            and int(within[nodes].sum()) <= defaults.COMPARED_CANDIDATES
+        )
 
     def losers(self, queue: int) -> list[int]:
         """Return the queues that lose what is evicted in a queue, and may fall below their shares."""

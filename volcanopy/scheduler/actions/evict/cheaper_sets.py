@@ -19,13 +19,10 @@ import numpy as np
 from volcanopy.scheduler.actions.evict.candidates import Candidates, Cost
 from volcanopy.scheduler.actions.evict.eviction_bundles import Bundle
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 
-MOST_SETS = 4096
-"""The most sets that are compared; of more only the cheapest are followed."""
-MOST_TRIES = 8
-"""The most sets that are returned."""
 _PARTS = (1, 2, 3, 4, 6, 7)
 """The parts of a cost that single bundles have; all but the first are sums over the victims."""
 
@@ -90,11 +87,11 @@ class CheaperSets:
             if bound is not None:
                 keep &= _is_less(costs, bound)
             chosen, costs = chosen[keep], costs[:, keep]
-            if len(chosen) > MOST_SETS:
-                chosen = chosen[np.lexsort(costs[::-1])[:MOST_SETS]]
+            if len(chosen) > defaults.COMPARED_SETS:
+                chosen = chosen[np.lexsort(costs[::-1])[: defaults.COMPARED_SETS]]
         if not len(chosen) or not lists:
             return []
-        order = np.lexsort(self._cost(lists, chosen)[::-1])[:MOST_TRIES]
+        order = np.lexsort(self._cost(lists, chosen)[::-1])[: defaults.RETURNED_SETS]
         return [
             {row for choices, number in zip(lists, numbers, strict=True) for row in choices.rows[number]}
             for numbers in chosen[order].tolist()
@@ -144,7 +141,7 @@ class CheaperSets:
         for single in sorted(singles, key=lambda bundle: bundle.cost):
             equal.setdefault((single.highest, self._freed(single.rows, needed).tobytes()), []).append(single)
         ranges = [range(min(len(group), most, self._most(group[0], needed)) + 1) for group in equal.values()]
-        if np.prod([len(each) for each in ranges], dtype=np.float64) > MOST_SETS:
+        if np.prod([len(each) for each in ranges], dtype=np.float64) > defaults.COMPARED_SETS:
             ranges = [each[:2] for each in ranges[:10]]
         result = []
         for counts in product(*ranges):

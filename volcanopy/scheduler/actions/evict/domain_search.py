@@ -19,8 +19,8 @@ from volcanopy.scheduler.actions.evict.rules import Rule, of_own_queue
 from volcanopy.scheduler.actions.evict.trace import Trace
 from volcanopy.scheduler.actions.evict.victim_search import VictimSearch
 from volcanopy.scheduler.actions.gang_need import gang_need
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.session import Session
-from volcanopy.scheduler.engine.shares.whole_gangs import EQUAL
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, TaskView
@@ -258,7 +258,7 @@ class DomainSearch:
         breakable = np.intersect1d(breakable, self._session.snapshot.tasks.job[self._candidates.rows])
         for queue in np.unique(jobs.queue[breakable]).tolist():
             rows = breakable[jobs.queue[breakable] == queue]
-            equal = rows[np.abs(losses.lacking(queue, rows) - lacking) < EQUAL]
+            equal = rows[np.abs(losses.lacking(queue, rows) - lacking) < defaults.EQUAL_FRACTIONS]
             if len(equal):
                 job = JobView(self._session.ledger, int(equal[0]))
                 without = (

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.model.resources import Index, Ints, Rows
 
 VictimKeys = Callable[[Rows], Ints]
 """(K, M): keys that order M tasks as victims before their priorities do."""
-_FEW = 4
-"""Fewer than one of so many tasks are sorted anew: that is faster than to select them from all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,19 +36,19 @@ class VictimOrder:
 
     def first(self, rows: Rows) -> Rows:
         """Return these rows by cost."""
-        if _FEW * len(rows) < len(self.by_cost):
+        if defaults.SORTED_PART * len(rows) < len(self.by_cost):
             return rows[np.argsort(self.ranks[rows])]
         return self._among(rows, self.by_cost)
 
     def node_by_node(self, rows: Rows, nodes: Index) -> Rows:
         """Return these rows node by node, those of a node by cost."""
-        if _FEW * len(rows) < len(self.by_cost):
+        if defaults.SORTED_PART * len(rows) < len(self.by_cost):
             return rows[np.lexsort((self.ranks[rows], nodes[rows]))]
         return self._among(rows, self.by_node)
 
     def job_by_job(self, rows: Rows, nodes: Index, jobs: Index) -> Rows:
         """Return these rows job by job, those of a job node by node, those of a node by cost."""
-        if _FEW * len(rows) < len(self.by_cost):
+        if defaults.SORTED_PART * len(rows) < len(self.by_cost):
             return rows[np.lexsort((self.ranks[rows], nodes[rows], jobs[rows]))]
         return self._among(rows, self.by_job)
 

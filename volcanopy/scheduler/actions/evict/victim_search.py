@@ -31,14 +31,12 @@ from volcanopy.scheduler.actions.evict.node_candidates import (
 from volcanopy.scheduler.actions.evict.remaining_capacity import suffices_with
 from volcanopy.scheduler.actions.evict.rules import always
 from volcanopy.scheduler.actions.evict.trace import Trace
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE
-
-_FEW = 64
-"""For gangs up to this size, restoring a bundle is also tried with all members placed anew."""
 
 
 class VictimSearch:
@@ -416,7 +414,7 @@ class VictimSearch:
         placed = [(TaskView(session.ledger, row), node) for row, node in self.placed]
         coupled = any(session.hooks.couples_nodes(task) for task, _ in placed)
         moved = [(task, node) for task, node in placed if coupled or node in nodes] or placed
-        for again in (moved, placed) if len(moved) < len(placed) <= _FEW else (moved,):
+        for again in (moved, placed) if len(moved) < len(placed) <= defaults.REFILLED_TASKS else (moved,):
             if self._restore_with(bundle, again):
                 return True
         return False

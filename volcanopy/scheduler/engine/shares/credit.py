@@ -17,17 +17,16 @@ negative credit. Both are in seconds of the whole cluster: a queue that lacks a 
 import numpy as np
 
 from volcanopy.api.queue_fields import seconds
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.shares.decay import decayed_users, queue_decay
 from volcanopy.scheduler.model.resources import Floats, Ints
 from volcanopy.scheduler.model.snapshot import Snapshot
 
-PAYBACK = 900.0
-"""Seconds over which a queue with credit is paid back, as far as the order of queues can."""
-PROTECTION = PAYBACK / 3
+PROTECTION = defaults.QUEUE_PAYBACK / 3
 """Seconds over which a queue with credit would use it up by what it keeps above its share although others reclaim.
 
 A job that starts for credit uses it up while it runs. It would be evicted after a minute if no more were protected than is
-paid back; so it runs two thirds of ``PAYBACK`` first.
+paid back; so it runs two thirds of ``QUEUE_PAYBACK`` first.
 """
 
 
@@ -84,7 +83,7 @@ class Due:
             self.paid_back = self.protected = np.zeros(credit.shape, dtype=np.int64)
             return
         credit = credit * snapshot.total[:, None]
-        self.order = np.clip(credit / PAYBACK, -fair_share, fair_share)
+        self.order = np.clip(credit / defaults.QUEUE_PAYBACK, -fair_share, fair_share)
         """Counted in the order of queues; negative for what queues give."""
         self.paid_back = _raised(self.order)
         """What queues may be allocated above their fair shares."""

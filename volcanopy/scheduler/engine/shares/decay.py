@@ -10,18 +10,17 @@ from collections.abc import Iterator
 import numpy as np
 
 from volcanopy.api import core
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.model.snapshot import Snapshot
 
-HALF_LIFE = 86_400.0
-"""Seconds after which half is left."""
-_LONGEST = HALF_LIFE / math.log(2)
+_LONGEST = defaults.HALF_LIFE / math.log(2)
 """For how many seconds an amount counts that was always there."""
 
 
 def decay(elapsed: float) -> tuple[float, float]:
     """Return the part that is left after some seconds, and for how many seconds an amount since then counts."""
-    remaining = 2.0 ** (-max(elapsed, 0.0) / HALF_LIFE)
+    remaining = 2.0 ** (-max(elapsed, 0.0) / defaults.HALF_LIFE)
     return remaining, (1.0 - remaining) * _LONGEST
 
 
@@ -33,7 +32,7 @@ def queue_decay(snapshot: Snapshot) -> tuple[Floats, Floats]:
 def _queue_decay(snapshot: Snapshot) -> tuple[Floats, Floats]:
     since = snapshot.queues.credit_time
     elapsed = np.where(since > 0, np.maximum(snapshot.now.timestamp() - since, 0.0), 0.0)
-    remaining: Floats = np.exp2(-elapsed / HALF_LIFE)
+    remaining: Floats = np.exp2(-elapsed / defaults.HALF_LIFE)
     return remaining, (1.0 - remaining) * _LONGEST
 
 

@@ -8,6 +8,7 @@ what one user lacks others have in excess, and their credits add up to zero.
 import numpy as np
 
 from volcanopy.api import core, quantity
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.shares.credit import user_credits
 from volcanopy.scheduler.engine.shares.usage import dominant_seconds, usage_texts, user_usages
 from volcanopy.scheduler.model.observed_queue_status import credit_text
@@ -16,8 +17,6 @@ from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 
 _UNITS = 10**9
-_MOST = 256
-"""Users in a status."""
 
 
 class Accounts:
@@ -82,7 +81,7 @@ def user_statuses(
     shares = {name: (part, share) for name, part, share in zip(names, parts.tolist(), fair.tolist(), strict=True)}
     amounts = dict(zip(names, allocated.T[rows].tolist(), strict=True))
     kept = shares.keys() | {name for name, amount in past.items() if amount >= 1.0}
-    most = sorted(kept, key=lambda name: (-past.get(name, 0.0), name))[:_MOST]
+    most = sorted(kept, key=lambda name: (-past.get(name, 0.0), name))[: defaults.USERS_OF_STATUS]
     axis = snapshot.axis
 
     def user(name: str) -> core.QueueUser:

@@ -10,13 +10,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.shares.credit import has_more_credit
 from volcanopy.scheduler.ledger.views import JobView, TaskView, with_jobs
 from volcanopy.scheduler.model.resources import Ints
 from volcanopy.scheduler.model.snapshot import Snapshot
-
-EQUAL = 1e-9
-"""Fractions of the cluster that differ by less are equal."""
 
 
 def with_whole_gangs(
@@ -49,7 +47,7 @@ def with_whole_gangs(
             continue
         amounts: Ints = np.sum([member.request.values for member in rest], axis=0) + lost[owner.queue.row]
         after = lacking(owner, amounts)
-        is_tie = abs(after - before) < EQUAL
+        is_tie = abs(after - before) < defaults.EQUAL_FRACTIONS
         if has_more_credit(snapshot, reclaimer.queue.row, owner.queue.row, before) if is_tie else after < before:
             lost[owner.queue.row] = amounts
             chosen.update(member.row for member in rest)

@@ -8,7 +8,8 @@ from typing import ClassVar, Self, cast
 import numpy as np
 
 from volcanopy.api.gates import Gate
-from volcanopy.scheduler.engine.shares.credit import PAYBACK, queue_credit
+from volcanopy.scheduler.engine import defaults
+from volcanopy.scheduler.engine.shares.credit import queue_credit
 from volcanopy.scheduler.engine.shares.guarantees import sparing_guarantees
 from volcanopy.scheduler.engine.shares.hierarchical_drf import Tree, path
 from volcanopy.scheduler.engine.shares.lending import Lending
@@ -23,10 +24,8 @@ from volcanopy.scheduler.policy import roles
 from volcanopy.scheduler.policy.plugin import ABSTAIN, NoArguments, Plugin, Rejection, Vote
 from volcanopy.scheduler.policy.roles import Purpose, Victims
 
-_PAYBACK = PAYBACK * 4 / 3
+_PAYBACK = defaults.QUEUE_PAYBACK * 4 / 3
 """Seconds over which credit is paid back: no share limits how much a queue is allocated for it meanwhile."""
-_EQUAL = 1e-6
-"""Shares that differ by less are equal in the choice of victims (Volcano's value)."""
 
 
 class Drf(Plugin[NoArguments], Victims):
@@ -76,7 +75,7 @@ class Drf(Plugin[NoArguments], Victims):
                 requests[shape] = candidate.request.values.tolist()
             rest = left[job] = list(map(operator.sub, left[job], requests[shape]))
             other = largest_ratio(rest, total)
-            if share < other or abs(share - other) <= _EQUAL:
+            if share < other or abs(share - other) <= defaults.EQUAL_DOMINANT_SHARES:
                 victims.append(candidate)
         return victims
 
@@ -299,7 +298,7 @@ class HierarchicalDrf(Drf, roles.Gate):
     def preemptive(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
         """A queue reclaims only within its fair share by weight."""
         request = sum((task.request for task in tasks), start=queue.allocated)
-        return request.share_of(self._total) <= float(self._own_shares[queue.row]) + _EQUAL
+        return request.share_of(self._total) <= float(self._own_shares[queue.row]) + defaults.EQUAL_DOMINANT_SHARES
 
     def _reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
         """Return tasks of queues above their fair share that without them still come after the reclaimer's queue with its task.
@@ -328,7 +327,7 @@ class HierarchicalDrf(Drf, roles.Gate):
         for victim, job in with_jobs(victims):
             row = job.queue.row
             allocated = left.get(row, job.queue.allocated)
-            if allocated.share_of(self._total) > self._own_shares[row] + _EQUAL:
+            if allocated.share_of(self._total) > self._own_shares[row] + defaults.EQUAL_DOMINANT_SHARES:
                 chosen.append(victim)
                 left[row] = allocated - victim.request
         return chosen

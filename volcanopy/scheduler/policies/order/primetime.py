@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, field_validator
 
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.model.resources import Floats, Rows
 from volcanopy.scheduler.model.run_times import shortest
 from volcanopy.scheduler.policy.durations import Duration, seconds
@@ -40,7 +41,9 @@ class PrimetimeArguments(Arguments):
         description="Jobs that have waited longer precede others, the oldest first; 0s for never.",
     )
     assumed: Duration = Field(
-        "1h", alias="assumedRuntime", description="The run time of jobs without a walltime or an estimate."
+        defaults.ASSUMED_RUN_TIME,
+        alias="assumedRuntime",
+        description="The run time of jobs without a walltime or an estimate.",
     )
 
     @field_validator("hours")

@@ -10,26 +10,13 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.model.resources import Floats, Rows
 from volcanopy.scheduler.model.run_times import shortest
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.durations import Duration, duration_or, seconds
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 
-BOUND = 10.0
-"""Seconds: run times are at least counted as so long, as usual for a bounded slowdown."""
-_WAITS = 8.0
-"""How many times its run time a job waits until it is due."""
-_BACKLOGS = 1.5
-"""How many times the backlog a job waits at most until it is due, by default."""
-_LARGE = 0.5
-"""The part of that by which a job as large as the cluster is due earlier: nodes become idle before each start of a large job."""
-_SHORT = 0.001
-"""The part of that which a job takes that precedes all others: it hardly delays them."""
-_EXCESS = 3.0
-"""How many times the run time users are taken to declare: the mean of the workloads of the simulator, 1 to 5 times."""
-_LEARNT = 2.0
-"""By what learnt run times are divided in the backlog: an order by less exact run times gains less from a later bound."""
 _WEEK = 604_800.0
 
 
@@ -44,7 +31,9 @@ class SlowdownArguments(Arguments):
         "the work of all waiting jobs, at most 168h; declared run times count a third there, learnt ones half.",
     )
     assumed: Duration = Field(
-        "1h", alias="assumedRuntime", description="The run time of jobs without a walltime or an estimate."
+        defaults.ASSUMED_RUN_TIME,
+        alias="assumedRuntime",
+        description="The run time of jobs without a walltime or an estimate.",
     )
 
 
@@ -66,7 +55,7 @@ class Slowdown(Plugin[SlowdownArguments]):
     def _longest(self) -> float:
         """The longest time in seconds until a waiting job is due; infinite without a bound."""
         if self.args.longest == "auto":
-            return min(_BACKLOGS * self._backlog(), _WEEK)
+            return min(defaults.WAIT_OF_BACKLOGS * self._backlog(), _WEEK)
         return seconds(self.args.longest) or np.inf
 
     def _backlog(self) -> float:
@@ -74,7 +63,9 @@ class Slowdown(Plugin[SlowdownArguments]):
         snapshot, rows = self.cluster.snapshot, self.cluster.job_rows()
         jobs = snapshot.jobs
         rows = rows[(jobs.in_phase("Pending") | (jobs.counts[Status.PENDING] > 0))[rows] & ~snapshot.too_large[rows]]
-        divisor = np.where(jobs.learnt[rows], _LEARNT, np.where(self._known(rows) > 0, _EXCESS, 1.0))
+        divisor = np.where(
+            jobs.learnt[rows], defaults.LEARNT_DIVISOR, np.where(self._known(rows) > 0, defaults.DECLARED_EXCESS, 1.0)
+        )
         work = self._parts(rows) @ (self._run_times(rows) / divisor)
         return float(work.max(initial=0.0))
 
@@ -92,14 +83,16 @@ class Slowdown(Plugin[SlowdownArguments]):
     def _run_times(self, jobs: Rows) -> Floats:
         """(M,): the run time of each job in seconds."""
         known = self._known(jobs)
-        return np.maximum(np.where(known > 0, known, self._assumed), BOUND)
+        return np.maximum(np.where(known > 0, known, self._assumed), defaults.LEAST_RUN_TIME)
 
     def job_order(self, jobs: Rows) -> Floats:
         """The first due first; what takes little of the longest wait is due as if it had waited as long."""
         created, run_time = self.cluster.snapshot.jobs.created[jobs], self._run_times(jobs)
         since = np.where(created > 0, np.minimum(created, self._now), self._now)
         size = np.minimum(self._parts(jobs).max(axis=0, initial=0.0), 1.0) * (self._known(jobs) > 0)
-        due: Floats = since + np.minimum(_WAITS * run_time, self._longest * (1 - _LARGE * size))
+        due: Floats = since + np.minimum(
+            defaults.WAIT_OF_RUN_TIMES * run_time, self._longest * (1 - defaults.EARLIER_IF_LARGE * size)
+        )
         if self._longest < np.inf:
-            due = np.minimum(due, self._now - self._longest + run_time / _SHORT)
+            due = np.minimum(due, self._now - self._longest + run_time / defaults.PRECEDING_PART)
         return due

@@ -1,0 +1,97 @@
+"""The constants that tune what the scheduler decides, and how much it searches and names: each with its unit and reason.
+
+What a user may set is an argument of a plugin or action.
+"""
+
+# Run times and waits
+
+ASSUMED_RUN_TIME = "1h"
+"""The run time of jobs and pods without a limit or an estimate, wherever one is needed."""
+RESERVATION_DELAY = 600.0
+"""Seconds after which a job as large as the cluster gets a reservation by default; others in proportion."""
+HALF_LIFE = 86_400.0
+"""Seconds after which half of a usage or credit is left."""
+QUEUE_PAYBACK = 900.0
+"""Seconds over which a queue with credit is paid back, as far as the order of queues can."""
+USER_PAYBACK = 600.0
+"""Seconds: a user who lacked (or used) a part of the cluster for so long comes first (last) until others have that part more."""
+LEAST_RUN_TIME = 10.0
+"""Seconds: run times are at least counted as so long, as usual for a bounded slowdown."""
+WAIT_OF_RUN_TIMES = 8.0
+"""How many times its run time a job waits until it is due."""
+WAIT_OF_BACKLOGS = 1.5
+"""How many times the backlog a job waits at most until it is due, by default."""
+EARLIER_IF_LARGE = 0.5
+"""The part of that by which a job as large as the cluster is due earlier: nodes become idle before each start of a large job."""
+PRECEDING_PART = 0.001
+"""The part of that which a job takes that precedes all others: it hardly delays them."""
+DECLARED_EXCESS = 3.0
+"""How many times the run time users are taken to declare: the mean of the workloads of the simulator, 1 to 5 times."""
+LEARNT_DIVISOR = 2.0
+"""By what learnt run times are divided in the backlog: an order by less exact run times gains less from a later bound."""
+
+# Reservations and admission
+
+SKIPPED_JOBS = 8
+"""The most jobs without a possible reservation that are skipped."""
+STARTING_JOBS = 32
+"""The most jobs of a queue that start now and precede one that has to wait for nodes."""
+RESERVING_QUEUES = 32
+"""The most queues with reservations at a time, the first in their order."""
+PLANNED_KINDS = 64
+"""The most kinds of pods whose start on nodes is computed in a session; beyond, only the work before it counts."""
+
+# Shares
+
+EQUAL_DOMINANT_SHARES = 1e-6
+"""Shares that differ by less are equal in the choice of victims (Volcano's value)."""
+EQUAL_FRACTIONS = 1e-9
+"""Fractions of the cluster that differ by less are equal."""
+
+# Searches
+
+REPACKED_TASKS = 256
+"""Larger gangs are not repacked: with many tasks the order matters little."""
+REPACK_BACKTRACKS = 64
+"""How often one search may take a placed task off its node."""
+REPACK_ORDERS = 24
+"""How many orders of groups with device claims are tried."""
+REPACK_PROGRAMS = 4
+"""How many integer programs may be solved in a session: one takes up to a second or two."""
+PROGRAM_VARIABLES = 20_000
+"""Larger programs are not solved: their relaxation alone takes seconds."""
+PROGRAM_SEARCH_NODES = 1_000
+"""The most nodes of the search tree of one integer program."""
+PROGRAM_ITERATIONS = 200_000
+"""The most simplex iterations of one integer program."""
+PACKING_STEPS = 6
+"""The most steps of packing a gang, as a multiple of its tasks."""
+PACKING_EVENNESS = 0.3
+"""The weight of what is left, beside how uneven it is."""
+COMPARED_SETS = 4096
+"""The most sets that are compared; of more only the cheapest are followed."""
+RETURNED_SETS = 8
+"""The most sets that are returned."""
+COMPARED_CANDIDATES = 64
+"""The most candidates and nodes of which all sets of victims for a gang are compared."""
+REFILLED_TASKS = 64
+"""For gangs up to this size, restoring a bundle is also tried with all members placed anew."""
+SORTED_PART = 4
+"""Fewer than one of so many tasks are sorted anew: that is faster than to select them from all."""
+CONSOLIDATED_SHAPES = 4
+"""The number of shapes of a gang, the largest ones, for whose pods nodes are ranked."""
+CONSOLIDATED_GANGS = 16
+"""The most gangs for which moves are searched in a session."""
+
+# Messages
+
+NAMED_BLOCKERS = 3
+"""The most blocking jobs that are named."""
+NAMED_JOBS = 3
+"""The number of jobs with reservations that are named."""
+NAMED_NODES = 5
+"""The most nodes that are named."""
+NAMED_PODS = 3
+"""The number of pods or nodes that a message names one by one."""
+USERS_OF_STATUS = 256
+"""The most users in the status of a queue, those with the largest usage."""
