@@ -5,7 +5,6 @@ from functools import cached_property
 
 import numpy as np
 
-from volcanopy.api.builtin import pod_claims
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Claims
