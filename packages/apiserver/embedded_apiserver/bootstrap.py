@@ -13,7 +13,7 @@ _DESCRIPTIONS = {
 }
 
 
-def furnish(ctx: Context) -> None:
+def create_missing_objects(ctx: Context) -> None:
     """Create what is missing, and give every namespace its default service account from now on."""
     ctx.store.listeners.append(lambda bucket, event: _new_namespace(ctx, bucket, event))
     namespaces = ctx.store.bucket("namespaces")

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 import structlog
 import yaml
 
-from embedded_apiserver.bootstrap import furnish
+from embedded_apiserver.bootstrap import create_missing_objects
 from embedded_apiserver.connections import Answer, Listener, Request, Response
 from embedded_apiserver.context import ADMIN, Call, Clock, Context, LogSource, Measurement, User, utc_now
 from embedded_apiserver.crud.connect import attach, execute, forward_ports
@@ -36,7 +36,7 @@ from embedded_apiserver.crud.subresources import bind, evict, finalize, logs, sc
 from embedded_apiserver.crud.watch import watch
 from embedded_apiserver.crud.write import create, update
 from embedded_apiserver.http.access_reviews import review
-from embedded_apiserver.http.authorization import Authorizer, furnish_roles
+from embedded_apiserver.http.authorization import Authorizer, create_missing_roles
 from embedded_apiserver.http.discovery import Discovery, version_info
 from embedded_apiserver.http.identity import Identities
 from embedded_apiserver.http.token_requests import IssuedTokens
@@ -81,7 +81,7 @@ class Tls:
         return base64.b64encode(self.ca.encode()).decode()
 
 
-def silence(_pod: Mapping[str, Any], container: str, _query: Mapping[str, str]) -> bytes:
+def no_log(_pod: Mapping[str, Any], container: str, _query: Mapping[str, str]) -> bytes:
     """The container log of a cluster without container runtime: one line."""
     return f"no log: nothing runs container {container} in this cluster\n".encode()
 
@@ -114,7 +114,7 @@ class ApiServer:
         persist: Path | None = None,
         repair: bool = False,
         fsync: bool = False,
-        log_source: LogSource = silence,
+        log_source: LogSource = no_log,
         service_addresses: Mapping[str, str] | None = None,
         users: Mapping[str, User] | None = None,
         history: int = HISTORY,
@@ -151,10 +151,10 @@ class ApiServer:
         ctx.collector = collector = Collector(ctx)
         customs.resume()
         collector.resume()
-        furnish(ctx)
+        create_missing_objects(ctx)
         token = secrets.token_urlsafe(24)
         if rbac:
-            furnish_roles(ctx)
+            create_missing_roles(ctx)
         identities = Identities(
             token, users or {}, Authorizer(store, enforced=rbac), IssuedTokens(ctx), required=tls is not None or rbac
         )

@@ -98,7 +98,7 @@ def conflict(plural: str, group: str, name: str, why: str) -> ApiError:
     return ApiError(409, "Conflict", text, details=_details(plural, group, name))
 
 
-def mistaken(plural: str, group: str, namespace: str, name: str, what: str) -> ApiError:
+def failed_precondition(plural: str, group: str, namespace: str, name: str, what: str) -> ApiError:
     """409: the write is meant for another object of that name, or another version of it."""
     key = "/".join(part for part in ("/registry", group, plural, namespace, name) if part)
     text = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "

@@ -11,7 +11,7 @@ __all__ = [
     "UNOWNED",
     "ApplyConflict",
     "Conflict",
-    "Entry",
+    "ManagedFieldsEntry",
     "bare",
     "entries_of",
     "ownable",
@@ -93,7 +93,7 @@ class ApplyConflict(ValueError):
         ]
 
 
-class Entry(NamedTuple):
+class ManagedFieldsEntry(NamedTuple):
     """One entry of managedFields."""
 
     manager: str
@@ -111,7 +111,7 @@ class Entry(NamedTuple):
             entry["subresource"] = self.subresource
         return {**entry, "time": self.time} if self.time else entry
 
-    def is_of(self, other: Entry) -> bool:
+    def is_of(self, other: ManagedFieldsEntry) -> bool:
         """Whether this entry is of the same manager, doing the same thing to the same part."""
         return (self.manager, self.operation, self.subresource) == (other.manager, other.operation, other.subresource)
 
@@ -136,12 +136,12 @@ def ownable(fields: FieldSet) -> FieldSet:
     return owned
 
 
-def entries_of(obj: Mapping[str, Json] | None) -> list[Entry]:
+def entries_of(obj: Mapping[str, Json] | None) -> list[ManagedFieldsEntry]:
     """The entries that an object carries; an empty one, which forgets all, is none."""
     if not obj:
         return []
     return [
-        Entry(
+        ManagedFieldsEntry(
             entry.get("manager", ""),
             entry.get("operation", ""),
             entry.get("apiVersion", ""),
@@ -154,7 +154,7 @@ def entries_of(obj: Mapping[str, Json] | None) -> list[Entry]:
     ]
 
 
-def with_entries(obj: Object, entries: list[Entry]) -> Object:
+def with_entries(obj: Object, entries: list[ManagedFieldsEntry]) -> Object:
     """The object with these entries, in the order of a real server; those that own nothing are left out."""
     kept = [entry for entry in entries if entry.fields]
     kept.sort(key=lambda entry: (entry.operation, entry.time, entry.manager, entry.subresource))

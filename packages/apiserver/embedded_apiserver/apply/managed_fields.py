@@ -30,7 +30,7 @@ from embedded_apiserver.apply.managed_field_entries import (
     UNOWNED,
     ApplyConflict,
     Conflict,
-    Entry,
+    ManagedFieldsEntry,
     bare,
     entries_of,
     ownable,
@@ -97,7 +97,7 @@ def track(
         else:
             others.append(entry._replace(fields=difference(entry.fields, lost)))
     if changed:
-        others.append(Entry(manager, "Update", api_version, subresource, now, mine))
+        others.append(ManagedFieldsEntry(manager, "Update", api_version, subresource, now, mine))
     return with_entries(new, others)
 
 
@@ -118,7 +118,7 @@ def apply(
     server, kubectl's own applies take over what its client-side apply had written, and keep its annotation true.
     """
     root = root_schema(schema)
-    me = Entry(manager, "Apply", api_version, subresource, now, {})
+    me = ManagedFieldsEntry(manager, "Apply", api_version, subresource, now, {})
     if manager != "kubectl" or live is None:
         return _apply(live, applied, me, root, force=force)
     last_applied = _last_applied(live)
@@ -167,12 +167,12 @@ def _with_last_applied(obj: Object, applied: Object) -> Object:
     return {**obj, "metadata": {**obj["metadata"], "annotations": shown}}
 
 
-def _apply(live: Object | None, applied: Object, me: Entry, root: Schema, *, force: bool) -> Object:
+def _apply(live: Object | None, applied: Object, me: ManagedFieldsEntry, root: Schema, *, force: bool) -> Object:
     config = bare(applied)
     entries = entries_of(live)
     if live is not None and not entries:
         before = difference(_without_containers(whole(bare(live), root)), UNOWNED)
-        entries = [Entry("before-first-apply", "Update", me.api_version, "", me.time, before)]
+        entries = [ManagedFieldsEntry("before-first-apply", "Update", me.api_version, "", me.time, before)]
     applied = difference(fields_of(config, root), UNOWNED)
     mine = [entry for entry in entries if entry.is_of(me)]
     others = [entry for entry in entries if not entry.is_of(me)]

@@ -10,7 +10,7 @@ from embedded_apiserver.crud.write import finished
 from embedded_apiserver.kinds.kinds import Kind
 from embedded_apiserver.schema.metadata_validation import unsupported, wrong
 from embedded_apiserver.status_errors import ApiError, bad_request, conflict, invalid, not_found, success
-from embedded_apiserver.store.object_store import Body, Entry, encode
+from embedded_apiserver.store.object_store import Body, StoredObject, encode
 from embedded_apiserver.wire.decoding import media, parse
 from embedded_apiserver.wire.representation import object_response, respond
 
@@ -101,7 +101,7 @@ def _gone(ctx: Context, body: Body) -> Body:
     return {**body, "metadata": metadata}
 
 
-def check_preconditions(kind: Kind, entry: Entry, options: DeleteOptions) -> None:
+def check_preconditions(kind: Kind, entry: StoredObject, options: DeleteOptions) -> None:
     """409 unless the object is the one that was meant."""
     if options.uid and options.uid != entry.uid:
         text = f"the UID in the precondition ({options.uid}) does not match the UID in record ({entry.uid}). "
@@ -117,7 +117,7 @@ def check_preconditions(kind: Kind, entry: Entry, options: DeleteOptions) -> Non
         )
 
 
-def remove(ctx: Context, kind: Kind, entry: Entry, options: DeleteOptions) -> Body | None:
+def remove(ctx: Context, kind: Kind, entry: StoredObject, options: DeleteOptions) -> Body | None:
     """Delete the object (returns None), or mark it if finalizers or a grace period delay that; returns the stored object."""
     body = entry.body
     if kind.bucket == "namespaces":
@@ -161,7 +161,7 @@ def _after(moment: str, seconds: int) -> str:
     )
 
 
-def _finalizers(ctx: Context, kind: Kind, entry: Entry, options: DeleteOptions) -> list[str]:
+def _finalizers(ctx: Context, kind: Kind, entry: StoredObject, options: DeleteOptions) -> list[str]:
     """The object's finalizers with those that the propagation policy requires."""
     now: list[str] = list(entry.body["metadata"].get("finalizers") or ())
     policy = options.policy
@@ -177,7 +177,7 @@ def _finalizers(ctx: Context, kind: Kind, entry: Entry, options: DeleteOptions) 
     return kept
 
 
-def _end_namespace(ctx: Context, kind: Kind, entry: Entry, *, dry: bool) -> Body | None:
+def _end_namespace(ctx: Context, kind: Kind, entry: StoredObject, *, dry: bool) -> Body | None:
     body = entry.body
     if "deletionTimestamp" in body["metadata"]:
         return body

@@ -11,7 +11,7 @@ import structlog
 from embedded_apiserver.context import Context
 from embedded_apiserver.crud.delete import FOREGROUND, ORPHAN, DeleteOptions, remove
 from embedded_apiserver.crud.write import finished
-from embedded_apiserver.store.object_store import Address, Body, Bucket, Entry, Event
+from embedded_apiserver.store.object_store import Address, Body, Bucket, Event, StoredObject
 
 BATCH = 64
 RETRY = 1.0
@@ -74,7 +74,7 @@ class Collector:
             self._leaving.append(entry.uid)
             self._wake.set()
 
-    def _notify_owners(self, entry: Entry) -> None:
+    def _notify_owners(self, entry: StoredObject) -> None:
         """An owner that waits for its dependents may be free now."""
         if b'"ownerReferences":' not in entry.raw:
             return
@@ -195,7 +195,7 @@ class Collector:
         blocking = any(owner.get("blockOwnerDeletion") for owner in owners if owner["uid"] == uid)
         return blocking and store.at(address) is not None
 
-    def _release(self, address: Address, entry: Entry, finalizer: str) -> None:
+    def _release(self, address: Address, entry: StoredObject, finalizer: str) -> None:
         """Take our finalizer off; with the last one the object goes."""
         bucket = self._ctx.store.bucket(address[0])
         metadata = {**entry.body["metadata"]}

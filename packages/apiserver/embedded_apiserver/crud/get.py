@@ -10,7 +10,7 @@ from embedded_apiserver.context import Call, Context
 from embedded_apiserver.crud.selection import Filter
 from embedded_apiserver.schema.metadata_validation import forbidden_field, wrong
 from embedded_apiserver.status_errors import ApiError, Fault, bad_request, invalid, not_found
-from embedded_apiserver.store.object_store import Body, Entry
+from embedded_apiserver.store.object_store import Body, StoredObject
 from embedded_apiserver.wire.representation import list_response, stored
 
 
@@ -107,7 +107,7 @@ def _number(call: Call, key: str) -> int:
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
-def _write_token(version: int, last: Entry) -> str:
+def _write_token(version: int, last: StoredObject) -> str:
     document = {"v": "meta.k8s.io/v1", "rv": version, "start": [last.namespace, last.name]}
     return base64.urlsafe_b64encode(msgspec.json.encode(document)).decode().rstrip("=")
 

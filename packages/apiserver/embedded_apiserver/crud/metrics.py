@@ -8,7 +8,7 @@ from embedded_apiserver.crud.selection import Filter
 from embedded_apiserver.kinds.kinds import Kind
 from embedded_apiserver.kinds.strategy import Strategy
 from embedded_apiserver.status_errors import method_not_allowed, not_found
-from embedded_apiserver.store.object_store import Body, Entry, encode
+from embedded_apiserver.store.object_store import Body, StoredObject, encode
 from embedded_apiserver.wire.representation import object_response, respond
 
 GROUP = "metrics.k8s.io"
@@ -43,7 +43,7 @@ async def read_metrics(ctx: Context, call: Call) -> Response:
     return object_response(call, items[0])
 
 
-def _of_pod(entry: Entry, measurement: Measurement, now: str) -> Body | None:
+def _of_pod(entry: StoredObject, measurement: Measurement, now: str) -> Body | None:
     """The PodMetrics of a pod; None for one that runs nothing."""
     own = [each for each in measurement.containers if (each.namespace, each.pod) == (entry.namespace, entry.name)]
     if not own:
@@ -52,7 +52,7 @@ def _of_pod(entry: Entry, measurement: Measurement, now: str) -> Body | None:
     return {**_head("PodMetrics", entry, measurement, now), "containers": containers}
 
 
-def _of_node(entry: Entry, measurement: Measurement, now: str) -> Body | None:
+def _of_node(entry: StoredObject, measurement: Measurement, now: str) -> Body | None:
     """The NodeMetrics of a node that runs processes: the sum of its containers."""
     if entry.name not in measurement.nodes:
         return None
@@ -60,7 +60,7 @@ def _of_node(entry: Entry, measurement: Measurement, now: str) -> Body | None:
     return {**_head("NodeMetrics", entry, measurement, now), "usage": _amounts(own)}
 
 
-def _head(kind: str, entry: Entry, measurement: Measurement, now: str) -> Body:
+def _head(kind: str, entry: StoredObject, measurement: Measurement, now: str) -> Body:
     metadata: Body = {"name": entry.name, "creationTimestamp": now}
     if entry.namespace:
         metadata["namespace"] = entry.namespace

@@ -11,7 +11,7 @@ from embedded_apiserver.context import Context
 from embedded_apiserver.crud.limit_ranges import CLAIMS, PODS, Units, sum_of
 from embedded_apiserver.kinds.kinds import Kind
 from embedded_apiserver.status_errors import forbidden
-from embedded_apiserver.store.object_store import Body, Bucket, Entry, Event
+from embedded_apiserver.store.object_store import Body, Bucket, Event, StoredObject
 
 QUOTAS = "resourcequotas"
 _SHORT = {"cpu", "memory", "ephemeral-storage"}
@@ -65,7 +65,7 @@ class Quotas:
                     continue
             self._write(entry)
 
-    def _used_of(self, entry: Entry) -> Units:
+    def _used_of(self, entry: StoredObject) -> Units:
         """The sums of a quota for its hard limits."""
         used = self._used.get(entry.uid)
         if used is None:
@@ -77,7 +77,7 @@ class Quotas:
                             used[name] += units
         return used
 
-    def _write(self, entry: Entry) -> None:
+    def _write(self, entry: StoredObject) -> None:
         used = {name: _text(name, units) for name, units in self._used_of(entry).items()}
         body = {
             **entry.body,

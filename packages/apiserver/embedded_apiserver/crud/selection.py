@@ -5,7 +5,7 @@ from typing import Any
 from embedded_apiserver.context import Call
 from embedded_apiserver.kinds.kinds import FIELDS, Kind
 from embedded_apiserver.status_errors import bad_request
-from embedded_apiserver.store.object_store import Body, Bucket, Entry
+from embedded_apiserver.store.object_store import Body, Bucket, StoredObject
 from embedded_apiserver.store.selectors import FieldSelector, LabelSelector, SelectorError
 
 _ABSENT = {"spec.unschedulable": "false", "spec.hostNetwork": "false"}
@@ -51,7 +51,7 @@ class Filter:
                 elif path == "spec.nodeName" and value:
                     self.node = value
 
-    def matches(self, entry: Entry) -> bool:
+    def matches(self, entry: StoredObject) -> bool:
         """The object is meant."""
         if self.all:
             return True
@@ -68,7 +68,7 @@ class Filter:
             return False
         return self._fields is None or self._fields.matches(lambda path: value_at(body, path, self._kind))
 
-    def pick(self, bucket: Bucket) -> list[Entry]:
+    def pick(self, bucket: Bucket) -> list[StoredObject]:
         """The current objects that are meant, ordered."""
         if self.node and bucket.by_node is not None:
             return [entry for entry in bucket.on_node(self.node) if self.matches(entry)]

@@ -16,14 +16,14 @@ from embedded_apiserver.status_errors import (
     ApiError,
     bad_request,
     conflict,
+    failed_precondition,
     invalid,
     method_not_allowed,
-    mistaken,
     not_found,
     success,
     too_many_requests,
 )
-from embedded_apiserver.store.object_store import Body, Entry, encode
+from embedded_apiserver.store.object_store import Body, StoredObject, encode
 from embedded_apiserver.store.selectors import label_selector_from_object
 from embedded_apiserver.wire.decoding import media, parse
 from embedded_apiserver.wire.representation import object_response, respond, served, stored
@@ -32,7 +32,7 @@ _TEXT = "text/plain; charset=utf-8"
 _BUDGETS = "poddisruptionbudgets.policy"
 
 
-def existing(ctx: Context, call: Call) -> Entry:
+def existing(ctx: Context, call: Call) -> StoredObject:
     """The object of a request; raises ApiError 404."""
     entry = ctx.bucket(call.kind).get(call.namespace, call.name)
     if entry is None:
@@ -92,14 +92,14 @@ async def bind(ctx: Context, call: Call) -> Response:
 _BOUND = encode(success(code=201))
 
 
-def _check_binding(call: Call, entry: Entry, binding: Body) -> None:
+def _check_binding(call: Call, entry: StoredObject, binding: Body) -> None:
     old = entry.body
     uid, version = binding.get("uid"), binding.get("resourceVersion")
     if (uid and uid != entry.uid) or (version and version != str(entry.version)):
         what = f"UID in precondition: {uid}, UID in object meta: {entry.uid}"
         if uid == entry.uid or not uid:
             what = f"ResourceVersion in precondition: {version}, ResourceVersion in object meta: {entry.version}"
-        raise mistaken("pods", "", call.namespace, call.name, what)
+        raise failed_precondition("pods", "", call.namespace, call.name, what)
     if "deletionTimestamp" in old["metadata"]:
         raise conflict("pods/binding", "", call.name, f"pod {call.name} is being deleted, cannot be assigned to a host")
     if old["spec"].get("nodeName"):
@@ -135,7 +135,7 @@ async def evict(ctx: Context, call: Call) -> Response:
     return respond(_BOUND, 201, call.warnings)
 
 
-def _ask_budgets(ctx: Context, call: Call, entry: Entry, *, dry: bool) -> None:
+def _ask_budgets(ctx: Context, call: Call, entry: StoredObject, *, dry: bool) -> None:
     bucket = ctx.store.bucket(_BUDGETS)
     labels = entry.labels
     budgets = []

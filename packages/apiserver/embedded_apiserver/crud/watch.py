@@ -11,7 +11,7 @@ from embedded_apiserver.crud.get import version_of
 from embedded_apiserver.crud.selection import Filter
 from embedded_apiserver.schema.metadata_validation import forbidden_field, unsupported
 from embedded_apiserver.status_errors import ApiError, Fault, expired, invalid
-from embedded_apiserver.store.object_store import Body, Entry, Event, encode
+from embedded_apiserver.store.object_store import Body, Event, StoredObject, encode
 from embedded_apiserver.streams import websocket
 from embedded_apiserver.wire.representation import form, is_stored_form, partial, rows, served
 
@@ -34,7 +34,7 @@ class Watch:
         self.bucket = ctx.bucket(call.kind)
         self.bookmarks = call.flag("allowWatchBookmarks")
         self.wake = asyncio.Event()
-        self.queue: deque[bytes | tuple[str, Entry]] = deque()
+        self.queue: deque[bytes | tuple[str, StoredObject]] = deque()
         self.version = 0
         self.ended = False
         self._woken = False
@@ -101,7 +101,7 @@ class Watch:
             body = partial(body)
         return self._line("BOOKMARK", body)
 
-    def _made(self, type_: str, entry: Entry) -> bytes:
+    def _made(self, type_: str, entry: StoredObject) -> bytes:
         """An event's line for this client."""
         if self._is_plain(entry):
             return b'{"type":"%b","object":%b}\n' % (type_.encode(), entry.raw)
@@ -112,7 +112,7 @@ class Watch:
             body = partial(body)
         return self._line(type_, body)
 
-    def _is_plain(self, entry: Entry) -> bool:
+    def _is_plain(self, entry: StoredObject) -> bool:
         return not self.form and is_stored_form(self.kind, entry)
 
     def _line(self, type_: str, body: Body) -> bytes:
@@ -205,11 +205,11 @@ async def _write(
         seen.bucket.watchers.pop(seen.push, None)
 
 
-def _left(previous: Entry, version: int) -> Entry:
+def _left(previous: StoredObject, version: int) -> StoredObject:
     """The last state that the selector saw, under the version of the change that took it out of sight."""
     body = dict(previous.body)
     body["metadata"] = {**body["metadata"], "resourceVersion": str(version)}
-    return Entry(previous.namespace, previous.name, previous.uid, version, encode(body), None)
+    return StoredObject(previous.namespace, previous.name, previous.uid, version, encode(body), None)
 
 
 def _check_initial(call: Call, initial: str | None) -> None:

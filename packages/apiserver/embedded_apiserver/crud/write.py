@@ -21,13 +21,13 @@ from embedded_apiserver.status_errors import (
     already_exists,
     bad_request,
     conflict,
+    failed_precondition,
     forbidden,
     invalid,
     method_not_allowed,
-    mistaken,
     not_found,
 )
-from embedded_apiserver.store.object_store import Body, Entry
+from embedded_apiserver.store.object_store import Body, StoredObject
 from embedded_apiserver.wire.decoding import read_object
 from embedded_apiserver.wire.representation import object_response, stored
 
@@ -60,7 +60,7 @@ async def create(ctx: Context, call: Call) -> Response:
 
 async def create_object(
     ctx: Context, call: Call, body: Body, *, manage: bool = True, sound: bool = False
-) -> tuple[Body, Entry | None]:
+) -> tuple[Body, StoredObject | None]:
     """Create a checked body; returns it with its entry, or with None if the request was a dry run.
 
     `sound`: everything but the metadata is already defaulted and validated.
@@ -191,7 +191,7 @@ async def modify(ctx: Context, call: Call, change: Change, *, manage: bool = Tru
     raise conflict(kind.plural, kind.group, call.name, STALE)
 
 
-async def _prepare(ctx: Context, call: Call, entry: Entry, new: Body, *, manage: bool) -> Body:
+async def _prepare(ctx: Context, call: Call, entry: StoredObject, new: Body, *, manage: bool) -> Body:
     """The object to store in place of `entry`: restored where a write may not reach, admitted and judged."""
     kind, strategy, old = call.kind, call.kind.strategy, entry.body
     if kind.incoming is not None:
@@ -222,7 +222,7 @@ async def _prepare(ctx: Context, call: Call, entry: Entry, new: Body, *, manage:
     return new
 
 
-def _check_identity(kind: Kind, new: Body, entry: Entry) -> None:
+def _check_identity(kind: Kind, new: Body, entry: StoredObject) -> None:
     metadata = new["metadata"]
     asked = metadata.get("resourceVersion")
     if asked and asked != str(entry.version):
@@ -230,7 +230,7 @@ def _check_identity(kind: Kind, new: Body, entry: Entry) -> None:
     uid = metadata.get("uid")
     if uid and uid != entry.uid:
         what = f"UID in precondition: {uid}, UID in object meta: {entry.uid}"
-        raise mistaken(kind.plural, kind.group, entry.namespace, entry.name, what)
+        raise failed_precondition(kind.plural, kind.group, entry.namespace, entry.name, what)
     if metadata.get("name") != entry.name:
         text = f"the name of the object ({metadata.get('name', '')}) does not match the name on the URL ({entry.name})"
         raise bad_request(text)
@@ -262,7 +262,7 @@ def _judge_metadata(kind: Kind, new: Body, old: Body) -> None:
         raise invalid(kind.kind, kind.group, before["name"], faults)
 
 
-def _commit(ctx: Context, call: Call, entry: Entry, body: Body) -> Response:
+def _commit(ctx: Context, call: Call, entry: StoredObject, body: Body) -> Response:
     """Store the change, unless there is none; an object whose last finalizer went is gone with it."""
     kind = call.kind
     if body == entry.body:

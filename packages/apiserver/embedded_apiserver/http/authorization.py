@@ -211,7 +211,7 @@ def _rule(verbs: list[str], group: str, resources: list[str]) -> Body:
     return {"verbs": verbs, "apiGroups": [group], "resources": resources}
 
 
-def furnish_roles(ctx: Context) -> None:
+def create_missing_roles(ctx: Context) -> None:
     """Create the cluster roles that are missing."""
     bucket = ctx.store.bucket(f"clusterroles.{GROUP}")
     for name, role in bootstrap_roles().items():

@@ -30,7 +30,7 @@ from embedded_apiserver.schema.field_errors import (
 from embedded_apiserver.schema.formats import parse_duration, parse_timestamp
 from embedded_apiserver.schema.schema_tree import SchemaNode
 
-__all__ = ["Rule", "RuleError", "compile_rules"]
+__all__ = ["RuleError", "ValidationRule", "compile_rules"]
 
 Json = Any
 Convert = Callable[[Any], Any]
@@ -78,7 +78,7 @@ def escape(name: str) -> str:
 
 
 @dataclass(slots=True)
-class Rule:
+class ValidationRule:
     """One compiled rule at one place of a schema."""
 
     node: SchemaNode
@@ -151,7 +151,7 @@ class Rule:
         return f"failed rule: {str(self.source['rule']).strip()}"
 
 
-def compile_rules(node: SchemaNode, *, root: bool = False) -> list[Rule]:
+def compile_rules(node: SchemaNode, *, root: bool = False) -> list[ValidationRule]:
     """The rules that stand at this place of a schema; raises RuleError naming the rule that is at fault."""
     return [_compile_rule(node, source, root) for source in node.rules if str(source.get("rule", "")).strip()]
 
@@ -163,7 +163,7 @@ def _program(text: str, what: str) -> cel.Program:
         raise RuleError(f"{what} {text!r} does not compile: {fault}") from None
 
 
-def _compile_rule(node: SchemaNode, source: Mapping[str, Any], root: bool) -> Rule:
+def _compile_rule(node: SchemaNode, source: Mapping[str, Any], root: bool) -> ValidationRule:
     text = str(source["rule"])
     program = _program(text, "rule")
     message = (
@@ -176,7 +176,7 @@ def _compile_rule(node: SchemaNode, source: Mapping[str, Any], root: bool) -> Ru
     for name in sorted(called - functions.keys() - _NATIVE):
         if name.isidentifier():
             raise RuleError(f"rule {text!r} does not compile: undeclared reference to '{name}'")
-    return Rule(
+    return ValidationRule(
         node=node,
         source=source,
         program=program,

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from embedded_apiserver.schema.cel_rules import Rule, RuleError, compile_rules
+from embedded_apiserver.schema.cel_rules import RuleError, ValidationRule, compile_rules
 from embedded_apiserver.schema.field_errors import (  # fmt: skip
     INVALID,
     NOT_SUPPORTED,
@@ -105,7 +105,7 @@ class _RuleWalk:
     """Which rules stand where: only the places of a schema that have rules at or below them."""
 
     node: SchemaNode
-    rules: list[Rule]
+    rules: list[ValidationRule]
     members: dict[str, _RuleWalk]
     other: _RuleWalk | None
     item: _RuleWalk | None

@@ -29,7 +29,7 @@ encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 decode: Callable[[bytes], Any] = msgspec.json.Decoder().decode
 
 
-class Entry:
+class StoredObject:
     """One version of one object."""
 
     __slots__ = ("_body", "name", "namespace", "raw", "uid", "version")
@@ -73,7 +73,7 @@ class Event:
 
     __slots__ = ("_line", "entry", "previous", "type", "version")
 
-    def __init__(self, type_: str, entry: Entry, previous: Entry | None) -> None:
+    def __init__(self, type_: str, entry: StoredObject, previous: StoredObject | None) -> None:
         self.type = type_
         self.entry = entry
         self.previous = previous
@@ -101,34 +101,34 @@ class Bucket:
 
     def __init__(self, name: str, history: int = HISTORY) -> None:
         self.name = name
-        self.objects: dict[str, dict[str, Entry]] = {}
+        self.objects: dict[str, dict[str, StoredObject]] = {}
         self.history: deque[Event] = deque()
         self.limit = history
         self.compacted = 0
         self._history_bytes = 0
-        self._decoded: deque[Entry] = deque()
+        self._decoded: deque[StoredObject] = deque()
         self._decoded_bytes = 0
         self.watchers: dict[Callable[[Event], None], None] = {}
         """In the order of their arrival, in which they get each event."""
-        self.by_node: dict[str, dict[tuple[str, str], Entry]] | None = {} if name == "pods" else None
+        self.by_node: dict[str, dict[tuple[str, str], StoredObject]] | None = {} if name == "pods" else None
         self.count = 0
 
-    def get(self, namespace: str, name: str) -> Entry | None:
+    def get(self, namespace: str, name: str) -> StoredObject | None:
         """The current version, or None."""
         names = self.objects.get(namespace)
         return names.get(name) if names is not None else None
 
-    def entries(self, namespace: str | None = None) -> list[Entry]:
+    def entries(self, namespace: str | None = None) -> list[StoredObject]:
         """Current versions ordered by namespace and name; None means every namespace."""
         spaces = sorted(self.objects) if namespace is None else [namespace]
-        entries: list[Entry] = []
+        entries: list[StoredObject] = []
         for space in spaces:
             names = self.objects.get(space)
             if names:
                 entries.extend(names[name] for name in sorted(names))
         return entries
 
-    def entries_at(self, version: int, namespace: str | None = None) -> list[Entry]:
+    def entries_at(self, version: int, namespace: str | None = None) -> list[StoredObject]:
         """The versions as they stood at `version`: the present, with later events undone. 410 if they are forgotten."""
         if version < self.compacted:
             raise expired(
@@ -148,7 +148,7 @@ class Bucket:
                 present[key] = event.previous
         return [present[key] for key in sorted(present)]
 
-    def on_node(self, node: str) -> list[Entry]:
+    def on_node(self, node: str) -> list[StoredObject]:
         """Pods bound to the node, ordered."""
         entries = (self.by_node or {}).get(node, {})
         return [entries[key] for key in sorted(entries)]
@@ -190,7 +190,7 @@ class Bucket:
             watcher(event)
         event.fade()
 
-    def keep_decoded(self, entry: Entry) -> None:
+    def keep_decoded(self, entry: StoredObject) -> None:
         """Keep an object decoded until others are written."""
         self._decoded.append(entry)
         self._decoded_bytes += len(entry.raw)
@@ -251,12 +251,12 @@ class Store:
             bucket.compacted = self.base
         return bucket
 
-    def at(self, address: Address) -> Entry | None:
+    def at(self, address: Address) -> StoredObject | None:
         """The current object at an address."""
         bucket = self.buckets.get(address[0])
         return bucket.get(address[1], address[2]) if bucket is not None else None
 
-    def put(self, bucket: Bucket, body: Body) -> Entry:
+    def put(self, bucket: Bucket, body: Body) -> StoredObject:
         """Store a new version of the body (its resourceVersion is set here) and notify the watchers."""
         if next(iter(body)) != "kind":
             body = {"kind": body["kind"], "apiVersion": body["apiVersion"], **body}
@@ -265,7 +265,7 @@ class Store:
         name: str = metadata["name"]
         self.version += 1
         metadata["resourceVersion"] = str(self.version)
-        entry = Entry(namespace, name, metadata["uid"], self.version, encode(body), body)
+        entry = StoredObject(namespace, name, metadata["uid"], self.version, encode(body), body)
         previous = bucket.get(namespace, name)
         event = Event("ADDED" if previous is None else "MODIFIED", entry, previous)
         self._write_ahead(bucket, event)
@@ -283,12 +283,12 @@ class Store:
         self._notify(bucket, event)
         return entry
 
-    def remove(self, bucket: Bucket, entry: Entry) -> Entry:
+    def remove(self, bucket: Bucket, entry: StoredObject) -> StoredObject:
         """Take the object out; the returned entry is its last state under the deletion's version."""
         body = dict(entry.body)
         self.version += 1
         body["metadata"] = metadata = {**body["metadata"], "resourceVersion": str(self.version)}
-        last = Entry(entry.namespace, entry.name, entry.uid, self.version, encode(body), None)
+        last = StoredObject(entry.namespace, entry.name, entry.uid, self.version, encode(body), None)
         event = Event("DELETED", last, entry)
         self._write_ahead(bucket, event)
         address = (bucket.name, entry.namespace, entry.name)
@@ -302,7 +302,7 @@ class Store:
         metadata = body["metadata"]
         namespace = metadata.get("namespace", "")
         version = int(metadata["resourceVersion"])
-        entry = Entry(namespace, metadata["name"], metadata["uid"], version, encode(body), body)
+        entry = StoredObject(namespace, metadata["name"], metadata["uid"], version, encode(body), body)
         bucket.keep_decoded(entry)
         address = (bucket.name, namespace, entry.name)
         bucket.objects.setdefault(namespace, {})[entry.name] = entry
@@ -322,7 +322,7 @@ class Store:
         """Who names this uid among its owners."""
         return list(self.dependents.get(uid, ()))
 
-    def in_namespace(self, namespace: str) -> Iterator[tuple[Bucket, Entry]]:
+    def in_namespace(self, namespace: str) -> Iterator[tuple[Bucket, StoredObject]]:
         """Everything in a namespace; safe against changes on the way."""
         for bucket in list(self.buckets.values()):
             for entry in list(bucket.objects.get(namespace, {}).values()):

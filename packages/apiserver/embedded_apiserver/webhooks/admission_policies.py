@@ -13,9 +13,9 @@ from embedded_apiserver.store.object_store import Body, Store
 from embedded_apiserver.webhooks.admission_requests import (
     EVALUATION_ERRORS,
     GROUP,
+    AdmissionRequest,
     ConditionError,
     Matching,
-    Question,
 )
 
 POLICIES = f"validatingadmissionpolicies.{GROUP}"
@@ -75,30 +75,30 @@ class Policies:
             if entry.body["spec"]["policyName"] in policies
         ]
 
-    def check(self, question: Question) -> None:
+    def check(self, request: AdmissionRequest) -> None:
         """Raise the rejection of the first policy that is not satisfied; a binding that only warns adds a warning."""
         for binding in self._bindings:
             policy = binding.policy
-            if not policy.matching.matches(question, self._store):
+            if not policy.matching.matches(request, self._store):
                 continue
-            if binding.matching is not None and not _bound(binding.matching, question, self._store):
+            if binding.matching is not None and not _bound(binding.matching, request, self._store):
                 continue
-            failure = self._failure(policy, question)
+            failure = self._failure(policy, request)
             if failure is None:
                 continue
             message, reason = failure
             source = f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}'"
             if "Deny" in binding.actions:
-                raise _rejection(question, f"{source} denied request: {message}", reason)
+                raise _rejection(request, f"{source} denied request: {message}", reason)
             if "Warn" in binding.actions:
-                question.call.warnings.append(f"Validation failed for {source}: {message}")
+                request.call.warnings.append(f"Validation failed for {source}: {message}")
 
-    def _failure(self, policy: _Policy, question: Question) -> tuple[str, str] | None:
+    def _failure(self, policy: _Policy, request: AdmissionRequest) -> tuple[str, str] | None:
         """Message and reason of the first validation that does not hold; None if all do or the policy is not concerned."""
         try:
-            if not policy.matching.conditions_hold(question):
+            if not policy.matching.conditions_hold(request):
                 return None
-            variables = self._variables(policy, question)
+            variables = self._variables(policy, request)
         except (ConditionError, *EVALUATION_ERRORS) as error:
             return None if policy.forgiving else (f"failed to evaluate the policy: {error}", "Invalid")
         for validation in policy.validations:
@@ -112,9 +112,9 @@ class Policies:
             return _message(validation, variables), validation.reason
         return None
 
-    def _variables(self, policy: _Policy, question: Question) -> dict[str, Any]:
-        variables = question.variables()
-        namespace = self._store.bucket("namespaces").get("", question.call.namespace)
+    def _variables(self, policy: _Policy, request: AdmissionRequest) -> dict[str, Any]:
+        variables = request.variables()
+        namespace = self._store.bucket("namespaces").get("", request.call.namespace)
         variables["namespaceObject"] = namespace.body if namespace is not None else None
         own: dict[str, Any] = {}
         variables["variables"] = own
@@ -123,9 +123,9 @@ class Policies:
         return variables
 
 
-def _bound(matching: Matching, question: Question, store: Store) -> bool:
+def _bound(matching: Matching, request: AdmissionRequest, store: Store) -> bool:
     """A binding without rules of its own narrows its policy by its selectors only."""
-    return matching.matches(question, store) if matching.rules else matching.selects(question, store)
+    return matching.matches(request, store) if matching.rules else matching.selects(request, store)
 
 
 def _policy(body: Body) -> _Policy:
@@ -168,9 +168,9 @@ def _message(validation: _Validation, variables: dict[str, Any]) -> str:
     return validation.message or f"failed expression: {validation.expression}"
 
 
-def _rejection(question: Question, text: str, reason: str) -> ApiError:
-    call = question.call
-    body = question.body if question.body is not None else question.old or {}
+def _rejection(request: AdmissionRequest, text: str, reason: str) -> ApiError:
+    call = request.call
+    body = request.body if request.body is not None else request.old or {}
     name = call.name or body.get("metadata", {}).get("name", "")
     base = forbidden(call.kind.plural, call.kind.group, name, text, causes=[{"message": text}])
     return ApiError(_CODES.get(reason, 422), reason, base.message, details=base.details)

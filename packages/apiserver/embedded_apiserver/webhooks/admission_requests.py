@@ -27,8 +27,8 @@ class ConditionError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What a webhook is asked about."""
+class AdmissionRequest:
+    """The request that webhooks and policies decide about, with its object before and after."""
 
     call: Call
     operation: str
@@ -83,41 +83,41 @@ class Matching:
             uses_of([condition["expression"] for condition in conditions], _VARIABLES),
         )
 
-    def matches(self, question: Question, store: Store) -> bool:
+    def matches(self, request: AdmissionRequest, store: Store) -> bool:
         """Whether rules and selectors name the request; the configuration of admission itself is never asked about."""
-        kind = question.call.kind
-        key = (question.operation, kind.group, kind.version, question.resource)
+        kind = request.call.kind
+        key = (request.operation, kind.group, kind.version, request.resource)
         named = self._known.get(key)
         if named is None:
-            named = kind.group != GROUP and any(rule_matches(rule, question) for rule in self.rules)
+            named = kind.group != GROUP and any(rule_matches(rule, request) for rule in self.rules)
             self._known[key] = named
-        return named and self.selects(question, store)
+        return named and self.selects(request, store)
 
-    def selects(self, question: Question, store: Store) -> bool:
+    def selects(self, request: AdmissionRequest, store: Store) -> bool:
         """Whether the selectors match and no rule excludes the request."""
-        if any(rule_matches(rule, question) for rule in self.excluded):
+        if any(rule_matches(rule, request) for rule in self.excluded):
             return False
         if not self.objects.empty:
-            bodies = [body for body in (question.body, question.old) if body is not None]
+            bodies = [body for body in (request.body, request.old) if body is not None]
             if not any(self.objects.matches(body.get("metadata", {}).get("labels") or {}) for body in bodies):
                 return False
-        return self.namespaces.empty or self._namespace_matches(question, store)
+        return self.namespaces.empty or self._namespace_matches(request, store)
 
-    def _namespace_matches(self, question: Question, store: Store) -> bool:
-        kind = question.call.kind
+    def _namespace_matches(self, request: AdmissionRequest, store: Store) -> bool:
+        kind = request.call.kind
         if kind.bucket == "namespaces":
-            body = question.body if question.body is not None else question.old
+            body = request.body if request.body is not None else request.old
             return self.namespaces.matches((body or {}).get("metadata", {}).get("labels") or {})
         if not kind.namespaced:
             return True
-        entry = store.bucket("namespaces").get("", question.call.namespace)
+        entry = store.bucket("namespaces").get("", request.call.namespace)
         return entry is not None and self.namespaces.matches(entry.labels)
 
-    def conditions_hold(self, question: Question) -> bool:
+    def conditions_hold(self, request: AdmissionRequest) -> bool:
         """Whether every condition is true; raises ConditionError for one that cannot be evaluated."""
         if not self.conditions:
             return True
-        context = cel.Context(question.variables(self.uses))
+        context = cel.Context(request.variables(self.uses))
         for name, program in self.conditions:
             try:
                 held = program.execute(context)
@@ -133,22 +133,22 @@ def gvk_of(kind: Kind) -> tuple[str, str, str]:
     return kind.group, kind.version, kind.kind
 
 
-def rule_matches(rule: Body, question: Question) -> bool:
+def rule_matches(rule: Body, request: AdmissionRequest) -> bool:
     """Whether a rule (operations, groups, versions, resources, scope) names the request."""
-    kind = question.call.kind
+    kind = request.call.kind
 
     def among(key: str, value: str) -> bool:
         allowed = rule.get(key) or ()
         return "*" in allowed or value in allowed
 
-    if not (among("operations", question.operation) and among("apiGroups", kind.group)):
+    if not (among("operations", request.operation) and among("apiGroups", kind.group)):
         return False
     if not among("apiVersions", kind.version):
         return False
     scope = rule.get("scope", "*")
     if scope != "*" and (scope == "Namespaced") is not kind.namespaced:
         return False
-    plural, _, sub = question.resource.partition("/")
+    plural, _, sub = request.resource.partition("/")
     for pattern in rule.get("resources") or ():
         resource, slash, subresource = pattern.partition("/")
         if resource in {"*", plural} and (subresource in {"*", sub} if slash else not sub):
@@ -156,38 +156,38 @@ def rule_matches(rule: Body, question: Question) -> bool:
     return False
 
 
-def review(question: Question, uid: str) -> Body:
+def review(request: AdmissionRequest, uid: str) -> Body:
     """The AdmissionReview of a request, as webhooks get it and as expressions see it."""
-    call, kind = question.call, question.call.kind
-    group, version, name = question.gvk
+    call, kind = request.call, request.call.kind
+    group, version, name = request.gvk
     requested = {"group": group, "version": version, "kind": name}
     resource = {"group": kind.group, "version": kind.version, "resource": kind.plural}
-    body = question.body if question.body is not None else question.old or {}
-    request: Body = {"uid": uid, "kind": requested, "resource": resource}
+    body = request.body if request.body is not None else request.old or {}
+    content: Body = {"uid": uid, "kind": requested, "resource": resource}
     if call.subresource:
-        request["subResource"] = call.subresource
-    request |= {"requestKind": requested, "requestResource": resource}
+        content["subResource"] = call.subresource
+    content |= {"requestKind": requested, "requestResource": resource}
     if call.subresource:
-        request["requestSubResource"] = call.subresource
+        content["requestSubResource"] = call.subresource
     target = call.name or body.get("metadata", {}).get("name", "")
     if target:
-        request["name"] = target
+        content["name"] = target
     if kind.namespaced:
-        request["namespace"] = call.namespace
+        content["namespace"] = call.namespace
     elif kind.bucket == "namespaces":
-        request["namespace"] = target
-    options: Body = {"kind": _OPTIONS[question.operation], "apiVersion": "meta.k8s.io/v1"}
+        content["namespace"] = target
+    options: Body = {"kind": _OPTIONS[request.operation], "apiVersion": "meta.k8s.io/v1"}
     for key in ("fieldManager", "fieldValidation"):
-        if key in call.query and question.operation != "DELETE":
+        if key in call.query and request.operation != "DELETE":
             options[key] = call.query[key]
     if call.dry:
         options["dryRun"] = ["All"]
-    request |= {
-        "operation": question.operation,
+    content |= {
+        "operation": request.operation,
         "userInfo": call.user.info(),
-        "object": question.body,
-        "oldObject": question.old,
+        "object": request.body,
+        "oldObject": request.old,
         "dryRun": call.dry,
         "options": options,
     }
-    return {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
+    return {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": content}

@@ -1,4 +1,4 @@
-"""Admission webhooks: the configuration objects decide which requests are sent to whom, over HTTPS, and what a silence means."""
+"""Admission webhooks: which requests are sent to which of them, over HTTPS, and what a missing answer means."""
 
 import asyncio
 import base64
@@ -18,9 +18,9 @@ from embedded_apiserver.store.object_store import Body, Bucket, Event
 from embedded_apiserver.webhooks.admission_policies import POLICY_BUCKETS, Policies
 from embedded_apiserver.webhooks.admission_requests import (
     GROUP,
+    AdmissionRequest,
     ConditionError,
     Matching,
-    Question,
     gvk_of,
     review,
 )
@@ -87,10 +87,10 @@ class Webhooks:
         before = old if old is None or kind.outgoing is None else kind.outgoing(old)
         changed = False
         for hook in self._mutating:
-            question = Question(call, operation, shown, before, gvk or gvk_of(kind))
-            if not self._concerns(hook, question):
+            request = AdmissionRequest(call, operation, shown, before, gvk or gvk_of(kind))
+            if not self._concerns(hook, request):
                 continue
-            response = await self._ask(hook, question)
+            response = await self._ask(hook, request)
             if response is not None and response.get("patch"):
                 shown = _patched(hook, response, shown)
                 changed = True
@@ -116,36 +116,36 @@ class Webhooks:
         if kind.outgoing is not None:
             body = kind.outgoing(body) if body is not None else None
             old = kind.outgoing(old) if old is not None else None
-        question = Question(call, operation, body, old, gvk or gvk_of(kind))
+        request = AdmissionRequest(call, operation, body, old, gvk or gvk_of(kind))
         if mutate_first:
             for hook in self._mutating:
-                if self._concerns(hook, question):
-                    await self._ask(hook, question)
-        self._policies.check(question)
-        asked = [hook for hook in self._validating if self._concerns(hook, question)]
-        answers = await asyncio.gather(*(self._ask(hook, question) for hook in asked), return_exceptions=True)
+                if self._concerns(hook, request):
+                    await self._ask(hook, request)
+        self._policies.check(request)
+        asked = [hook for hook in self._validating if self._concerns(hook, request)]
+        answers = await asyncio.gather(*(self._ask(hook, request) for hook in asked), return_exceptions=True)
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
 
-    def _concerns(self, hook: Hook, question: Question) -> bool:
-        return hook.matching.matches(question, self._ctx.store) and self._conditions_hold(hook, question)
+    def _concerns(self, hook: Hook, request: AdmissionRequest) -> bool:
+        return hook.matching.matches(request, self._ctx.store) and self._conditions_hold(hook, request)
 
-    def _conditions_hold(self, hook: Hook, question: Question) -> bool:
+    def _conditions_hold(self, hook: Hook, request: AdmissionRequest) -> bool:
         try:
-            return hook.matching.conditions_hold(question)
+            return hook.matching.conditions_hold(request)
         except ConditionError as error:
             if hook.forgiving:
                 return False
             raise internal(f'failed to evaluate {error} of webhook "{hook.name}": {error.reason}') from None
 
-    async def _ask(self, hook: Hook, question: Question) -> Body | None:
+    async def _ask(self, hook: Hook, request: AdmissionRequest) -> Body | None:
         """The webhook's response if it allows; None if it cannot be asked and that is forgiven."""
-        call = question.call
+        call = request.call
         if call.dry and hook.source.get("sideEffects") not in {"None", "NoneOnDryRun"}:
             raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
         try:
-            response = await self._post(hook, question)
+            response = await self._post(hook, request)
         except NoAnswerError as error:
             if hook.forgiving:
                 call.warnings.append(f'webhook "{hook.name}" could not be asked: {error}')
@@ -156,12 +156,12 @@ class Webhooks:
             raise _rejection(hook, response)
         return response
 
-    async def _post(self, hook: Hook, question: Question) -> Body:
+    async def _post(self, hook: Hook, request: AdmissionRequest) -> Body:
         if self._session is None:
             self._session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
         url, host = self._address(hook)
         uid = str(uuid.uuid4())
-        data = msgspec.json.encode(review(question, uid))
+        data = msgspec.json.encode(review(request, uid))
         seconds = float(hook.source.get("timeoutSeconds") or 10)
         try:
             trust = hook.trust = hook.trust or Trust(hook.source["clientConfig"].get("caBundle") or "")

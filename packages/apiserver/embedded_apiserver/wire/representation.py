@@ -8,7 +8,7 @@ from embedded_apiserver.connections import JSON, Response
 from embedded_apiserver.context import Call
 from embedded_apiserver.kinds.kinds import Kind
 from embedded_apiserver.status_errors import ApiError
-from embedded_apiserver.store.object_store import Body, Entry, encode
+from embedded_apiserver.store.object_store import Body, StoredObject, encode
 from embedded_apiserver.wire.tables import builtin_columns, table
 
 
@@ -49,17 +49,17 @@ def failure(error: ApiError, warnings: Sequence[str] = ()) -> Response:
     return made
 
 
-def raw(kind: Kind, entry: Entry) -> bytes:
+def raw(kind: Kind, entry: StoredObject) -> bytes:
     """The object's JSON in the served version."""
     return entry.raw if is_stored_form(kind, entry) else encode(served(kind, entry))
 
 
-def is_stored_form(kind: Kind, entry: Entry) -> bool:
+def is_stored_form(kind: Kind, entry: StoredObject) -> bool:
     """Whether the object is stored as it is served."""
     return kind.outgoing is None or entry.raw.startswith(kind.head)
 
 
-def served(kind: Kind, entry: Entry) -> Body:
+def served(kind: Kind, entry: StoredObject) -> Body:
     """The object in the served version; read only."""
     return entry.body if kind.outgoing is None else kind.outgoing(entry.body)
 
@@ -88,14 +88,14 @@ def object_response(call: Call, body: Body, code: int = 200) -> Response:
     return respond(encode(body), code, call.warnings)
 
 
-def stored(call: Call, entry: Entry, code: int = 200) -> Response:
+def stored(call: Call, entry: StoredObject, code: int = 200) -> Response:
     """A response with one stored object."""
     if "as=" in (call.http.header("accept") or ""):
         return object_response(call, served(call.kind, entry), code)
     return respond(raw(call.kind, entry), code, call.warnings)
 
 
-def list_response(call: Call, entries: Iterable[Entry], metadata: Body) -> Response:
+def list_response(call: Call, entries: Iterable[StoredObject], metadata: Body) -> Response:
     """A response with a list."""
     kind = call.kind
     requested_form = form(call)
