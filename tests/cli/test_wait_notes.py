@@ -28,10 +28,18 @@ def test_each_reason_is_noted_once_and_the_start_ends_it() -> None:
     ]
 
 
+ADMISSION = ("Pending", "NotAdmitted", 'waiting for admission to queue "q"')
+
+
 def test_a_job_that_starts_soon_is_not_noted() -> None:
-    assert notes_of(("", "", ""), ("Pending", "NotAdmitted", "waiting"), ("Running", "Started", "running")) == []
+    assert notes_of(("", "", ""), ADMISSION, ("Running", "Started", "running")) == []
+
+
+def test_a_job_that_a_limit_keeps_from_its_admission_is_noted_at_once() -> None:
+    limit = ("Pending", "NotAdmitted", "overcommit limit of the cluster exceeded")
+    assert notes_of(ADMISSION, limit) == ['job "train" waits: overcommit limit of the cluster exceeded']
 
 
 def test_a_job_that_waits_as_usual_for_long_is_noted() -> None:
     assert notes_of(("", "", ""), patient=False) == ['job "train" waits: not yet processed by the job controller']
-    assert notes_of(("Pending", "NotAdmitted", "waiting"), patient=False) == ['job "train" waits: waiting']
+    assert notes_of(ADMISSION, patient=False) == ['job "train" waits: waiting for admission to queue "q"']

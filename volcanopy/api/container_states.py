@@ -8,6 +8,8 @@ from volcanopy.api.read_model import Quantities, ReadModel
 
 POD_START_FAILED = "PodStartFailed"
 """The reason of a job that has pods which their nodes cannot start."""
+AWAITS_ADMISSION = "waiting for admission to queue"
+"""In the message of a pending job that the scheduler has not explained."""
 SCALED_TO_ZERO = "ScaledToZero"
 """The reason of a running job whose tasks have no replicas."""
 _STARTING = frozenset({"ContainerCreating", "PodInitializing", ""})

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from volcanopy.api.batch import BatchJob, BatchJobSpec, BatchJobStatus, JobState, Phase, TaskCounts, TaskSpec
-from volcanopy.api.container_states import POD_START_FAILED, SCALED_TO_ZERO
+from volcanopy.api.container_states import AWAITS_ADMISSION, POD_START_FAILED, SCALED_TO_ZERO
 from volcanopy.api.core import Condition as SeenCondition
 from volcanopy.api.core import PodGroup
 from volcanopy.api.model import Condition
@@ -23,8 +23,6 @@ _COUNTS = frozenset(
     {"pending", "running", "succeeded", "failed", "terminating", "unknown", "task_status_count"}
     | {"resource_seconds", "usage_time", "estimated_start", "admitted_time", "state", "conditions"}
 )
-AWAITS_ADMISSION = "waiting for admission to queue"
-"""Message of a pending job that the scheduler has not explained."""
 CANNOT_TERMINATE = "cannot terminate: "
 _STUCK_CLAUSE = re.compile(rf"(?:^|; )\d+ pods? {CANNOT_TERMINATE}")
 _FIRST = frozenset({"min_available", "observed_generation"})

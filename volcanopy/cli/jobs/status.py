@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from volcanopy.api.batch_read import BatchJob, TaskSpec
-from volcanopy.api.container_states import POD_START_FAILED, SCALED_TO_ZERO
+from volcanopy.api.container_states import AWAITS_ADMISSION, POD_START_FAILED, SCALED_TO_ZERO
 from volcanopy.api.core import EstimatedStart, PodGroup, position_of
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.durations import local_time
@@ -31,6 +31,8 @@ FINISHED = frozenset({"Completed", "Terminated", "Failed"})
 SUSPENDED = "Aborted"
 _NOT_ALL_RUNS = frozenset({POD_START_FAILED, SCALED_TO_ZERO})
 """Reasons of running jobs whose message is shown: not all of the job runs."""
+_USUAL = frozenset({"", "Created", "WaitingForPods"})
+"""Reasons of a pending job that starts soon."""
 
 
 def phase_named(text: str) -> str:
@@ -66,6 +68,12 @@ def reason(job: BatchJob) -> str:
         return "not yet processed by the job controller"
     usual = state.phase == "Completed" or (state.phase == "Running" and state.reason not in _NOT_ALL_RUNS)
     return "" if usual else message(job)
+
+
+def starts_soon(job: BatchJob) -> bool:
+    """Return whether nothing is known that keeps a pending job from its start."""
+    state = job.status.state
+    return state.reason in _USUAL or AWAITS_ADMISSION in state.message
 
 
 def estimated_start(estimate: "EstimatedStart | expected.EstimatedStart | None", now: datetime | None = None) -> str:

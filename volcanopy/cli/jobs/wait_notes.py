@@ -5,13 +5,11 @@ from collections.abc import Callable
 
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.cli.framework.durations import current_time
-from volcanopy.cli.jobs.status import estimated_start, message, phase, reason
+from volcanopy.cli.jobs.status import estimated_start, message, phase, reason, starts_soon
 from volcanopy.kube.client.printable import printable
 
 GRACE = 5.0
 """Seconds after which a job that waits as usual, such as for its admission, is noted too."""
-_USUAL = frozenset({"", "Created", "NotAdmitted", "WaitingForPods"})
-"""Reasons of a job that starts soon where it can."""
 _WAITING = frozenset({"Pending", "Restarting"})
 
 
@@ -26,7 +24,7 @@ class WaitNotes:
         """Note why the job waits if that has changed, or that it has started; not ``patient``: it has waited for long."""
         name, text = job.metadata.name, " ".join(reason(job).split()) or "its pods are starting"
         if phase(job) in _WAITING:
-            if (patient and job.status.state.reason in _USUAL) or text == self._noted:
+            if (patient and starts_soon(job)) or text == self._noted:
                 return
             self._noted = text
             estimate = job.status.estimated_start

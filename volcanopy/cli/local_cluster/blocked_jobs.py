@@ -4,23 +4,19 @@ from collections.abc import Sequence
 
 from volcanopy.api.batch_read import BatchJob, JobFlow
 from volcanopy.cli.explain.confirmed import UnreadableError, answers, cluster_state
-from volcanopy.cli.jobs.status import phase
+from volcanopy.cli.jobs.status import phase, starts_soon
 from volcanopy.cli.jobs.views import group_key
-from volcanopy.jobcontroller.status import AWAITS_ADMISSION
 from volcanopy.kube.client.api_client import Client
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.whatif.answer import JobAnswer, Start
 
-_TRANSIENT = frozenset({"", "WaitingForPods"})
-"""Reasons of a pending job that starts soon."""
 _SECONDS = 5.0
 """Time for the search for remedies."""
 
 
 def is_explained(job: BatchJob) -> bool:
     """Return whether a job waits for a reason that the scheduler has given."""
-    state = job.status.state
-    return phase(job) == "Pending" and state.reason not in _TRANSIENT and AWAITS_ADMISSION not in state.message
+    return phase(job) == "Pending" and not starts_soon(job)
 
 
 def is_blocked(flow: JobFlow, jobs: Sequence[BatchJob]) -> bool:
