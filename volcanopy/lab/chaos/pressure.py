@@ -24,7 +24,7 @@ while os.getppid() == parent:
 _ANSWER_SECONDS = 5.0
 """How long an overloaded API server takes to answer."""
 _DELAYS = 3
-"""How often a proxy holds back a request and its answer."""
+"""How often a proxy delays a request and its answer."""
 _TIMEOUT = aiohttp.ClientTimeout(total=10)
 
 
