@@ -66,8 +66,8 @@ def test_nothing_is_reserved_for_jobs_that_start_where_resources_are_ample(cpu: 
         """
     session = Session(seen(text), configured(PLUGINS))
     keys = session.snapshot.jobs.keys
-    assert {str(keys[row]) for row in session.hooks.jobs_with_reserved_nodes()} >= reserved
-    assert bool(session.hooks.jobs_with_reserved_nodes()) == bool(reserved)
+    assert {str(keys[row]) for row in session.quotas.jobs_with_reserved_nodes()} >= reserved
+    assert bool(session.quotas.jobs_with_reserved_nodes()) == bool(reserved)
 
 
 def test_plans_are_those_without_reservations_where_resources_are_ample() -> None:

@@ -297,7 +297,7 @@ def test_queue_statuses_equal_sums_over_all_tasks(case: Case) -> None:
     # groups whose queue nobody made take no part; neither do pods without a group
     counted = set(session.job_rows.tolist())
     homeless = [job for job in range(len(session.snapshot.jobs)) if job not in counted]
-    claims = session.hooks.queue_shares()
+    claims = session.quotas.reported()
     guarantee = (session.snapshot.queues.guarantee.values if claims is None else claims.reserved).T.tolist()
     for row, queue in enumerate(session.snapshot.queues.objects):
         twin = slow(session, row)

@@ -15,13 +15,13 @@ from volcanopy.scheduler.cache import shapes
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.engine.gangs import Gangs
 from volcanopy.scheduler.engine.queue_limits import QueueLimits
+from volcanopy.scheduler.engine.shares.share_rules import ShareRules
 from volcanopy.scheduler.invariants.check import ENFORCED, violations
 from volcanopy.scheduler.ledger.views import JobView, RoleView
 from volcanopy.scheduler.model import topology
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict, Nominate, Plan
 from volcanopy.scheduler.policies.nodes.predicates import Predicates
 from volcanopy.scheduler.policies.order.priority import Priority
-from volcanopy.scheduler.policies.quota.capacity import Capacity
 from volcanopy.scheduler.policies.victims.conformance import Conformance
 from volcanopy.scheduler.policies.victims.pdb import Pdb
 from volcanopy.testing.notation import config, snapshot
@@ -82,15 +82,15 @@ PARTS = """
         ),
         (
             "node n1 cpu=4\nqueue q capability.cpu=1\njob a queue=q min=0: 2 x cpu=1",
-            Capacity,
-            "allocatable",
+            ShareRules,
+            "limit_rejection",
             nothing,
             "queue q is over its capability: 2 of 1 cpu",
         ),
         (
             "node n1 cpu=4\nqueue q limit.user.ana.cpu=1\njob a queue=q user=ana min=0: 2 x cpu=1",
             QueueLimits,
-            "allocatable",
+            "limit_rejection",
             nothing,
             "user ana in queue q has 2 cpu allocated, limit is 1",
         ),

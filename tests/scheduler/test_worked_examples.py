@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from volcanopy.scheduler.engine.session import Session
+from volcanopy.scheduler.engine.shares.share_rules import ShareRules
 from volcanopy.scheduler.ledger.cluster import Cluster, TasksView
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
@@ -48,8 +49,8 @@ def test_proportion_divides_by_water_filling(
 
 def test_a_satisfied_queue_is_not_scheduled_again() -> None:
     made = cluster("node n1 cpu=10\nqueue a\njob a queue=a: 3 x cpu=1 on=n1")
-    plugin = Proportion(NoArguments(), made)
-    assert plugin.overused(made.queue(made.snapshot.queues.index["a"])) is not None
+    rules = ShareRules(Proportion(NoArguments(), made), made)
+    assert rules.overused(made.queue(made.snapshot.queues.index["a"])) is not None
 
 
 def score_on_a_partly_used_node(plugin: type[Binpack] | type[NodeOrder], arguments: dict[str, int], task: str) -> float:

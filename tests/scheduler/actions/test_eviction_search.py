@@ -12,6 +12,7 @@ from volcanopy.scheduler.actions.evict import rejected_requests
 from volcanopy.scheduler.actions.evict.rejected_requests import allow_less_for_more
 from volcanopy.scheduler.actions.evict.victim_search import VictimSearch
 from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.engine.shares.share_rules import ShareRules
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Evict
 from volcanopy.scheduler.policies.order.drf import Drf
@@ -102,7 +103,7 @@ def test_a_gang_of_a_smaller_request_is_searched_for(monkeypatch: pytest.MonkeyP
 
 
 def test_the_policies_that_allow_less_for_more_are_built_in() -> None:
-    policies = [policy for policy in builtin().plugins.values() if allow_less_for_more([policy])]
+    policies = [policy for policy in (*builtin().plugins.values(), ShareRules) if allow_less_for_more([policy])]
     assert {policy.__name__ for policy in policies} == rejected_requests._ALLOW_LESS_FOR_MORE
 
 

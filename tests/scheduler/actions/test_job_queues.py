@@ -118,7 +118,7 @@ def test_the_allowed_count_equals_a_linear_search(count: int, limit: int, share:
         return Rejection("Share", f"{number} tasks") if number > share else None
 
     session: Any = SimpleNamespace(
-        hooks=SimpleNamespace(allocatable=allocatable),
+        quotas=SimpleNamespace(allocatable=allocatable),
         reject=lambda job, rejection, placed: recorded.append(rejection),
     )
     task: Any = SimpleNamespace(job=SimpleNamespace(row=0))

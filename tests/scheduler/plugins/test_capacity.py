@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.engine.shares.share_rules import ShareRules
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.plan import Bind, Evict, SetPodGroup
@@ -44,7 +45,8 @@ def test_a_queue_above_its_fair_share_has_victims(guarantee: str, size: int, vic
         plugin.cluster.task(row).key: plugin.cluster.task(row) for row in range(len(plugin.cluster.snapshot.tasks))
     }
     candidates = [task for key, task in sorted(tasks.items()) if "/a-" in key]
-    assert len(plugin.allows(tasks["default/b-0"], candidates, Purpose.RECLAIM) or ()) == victims
+    rules = ShareRules(plugin, plugin.cluster)
+    assert len(rules.allows(tasks["default/b-0"], candidates, Purpose.RECLAIM) or ()) == victims
 
 
 @pytest.mark.parametrize(("words", "may"), [("cpu=1 memory=1Gi", True), ("memory=1Gi", False)])
@@ -57,7 +59,8 @@ def test_one_resource_within_the_fair_share_suffices_to_reclaim(words: str, may:
         """
     plugin = capacity(text)
     task = plugin.cluster.task(plugin.cluster.snapshot.task_rows["default/b-0"])
-    assert plugin.preemptive(plugin.cluster.queue(plugin.cluster.snapshot.queues.index["q"]), [task]) is may
+    rules = ShareRules(plugin, plugin.cluster)
+    assert rules.may_reclaim(plugin.cluster.queue(plugin.cluster.snapshot.queues.index["q"]), [task]) is may
 
 
 def test_a_queue_borrows_idle_resources_up_to_its_capability() -> None:
@@ -179,4 +182,5 @@ def test_a_guarantee_of_one_resource_does_not_protect_another() -> None:
     plugin = capacity(text.replace("guarantee.gpu", "guarantee.nvidia.com/gpu"))
     rows = plugin.cluster.snapshot.task_rows
     candidates = [plugin.cluster.task(rows[f"default/a-{number}"]) for number in range(8)]
-    assert len(plugin.allows(plugin.cluster.task(rows["default/b-0"]), candidates, Purpose.RECLAIM) or ()) == 6
+    rules = ShareRules(plugin, plugin.cluster)
+    assert len(rules.allows(plugin.cluster.task(rows["default/b-0"]), candidates, Purpose.RECLAIM) or ()) == 6

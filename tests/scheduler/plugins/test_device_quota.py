@@ -4,6 +4,7 @@ import pytest
 
 from tests.scheduler.plugins.scene import configured, seen
 from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.engine.shares.share_rules import ShareRules
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.plan import SetQueue
@@ -32,7 +33,7 @@ def rejected(
     )
     view = plugin.cluster.task(plugin.cluster.snapshot.task_rows[f"default/{task}"])
     assert view.job is not None
-    denial = plugin.allocatable(view.job.queue, view, count)
+    denial = ShareRules(plugin, plugin.cluster).limit_rejection(view.job.queue, view, count)
     return "" if denial is None else str(denial.reason)
 
 

@@ -11,6 +11,7 @@ from tests.scheduler.plugins.scene import Scene
 from tests.scheduler.properties import PROPERTIES
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.engine.shares.share_rules import ShareRules
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan, SetPodGroup
 from volcanopy.scheduler.policies.order.drf import HierarchicalDrf
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
@@ -143,7 +144,9 @@ def test_queries_do_not_change_the_tree() -> None:
     plugin = HierarchicalDrf(NoArguments(), scene.session.cluster, True)
     queues = [scene.session.cluster.queue(row) for row in range(len(scene.snapshot.queues))]
     before = [plugin.queue_order(queue) for queue in queues]
-    plugin.allows(scene.task("s-0"), [scene.task("d-0"), scene.task("d-1")], Purpose.RECLAIM)
+    ShareRules(plugin, scene.session.cluster).allows(
+        scene.task("s-0"), [scene.task("d-0"), scene.task("d-1")], Purpose.RECLAIM
+    )
     assert [plugin.queue_order(queue) for queue in queues] == before
 
 

@@ -244,7 +244,7 @@ def _apply(session: Session, job: JobView, move: _Move) -> bool:
                 return False
             if row in evicted:
                 statement.hold(int(session.snapshot.tasks.job[row]), node, task.request.values)
-            elif session.hooks.allocatable(job.queue, task, 1) is not None:
+            elif session.quotas.allocatable(job.queue, task, 1) is not None:
                 return False
             else:
                 statement.pipeline(row, node)

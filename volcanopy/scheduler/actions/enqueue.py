@@ -218,7 +218,7 @@ class _Precedence:
         if minimum is None:
             return False
         requested = self._claimed_by(queue) + minimum
-        if self._session.hooks.within_fair_share(queue, queue.allocated + requested):
+        if self._session.quotas.within_fair_share(queue, queue.allocated + requested):
             return True
         if not self._preempts:
             return False

@@ -52,7 +52,7 @@ def place_nominated(session: Session) -> None:
 
 
 def _place(session: Session, job: JobView, tasks: Iterable[int], moved: Mapping[int, MovedPod]) -> None:
-    hooks, gangs, placement = session.hooks, session.gangs, session.placement
+    gangs, placement = session.gangs, session.placement
     with session.statement() as statement:
         for row in tasks:
             task = TaskView(session.ledger, row)
@@ -60,7 +60,7 @@ def _place(session: Session, job: JobView, tasks: Iterable[int], moved: Mapping[
             if row in moved:
                 node = moved[row].node
                 statement.hold(job.row, node, -moved[row].request)
-            rejection = hooks.allocatable(job.queue, task, 1)
+            rejection = session.quotas.allocatable(job.queue, task, 1)
             if rejection is not None and rejection.gate != "share":  # shares change with demand; a nomination stays
                 statement.rollback(mark)
                 continue

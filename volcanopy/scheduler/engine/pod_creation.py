@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from volcanopy.api.gates import Gate
+from volcanopy.scheduler.engine.shares.queue_quota import Limiter
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
@@ -40,7 +41,7 @@ def _lacking_pods(snapshot: Snapshot) -> Rows:
     return ordered
 
 
-class PodCreation(Plugin[NoArguments]):
+class PodCreation(Plugin[NoArguments], Limiter):
     """No pod starts that an admitted job of higher priority would evict as soon as its pods are created."""
 
     name: ClassVar[str] = "podcreation"
@@ -51,7 +52,7 @@ class PodCreation(Plugin[NoArguments]):
         preempts = not {"preempt", "gangpreempt"}.isdisjoint(actions)
         self._rows = _lacking_pods(ledger.snapshot) if preempts else np.empty(0, dtype=np.intp)
 
-    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+    def limit_rejection(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """Reject pods that would be in the way of the pods of an admitted job of higher priority in the queue."""
         rows, job = self._rows, task.job
         if not len(rows) or job is None or not task.preemptable or task.nominated != NONE:

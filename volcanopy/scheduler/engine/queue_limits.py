@@ -11,6 +11,7 @@ import numpy as np
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.engine import defaults
+from volcanopy.scheduler.engine.shares.queue_quota import Limiter
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
@@ -25,7 +26,7 @@ def applies(snapshot: Snapshot) -> bool:
     return snapshot.queues.terms.limits is not None
 
 
-class QueueLimits(Plugin[NoArguments]):
+class QueueLimits(Plugin[NoArguments], Limiter):
     """The usage of users and groups in a queue and its descendants stays within the limits of that queue."""
 
     name: ClassVar[str] = "queuelimits"
@@ -39,7 +40,7 @@ class QueueLimits(Plugin[NoArguments]):
         self._evictable: dict[tuple[int, int, int, int], Ints] = {}
         self._blockers: dict[tuple[int, bool], tuple[str, ...]] = {}
 
-    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+    def limit_rejection(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """Check the limits of the task's queue and of all its ancestors."""
         return self.exceeded(task, count)
 

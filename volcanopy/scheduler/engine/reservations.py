@@ -14,7 +14,7 @@ from volcanopy.scheduler.engine.ample_resources import is_ample
 from volcanopy.scheduler.engine.job_reservations import JobReservations
 from volcanopy.scheduler.engine.reserved_job import ReservedJob
 from volcanopy.scheduler.engine.runnable_jobs import RunnableJobs
-from volcanopy.scheduler.engine.shares.queue_demand import held_queues
+from volcanopy.scheduler.engine.shares import queue_demand, queue_quota
 from volcanopy.scheduler.engine.task_ends import Basis, TaskEnds
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
@@ -67,7 +67,7 @@ class ReservationArguments(Arguments):
         return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
 
 
-class Reservation(Nodes, Plugin[ReservationArguments]):
+class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
     """Reserve resources for the first waiting jobs of a queue; pods that end in time or can be preempted may use them.
 
     There is no state: each session finds the same jobs and nodes again. The end of a pod follows from
@@ -124,7 +124,7 @@ class Reservation(Nodes, Plugin[ReservationArguments]):
         if self.args.after == "never" or not len(rows):
             return rows[:0]
         snapshot, jobs = self.cluster.snapshot, self.cluster.snapshot.jobs
-        usable = ~held_queues(snapshot.queues)
+        usable = ~queue_demand.held_queues(snapshot.queues)
         if self.args.queues:
             usable &= np.isin(snapshot.queues.names, self.args.queues)
         return rows[usable[jobs.queue[rows]] & (jobs.created[rows] > 0) & ~snapshot.unreservable[rows]]
@@ -226,7 +226,7 @@ class Reservation(Nodes, Plugin[ReservationArguments]):
                 rejections.append(NodeRejection(reason, rejected, reserved_for=each.job.key))
         return rejections
 
-    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+    def limit_rejection(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """The reserved rest of the limit of a queue."""
         if self._known == [] or task.nominated != NONE:
             return None

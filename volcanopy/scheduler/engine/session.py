@@ -24,6 +24,8 @@ from volcanopy.scheduler.engine.queue_limits import QueueLimits
 from volcanopy.scheduler.engine.rejections import Rejections
 from volcanopy.scheduler.engine.reservations import configured_reservations
 from volcanopy.scheduler.engine.shares.queue_demand import lacking_of_jobs, unplaceable
+from volcanopy.scheduler.engine.shares.quotas import Quotas
+from volcanopy.scheduler.engine.shares.share_rules import with_rules
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
@@ -59,9 +61,8 @@ class Session:
         self.observer = observer
         self.ledger = Ledger(snapshot)
         self.cluster = Cluster(self.ledger, extender)
-        tiers: Installed = tuple(
-            tuple((opened(entry, self.cluster, observer), entry.off) for entry in tier) for tier in config.tiers
-        )
+        plugins = (tuple((opened(entry, self.cluster, observer), entry.off) for entry in tier) for tier in config.tiers)
+        tiers: Installed = with_rules(plugins, self.cluster)
         self.limits: QueueLimits | None = None
         """The limits of queues on jobs, users and groups; None if no queue has any."""
         for policy in MANDATORY:
@@ -75,8 +76,8 @@ class Session:
         self.hooks = Hooks(tiers, self.cluster.reads)
         self.reservations = configured_reservations(tiers)
         """The reservations of waiting jobs; None if these are not configured."""
-        if self.reservations is not None:
-            self.hooks.jobs_with_reserved_nodes = self.reservations.jobs_with_reserved_nodes
+        self.quotas = Quotas(tiers, self.reservations)
+        """What queues may be allocated."""
         self.gangs = Gangs(self.cluster, config, self.hooks)
         self.hypernodes = Hypernodes(self.cluster, tiers)
         self.cluster.queries = _Queries(self)
@@ -166,9 +167,10 @@ class Session:
 
     def admission_key(self, queue: QueueView) -> tuple[object, ...]:
         """Return the sort key of a queue for admission: as :meth:`queue_key`, with what was admitted counted as allocated."""
-        if "queue_order" in self.hooks.unanswered:
-            return self.queue_key(queue)
-        return (self.hooks.admission_order(queue), queue.created, queue.name)
+        self.cluster.admission = True
+        key = self.queue_key(queue)
+        self.cluster.admission = False
+        return key
 
     def job_key(self, job: JobView) -> tuple[object, ...]:
         """Return the sort key of a job within its queue: by the order that the queue sets, the plugins' keys, age, name."""
@@ -384,11 +386,14 @@ class _Queries:
     """The combined answers of all plugins, for plugins: :class:`volcanopy.scheduler.ledger.cluster.PluginQueries`."""
 
     def __init__(self, session: Session) -> None:
-        hooks = self._hooks = session.hooks
+        self._hooks = session.hooks
         self._session, self._cluster = session, session.cluster
         self._preempts = "preempt" in session.config.actions
         self.reclaims = not {"reclaim", "gangreclaim"}.isdisjoint(session.config.actions)
-        self.comes_first, self.jobs_with_reserved_nodes = hooks.comes_first, hooks.jobs_with_reserved_nodes
+        quotas = session.quotas
+        self.comes_first, self.within_limits = quotas.comes_first, quotas.within_limits
+        self.within_share, self.reserved_as_first = quotas.within_share, quotas.reserved_as_first
+        self.jobs_with_reserved_nodes = quotas.jobs_with_reserved_nodes
         self.queue_key: Callable[[QueueView], tuple[Any, ...]] = session.queue_key
         self.job_keys: Callable[[Rows], list[tuple[Any, ...]]] = session.keys_of
 
@@ -402,21 +407,6 @@ class _Queries:
     def rejections(self) -> Callable[[TaskView, NodesView], Sequence[NodeRejection]]:
         """The combined hook ``reject``."""
         return self._hooks.reject
-
-    @cached_property
-    def within_limits(self) -> Callable[[QueueView, TaskView, int], Rejection | None]:
-        """The combined hook of that name."""
-        return self._hooks.within_limits
-
-    @cached_property
-    def within_share(self) -> Callable[[QueueView, TaskView, int], Rejection | None]:
-        """The combined hook of that name."""
-        return self._hooks.within_share
-
-    @cached_property
-    def reserved_as_first(self) -> Callable[[QueueView, Sequence[TaskView]], bool | None]:
-        """The combined hook of that name."""
-        return self._hooks.reserved_as_first
 
     def overdue(self, job: JobView) -> bool:
         """Whether a gate permits a reservation at once."""

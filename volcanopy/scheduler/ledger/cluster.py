@@ -286,6 +286,8 @@ class Cluster:
 
     queries: PluginQueries
     """The other plugins; not available in ``open``."""
+    admission = False
+    """Whether queues are ordered for admission: what admitted jobs lack of their minimum counts as allocated."""
 
     def __init__(self, ledger: Ledger, extender: Extender | None = None) -> None:
         self.reads = RecordedLedger(ledger)

@@ -10,27 +10,14 @@ A borrowing limit becomes the limit ``deserved + borrowing limit``; a lending li
 ``deserved - lending limit``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
-
-
-@dataclass(frozen=True, eq=False)
-class QueueShares:
-    """(R, Q): the current shares of queues with their children, as a policy computes them for reports."""
-
-    fair_share: Ints
-    """Fair share."""
-    limit: Ints
-    """Most that may be allocated; UNLIMITED without a limit."""
-    reserved: Ints
-    """Reserved, used or not: the guarantee, and what is not lent."""
-    devices: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
-    """By row of the queue: the devices that its claims hold, by the name of the capability that limits them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +41,75 @@ class Bounds:
             self.limit[:, row] == fair_share + np.minimum(borrowing, UNLIMITED - fair_share)
         )
         return (fair_share, np.where(binds, borrowing, UNLIMITED)) if binds.any() else None
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """How a policy divides the cluster among queues: (R, Q) amounts. What follows from them is the same for all policies.
+
+    A queue may be allocated its fair share, borrow idle resources up to its limit, and lend its share except the guarantee.
+    """
+
+    fair: Ints
+    """The fair share of each queue; in a tree with its descendants."""
+    limit: Ints
+    """The most that may be allocated; UNLIMITED without a limit."""
+    guarantee: Ints
+    """Reserved for each queue, used or not: its guarantee, and what it does not lend."""
+    tree: bool = False
+    """Whether what is allocated to a queue counts for its ancestors as well."""
+    protected: Ints | None = None
+    """What queues keep above their fair shares although others reclaim, for their credit; None for nothing."""
+    paid_back: Ints | None = None
+    """What queues may be allocated above their fair shares for their credit; None for nothing."""
+    own: Ints | None = None
+    """The fair shares of the own jobs of queues, where parents have jobs too; None where those of queues hold for them."""
+    own_paid_back: Ints | None = None
+    """As ``paid_back``, for ``own``."""
+    fractions: Floats | None = None
+    """(Q,): ``own`` as fractions of the cluster, where dominant shares are compared instead of amounts."""
+    named: Mask | None = None
+    """Where a queue has a fair share: others are unlimited, except for a queue without any; None for all."""
+    reported: Ints | None = None
+    """The fair shares of queues with their descendants, as statuses show them; None for ``fair``."""
+    bounds: Bounds | None = None
+    """The limits before the guarantees of others are reserved, for messages; None for those of ``limit``."""
+    admission: Ints | None = None
+    """The limits for the minimum of jobs that wait for admission; None if the policy neither admits nor rejects jobs."""
+    lines: Sequence[list[int]] | None = None
+    """Each queue with the ancestors whose limits and shares count for it; None for all in a tree, none else."""
+    leaves_only: bool = False
+    """Whether only queues below the root without children take jobs."""
+    enforced: bool = True
+    """Whether limits and guarantees apply to allocations."""
+    binding: bool = True
+    """Whether fair shares apply to allocations; else nodes are reserved for more than its share only for the first queue."""
+    passed_over: bool = False
+    """Whether a queue with its whole share allocated is passed over until all others have been considered."""
+    any_resource: bool = False
+    """Whether a share of any requested resource suffices to reclaim; else all must be within the share."""
+    levels: int | None = None
+    """How many levels of ancestors reclaim considers; None for all."""
+    reclaims: Callable[[Any, Sequence[Any]], Sequence[Any]] | None = None
+    """Which candidates a task may reclaim by the policy's own order of queues; None for all."""
+    device_limits: bool = False
+    """Whether capabilities limit the devices that pods claim."""
+    device_capacities: bool = False
+    """Whether capabilities limit the capacities of devices that pods claim, too."""
+
+
+@dataclass(frozen=True, eq=False)
+class QueueShares:
+    """(R, Q): the current shares of queues with their children, as a policy computes them for reports."""
+
+    fair_share: Ints
+    """Fair share."""
+    limit: Ints
+    """Most that may be allocated; UNLIMITED without a limit."""
+    reserved: Ints
+    """Reserved, used or not: the guarantee, and what is not lent."""
+    devices: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    """By row of the queue: the devices that its claims hold, by the name of the capability that limits them."""
 
 
 def fair_shares_by_weight(
@@ -141,6 +197,15 @@ class Levels:
                 waiting += [row for row in children.tolist() if queues.is_parent[row]]
 
     @property
+    def lines(self) -> list[list[int]]:
+        """(Q,): each queue with its ancestors, without the root."""
+        lines = [[row] for row in range(len(self._queues))]
+        for parent, children in self.groups[1:]:
+            for row in children.tolist():
+                lines[row] = [row, *lines[parent]]
+        return lines
+
+    @property
     def parents(self) -> Mask:
         """(Q,): the queues with children."""
         parents = np.zeros(len(self._queues), dtype=np.bool_)
@@ -154,6 +219,15 @@ class Levels:
             if parent != NONE:
                 rolled[:, parent] += rolled[:, children].sum(axis=1)
         return rolled
+
+    def inherited(self, capability: Ints) -> Ints:
+        """(R, Q): the capabilities of queues, where these have none those of their parents."""
+        inherited = capability.copy()
+        for parent, children in self.groups:
+            if parent != NONE:
+                own = inherited[:, children]
+                inherited[:, children] = np.where(own == UNLIMITED, inherited[:, parent, None], own)
+        return inherited
 
     def _demand(self, requested: Ints, guarantee: Ints, limit: Ints) -> Ints:
         """(R, Q): what queues request with their descendants; the guarantee of an idle descendant is part of it."""

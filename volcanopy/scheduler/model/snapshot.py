@@ -173,7 +173,7 @@ class QueueTable:
 
     @cached_property
     def lines(self) -> tuple[Rows, ...]:
-        """(Q,): each queue's row, its parent's, the parent's parent's and so on up; a circle is cut where it closes."""
+        """(Q,): each queue's row, its parent's, the parent's parent's and so on up; without parents if that runs in a circle."""
         return tuple(np.array(self._line(row), dtype=np.intp) for row in range(len(self)))
 
     @cached_property
@@ -196,8 +196,7 @@ class QueueTable:
     @cached_property
     def above(self) -> Index:
         """(Q,): the parent of each queue; NONE also for those whose line of parents runs in a circle, which stand alone."""
-        ends = [bool(self.parent[line[-1]] == NONE) for line in self.lines]
-        return np.where(ends, self.parent, np.int32(NONE))
+        return np.array([line[1] if len(line) > 1 else NONE for line in self.line_lists], dtype=np.int32)
 
     @cached_property
     def nested(self) -> bool:
@@ -253,9 +252,9 @@ class QueueTable:
         covered, below = claims.copy(), np.zeros_like(claims)
         for rows in self._levels:
             covered[:, rows] = np.maximum(claims[:, rows], below[:, rows])
-            under = rows[self.parent[rows] != NONE]
+            under = rows[self.above[rows] != NONE]
             for sums, own in zip(below, covered, strict=True):
-                np.add.at(sums, self.parent[under], own[under])
+                np.add.at(sums, self.above[under], own[under])
         return covered
 
     @cached_property
@@ -274,7 +273,9 @@ class QueueTable:
     def _line(self, row: int) -> list[int]:
         line = [row]
         above = int(self.parent[row])
-        while above != NONE and above not in line:
+        while above != NONE:
+            if above in line:
+                return [row]
             line.append(above)
             above = int(self.parent[above])
         return line

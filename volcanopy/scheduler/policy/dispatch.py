@@ -1,7 +1,6 @@
 """The combined hooks of the plugins of a session: each is one function, typed as the specification in ``plugin``."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -12,9 +11,8 @@ from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
 from volcanopy.scheduler.ledger.reads import RecordedLedger, Scope
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.plan import Claims
-from volcanopy.scheduler.model.queue_shares import QueueShares
-from volcanopy.scheduler.model.resources import Floats, Resources, Rows
-from volcanopy.scheduler.policy.combine import RULES, Tiers, first, flat, lexicographic, unprotected, victims, vote
+from volcanopy.scheduler.model.resources import Floats, Rows
+from volcanopy.scheduler.policy.combine import RULES, Tiers, flat, unprotected, victims, vote
 from volcanopy.scheduler.policy.config import PluginConfig
 from volcanopy.scheduler.policy.hook_table import HOOKS, implemented
 from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
@@ -54,13 +52,6 @@ class Hooks:
     job_starving: Callable[[JobView], bool]
     session_close: Callable[[], None]
     overused: Callable[[QueueView], Rejection | None]
-    within_share: Callable[[QueueView, TaskView, int], Rejection | None]
-    beyond_share: Callable[[QueueView, TaskView, int], Rejection | None]
-    reserved_as_first: Callable[[QueueView, Sequence[TaskView]], bool | None]
-    preemptive: Callable[[QueueView, Sequence[TaskView]], bool]
-    within_fair_share: Callable[[QueueView, Resources], bool]
-    queue_shares: Callable[[], QueueShares | None]
-    victim_queue_order: Callable[[QueueView, QueueView], tuple[Any, ...]]
     evicts: Callable[[Rows], Rows]
     reject: Callable[[TaskView, NodesView], list[NodeRejection]]
     score: Callable[[TasksView, NodesView], Floats]
@@ -77,12 +68,6 @@ class Hooks:
         plugins = self._plugins = [plugin for tier in installed for plugin, _ in tier]
         self._off = [off for tier in installed for _, off in tier]
         self.__dict__.update(layout.defaults)
-        self.jobs_with_reserved_nodes: Callable[[], frozenset[int]] = frozenset
-        """The jobs that may use reserved nodes beyond the fair share of their queue."""
-        self._beyond = True
-        self.rejected_by_share = set[int]()
-        """The jobs of which tasks were rejected by ``within_share`` since :meth:`within_shares` began."""
-        self._first_tasks = frozenset[int]()
         self._of_nodes = tuple([plugins[number] for number in layout.of_nodes])
         self._cache_keys = tuple([plugin.cache_key for plugin in self._of_nodes if plugin.cache_key is not per_shape])
         self._coupling: tuple[Callable[[TaskView], bool], ...] = tuple(
@@ -157,57 +142,6 @@ class Hooks:
     def _evictable(self) -> Callable[[None, Sequence[TaskView]], list[TaskView]]:
         purpose = Purpose.SHUFFLE
         return unprotected(flat(self._answering("unprotected", purpose.value)), purpose)
-
-    @cached_property
-    def within_limits(self) -> Callable[[QueueView, TaskView, int], Rejection | None]:
-        """As ``allocatable``, without regard to fair shares."""
-        return first(self._answering("allocatable"))
-
-    @cached_property
-    def admission_order(self) -> Callable[[QueueView], tuple[Any, ...]]:
-        """As ``queue_order``, for admission."""
-        tiers = self._layout.answering.get("queue_order", ())
-        return lexicographic(tuple(tuple(self._plugins[number].admission_order for number in tier) for tier in tiers))
-
-    @contextmanager
-    def within_shares(self) -> Iterator[None]:
-        """Do not allow in ``allocatable`` what exceeds fair shares, for a while; else what others claim is not allowed."""
-        self._beyond = False
-        self.rejected_by_share.clear()
-        try:
-            yield
-        finally:
-            self._beyond = True
-
-    def comes_first(self, task: int) -> bool:
-        """Whether the task is being placed for a running gang that lacks it."""
-        return task in self._first_tasks
-
-    @contextmanager
-    def first(self, tasks: Iterable[int]) -> Iterator[None]:
-        """Place these tasks before others for a while: ``allocatable`` regards limits only, and no reservation of others."""
-        self._first_tasks = frozenset(tasks)
-        try:
-            yield
-        finally:
-            self._first_tasks = frozenset()
-
-    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-        """Return why a queue cannot allocate ``count`` tasks, within its limits and its fair share."""
-        rejection = self.within_limits(queue, task, count)
-        if rejection is not None or self.comes_first(task.row):
-            return rejection
-        rejection = self.within_share(queue, task, count)
-        if rejection is None:
-            return None
-        job = task.job
-        if not self._beyond:
-            if job is not None:
-                self.rejected_by_share.add(job.row)
-            return rejection
-        if job is not None and job.row in self.jobs_with_reserved_nodes():
-            return None
-        return self.beyond_share(queue, task, count)
 
     def job_keys(self, jobs: Rows) -> list[tuple[Any, ...]]:
         """Return the keys of ``job_order`` of each of these job rows."""
@@ -303,7 +237,7 @@ def _layout(kinds: tuple[tuple[tuple[Any, frozenset[str]], ...], ...]) -> _Layou
     unanswered = frozenset(name for name, of_hook in answering.items() if not of_hook)
     return _Layout(
         {name: of_hook for name, of_hook in answering.items() if of_hook},
-        {name: RULES[HOOKS[name].rule](()) for name in sorted(unanswered - _BY_CASE - {"allocatable"})},
+        {name: RULES[HOOKS[name].rule](()) for name in sorted(unanswered - _BY_CASE)},
         tuple(sorted({*sum(answering["reject"], ()), *sum(answering["score"], ())})),
         unanswered,
     )

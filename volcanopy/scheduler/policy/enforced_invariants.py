@@ -8,7 +8,8 @@ from typing import Any
 
 from volcanopy.scheduler.policy.config import PluginConfig, SchedulerConfig
 from volcanopy.scheduler.policy.hook_table import HOOKS, implemented
-from volcanopy.scheduler.policy.roles import Moment, Purpose, is_asked
+from volcanopy.scheduler.policy.plugin import Plugin
+from volcanopy.scheduler.policy.roles import Moment, Purpose, Quota, is_asked
 
 _PARTS = {
     ("gang", "ready"): "enableJobReady",
@@ -31,8 +32,6 @@ _PARTS = {
 """The parts with the switch that turns each off."""
 _KNOWN_FILTERS = frozenset({"predicates", "proportion", "capacity", "drf", "reservation"})
 """The plugins that keep no pod of a running gang from a node but by what the checker knows."""
-_SELECT_BETWEEN_QUEUES = frozenset({"proportion", "capacity"})
-"""The plugins that select only pods that are reclaimed."""
 
 
 def enforced_invariants(config: SchedulerConfig) -> frozenset[str]:
@@ -54,12 +53,10 @@ def enforced_invariants(config: SchedulerConfig) -> frozenset[str]:
     preempting = [[entry.name for entry in tier if _selects_preempted(entry)] for tier in config.tiers]
     if any(preempting) and all("priority" in names for names in preempting if names):
         parts.add("priority:preempt")
-    gates = (
-        [entry.name for entry in tier if is_asked(entry.plugin, Moment.ENQUEUE, entry.off)] for tier in config.tiers
-    )
+    gates = ([entry.name for entry in tier if _admits(entry)] for tier in config.tiers)
     if "enqueue" in config.actions and "resourcequota" in next(filter(None, gates), ()):
         parts.add("resourcequota:enqueue")
-    filters = {entry.name for entry in entries if _answers(entry, "reject") or _answers(entry, "allocatable")}
+    filters = {entry.name for entry in entries if _answers(entry, "reject") or _limits(entry)}
     if "gang:ready" in parts and "allocate" in config.actions and filters <= _KNOWN_FILTERS:
         parts.add("gang:first")
     return frozenset(parts)
@@ -72,8 +69,19 @@ def _answers(entry: PluginConfig, hook: str) -> bool:
 
 def _selects_preempted(entry: PluginConfig) -> bool:
     """Return whether a plugin selects the pods that are preempted."""
-    is_asked = _answers(entry, "allows") and Purpose.PREEMPT.value not in entry.off
-    return is_asked and entry.name not in _SELECT_BETWEEN_QUEUES
+    return _answers(entry, "allows") and Purpose.PREEMPT.value not in entry.off
+
+
+def _admits(entry: PluginConfig) -> bool:
+    """Return whether a plugin, or the rules of its shares, may reject the admission of jobs."""
+    has_rules = issubclass(entry.plugin, Quota) and Moment.ENQUEUE.switch not in entry.off
+    return has_rules or is_asked(entry.plugin, Moment.ENQUEUE, entry.off)
+
+
+def _limits(entry: PluginConfig) -> bool:
+    """Return whether a plugin limits what queues are allocated."""
+    limits = issubclass(entry.plugin, Quota) or entry.plugin.overused is not Plugin.overused
+    return limits and "enabledAllocatable" not in entry.off
 
 
 def _filters_traits(entry: PluginConfig) -> bool:

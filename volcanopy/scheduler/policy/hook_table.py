@@ -30,11 +30,15 @@ SWITCHES_OF_THE_ENGINE = frozenset(
 )
 """The keys that turn off rules of the engine for a plugin of that name."""
 
+SWITCHES_OF_SHARES = frozenset({"enabledAllocatable", "enablePreemptive"})
+"""The keys that turn off for a policy what follows from its shares: limits on allocations, and reclaim."""
+
 SWITCHES: frozenset[str] = (
     frozenset({specification.switch for specification in HOOKS.values() if specification.switch})
     | SWITCHES_OF_THE_ENGINE
     | frozenset(moment.switch for moment in roles.Moment)
     | frozenset(purpose.value for purpose in roles.Purpose if not purpose.is_for_gang)
+    | SWITCHES_OF_SHARES
     | SWITCHES_WITHOUT_EFFECT
     | {"enableHierarchy"}
 )

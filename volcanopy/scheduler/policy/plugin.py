@@ -8,7 +8,7 @@ An instance exists for one session. It sees a read-only :class:`~volcanopy.sched
 session, nor a client, nor a clock.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -19,8 +19,7 @@ from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import QuotaMessage, Reason
 from volcanopy.scheduler.model.plan import Claims
-from volcanopy.scheduler.model.queue_shares import QueueShares
-from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Resources, Rows
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 
 Key = float | int | str | tuple[Any, ...]
 
@@ -151,13 +150,6 @@ class Plugin(Generic[A]):
         """
         return task.row
 
-    def admission_order(self, queue: QueueView) -> Key:
-        """As queue_order, for admission: what admitted jobs still lack of their minimum counts as allocated.
-
-        It is asked of the plugins that implement queue_order, and is the same by default.
-        """
-        return self.queue_order(queue)
-
     # Order: keys, smaller first
 
     @hook("lexicographic", "enableQueueOrder")
@@ -192,52 +184,6 @@ class Plugin(Generic[A]):
     @hook("first", "enabledOverused")
     def overused(self, queue: QueueView) -> Rejection | None:
         """Why the queue gets nothing more while others are below their fair share; None if it is not overused."""
-        raise NotImplementedError
-
-    @hook("first", "enabledAllocatable")
-    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-        """Why ``count`` more tasks equal to this one cannot be allocated to the queue; None if they can."""
-        raise NotImplementedError
-
-    @hook("first", "enabledAllocatable")
-    def within_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-        """Why ``count`` more tasks equal to this one exceed the fair share of the queue; None if they do not.
-
-        Such tasks are only allocated what no queue below its fair share can use.
-        """
-        raise NotImplementedError
-
-    @hook("first", "enabledAllocatable")
-    def beyond_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-        """Why ``count`` more tasks equal to this one cannot be allocated beyond the fair share; None if they can.
-
-        It is asked instead of within_share when all queues have been allocated what fits within their shares.
-        """
-        raise NotImplementedError
-
-    @hook("first")
-    def reserved_as_first(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool | None:
-        """True if nodes are reserved for these tasks only while their queue is the first, since nothing limits its share."""
-        raise NotImplementedError
-
-    @hook("every", "enablePreemptive")
-    def preemptive(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
-        """Whether pods of other queues may be evicted for these tasks of the queue."""
-        raise NotImplementedError
-
-    @hook("unanimous", "enablePreemptive")
-    def within_fair_share(self, queue: QueueView, claim: Resources) -> bool:
-        """Whether this total amount is within the fair share of the queue; False if no plugin implements it."""
-        raise NotImplementedError
-
-    @hook("first")
-    def queue_shares(self) -> QueueShares | None:
-        """The shares of all queues, which are written into their statuses when the session ends."""
-        raise NotImplementedError
-
-    @hook("lexicographic")
-    def victim_queue_order(self, queue: QueueView, reclaimer: QueueView) -> Key:
-        """Sort key of the queues from which the queue ``reclaimer`` reclaims: the first one loses pods first."""
         raise NotImplementedError
 
     # Nodes

@@ -32,6 +32,15 @@ REMOVED: dict[str, str] = {
     "node_order": "Nodes.score",
     "bind_annotations": "Nodes.annotate",
     "scope": "Nodes.couples_nodes where the answers for nodes depend on each other, and else nothing,",
+    "allocatable": "Quota.shares with limit and guarantee",
+    "within_share": "Quota.shares with fair",
+    "beyond_share": "Quota.shares with fair",
+    "reserved_as_first": "Quota.shares with binding=False",
+    "preemptive": "Quota.shares with fair",
+    "within_fair_share": "Quota.shares with fair",
+    "queue_shares": "Quota.shares",
+    "victim_queue_order": "Quota.shares with tree",
+    "admission_order": "queue_order with OrderedAmounts",
 }
 """By removed hook what to write now."""
 

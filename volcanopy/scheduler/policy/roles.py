@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model.queue_shares import Shares
 from volcanopy.scheduler.model.resources import Floats, Rows
 from volcanopy.scheduler.policy.plugin import NodeRejection, Vote, hook
 
@@ -96,6 +97,17 @@ class Victims:
         raise NotImplementedError
 
 
+class Quota:
+    """How the cluster is divided among queues."""
+
+    def shares(self) -> Shares:
+        """The shares, limits and guarantees of all queues.
+
+        It is asked once in a session. Who may allocate, borrow, lend and reclaim follows from the shares.
+        """
+        raise NotImplementedError
+
+
 class Nodes:
     """Which nodes a task can run on, how well they suit it, and the annotations of its pod."""
 
@@ -126,7 +138,7 @@ class Nodes:
         raise NotImplementedError
 
 
-ROLES: tuple[type, ...] = (Gate, Victims, Nodes)
+ROLES: tuple[type, ...] = (Gate, Quota, Victims, Nodes)
 """All roles."""
 
 

@@ -98,7 +98,7 @@ def queue_statuses(session: Session) -> QueueStatuses:
         ledger.tree_allocated.copy() if pipelined is None else queues.rolled_up(ledger.queue_allocated - pipelined)
     )
     now, users = session.snapshot.now, _users(session)
-    shares = session.hooks.queue_shares()
+    shares = session.quotas.reported()
     reserved = queues.guarantee.values if shares is None else shares.reserved
     guaranteed = queues.lasting("guaranteed", (reserved,), lambda: queues.covering(summable(reserved)))
     waiting = queues.rolled_up(summable(_waiting(session, of_job, len(queues))))

@@ -76,7 +76,7 @@ class Allocate:
         place_first(session)
         if not len(session.unsettled_jobs()):
             return
-        with session.hooks.within_shares():
+        with session.quotas.within_shares():
             rest = self._place(session, job_queues(session))
         if rest:
             session.cluster.precedence.begin()
@@ -113,7 +113,7 @@ class Allocate:
             is_last, tasks = not jobs and not queues, pending.tasks
             placed = pending.job.row not in tried and place(queue, pending, is_last)
             again = placed and bool(pending.left)
-            rejected = not beyond_shares and not again and pending.job.row in session.hooks.rejected_by_share
+            rejected = not beyond_shares and not again and pending.job.row in session.quotas.rejected_by_share
             if rejected:
                 pending.tasks = tasks
                 by_share.append(pending)

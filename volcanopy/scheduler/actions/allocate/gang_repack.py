@@ -228,7 +228,7 @@ def _place_on(
     """Place these tasks on these nodes; return False at the first one that a queue's limit or a plugin rejects there."""
     for row, node in zip(order, nodes, strict=True):
         task = TaskView(session.ledger, row)
-        if session.hooks.allocatable(queue, task, 1) is not None or not _is_free(session, task, node):
+        if session.quotas.allocatable(queue, task, 1) is not None or not _is_free(session, task, node):
             return False
         statement.allocate(row, node)
     return True
@@ -255,7 +255,7 @@ def _search(session: Session, queue: QueueView, order: Sequence[int], statement:
     while len(marks) < len(order):
         task = TaskView(session.ledger, order[len(marks)])
         if len(choices) == len(marks):
-            allowed = session.hooks.allocatable(queue, task, 1) is None
+            allowed = session.quotas.allocatable(queue, task, 1) is None
             choices.append(_tightest(session, task) if allowed else iter(()))
         node = next((node for node in choices[-1] if _is_free(session, task, node)), None)
         if node is not None and trials and state.trials:

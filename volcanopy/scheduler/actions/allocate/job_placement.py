@@ -54,7 +54,7 @@ def _exceeds_limit(session: Session, pending: PendingJob) -> bool:
 def _bind_single(session: Session, queue: QueueView, pending: PendingJob) -> bool:
     """Bind the only task of a job to idle resources; return False, without a rejection, if that is not possible."""
     task = TaskView(session.ledger, pending.tasks[0])
-    if pending.at or session.hooks.allocatable(queue, task, 1) is not None:
+    if pending.at or session.quotas.allocatable(queue, task, 1) is not None:
         return False
     chosen = session.placement.choose(task)
     if chosen is None or not chosen[1]:

@@ -178,7 +178,7 @@ def allowed_count(session: Session, queue: QueueView, task: TaskView, count: int
 
     ``placed`` tasks of the job were placed before.
     """
-    allocatable = session.hooks.allocatable
+    allocatable = session.quotas.allocatable
     rejection = allocatable(queue, task, count)
     if rejection is None:
         return count

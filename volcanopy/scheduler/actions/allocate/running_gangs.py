@@ -51,7 +51,7 @@ def place_first(session: Session) -> None:
         tasks = tasks_of.get(job.row)
         if job.row not in invalid and tasks is not None and _is_admitted(session, job):
             members[job.row] = _members(session, job, tasks)
-    with session.hooks.first(row for rows in members.values() for row in rows):
+    with session.quotas.first(row for rows in members.values() for row in rows):
         for job in lacking:
             if members.get(job.row):
                 _complete(session, job, members[job.row])
@@ -105,7 +105,7 @@ def _reserve(session: Session, job: JobView, members: list[int]) -> None:
         for row in members:
             task = TaskView(session.ledger, row)
             chosen = session.placement.choose(task)
-            if chosen is None or session.hooks.allocatable(job.queue, task, 1) is not None:
+            if chosen is None or session.quotas.allocatable(job.queue, task, 1) is not None:
                 continue
             if chosen[1]:
                 statement.allocate(row, chosen[0])

@@ -77,7 +77,7 @@ class EvictionCosts(TaskCosts):
         """The preemptable tasks with a node, of jobs that take part in the session, the cheapest first."""
         self.queue: NDArray[np.int32] = session.snapshot.jobs.queue[table.job]
         """(T,): the queue of each task; undefined for tasks without a job."""
-        self.losses = ShareLosses(session.hooks.queue_shares(), session.ledger, session.snapshot)
+        self.losses = ShareLosses(session.quotas.reported(), session.ledger, session.snapshot)
         """What queues lose of their fair shares."""
         self._by_queue: dict[int, Rows] = {}
         self._orders: dict[VictimKeys | None, VictimOrder] = {}
@@ -114,7 +114,7 @@ class EvictionCosts(TaskCosts):
             int(row): (session.queue_key(session.cluster.queue(int(row))))[:-2]
             for row in np.unique(self.queue[self.rows])
         }
-        order = {row: session.hooks.victim_queue_order(session.cluster.queue(row), reclaimer) for row in keys}
+        order = {row: session.quotas.victim_queue_order(session.cluster.queue(row), reclaimer) for row in keys}
         rows = sorted(keys, key=keys.__getitem__, reverse=True)
         rows.sort(key=order.__getitem__)
         queue_ranks, rank = np.zeros(len(session.snapshot.queues), dtype=np.int64), 0

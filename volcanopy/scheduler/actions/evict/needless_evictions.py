@@ -77,7 +77,7 @@ def _restored(session: Session, unit: Sequence[int], preemptors: Sequence[int]) 
         for row, node in zip(placed, nodes, strict=True):
             task = TaskView(ledger, row)
             job = task.job
-            if job is None or session.hooks.allocatable(job.queue, task, 1) is not None:
+            if job is None or session.quotas.allocatable(job.queue, task, 1) is not None:
                 return False
             if session.placement.rejected(task, node):
                 return False

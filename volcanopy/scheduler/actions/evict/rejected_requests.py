@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from volcanopy.scheduler.model.resources import Ints, Mask
 
-_BUILTIN = "volcanopy.scheduler.policies."
-_ALLOW_LESS_FOR_MORE = frozenset({"Capacity", "Cdp", "Conformance", "Drf", "Gang", "Pdb", "Priority", "Proportion"})
+_BUILTIN = ("volcanopy.scheduler.policies.", "volcanopy.scheduler.engine.")
+_ALLOW_LESS_FOR_MORE = frozenset({"Cdp", "Conformance", "Drf", "Gang", "Pdb", "Priority", "ShareRules"})
 """The built-in policies of which :func:`allow_less_for_more` is known."""
 
 

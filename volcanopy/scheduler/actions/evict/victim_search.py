@@ -192,7 +192,7 @@ class VictimSearch:
         session = self._session
         if task.nominated < 0 and state.is_still_full(session.ledger):
             return False
-        if session.hooks.allocatable(self._job.queue, task, 1) is not None:
+        if session.quotas.allocatable(self._job.queue, task, 1) is not None:
             return False
         chosen = self._domains.placement(self._domain_of(task)).choose(task)
         if chosen is None:
@@ -208,7 +208,7 @@ class VictimSearch:
     def _is_allowed(self, task: TaskView, node: int) -> bool:
         """Return whether a node that has the amounts may take a task."""
         session = self._session
-        if session.hooks.allocatable(self._job.queue, task, 1) is not None:
+        if session.quotas.allocatable(self._job.queue, task, 1) is not None:
             return False
         return not session.placement.rejected(task, node)
 

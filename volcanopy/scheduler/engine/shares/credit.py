@@ -102,7 +102,7 @@ def _rates(snapshot: Snapshot) -> Floats:
     if not queues.reported[-1].any():  # nothing is lacking where nothing waits
         return np.zeros(queues.credit.shape, dtype=np.float64)
     allocated, fair_share, _, _, waiting = queues.reported.astype(np.float64)
-    siblings = queues.parent  # NONE, the last column, for those without a parent
+    siblings = queues.above  # NONE, the last column, for those without a parent
     lacking, exceeding, whole, requesting_more = np.zeros((4, len(allocated), len(queues) + 1))
     np.add.at(requesting_more.T, siblings, (allocated + waiting > fair_share).T)
     # Without any fair share of a resource no queue is above or below its share.

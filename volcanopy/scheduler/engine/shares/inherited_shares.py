@@ -23,7 +23,7 @@ def inherited_shares(
     shares, has_share = own.copy(), named.copy()
     root = queues.index.get("root", NONE)
     for row in sorted(range(len(queues)), key=lambda row: len(queues.lines[row])):
-        children = np.flatnonzero(queues.parent == row)
+        children = np.flatnonzero(queues.above == row)
         if row == root or not len(children):
             continue
         for dim in np.flatnonzero(has_share[:, row]).tolist():

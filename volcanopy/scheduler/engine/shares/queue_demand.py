@@ -3,6 +3,8 @@
 They are computed from the snapshot and hold for a whole session; jobs admitted in the session are in the ledger.
 """
 
+from functools import cached_property
+
 import numpy as np
 
 from volcanopy.scheduler.ledger.cluster import Cluster
@@ -151,3 +153,27 @@ def held_queues(queues: QueueTable) -> Mask:
     """(Q,): the queues that are held by a stopPolicy."""
     stops = queues.terms.stops
     return np.zeros(len(queues), dtype=np.bool_) if stops is None else stops.held
+
+
+class OrderedAmounts:
+    """What counts as allocated to queues in their order: in admission with what admitted jobs lack of their minimum."""
+
+    def __init__(self, cluster: Cluster, *, tree: bool) -> None:
+        """``tree``: what is allocated to a queue counts for its ancestors as well."""
+        ledger = cluster.ledger
+        self._cluster, self._tree = cluster, tree
+        self._allocated: Ints = ledger.tree_allocated if tree else ledger.queue_allocated  # views
+        self._inqueue: Ints = ledger.tree_inqueue if tree else ledger.queue_inqueue
+
+    @cached_property
+    def _lacking(self) -> Ints:
+        """(R, Q): what admitted jobs lacked when the session began."""
+        amounts = lacking(self._cluster)
+        return self._cluster.snapshot.queues.rolled_up(amounts) if self._tree else amounts
+
+    def of(self, row: int) -> Ints:
+        """(R,): the amounts of one queue."""
+        if not self._cluster.admission:
+            return self._allocated[:, row]
+        amounts: Ints = self._allocated[:, row] + self._lacking[:, row] + self._inqueue[:, row]
+        return amounts

@@ -7,10 +7,12 @@ import numpy as np
 
 from volcanopy.scheduler.engine.shares.borrowing import Commitments
 from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.views import QueueView, TaskView
 from volcanopy.scheduler.model.messages import QuotaMessage
 from volcanopy.scheduler.model.queue_shares import Bounds
 from volcanopy.scheduler.model.resources import Ints
 from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.policy.plugin import Rejection
 
 
 def exceeds(amounts: Ints, limit: Ints, request: Ints, pods: int) -> bool:
@@ -20,6 +22,14 @@ def exceeds(amounts: Ints, limit: Ints, request: Ints, pods: int) -> bool:
         return False
     columns = zip(request.tolist(), amounts.tolist(), limit.tolist(), strict=True)
     return any(own > 0 and units > most and dim != pods for dim, (own, units, most) in enumerate(columns))
+
+
+class Limiter:
+    """A part of the engine that limits what queues are allocated."""
+
+    def limit_rejection(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """Return why ``count`` more tasks equal to this one cannot be allocated to the queue; None if they can."""
+        raise NotImplementedError
 
 
 class QueueQuota:

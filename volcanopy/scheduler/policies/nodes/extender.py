@@ -127,7 +127,6 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         self._rejections: dict[Hashable, _Answers] = {}
         self._ready: dict[Hashable, bool] = {}
         self._overused: dict[Hashable, Rejection | None] = {}
-        self._closed: dict[Hashable, Rejection | None] = {}
         self._reported, self._allocated = 0, _ALLOCATED[self.cluster.snapshot.tasks.status]
         self._rejected: dict[int, str] = {}
         if self.args.session_open and self.cluster.extender is not None:
@@ -229,15 +228,6 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
                 reason = f'extender {self.args.url}: queue "{queue.name}" is overused'
             self._overused[key] = Rejection(Gate.SHARE, reason) if reason else None
         return self._overused[key]
-
-    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-        """Nothing for an overused queue, also what no other queue can use; asked once for each job."""
-        if not self.args.overused:
-            return None
-        key = (queue.row, None if task.job is None else task.job.row)
-        if key not in self._closed:
-            self._closed[key] = self.overused(queue)
-        return self._closed[key]
 
     def _start(self, job: JobView) -> Vote:
         """Reject the start of a job if the extender does, or if it rejected any of the job's placements."""

@@ -1,0 +1,121 @@
+"""The quotas of a session: what the limits and shares of all policies together allow queues to be allocated."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from volcanopy.scheduler.engine.reservations import Reservation
+from volcanopy.scheduler.engine.shares.queue_quota import Limiter
+from volcanopy.scheduler.engine.shares.share_rules import ShareRules
+from volcanopy.scheduler.ledger.views import QueueView, TaskView
+from volcanopy.scheduler.model.queue_shares import QueueShares
+from volcanopy.scheduler.model.resources import Resources
+from volcanopy.scheduler.policy.dispatch import Installed
+from volcanopy.scheduler.policy.plugin import Plugin, Rejection
+
+Limit = Callable[[QueueView, TaskView, int], Rejection | None]
+"""Why so many more tasks equal to this one cannot be allocated to the queue; None if they can."""
+
+
+class Quotas:
+    """The rules of all policies with shares, and the other limits on allocations, in the order of the configuration."""
+
+    def __init__(self, tiers: Installed, reservations: Reservation | None) -> None:
+        """``reservations``: jobs with reserved nodes may use these whatever the share of their queue."""
+        self.jobs_with_reserved_nodes = frozenset if reservations is None else reservations.jobs_with_reserved_nodes
+        self._limits: list[Limit] = []
+        self._sharing: list[ShareRules] = []
+        self._reclaiming: list[ShareRules] = []
+        self._all: list[ShareRules] = []
+        self._closed: dict[tuple[int, int], Rejection | None] = {}
+        for plugin, off in (entry for tier in tiers for entry in tier):
+            allocates = "enabledAllocatable" not in off
+            if isinstance(plugin, Limiter):
+                self._limits += [plugin.limit_rejection] if allocates else []
+            elif allocates and type(plugin).overused is not Plugin.overused:
+                self._limits.append(partial(self._rejection_of_job, plugin.overused))
+            if isinstance(plugin, ShareRules):
+                self._all.append(plugin)
+                self._sharing += [plugin] if allocates else []
+                self._reclaiming += [plugin] if "enablePreemptive" not in off else []
+        self._beyond = True
+        self.rejected_by_share = set[int]()
+        """The jobs of which tasks were rejected by ``within_share`` since :meth:`within_shares` began."""
+        self._first_tasks = frozenset[int]()
+
+    def _rejection_of_job(
+        self, verdict: Callable[[QueueView], Rejection | None], queue: QueueView, task: TaskView, _: int
+    ) -> Rejection | None:
+        """Nothing for a queue that a gate rejects, also what no other queue can use; asked once for each job."""
+        key = (queue.row, -1 if task.job is None else task.job.row)
+        if key not in self._closed:
+            self._closed[key] = verdict(queue)
+        return self._closed[key]
+
+    def within_limits(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """As :meth:`allocatable`, without regard to fair shares."""
+        return next(filter(None, (limit(queue, task, count) for limit in self._limits)), None)
+
+    def within_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """Return why the tasks exceed the fair share of the queue; such tasks are only allocated what others cannot use."""
+        return next(filter(None, (rules.within_share(queue, task, count) for rules in self._sharing)), None)
+
+    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """Return why a queue cannot allocate ``count`` tasks, within its limits and its fair share."""
+        rejection = self.within_limits(queue, task, count)
+        if rejection is not None or self.comes_first(task.row):
+            return rejection
+        rejection = self.within_share(queue, task, count)
+        if rejection is None:
+            return None
+        job = task.job
+        if not self._beyond:
+            if job is not None:
+                self.rejected_by_share.add(job.row)
+            return rejection
+        if job is not None and job.row in self.jobs_with_reserved_nodes():
+            return None
+        return next(filter(None, (rules.beyond_share(queue, task, count) for rules in self._sharing)), None)
+
+    @contextmanager
+    def within_shares(self) -> Iterator[None]:
+        """Do not allow in :meth:`allocatable` what exceeds fair shares, for a while; else what others claim is not allowed."""
+        self._beyond = False
+        self.rejected_by_share.clear()
+        try:
+            yield
+        finally:
+            self._beyond = True
+
+    def comes_first(self, task: int) -> bool:
+        """Whether the task is being placed for a running gang that lacks it."""
+        return task in self._first_tasks
+
+    @contextmanager
+    def first(self, tasks: Iterable[int]) -> Iterator[None]:
+        """Place these tasks before others for a while: only limits count, and no reservation of others."""
+        self._first_tasks = frozenset(tasks)
+        try:
+            yield
+        finally:
+            self._first_tasks = frozenset()
+
+    def reserved_as_first(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
+        """Whether nodes are reserved for these tasks only while their queue is the first, since nothing limits its share."""
+        return any(rules.reserved_as_first(queue, tasks) for rules in self._all)
+
+    def may_reclaim(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
+        """Whether pods of other queues may be evicted for these tasks of the queue."""
+        return all(rules.may_reclaim(queue, tasks) for rules in self._reclaiming)
+
+    def within_fair_share(self, queue: QueueView, claim: Resources) -> bool:
+        """Whether this total amount is within the fair share of the queue; False without any policy with shares."""
+        return bool(self._reclaiming) and all(rules.within_fair_share(queue, claim) for rules in self._reclaiming)
+
+    def victim_queue_order(self, queue: QueueView, reclaimer: QueueView) -> tuple[int, ...]:
+        """Sort key of the queues from which the queue ``reclaimer`` reclaims: the first one loses pods first."""
+        return tuple(rules.victim_queue_order(queue, reclaimer) for rules in self._all)
+
+    def reported(self) -> QueueShares | None:
+        """The shares of all queues, which are written into their statuses when the session ends; None without any."""
+        return self._all[0].queue_shares() if self._all else None

@@ -1,0 +1,143 @@
+"""Victims of reclaim: tasks of queues above their fair share.
+
+1. A task is a victim while its queue is above its fair share and what its credit protects; so must be the ancestors of the
+   queue that are not also ancestors of the reclaimer's queue. Earlier victims count as evicted for later ones.
+2. A gang that a victim breaks is a victim as a whole, if that makes the shares fairer (:mod:`.whole_gangs`).
+"""
+
+import operator
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from volcanopy.scheduler.engine import defaults
+from volcanopy.scheduler.engine.shares.whole_gangs import with_whole_gangs
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.views import JobView, TaskView, with_jobs
+from volcanopy.scheduler.model.queue_shares import Shares
+from volcanopy.scheduler.model.resources import Ints, dominant_share, largest_ratio
+
+Account = tuple[bool, int]
+"""Whether the amounts are those of the own jobs of a queue, and its row."""
+
+
+class Reclaim:
+    """The victims that the shares of one policy allow. There are few resources: lists are faster than arrays."""
+
+    def __init__(self, cluster: Cluster, shares: Shares, lines: Sequence[list[int]]) -> None:
+        """``lines``: each queue with the ancestors for which its tasks count."""
+        ledger, queues = cluster.ledger, cluster.snapshot.queues
+        self._snapshot, self._shares, self._lines = cluster.snapshot, shares, lines
+        self._pods = cluster.axis.index["pods"]
+        self._total: list[int] = cluster.snapshot.total.tolist()
+        self._root = queues.index.get("root", -1)
+        self._named = np.ones(shares.fair.shape, dtype=np.bool_) if shares.named is None else shares.named
+        allocated: Ints = ledger.tree_allocated if shares.tree else ledger.queue_allocated
+        protected = np.zeros_like(shares.fair) if shares.protected is None else shares.protected
+        self._tables = {False: (allocated, shares.fair, shares.fair + protected)}
+        self._tables[True] = self._tables[False]
+        if shares.own is not None:
+            parents = sorted({self._root, *(row for line in lines for row in line[1:])} - {-1})
+            protected = protected.copy()
+            protected[:, parents] = 0
+            self._tables[True] = ledger.queue_allocated, shares.own, shares.own + protected
+        self._kept: dict[Account, list[int]] = {}
+        self._accounts: dict[tuple[int, int], list[Account]] = {}
+
+    def victims(self, reclaimer: TaskView, job: JobView, candidates: Sequence[TaskView], alone: bool) -> list[TaskView]:
+        """Return the victims among the candidates for a task of a job; unless ``alone``, for its whole gang."""
+        reclaims = self._shares.reclaims
+        considered = candidates if reclaims is None else reclaims(reclaimer, candidates)
+        request = reclaimer.request.values.tolist() if alone else None
+        victims = self._above_share(job.queue.row, request, considered)
+        lacking = partial(self._missing_share, job.queue.row)
+        return with_whole_gangs(candidates, victims, job, lacking, self._snapshot)
+
+    def considered_ancestors(self, row: int) -> list[int]:
+        """Return the ancestors within the levels that reclaim considers, the parent first, without the root."""
+        return [above for above in self._lines[row][1 : 1 + (self._shares.levels or 0)] if above != self._root]
+
+    def _losing(self, own: int, row: int) -> list[Account]:
+        """Return a queue, with its ancestors that lose their share with it to the queue ``own``."""
+        accounts = self._accounts.get((own, row))
+        if accounts is None:
+            above = self._lines[row][1:] if self._shares.levels is None else self.considered_ancestors(row)
+            outside = [parent for parent in above if parent != self._root and parent not in self._lines[own]]
+            named = [parent for parent in outside if self._named[:, parent].any()]
+            accounts = self._accounts[own, row] = [(True, row), *((False, parent) for parent in named)]
+        return accounts
+
+    def _above_share(self, own: int, request: list[int] | None, candidates: Sequence[TaskView]) -> list[TaskView]:
+        """Return the candidates of queues above their fair share of what is requested; None for everything."""
+        shares, rooted = self._shares, self._snapshot.queues.rooted
+        single_request = request if shares.any_resource else None
+        guarantee: dict[int, list[int]] = {}
+        has_no_share = single_request is not None and not self._overlap(shares.fair[:, own].tolist(), single_request)
+        left: dict[Account, list[int]] = {}
+        victims = []
+        for candidate, job in with_jobs(candidates):
+            row, requested = job.queue.row, candidate.request.values.tolist()
+            if (shares.leaves_only and not rooted[row]) or (
+                single_request and not self._overlap(single_request, requested)
+            ):
+                continue
+            accounts = self._losing(own, row)
+            for account in accounts:
+                if account not in left:
+                    left[account] = self._tables[account[0]][0][:, account[1]].tolist()
+            if shares.any_resource:
+                if row not in guarantee:
+                    guarantee[row] = shares.guarantee[:, row].tolist()
+                rest = zip(requested, guarantee[row], left[accounts[0]], strict=True)
+                if any(more > 0 and least > amount - more for more, least, amount in rest):
+                    continue
+            relative = has_no_share and self._are_relatives(own, row)
+            if all(self._is_above(each, left[each], requested, relative and each[0]) for each in accounts):
+                for account in accounts:
+                    left[account] = list(map(operator.sub, left[account], requested))
+                victims.append(candidate)
+        return victims
+
+    def _is_above(self, account: Account, allocated: list[int], requested: list[int], relative: bool) -> bool:
+        """Return whether a queue is above its fair share and what its credit protects, or has none of what is requested.
+
+        A ``relative`` of the reclaimer loses only resources of which it has a fair share.
+        """
+        (own, row), shares = account, self._shares
+        if shares.fractions is not None:
+            return largest_ratio(allocated, self._total) > float(shares.fractions[row]) + defaults.EQUAL_DOMINANT_SHARES
+        if account not in self._kept:
+            self._kept[account] = self._tables[own][2][:, row].tolist()
+        kept = self._kept[account]
+        if not shares.any_resource:
+            return any(map(operator.gt, allocated, kept))
+        fair = shares.fair[:, row].tolist()
+        if not self._overlap(fair, requested):
+            return not relative
+        has_share = [share > 0 for share in fair[:2]] + self._named[2:, row].tolist()
+        amounts = zip(requested, has_share, allocated, kept, strict=True)
+        return any(more > 0 and has and amount > most for more, has, amount, most in amounts)
+
+    def _overlap(self, amounts: Sequence[int], others: Sequence[int]) -> bool:
+        """Return whether there is a resource of both, other than the number of pods."""
+        pairs = enumerate(zip(amounts, others, strict=True))
+        return any(amount > 0 and other > 0 and dim != self._pods for dim, (amount, other) in pairs)
+
+    def _are_relatives(self, own: int, other: int) -> bool:
+        """Return whether both have a common ancestor within the levels that reclaim considers."""
+        return not set(self.considered_ancestors(own)).isdisjoint(self.considered_ancestors(other))
+
+    def _missing_share(self, own: int, job: JobView, without: Ints) -> float:
+        """Return the largest fraction of the cluster that a queue, or one above it, lacks of its share without some amounts."""
+        share, fractions = 0.0, self._shares.fractions
+        for is_own, row in self._losing(own, job.queue.row):
+            allocated, fair = (table[:, row] for table in self._tables[is_own][:2])
+            if fractions is not None:
+                share = max(share, float(fractions[row]) - largest_ratio((allocated - without).tolist(), self._total))
+                continue
+            missing = np.where(fair > 0, np.maximum(fair - allocated + without, 0), 0)
+            if not self._shares.any_resource:
+                missing[self._pods] = 0
+            share = max(share, dominant_share(missing, self._snapshot.total))
+        return share

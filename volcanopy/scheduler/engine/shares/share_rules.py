@@ -1,0 +1,342 @@
+"""What follows from the shares of queues, once for all policies that divide the cluster among queues.
+
+1. A queue may not exceed its limit, those of its ancestors, nor what is not reserved for others (``limit_rejection``).
+2. Queues are first allocated what their fair shares cover (``within_share``), then what others do not claim (``beyond_share``).
+3. A queue reclaims while it stays within its fair share (``may_reclaim``), from queues above theirs (``allows``).
+4. A job is admitted while the limits cover its minimum beside what is allocated and reserved (``verdict``).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from volcanopy.api.gates import Gate
+from volcanopy.scheduler.engine import defaults
+from volcanopy.scheduler.engine.shares import queue_demand
+from volcanopy.scheduler.engine.shares.admission_votes import AdmissionVotes
+from volcanopy.scheduler.engine.shares.device_quota import DeviceQuota
+from volcanopy.scheduler.engine.shares.guarantees import sparing_guarantees
+from volcanopy.scheduler.engine.shares.lending import Lending
+from volcanopy.scheduler.engine.shares.queue_quota import Limiter, QueueQuota, exceeds
+from volcanopy.scheduler.engine.shares.reclaim import Reclaim
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.messages import closed, not_a_leaf, not_below_root
+from volcanopy.scheduler.model.queue_shares import Bounds, QueueShares, Shares
+from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Resources, dominant_share
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import HOLDING
+from volcanopy.scheduler.policy import roles
+from volcanopy.scheduler.policy.dispatch import Installed
+from volcanopy.scheduler.policy.plugin import ABSTAIN, PERMIT, NoArguments, Plugin, Rejection, Vote, reject
+from volcanopy.scheduler.policy.roles import Purpose, Quota, Victims
+
+
+class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
+    """The rules of one policy's shares. They are asked in the tier of the policy and with its switches."""
+
+    name: ClassVar[str] = "shares"
+    moments: ClassVar[frozenset[roles.Moment]] = frozenset({roles.Moment.ENQUEUE})
+
+    def __init__(self, policy: Quota, cluster: Cluster) -> None:
+        super().__init__(NoArguments(), cluster)
+        ledger = cluster.ledger
+        self.policy = policy
+        self._pods = cluster.axis.index["pods"]
+        self._queue_allocated: Ints = ledger.queue_allocated  # views: they change with the session
+        self._tree_allocated: Ints = ledger.tree_allocated
+        self._tree_inqueue: Ints = ledger.tree_inqueue
+        self._queue_inqueue: Ints = ledger.queue_inqueue
+        self._asked: tuple[int, Purpose, int, list[int]] | None = None
+        """What :meth:`allows` was asked last: the task, the purpose, the changes until then, and the candidates."""
+        self._answer: list[TaskView] = []
+
+    @cached_property
+    def shares(self) -> Shares:
+        """The shares of the policy."""
+        return self.policy.shares()
+
+    @cached_property
+    def _lines(self) -> Sequence[list[int]]:
+        """Each queue with the ancestors for which its tasks count."""
+        queues = self.cluster.snapshot.queues
+        if self.shares.lines is not None:
+            return self.shares.lines
+        return queues.line_lists if self.shares.tree else [[row] for row in range(len(queues))]
+
+    @cached_property
+    def _allocated(self) -> Ints:
+        return self._tree_allocated if self.shares.tree else self._queue_allocated
+
+    @cached_property
+    def _quota(self) -> QueueQuota:
+        shares, queues = self.shares, self.cluster.snapshot.queues
+        reserved = np.where(queues.rooted, shares.guarantee, 0) if shares.leaves_only else shares.guarantee
+        bounds = shares.bounds or Bounds(shares.guarantee, shares.limit)
+        return QueueQuota(self.cluster, bounds, shares.limit, reserved if reserved.any() else None, in_tree=shares.tree)
+
+    @cached_property
+    def _devices(self) -> DeviceQuota | None:
+        shares = self.shares
+        return DeviceQuota(self.cluster, parts=shares.device_capacities) if shares.device_limits else None
+
+    # Limits
+
+    def limit_rejection(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """The limits of the queue and its ancestors, the guarantees of others, and the limits on devices."""
+        if not self.shares.enforced:
+            return None
+        rejection = self._position_rejection(queue)
+        if rejection is not None and not self._runs(task):
+            return rejection
+        request = _requested(task, count)
+        for row in self._lines[queue.row]:
+            allocated = self._allocated[:, row]
+            if self._quota.exceeds_limit(row, allocated, request):
+                limit = self.shares.limit[:, row]
+                message = self._quota.message("capability", row, allocated, request.tolist(), limit, parts=count)
+                return Rejection(Gate.CAPABILITY, message)
+        excess = self._quota.excess(queue.row, request)
+        if excess is None:
+            return self._device_rejection(queue, task, count)
+        allocated = (self._own_allocated if self.shares.fractions is None else self._allocated)[:, queue.row]
+        limit = allocated + request - excess
+        message = self._quota.message("capability", queue.row, allocated, request.tolist(), limit, parts=count)
+        return Rejection(Gate.CAPABILITY, message)
+
+    def _device_rejection(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """Return the rejection of the devices that ``count`` tasks equal to this one claim."""
+        exceeded = self._devices.exceeded(self._lines[queue.row], task, count) if self._devices else None
+        if exceeded is None:
+            return None
+        name = self.cluster.snapshot.queues.names[exceeded.queue]
+        return Rejection(Gate.CAPABILITY, f'queue "{name}" capability exceeded: {exceeded}')
+
+    def _runs(self, task: TaskView) -> bool:
+        """Return whether pods of the task's job have nodes: it goes on when its queue becomes a parent."""
+        row = self.cluster.snapshot.tasks.job[task.row]
+        return row != NONE and bool(self.cluster.snapshot.jobs.counts[HOLDING, row].any())
+
+    def _position_rejection(self, queue: QueueView) -> Rejection | None:
+        """Return the rejection of a queue by its position in the tree."""
+        if not self.shares.leaves_only:
+            return None
+        if not self.cluster.snapshot.queues.rooted[queue.row]:
+            return Rejection(Gate.QUEUE, not_below_root(queue.name))
+        return Rejection(Gate.QUEUE, not_a_leaf(queue.name)) if queue.is_parent else None
+
+    def _queue_rejection(self, queue: QueueView) -> Rejection | None:
+        """Return the rejection of a queue that takes no jobs at all."""
+        if self.shares.admission is None:
+            return None
+        return self._position_rejection(queue) if queue.is_open else Rejection(Gate.QUEUE, closed(queue.name))
+
+    # Fair shares
+
+    @cached_property
+    def _bound(self) -> tuple[Ints, Ints]:
+        """(R, Q) each: the fair shares of queues, and with what they are paid back; UNLIMITED where they have none."""
+        shares = self.shares
+        most = shares.fair if shares.paid_back is None else shares.fair + shares.paid_back
+        if shares.named is None:
+            return shares.fair, most
+        return np.where(shares.named, shares.fair, UNLIMITED), np.where(shares.named, most, UNLIMITED)
+
+    @cached_property
+    def _own_bound(self) -> tuple[Ints, Ints]:
+        """(R, Q) each: as :attr:`_bound`, for the own jobs of queues; a queue without any share may have nothing."""
+        shares = self.shares
+        if shares.own is not None:
+            return shares.own, shares.own if shares.own_paid_back is None else shares.own + shares.own_paid_back
+        fair, most = self._bound
+        if shares.named is None:
+            return fair, most
+        has_share = shares.named.any(axis=0)
+        return np.where(has_share, fair, 0), np.where(has_share, most, 0)
+
+    @cached_property
+    def _own_allocated(self) -> Ints:
+        return self._allocated if self.shares.own is None else self._queue_allocated
+
+    def _bounds_of(self, queue: QueueView) -> Iterator[tuple[int, Ints, Ints, Ints]]:
+        """Yield the queue and its ancestors, each with (R,) allocated amounts, bound and fair share."""
+        (own, own_most), (fair, most), row = self._own_bound, self._bound, queue.row
+        yield row, self._own_allocated[:, row], own_most[:, row], own[:, row]
+        line = self._lines[row]
+        for row in line if self.shares.own is not None else line[1:]:
+            yield row, self._allocated[:, row], most[:, row], fair[:, row]
+
+    def overused(self, queue: QueueView) -> Rejection | None:
+        """Queues with their whole fair share allocated."""
+        if not self.shares.passed_over:
+            return None
+        allocated, (fair, most) = self._own_allocated[:, queue.row], self._own_bound
+        if (most[:, queue.row] > allocated).any():
+            return None
+        message = self._quota.message("share", queue.row, allocated, (), fair[:, queue.row])
+        return Rejection(Gate.SHARE, message)
+
+    def within_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """The fair shares of the queue and its ancestors, and what they are paid back."""
+        if not self.shares.binding:
+            return None
+        request = _requested(task, count)
+        for row, allocated, most, fair in self._bounds_of(queue):
+            if exceeds(allocated + request, most, request, self._pods):
+                message = self._quota.message("share", row, allocated, request.tolist(), fair, parts=count)
+                return Rejection(Gate.SHARE, message)
+        return None
+
+    @cached_property
+    def _lending(self) -> Lending:
+        shares = self.shares
+        fair = shares.fair if shares.own is None else shares.own
+        paid_back = shares.paid_back if shares.own is None else shares.own_paid_back
+        return Lending(self.cluster, fair if paid_back is None else fair + paid_back)
+
+    def beyond_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """What queues below their fair shares can use."""
+        if not self.shares.binding or self._lending.lends(queue.row, task, count):
+            return None
+        return self.within_share(queue, task, count)
+
+    def reserved_as_first(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
+        """Whether nothing limits shares and its queue would exceed its own: else all would reserve as much."""
+        if self.shares.binding:
+            return False
+        request = self._sum(tasks)
+        most = self._own_bound[1][:, queue.row]
+        return exceeds(self._own_allocated[:, queue.row] + request, most, request, self._pods)
+
+    def queue_shares(self) -> QueueShares:
+        """The fair shares, the limits, and what is reserved."""
+        shares = self.shares
+        fair = shares.fair if shares.reported is None else shares.reported
+        devices = {} if self._devices is None else self._devices.allocated()
+        return QueueShares(fair, shares.limit, shares.guarantee, devices)
+
+    # Reclaim
+
+    def may_reclaim(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
+        """A queue reclaims while it stays within its fair share, and within its limit."""
+        request = self._sum(tasks)
+        if self._queue_rejection(queue) is not None:
+            return False
+        allocated = self._allocated[:, queue.row]
+        if self.shares.any_resource and self._quota.exceeds_limit(queue.row, allocated, request):
+            return False  # a share of one resource covers it, but not the limit of another
+        return self._covers(queue, self._queue_allocated[:, queue.row] + request, request)
+
+    def within_fair_share(self, queue: QueueView, claim: Resources) -> bool:
+        """As :meth:`may_reclaim` for what the queue lacks of the claim, whatever its limit."""
+        if self._queue_rejection(queue) is not None:
+            return False
+        lacking = claim.values - self._queue_allocated[:, queue.row]
+        return self._covers(queue, claim.values, lacking if self.shares.any_resource else claim.values)
+
+    def _covers(self, queue: QueueView, amounts: Ints, request: Ints) -> bool:
+        """Return whether the fair share of a queue covers the amounts of its own jobs, with a request that is part of them."""
+        shares = self.shares
+        if shares.fractions is not None:
+            fraction = float(shares.fractions[queue.row])
+            return dominant_share(amounts, self.cluster.snapshot.total) <= fraction + defaults.EQUAL_DOMINANT_SHARES
+        if not shares.any_resource:
+            return not exceeds(amounts, self._own_bound[0][:, queue.row], request, self._pods)
+        requested = request > 0
+        requested[self._pods] = False
+        return any(
+            bool((requested & (self._allocated[:, row] + request <= shares.fair[:, row])).any())
+            for row in (queue.row, *self._reclaim.considered_ancestors(queue.row))
+        )
+
+    @cached_property
+    def _reclaim(self) -> Reclaim:
+        return Reclaim(self.cluster, self.shares, self._lines)
+
+    def allows(
+        self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose
+    ) -> Sequence[TaskView] | None:
+        """Between queues, tasks of queues above their fair share.
+
+        Bundles for a gang may have other resources than the task.
+        """
+        if not purpose.is_between_queues:
+            return None
+        key = (preemptor.row, purpose, self.cluster.ledger.changes, [candidate.row for candidate in candidates])
+        if key != self._asked:
+            job = preemptor.job
+            rejected = job is None or self._queue_rejection(job.queue) is not None
+            alone = not purpose.is_for_gang
+            self._answer = [] if job is None or rejected else self._reclaim.victims(preemptor, job, candidates, alone)
+            self._asked = key
+        return self._answer
+
+    def unprotected(
+        self, preemptor: TaskView | None, victims: Sequence[TaskView], purpose: Purpose
+    ) -> Sequence[TaskView]:
+        """Between queues, as :meth:`allows`; queues, and in a tree their ancestors, keep what is reserved for them."""
+        if preemptor is None or not purpose.is_between_queues:
+            return victims
+        victims = self.allows(preemptor, victims, purpose) or ()
+        if not self.shares.enforced:
+            return victims
+        return sparing_guarantees(self.cluster, preemptor, victims, self.shares.guarantee, self.shares.tree)
+
+    def victim_queue_order(self, queue: QueueView, reclaimer: QueueView) -> int:
+        """In a tree, the nearest relatives first."""
+        return -len(set(self._lines[queue.row][1:]) & set(self._lines[reclaimer.row][1:]))
+
+    # Admission
+
+    @cached_property
+    def _votes(self) -> AdmissionVotes:
+        return AdmissionVotes(self.cluster, self._vote)
+
+    @cached_property
+    def _admitted(self) -> Ints:
+        """(R, Q): what is reserved for admitted jobs, in a tree with those of descendants."""
+        reserved = queue_demand.reserved_for_admitted(self.cluster)
+        return self.cluster.snapshot.queues.rolled_up(reserved) if self.shares.tree else reserved
+
+    def verdict(self, job: JobView, moment: roles.Moment) -> Vote:
+        """Whether the limits of the queue and its ancestors cover the job's minimum beside allocated and reserved amounts."""
+        return ABSTAIN if self.shares.admission is None else self._votes.of(job)
+
+    def _vote(self, queue: QueueView, request: Ints | None) -> Vote:
+        """Return the vote on the jobs of a queue with this (R,) minimum."""
+        rejection, limits = self._queue_rejection(queue), self.shares.admission
+        if rejection is not None:
+            return reject(rejection.gate, rejection.reason)
+        if request is None or limits is None:
+            return PERMIT
+        inqueue = self._tree_inqueue if self.shares.tree else self._queue_inqueue
+        for row in self._lines[queue.row]:
+            reserved = self._admitted[:, row] + inqueue[:, row]
+            allocated, limit = self._allocated[:, row], limits[:, row]
+            if exceeds(request + allocated + reserved, limit, request, self._pods):
+                shown = np.maximum(reserved, 0).tolist()  # negative where elastic jobs have more than their minimum
+                message = self._quota.message("capability", row, allocated, request.tolist(), limit, shown)
+                fits = not exceeds(request, limit, request, self._pods)
+                return reject(Gate.CAPABILITY, message, yields=fits)
+        return PERMIT
+
+    def _sum(self, tasks: Sequence[TaskView]) -> Ints:
+        """(R,): what the tasks request together."""
+        return sum((task.request.values for task in tasks), start=np.zeros(len(self.cluster.axis), dtype=np.int64))
+
+
+def _requested(task: TaskView, count: int) -> Ints:
+    request = task.request.values
+    return request * count if count > 1 else request
+
+
+def with_rules(tiers: Iterable[Iterable[tuple[Plugin[Any], frozenset[str]]]], cluster: Cluster) -> Installed:
+    """Return tiers of plugins in which the rules of shares follow each policy that computes some, with its switches."""
+
+    def entries(plugin: Plugin[Any], off: frozenset[str]) -> tuple[tuple[Plugin[Any], frozenset[str]], ...]:
+        rules = (ShareRules(plugin, cluster),) if isinstance(plugin, Quota) else ()
+        return tuple((each, off) for each in (plugin, *rules))
+
+    return tuple(tuple(pair for entry in tier for pair in entries(*entry)) for tier in tiers)
