@@ -21,7 +21,7 @@ from pydantic import Field
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats
-from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, per_shape
+from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin
 from volcanopy.scheduler.policy.roles import Nodes
 
 PRICE = "example.com/price-per-hour"
@@ -39,7 +39,6 @@ class Cheapest(Nodes, Plugin[CheapestArguments]):
 
     name: ClassVar[str] = "cheapest"
     arguments: ClassVar[type[Arguments]] = CheapestArguments
-    cache_key = staticmethod(per_shape)
 
     def open(self) -> None:
         """Read the price of each node; a node without a price costs nothing."""

@@ -19,7 +19,7 @@ from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.policy.plugin import NoArguments, Plugin, per_shape
+from volcanopy.scheduler.policy.plugin import NoArguments, Plugin
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.scheduler.policy.roles import Nodes
 from volcanopy.testing.notation import NOW, config, snapshot, world
@@ -110,7 +110,6 @@ class Mixed(Nodes, Plugin[NoArguments]):
     """Scores by cpu, and on nodes with little of it by the number of pods too."""
 
     name: ClassVar[str] = "mixed"
-    cache_key = staticmethod(per_shape)
 
     def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         idle = nodes.idle["cpu"] - tasks.request["cpu"]

@@ -63,14 +63,15 @@ class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
         self._nearnesses: dict[int, Floats] = {}
         self._asked: tuple[int, dict[str, Ints]] = (0, {})
         """The least requests of jobs and sub-groups, by key, with the number of changes of tasks."""
+        self.task_value(self._place)
 
     def couples_nodes(self, task: TaskView) -> bool:
         """Pods without a topology look at all that is around a node."""
-        return len(self._table) > 1 and self.args.normal_pods and self._part(task) is None
+        return len(self._table) > 1 and self.args.normal_pods and self._part(task.representative) is None
 
-    def cache_key(self, task: TaskView) -> Hashable:
+    def _place(self, task: TaskView) -> Hashable:
         """Where the job's other tasks are."""
-        part = None if len(self._table) == 1 else self._part(task)
+        part = None if len(self._table) == 1 else self._part(task.representative)
         if part is None:
             return None
         return part.key, part.spanned
@@ -177,7 +178,7 @@ class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
 
     def _score(self, task: TaskView, rows: Rows) -> Floats:
         if len(self._table) > 1 and self.args.weight:
-            part = self._part(task)
+            part = self._part(task.representative)
             if part is not None:
                 return self._nearness(part, rows)
             if self.args.normal_pods:

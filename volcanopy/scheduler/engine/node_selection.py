@@ -129,7 +129,7 @@ class Placement:
         best_first = candidates[np.argsort(-entry.ranked[candidates], kind="stable")][:count]
         room = self._ledger.free(entry.dims, best_first) // entry.request[entry.dims]
         capacity = np.minimum(room.min(axis=0), count)
-        nodes = _Run(self._ledger, self._hooks, task, best_first, capacity, entry.ranked[best_first]).take(count)
+        nodes = _Run(self._ledger, self._hooks, entry, best_first, capacity).take(count)
         return nodes if self._hooks.follows_from_columns(task) else _NOWHERE
 
     def why_not(self, task: TaskView) -> Why:
@@ -162,12 +162,10 @@ class Placement:
 class _Run:
     """Places a run of equal tasks on candidate nodes: always the node whose next place scores best, the first of equals."""
 
-    def __init__(
-        self, ledger: Ledger, hooks: Hooks, task: TaskView, nodes: Rows, capacity: Ints, first_scores: Floats
-    ) -> None:
-        self._ledger, self._hooks, self._task, self._tasks = ledger, hooks, task, TasksView([task])
+    def __init__(self, ledger: Ledger, hooks: Hooks, entry: NodeScores, nodes: Rows, capacity: Ints) -> None:
+        self._ledger, self._hooks, self._entry = ledger, hooks, entry
         self._nodes, self._capacity = nodes, capacity
-        self._scores: list[list[float]] = [[score] for score in first_scores.tolist()]
+        self._scores: list[list[float]] = [[score] for score in entry.ranked[nodes].tolist()]
 
     def take(self, count: int) -> Rows:
         """Return the nodes for up to ``count`` tasks, in order."""
@@ -199,8 +197,8 @@ class _Run:
             return
         owner = np.repeat(np.arange(len(places)), numbers)
         within = np.arange(len(owner)) - np.repeat(np.cumsum(numbers) - numbers, numbers)
-        view = NodesView(self._ledger, self._nodes[places][owner], self._task, known[owner] + within)
-        of_nodes, rejections = self._hooks.answers(self._task, self._tasks, view)
+        view = NodesView(self._ledger, self._nodes[places][owner], self._entry.kind, known[owner] + within)
+        of_nodes, rejections = self._hooks.answers(self._entry.kind, self._entry.tasks, view)
         scores = np.where(rejected(rejections, len(owner)), INFEASIBLE, of_nodes).tolist()
         start = 0
         for place, number in zip(places.tolist(), numbers.tolist(), strict=True):

@@ -1,7 +1,7 @@
 """reservation: reserve nodes for jobs that have waited long, and backfill them until the jobs fit."""
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import chain
 from typing import Annotated, Any, ClassVar
@@ -17,6 +17,7 @@ from volcanopy.scheduler.engine.runnable_jobs import RunnableJobs
 from volcanopy.scheduler.engine.shares import queue_demand, queue_quota
 from volcanopy.scheduler.engine.task_ends import Basis, TaskEnds
 from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.task_kinds import TaskValue
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import Message, message_of, short
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
@@ -24,7 +25,7 @@ from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import READY, Status
 from volcanopy.scheduler.policy.dispatch import Installed
 from volcanopy.scheduler.policy.durations import Duration, duration_or, seconds
-from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, Rejection, per_shape
+from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, Rejection
 from volcanopy.scheduler.policy.roles import Nodes
 
 _ALL, _LEAST = 1, 2
@@ -91,7 +92,10 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
         self._admitted = self._jobs_that_lack_pods()
         self._only = int(self._admitted[0]) if len(self._admitted) == 1 else None  # for its tasks nothing is reserved
         if not len(self._admitted):
-            self._known, self.cache_key = [], per_shape  # type: ignore[method-assign]  # nothing is reserved on nodes
+            self._known = []
+            self._exclusions_of_task = TaskValue(self._exclusions)
+        else:
+            self._exclusions_of_task = self.task_value(self._exclusions)
 
     @cached_property
     def _single(self) -> JobReservations:
@@ -174,10 +178,6 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
         """Count an admitted job: what it will use is not idle for those after it."""
         self._enqueued.append(job)
 
-    def cache_key(self, task: TaskView) -> Hashable:
-        """The reservations that the task may not use."""
-        return self._exclusions(task)
-
     def _exclusions(self, task: TaskView) -> tuple[int, ...]:
         """Return for each reservation what of it the task may not use: 0 if it may use all. None is for its own job alone."""
         if self._known == []:  # nothing is reserved
@@ -200,7 +200,7 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
 
     def _excluding(self, task: TaskView) -> list[tuple[ReservedJob, int]]:
         """Return the reservations that the task may not use, and what of each."""
-        exclusions = self._exclusions(task)
+        exclusions = self._exclusions_of_task(task)
         if not any(exclusions):
             return []
         return [(each, what) for each, what in zip(self._reservations(), exclusions, strict=True) if what]

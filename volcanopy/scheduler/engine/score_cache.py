@@ -107,13 +107,14 @@ class ScoreCache:
         entry.changes = now
 
     def _new(self, task: TaskView) -> NodeScores:
+        kind = self._hooks.kind(task)
         request, nodes = task.request.values, len(self._ledger.snapshot.nodes)
         return NodeScores(
-            task=task,
-            tasks=TasksView([task]),
+            kind=kind,
+            tasks=TasksView([kind]),
             dims=np.flatnonzero(request),
             request=np.where(request != 0, request, -UNLIMITED)[:, None],
-            is_coupled=self._hooks.couples_nodes(task),
+            is_coupled=self._hooks.couples_nodes(kind),
             feasible=np.zeros(nodes, dtype=np.bool_),
             score=np.zeros(nodes, dtype=np.float64),
             ranked=np.full(nodes, INFEASIBLE, dtype=np.float64),
@@ -121,7 +122,7 @@ class ScoreCache:
 
     def _ask(self, entry: NodeScores, rows: Rows) -> None:
         view = NodesView(self._ledger, rows)
-        score, rejections = self._hooks.answers(entry.task, entry.tasks, view)
+        score, rejections = self._hooks.answers(entry.kind, entry.tasks, view)
         fits = (self._ledger.free_of(rows) >= entry.request).all(axis=0)
         now, later = feasible(rejections, len(rows)) if rejections else (fits, np.ones(len(rows), dtype=np.bool_))
         ranked = np.where(fits & now, score, INFEASIBLE)

@@ -14,7 +14,7 @@ import numpy as np
 
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.ledger import Ledger
-from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.ledger.task_kinds import TaskKind
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.policy.dispatch import Hooks
@@ -36,7 +36,7 @@ _BLOCK = 8
 class NodeScores:
     """The cached answers for one kind of task on N nodes."""
 
-    task: TaskView
+    kind: TaskKind
     tasks: TasksView
     dims: Rows
     """The positions of the resources that it requests."""
@@ -106,7 +106,7 @@ class ScoreTable:
             self._candidates[id(entry)] = entry
 
     def _is_eligible(self, entry: NodeScores) -> bool:
-        return self._hooks.rejections_are_static(entry.task) and self._hooks.follows_from_columns(entry.task)
+        return self._hooks.rejections_are_static(entry.kind) and self._hooks.follows_from_columns(entry.kind)
 
     def _build(self, refresh: Callable[[NodeScores], None]) -> None:
         self._update()
@@ -116,7 +116,7 @@ class ScoreTable:
         self._candidates, self._repeats = {}, 0
         self._changes = len(self._ledger.touched)
         self._columns = _Columns(self._members)
-        self._tasks = TasksView([entry.task for entry in self._members])
+        self._tasks = TasksView([entry.kind for entry in self._members])
         self._requests = np.concatenate([entry.request for entry in self._members], axis=1)
         self._largest: Ints = self._requests.max(axis=1, keepdims=True)
         self._known.clear()

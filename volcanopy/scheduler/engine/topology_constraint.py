@@ -1,6 +1,6 @@
 """Required network topology: a mandatory plugin that confines the pods of a job to one hypernode of the required tier."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from volcanopy.api import core
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
 from volcanopy.scheduler.ledger.ledger import Ledger
-from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model import topology
 from volcanopy.scheduler.model.resources import Mask
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
@@ -49,17 +49,11 @@ class TopologyConstraint(Nodes, Plugin[NoArguments]):
     def __init__(self, ledger: Ledger, cluster: Cluster, actions: Sequence[str]) -> None:
         super().__init__(NoArguments(), cluster)
         self._masks: dict[Bound, Mask] = {}
-
-    def cache_key(self, task: TaskView) -> Hashable:
-        """Return the hypernodes that the task must stay in."""
-        job = task.job
-        return () if job is None else self._bounds(task, job)
+        self._bounds_of_task = self.task_value(self._bounds)
 
     def reject(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Reject the nodes outside of these hypernodes."""
-        job = task.job
-        with self.cluster.reads.unaffected():
-            bounds = () if job is None else self._bounds(task, job)
+        bounds = self._bounds_of_task(task)
         if not bounds:
             return []
         inside = np.ones(len(nodes), dtype=np.bool_)
@@ -67,8 +61,10 @@ class TopologyConstraint(Nodes, Plugin[NoArguments]):
             inside &= self._mask(bound)[nodes.rows]
         return [] if inside.all() else [NodeRejection(REASON, ~inside, final=True)]
 
-    def _bounds(self, task: TaskView, job: JobView) -> tuple[Bound, ...]:
-        if not self.cluster.snapshot.jobs.structured[job.row]:
+    def _bounds(self, task: TaskView) -> tuple[Bound, ...]:
+        """Return the hypernodes that the task must stay in."""
+        job = task.job
+        if job is None or not self.cluster.snapshot.jobs.structured[job.row]:
             return ()
         table, spec = self.cluster.snapshot.hypernodes, job.group.spec
         bounds = []

@@ -113,6 +113,11 @@ class TaskView(RowView):
     """The row of the task's role in its job, NONE without one."""
 
     @property
+    def representative(self) -> "TaskView":
+        """The task itself; of a kind of tasks one of them (:mod:`volcanopy.scheduler.ledger.task_kinds`)."""
+        return self
+
+    @property
     def job(self) -> "JobView | None":
         """The job that the task belongs to."""
         row = int(self._ledger.snapshot.tasks.job[self.row])

@@ -9,6 +9,7 @@ import numpy as np
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
 from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
 from volcanopy.scheduler.ledger.reads import RecordedLedger, Scope
+from volcanopy.scheduler.ledger.task_kinds import TaskKind
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.plan import Claims
 from volcanopy.scheduler.model.resources import Floats, Rows
@@ -21,7 +22,6 @@ from volcanopy.scheduler.policy.plugin import (
     Plugin,
     Rejection,
     Vote,
-    per_shape,
 )
 from volcanopy.scheduler.policy.roles import Moment, Nodes, Purpose, is_asked
 
@@ -69,7 +69,9 @@ class Hooks:
         self._off = [off for tier in installed for _, off in tier]
         self.__dict__.update(layout.defaults)
         self._of_nodes = tuple([plugins[number] for number in layout.of_nodes])
-        self._cache_keys = tuple([plugin.cache_key for plugin in self._of_nodes if plugin.cache_key is not per_shape])
+        self._values = tuple([value for plugin in self._of_nodes for value in plugin.task_values])
+        for number, value in enumerate(self._values):
+            value.number = number
         self._coupling: tuple[Callable[[TaskView], bool], ...] = tuple(
             [each.couples_nodes for each in self._of_nodes if isinstance(each, Nodes) and _couples(type(each))]
         )
@@ -157,12 +159,19 @@ class Hooks:
     @property
     def by_shape(self) -> bool:
         """Whether the node hooks return the same for all tasks of one shape."""
-        return not self._cache_keys
+        return not self._values
 
     def cache_key(self, task: TaskView) -> Hashable:
         """Return a key that is equal for tasks for which the node hooks return the same."""
-        shape = task.shape
-        return (shape, *[cache_key(task) for cache_key in self._cache_keys]) if self._cache_keys else shape
+        if isinstance(task, TaskKind):
+            return task.key_of_kind
+        return (task.shape, *[value.read(task) for value in self._values]) if self._values else task.shape
+
+    def kind(self, task: TaskView) -> TaskKind:
+        """Return the kind of a task: of those for which the node hooks return the same."""
+        if isinstance(task, TaskKind):
+            return task
+        return TaskKind(task, tuple([value.read(task) for value in self._values]))
 
     def couples_nodes(self, task: TaskView) -> bool:
         """Return whether the answers for a node and the task depend on other nodes."""
@@ -171,19 +180,19 @@ class Hooks:
         key = self.cache_key(task)
         coupled = self._coupled.get(key)
         if coupled is None:
-            coupled = self._coupled[key] = any(couples_nodes(task) for couples_nodes in self._coupling)
+            coupled = self._coupled[key] = any(couples_nodes(self.kind(task)) for couples_nodes in self._coupling)
         return coupled
 
-    def answers(self, task: TaskView, tasks: TasksView, nodes: NodesView) -> tuple[Floats, list[NodeRejection]]:
-        """Return the (N,) scores of nodes for a task, which is also a block, and the rejections; record what was read."""
+    def answers(self, kind: TaskKind, tasks: TasksView, nodes: NodesView) -> tuple[Floats, list[NodeRejection]]:
+        """Return the (N,) scores of nodes for a kind, which is also a block, and the rejections; record what was read."""
         reads, before = self._reads, self._reads.start()
         scores = self.score(tasks, nodes)[0]
         scope = max(reads.stop(before), nodes.scope)
         nodes.forget()
         before = reads.start()
-        rejections = self.reject(task, nodes)
+        rejections = self.reject(kind, nodes)
         of_rejections = max(reads.stop(before), nodes.scope)
-        key = self.cache_key(task)
+        key = kind.key_of_kind
         self._scopes[key] = max(scope, of_rejections, self._scopes.get(key, Scope.STATIC))
         self._rejection_scopes[key] = max(of_rejections, self._rejection_scopes.get(key, Scope.STATIC))
         return scores, rejections
@@ -202,7 +211,8 @@ class Hooks:
             return Scope.CLUSTER
         if self.cache_key(task) not in self._scopes:
             ledger = self._reads.ledger
-            self.answers(task, TasksView([task]), NodesView(ledger, np.arange(min(1, len(ledger.snapshot.nodes)))))
+            kind = self.kind(task)
+            self.answers(kind, TasksView([kind]), NodesView(ledger, np.arange(min(1, len(ledger.snapshot.nodes)))))
         return self._scopes[self.cache_key(task)]
 
 

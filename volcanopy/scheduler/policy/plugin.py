@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
+from volcanopy.scheduler.ledger.task_kinds import TaskValue
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import QuotaMessage, Reason
 from volcanopy.scheduler.model.plan import Claims
@@ -121,10 +122,7 @@ def hook(rule: str, switch: str | None = None) -> Callable[[F], F]:
 
 
 A = TypeVar("A", bound=Arguments)
-
-
-def per_shape(task: TaskView) -> None:
-    """The ``cache_key`` of plugins whose results for nodes depend on nothing but the shape of a task."""
+V = TypeVar("V", bound=Hashable)
 
 
 class Plugin(Generic[A]):
@@ -138,17 +136,17 @@ class Plugin(Generic[A]):
         self.args = args
         self.cluster = cluster
         self.hierarchy = hierarchy
+        self.task_values: list[TaskValue[Any]] = []
         self.open()
 
     def open(self) -> None:
         """Compute what is valid for the whole session."""
 
-    def cache_key(self, task: TaskView) -> Hashable:
-        """Return what the results of reject and score depend on besides the task's shape; by default the task itself.
-
-        Results are shared by tasks of equal shape and key. ``cache_key = staticmethod(per_shape)`` shares them by shape.
-        """
-        return task.row
+    def task_value(self, read: Callable[[TaskView], V]) -> TaskValue[V]:
+        """Return, in ``open``, a value that reject and score read: tasks of one shape with equal values share answers."""
+        value = TaskValue(read)
+        self.task_values.append(value)
+        return value
 
     # Order: keys, smaller first
 

@@ -31,6 +31,7 @@ REMOVED: dict[str, str] = {
     "predicate": "Nodes.reject",
     "node_order": "Nodes.score",
     "bind_annotations": "Nodes.annotate",
+    "cache_key": "task_value in open",
     "scope": "Nodes.couples_nodes where the answers for nodes depend on each other, and else nothing,",
     "allocatable": "Quota.shares with limit and guarantee",
     "within_share": "Quota.shares with fair",

@@ -68,7 +68,7 @@ class DynamicResources:
 
     def cache_key(self, task: TaskView) -> bytes | None:
         """Return a key that tasks with equivalent claims of their own share; None for tasks without such claims."""
-        own = [requested.key for requested in pod_claims.devices(task.pod) if requested.own]
+        own = [requested.key for requested in pod_claims.devices(task.representative.pod) if requested.own]
         if not own:
             return None
         problem = self._devices_of(task).problem
@@ -132,9 +132,9 @@ class DynamicResources:
     # Claims of a pod
 
     def _devices_of(self, task: TaskView) -> PodDevices:
-        known = self._pod_devices.get(task.row)
+        known = self._pod_devices.get(task.representative.row)
         if known is None:
-            known = self._pod_devices[task.row] = self._read(task)
+            known = self._pod_devices[task.representative.row] = self._read(task.representative)
         return known
 
     def _read(self, task: TaskView) -> PodDevices:

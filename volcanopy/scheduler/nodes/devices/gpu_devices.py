@@ -136,9 +136,9 @@ class GpuDevices:
 
     def need(self, task: TaskView) -> CardNeed | None:
         """The devices that the task requests; None if it requests none, or if what it requests is not known exactly."""
-        if task.row not in self._needs:
-            self._needs[task.row] = self._known_need(task)
-        return self._needs[task.row]
+        if task.representative.row not in self._needs:
+            self._needs[task.representative.row] = self._known_need(task)
+        return self._needs[task.representative.row]
 
     def taken(self, task: TaskView, rows: Rows) -> TakenCards | None:
         """The devices that the task would get on each node: the first that are free."""
@@ -161,7 +161,7 @@ class GpuDevices:
 
     def _known_need(self, task: TaskView) -> CardNeed | None:
         """Return what a task requests, as it was read in an earlier session if its pod and claims are the same objects."""
-        pod, claims = task.pod, self._cluster.snapshot.claim_tables.device_claims
+        pod, claims = task.representative.pod, self._cluster.snapshot.claim_tables.device_claims
         uid = pod.metadata.uid
         known = self._published.needs_of_pods.get(uid)
         if known is not None and known.pod is pod and all(claims.get(key) is claim for key, claim in known.claims):

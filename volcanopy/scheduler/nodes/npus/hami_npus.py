@@ -109,7 +109,7 @@ class HamiNpus:
     def annotate(self, task: TaskView, node: int) -> dict[str, str]:
         """Return the cards, in the forms that the device plugin and the container runtime read."""
         self._assignments.sync()
-        assigned = self._assignments.get(task.row)
+        assigned = self._assignments.get(task.representative.row)
         if assigned is None:
             return {}
         by_software = self._by_software(task)
@@ -149,7 +149,7 @@ class HamiNpus:
         return self._read_requests(by_software=True)
 
     def _by_software(self, task: TaskView) -> bool:
-        return task.pod.metadata.annotations.get(names.NPU_MODE) == BY_SOFTWARE
+        return task.representative.pod.metadata.annotations.get(names.NPU_MODE) == BY_SOFTWARE
 
     def _requests_of(self, task: TaskView) -> tuple[CardRequest, ...]:
         return (self._requested_by_software if self._by_software(task) else self._requested)[task.shape]

@@ -59,7 +59,7 @@ class MindClusterNpus:
 
     def requested(self, task: TaskView) -> bool:
         """Return whether the task requests AI cores of such NPUs."""
-        return task.shape in self._shapes and chip_templates.requested_cores(task.pod) > 0
+        return task.shape in self._shapes and chip_templates.requested_cores(task.representative.pod) > 0
 
     def cache_key(self, task: TaskView) -> Hashable:
         """Return what the answers for a task depend on besides its shape."""
@@ -106,7 +106,7 @@ class MindClusterNpus:
     def annotate(self, task: TaskView, node: int) -> dict[str, str]:
         """Return the chips and the template, in the form that the device plugin reads."""
         self._assignments.sync()
-        assigned = self._assignments.get(task.row)
+        assigned = self._assignments.get(task.representative.row)
         if assigned is None:
             return {}
         (cards,), (cpus,) = assigned.choice.cards, assigned.choice.memory
@@ -124,11 +124,17 @@ class MindClusterNpus:
     # What a pod may get on a node
 
     def _template(self, task: TaskView) -> str:
-        return chip_templates.template_of(chip_templates.requested_cores(task.pod), task.pod.metadata.labels)
+        return chip_templates.template_of(
+            chip_templates.requested_cores(task.representative.pod), task.representative.pod.metadata.labels
+        )
 
     def _options(self, task: TaskView, node: int) -> Sequence[Option]:
         """The templates that the task may get on a node, the best first; empty if it can get nothing there."""
-        cores, per_chip, template = chip_templates.requested_cores(task.pod), self._per_chip[node], self._template(task)
+        cores, per_chip, template = (
+            chip_templates.requested_cores(task.representative.pod),
+            self._per_chip[node],
+            self._template(task),
+        )
         key = (template, cores, per_chip)
         if key not in self._known:
             self._known[key] = [

@@ -84,7 +84,7 @@ class VolumeBinding:
 
     def cache_key(self, task: TaskView) -> bytes | None:
         """Return a key that tasks with equivalent claims of their own share; None for tasks without such claims."""
-        own = [requested.key for requested in pod_claims.volumes(task.pod) if requested.own]
+        own = [requested.key for requested in pod_claims.volumes(task.representative.pod) if requested.own]
         if not own:
             return None
         problem = self._volumes_of(task).problem
@@ -159,9 +159,9 @@ class VolumeBinding:
     # Claims of a pod
 
     def _volumes_of(self, task: TaskView) -> PodVolumes:
-        known = self._pod_volumes.get(task.row)
+        known = self._pod_volumes.get(task.representative.row)
         if known is None:
-            known = self._pod_volumes[task.row] = self._read(task)
+            known = self._pod_volumes[task.representative.row] = self._read(task.representative)
         return known
 
     def _read(self, task: TaskView) -> PodVolumes:
@@ -292,7 +292,7 @@ class VolumeBinding:
     def _in_use(self, task: TaskView, key: str, rows: Rows) -> Iterator[NodeRejection]:
         staying, terminating = self._users.of(key)
         all_nodes = np.ones(len(rows), dtype=np.bool_)
-        if (staying != task.row).any():
+        if (staying != task.representative.row).any():
             yield NodeRejection(IN_USE, all_nodes)
         elif len(terminating):
             yield NodeRejection(IN_USE, all_nodes, temporary=True)

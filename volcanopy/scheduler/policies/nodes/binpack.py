@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.nodes.scores.resource_weights import Strategies, gathered, weighted_mean
-from volcanopy.scheduler.policy.plugin import Arguments, Plugin, per_shape
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.roles import Nodes
 
 
@@ -35,7 +35,6 @@ class Binpack(Nodes, Plugin[BinpackArguments]):
 
     name: ClassVar[str] = "binpack"
     arguments: ClassVar[type[Arguments]] = BinpackArguments
-    cache_key = staticmethod(per_shape)
 
     def open(self) -> None:
         """Order the weights as the resources are ordered."""

@@ -11,7 +11,6 @@ from pydantic import Field
 
 from volcanopy.api import names, quantity
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
-from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.roles import Nodes
@@ -39,14 +38,11 @@ class DataLocality(Nodes, Plugin[DataLocalityArguments]):
     def open(self) -> None:
         """Keep the scores by annotation."""
         self._scores: dict[str, Floats] = {}
-
-    def cache_key(self, task: TaskView) -> str:
-        """The data sets of the pod."""
-        return task.pod.metadata.annotations.get(names.DATASETS, "")
+        self._datasets = self.task_value(lambda task: task.pod.metadata.annotations.get(names.DATASETS, ""))
 
     def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """100 times the part of the pod's data that each node has."""
-        return tasks.each(lambda task: self._of_cluster(self.cache_key(task))[nodes.rows])
+        return tasks.each(lambda task: self._of_cluster(self._datasets(task))[nodes.rows])
 
     def _of_cluster(self, text: str) -> Floats:
         if text not in self._scores:

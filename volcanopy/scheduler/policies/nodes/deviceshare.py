@@ -120,6 +120,7 @@ class DeviceShare(Nodes, Plugin[DeviceShareArguments]):
             self._requested = cached_by_shapes(
                 self.cluster.traits, f"cards requested: {self._mode} {self.args.names}", shapes, self._read_requests
             )
+        self._value = self.task_value(self._value_of)
         kinds = args.npu_kinds
         self._npus: list[SessionNpus] = [
             HamiNpus(self.cluster, kind, kinds.by_software, args.policy, args.weight)
@@ -132,18 +133,6 @@ class DeviceShare(Nodes, Plugin[DeviceShareArguments]):
     def couples_nodes(self, task: TaskView) -> bool:
         """Whether a score compares the NPUs of nodes."""
         return bool(self.args.weight) and any(npus.compares_nodes for npus in self._npus_of(task))
-
-    def cache_key(self, task: TaskView) -> Hashable:
-        """The pod's annotations and labels about cards; its job too, if its pods avoid each other."""
-        of_npus = tuple(npus.cache_key(task) for npus in self._npus_of(task))
-        if task.shape not in self._requested:
-            return of_npus or None
-        return (
-            of_npus,
-            self._card_annotations(task),
-            matching_rules(self.args.rules, task.pod.metadata.labels),
-            self._job_to_avoid(task),
-        )
 
     def reject(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         """Nodes without enough cards for the pod, container by container."""
@@ -299,23 +288,38 @@ class DeviceShare(Nodes, Plugin[DeviceShareArguments]):
             if (requests := read(spec, self.args.names))
         }
 
+    def _value_of(self, task: TaskView) -> Hashable:
+        """The pod's annotations and labels about cards; its job too, if its pods avoid each other."""
+        of_npus = tuple(npus.cache_key(task) for npus in self._npus_of(task))
+        if task.shape not in self._requested:
+            return of_npus or None
+        return (
+            of_npus,
+            self._card_annotations(task),
+            matching_rules(self.args.rules, task.representative.pod.metadata.labels),
+            self._job_to_avoid(task),
+        )
+
     def _card_annotations(self, task: TaskView) -> tuple[str, ...]:
         """The pod's annotations about cards."""
-        value = task.pod.metadata.annotations
+        value = task.representative.pod.metadata.annotations
         named = self.args.names
         keys = (named.mode, named.use, named.avoid, named.type_use, named.type_avoid)
         return tuple(value.get(key, "") for key in keys) if self.args.vgpu else ("",) * len(keys)
 
     def _job_to_avoid(self, task: TaskView) -> int | None:
         """The row of the job whose other pods' cards the task avoids, if it does."""
-        spread = self.args.vgpu and task.pod.metadata.annotations.get(self.args.names.group_policy) == _ALONE
-        return task.job.row if spread and task.job is not None else None
+        spread = (
+            self.args.vgpu and task.representative.pod.metadata.annotations.get(self.args.names.group_policy) == _ALONE
+        )
+        job = task.representative.job
+        return job.row if spread and job is not None else None
 
     def _request_of(self, task: TaskView) -> CardCriteria:
-        key = (task.shape, self.cache_key(task))
+        key = (task.shape, self._value(task))
         known = self._requests.get(key)
         if known is None:
-            rules = matching_rules(self.args.rules, task.pod.metadata.labels)
+            rules = matching_rules(self.args.rules, task.representative.pod.metadata.labels)
             rows = np.array([FIRST_RULE + rule for rule in rules], dtype=np.intp)
             known = self._requests[key] = CardCriteria(self._requested[task.shape], self._allowed(task), rows)
         prefer = self.cluster.queries.card_order

@@ -12,7 +12,7 @@ from pydantic import Field
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.nodes.scores.measured_load import ExpectedLoad
-from volcanopy.scheduler.policy.plugin import Arguments, Plugin, per_shape
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.roles import Nodes
 
 
@@ -50,7 +50,6 @@ class Energy(Nodes, Plugin[EnergyArguments]):
 
     name: ClassVar[str] = "energy"
     arguments: ClassVar[type[Arguments]] = EnergyArguments
-    cache_key = staticmethod(per_shape)
 
     def open(self) -> None:
         """Read the measure and the model of each node."""

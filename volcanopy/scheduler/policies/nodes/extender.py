@@ -129,6 +129,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         self._overused: dict[Hashable, Rejection | None] = {}
         self._reported, self._allocated = 0, _ALLOCATED[self.cluster.snapshot.tasks.status]
         self._rejected: dict[int, str] = {}
+        self._role = self.task_value(self._role_of)
         if self.args.session_open and self.cluster.extender is not None:
             (answer,) = self._ask(self.args.session_open, [Request("session", self._encoded(self._wire.session()))])
             if answer.error and not self.args.ignorable:
@@ -137,13 +138,6 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
     def couples_nodes(self, task: TaskView) -> bool:
         """Scores compare all nodes with each other."""
         return bool(self.args.prioritize) and self._concerns(task)
-
-    def cache_key(self, task: TaskView) -> Hashable:
-        """Tasks of one shape and role of a job differ in their names only."""
-        if not self._concerns(task) or not (self.args.predicate or self.args.prioritize):
-            return None
-        job = task.job
-        return (None if job is None else job.row, task.role)
 
     def reject(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """The nodes that the extender rejects, of those with enough free resources."""
@@ -177,8 +171,8 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
             return scores
         self._report()
         names, rows = self.cluster.snapshot.nodes.names, nodes.rows.tolist()
-        body = {"task": self._wire.task(task), "nodes": [self._wire.node(row) for row in rows]}
-        answer, _ = self._question(self.args.prioritize, f"task {task.key}", body, wire.PrioritizeAnswer)
+        body = {"task": self._wire.task(task.representative), "nodes": [self._wire.node(row) for row in rows]}
+        answer, _ = self._question(self.args.prioritize, f"task {task.representative.key}", body, wire.PrioritizeAnswer)
         if answer is None or answer.errorMessage or not answer.nodeScore:
             return scores
         scores[:] = [answer.nodeScore.get(names[row], 0.0) for row in rows]
@@ -254,8 +248,15 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
 
     # Nodes and victims
 
+    def _role_of(self, task: TaskView) -> tuple[int | None, int] | None:
+        """Tasks of one shape and role of a job differ in their names only."""
+        if not self._concerns(task) or not (self.args.predicate or self.args.prioritize):
+            return None
+        job = task.job
+        return (None if job is None else job.row, task.role)
+
     def _answers(self, task: TaskView) -> _Answers:
-        key, ledger = (task.shape, self.cache_key(task)), self.cluster.ledger
+        key, ledger = (task.shape, self._role(task)), self.cluster.ledger
         answers = self._rejections.get(key)
         if answers is None:
             answers = self._rejections[key] = _Answers(len(self.cluster.snapshot.nodes))
@@ -266,7 +267,8 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         return answers
 
     def _ask_about(self, task: TaskView, rows: Rows, answers: _Answers) -> None:
-        names, body = self.cluster.snapshot.nodes.names, self._wire.task(task)
+        task, names = task.representative, self.cluster.snapshot.nodes.names
+        body = self._wire.task(task)
         requests = [
             Request(f"task {task.key} node {names[row]}", self._encoded({"task": body, "node": self._wire.node(row)}))
             for row in rows.tolist()

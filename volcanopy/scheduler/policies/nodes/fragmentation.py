@@ -30,7 +30,7 @@ from volcanopy.scheduler.nodes.gpus.pod_mix import (
     stranded,
 )
 from volcanopy.scheduler.nodes.traits import node_affinity, taints
-from volcanopy.scheduler.policy.plugin import Arguments, Plugin, per_shape
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.roles import Nodes
 
 _LARGEST = 700.0
@@ -157,7 +157,6 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments]):
 
     name: ClassVar[str] = "fragmentation"
     arguments: ClassVar[type[Arguments]] = FragmentationArguments
-    cache_key = staticmethod(per_shape)
 
     def open(self) -> None:
         """Find the resources that are GPUs."""

@@ -58,6 +58,7 @@ class Interference(Nodes, Plugin[InterferenceArguments]):
         kind = f"interference {self.args.label} {classes}"
         numbers = of_each_pod(self.cluster.traits.lasting, kind, pods, (none,), lambda pod: (self._class_of(pod),))
         self._class = numbers[:, 0].astype(np.intp)
+        self._class_of_task = self.task_value(lambda task: int(self._class[task.row]))
         self._node = np.full(len(pods), NONE, dtype=np.intp)
         self._counts: Floats = np.zeros((size, len(self.cluster.snapshot.nodes)))
         self._seen = 0
@@ -66,10 +67,6 @@ class Interference(Nodes, Plugin[InterferenceArguments]):
     def _class_of(self, pod: core.Pod) -> int:
         label = pod.metadata.labels.get(self.args.label, "")
         return self._number.get(label, len(self._number))
-
-    def cache_key(self, task: TaskView) -> int:
-        """The class."""
-        return int(self._class[task.row])
 
     def reject(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         """Nodes where the pod would run too long, if there is a limit."""
@@ -84,12 +81,12 @@ class Interference(Nodes, Plugin[InterferenceArguments]):
     def _slowed(self, task: TaskView) -> Floats:
         """(N,): the percentage by which the pod runs longer on each node."""
         self._renew(self.cluster.ledger.moved_since(self._seen))
-        slowed: Floats = self._matrix[self._class[task.row]] @ self._counts
+        slowed: Floats = self._matrix[self._class_of_task(task)] @ self._counts
         return slowed
 
     def _total(self, task: TaskView) -> Floats:
         """(N,): that, and the percentages by which the pods there run longer beside it."""
-        total: Floats = self._slowed(task) + self._matrix[:, self._class[task.row]] @ self._counts
+        total: Floats = self._slowed(task) + self._matrix[:, self._class_of_task(task)] @ self._counts
         return total
 
     def _renew(self, moved: Rows) -> None:

@@ -1,7 +1,7 @@
 """nodegroup: queues have groups of nodes that their pods run on."""
 
 import json
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -77,23 +77,19 @@ class NodeGroup(Nodes, Plugin[NodeGroupArguments]):
         self._groups = tuple(numbers)
         self._rules: dict[int, _Rules] = {}
         self._used: dict[int, tuple[int, Ints]] = {}
-
-    def cache_key(self, task: TaskView) -> Hashable:
-        """Of a task only its queue matters."""
-        job = task.job
-        return NONE if job is None else job.queue.row
+        self._queue = self.task_value(lambda task: NONE if task.job is None else task.job.queue.row)
 
     def couples_nodes(self, task: TaskView) -> bool:
         """Limits count what is on all nodes of a group."""
-        job = task.job
-        return job is not None and bool(self._of(job.queue).limits)
+        queue = self._queue(task)
+        return queue != NONE and bool(self._of(self.cluster.queue(queue)).limits)
 
     def reject(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Nodes of other groups, and of groups of which the queue has had its part."""
-        job = task.job
-        if job is None:
+        if self._queue(task) == NONE:
             return
-        rules = self._of(job.queue)
+        queue = self.cluster.queue(self._queue(task))
+        rules = self._of(queue)
         codes = self._codes[nodes.rows]
         if rules.limits is None:
             yield NodeRejection(UNREADABLE, np.ones(len(codes), dtype=np.bool_), final=True)
@@ -103,9 +99,7 @@ class NodeGroup(Nodes, Plugin[NodeGroupArguments]):
         if outside.any():
             yield NodeRejection(WRONG_GROUP, outside, final=True)
         if rules.limits:
-            over = np.array(
-                [self._is_over(task, job.queue, rules, code) for code in range(len(self._groups))] + [False]
-            )
+            over = np.array([self._is_over(task, queue, rules, code) for code in range(len(self._groups))] + [False])
             used_up: Mask = over[codes] & ~outside
             if used_up.any():
                 yield NodeRejection(USED_UP, used_up)
@@ -116,10 +110,9 @@ class NodeGroup(Nodes, Plugin[NodeGroupArguments]):
 
     def _scores(self, task: TaskView) -> Floats:
         """The score of each group, and last of nodes in none, for the task's queue."""
-        job = task.job
-        if job is None:
+        if self._queue(task) == NONE:
             return np.zeros(len(self._groups) + 1, dtype=np.float64)
-        rules = self._of(job.queue)
+        rules = self._of(self.cluster.queue(self._queue(task)))
         return np.array([*(rules.score(group, self.args.ordered) for group in self._groups), 0.0])
 
     def _of(self, queue: QueueView) -> _Rules:

@@ -24,7 +24,7 @@ from volcanopy.scheduler.nodes.scores.resource_fit import balanced_allocation, l
 from volcanopy.scheduler.nodes.traits import node_affinity as labels
 from volcanopy.scheduler.nodes.traits import taints
 from volcanopy.scheduler.nodes.traits.trait_cache import cached_of_shape
-from volcanopy.scheduler.policy.plugin import Arguments, Plugin, per_shape
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.roles import Nodes
 
 Part = Callable[[Rows], Floats]
@@ -66,7 +66,6 @@ class NodeOrder(Nodes, Plugin[NodeOrderArguments]):
 
     name: ClassVar[str] = "nodeorder"
     arguments: ClassVar[type[Arguments]] = NodeOrderArguments
-    cache_key = staticmethod(per_shape)
 
     def open(self) -> None:
         """Prepare the scores of shapes, which are computed when a task needs them."""

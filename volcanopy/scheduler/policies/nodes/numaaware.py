@@ -1,6 +1,6 @@
 """numa-aware: exclusive cpus on few NUMA nodes, as the kubelet's managers allocate them."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from operator import itemgetter
 from typing import ClassVar
@@ -49,13 +49,10 @@ class NumaAware(Nodes, Plugin[NumaAwareArguments]):
     def open(self) -> None:
         """Find the shapes of tasks that are given cpus of their own."""
         shapes = self.cluster.snapshot.shapes
+        self._policy = self.task_value(_policy)
         self._counts = cached_by_shapes(
             self.cluster.traits, "cpus requested", shapes, lambda: _counts_by_shape(shapes.specs)
         )
-
-    def cache_key(self, task: TaskView) -> Hashable:
-        """The policy that the pod requests."""
-        return self._policy(task)
 
     def reject(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         """Nodes whose managers have another policy than the pod requests, or would reject it with the free cpus."""
@@ -132,12 +129,6 @@ class NumaAware(Nodes, Plugin[NumaAwareArguments]):
             report is not None and report.is_static and report.policy != cpu_assignment.NONE and bool(report.layout.all)
         )
 
-    @staticmethod
-    def _policy(task: TaskView) -> str:
-        """The policy that the pod requests, empty without one."""
-        policy = task.pod.metadata.annotations.get(names.NUMA_TOPOLOGY_POLICY, "")
-        return "" if policy == cpu_assignment.NONE else policy
-
     def _counts_of(self, task: TaskView) -> tuple[int, ...] | None:
         """How many cpus of its own each container is given; None for pods that the plugin ignores."""
         counts = self._counts.get(task.shape)
@@ -171,6 +162,12 @@ class NumaAware(Nodes, Plugin[NumaAwareArguments]):
         return NodeAssignments(
             self.cluster, np.flatnonzero((tasks.status == Status.PENDING) & requesting[tasks.shape]), self._free_cpus
         )
+
+
+def _policy(task: TaskView) -> str:
+    """The policy that the pod of a task requests, empty without one."""
+    policy = task.pod.metadata.annotations.get(names.NUMA_TOPOLOGY_POLICY, "")
+    return "" if policy == cpu_assignment.NONE else policy
 
 
 def _counts_by_shape(specs: tuple[core.PodSpec, ...]) -> dict[int, tuple[int, ...]]:

@@ -5,7 +5,7 @@ that rejects it, so that the numbers in a message add up. Filters with final rej
 come first, so that such a node is not a candidate for preemption.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -29,7 +29,7 @@ from volcanopy.scheduler.nodes.traits import node_affinity as labels
 from volcanopy.scheduler.nodes.traits import taints
 from volcanopy.scheduler.nodes.traits.trait_cache import cached, cached_of_shape
 from volcanopy.scheduler.nodes.volumes.volume_binding import VolumeChecks
-from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, per_shape
+from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin
 from volcanopy.scheduler.policy.roles import Nodes
 
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -133,8 +133,8 @@ class Predicates(Nodes, Plugin[PredicatesArguments]):
         args = self.args
         checks = VolumeChecks(args.volume_binding, args.volume_zone, args.node_volume_limits)
         self._claims = ClaimFilter(self.cluster, checks, args.dynamic_resources, args.volume_binding_timeout)
-        if not self._claims.differ_within_shape():
-            self.cache_key = per_shape  # type: ignore[method-assign]  # no claims of single pods
+        if self._claims.differ_within_shape():
+            self.task_value(self._claims.cache_key)
 
     @cached_property
     def _pod_counts(self) -> PodCounts:
@@ -147,10 +147,6 @@ class Predicates(Nodes, Plugin[PredicatesArguments]):
     @cached_property
     def _spreading(self) -> PodTopologySpread:
         return PodTopologySpread(self.cluster, self._pod_counts)
-
-    def cache_key(self, task: TaskView) -> Hashable:
-        """Return what distinguishes a task's claims from those of other tasks of its shape."""
-        return self._claims.cache_key(task)
 
     def couples_nodes(self, task: TaskView) -> bool:
         """Whether a filter of the task's shape or claims counts what is on other nodes."""

@@ -12,7 +12,6 @@ from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Axis, Floats, Ints, Mask
 from volcanopy.scheduler.nodes.scores.resource_weights import Strategies, weighted_mean
-from volcanopy.scheduler.policy.annotations import Notes
 from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin
 from volcanopy.scheduler.policy.roles import Nodes
 
@@ -120,12 +119,8 @@ class ResourceStrategyFit(Nodes, Plugin[ResourceStrategyFitArguments]):
         self._scarce = axis.vector({name: args.sra.resource_weight.get(name, 1) for name in args.sra.resources})
         self._scarce_sum = sum(args.sra.resource_weight.get(name, 1) for name in args.sra.resources)
         self._devices = [axis.index[name] for name in args.proportional.resources if name in axis]
-        self._notes = Notes(self.cluster, _annotations_of)
+        self._annotations = self.task_value(lambda task: _annotations_of(task.pod))
         self._own: dict[Hashable, Strategies] = {}
-
-    def cache_key(self, task: TaskView) -> Hashable:
-        """The weights of the pod."""
-        return self._notes.cache_key(task)
 
     def reject(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Nodes where a task without devices would use the cpu and memory reserved for idle devices."""
@@ -156,7 +151,7 @@ class ResourceStrategyFit(Nodes, Plugin[ResourceStrategyFitArguments]):
         return scores
 
     def _strategies(self, task: TaskView) -> Strategies:
-        own = self._notes.of(task)
+        own = self._annotations(task)
         if own is None:
             return self._configured
         if own not in self._own:

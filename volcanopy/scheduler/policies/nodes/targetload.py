@@ -12,7 +12,7 @@ from pydantic import Field
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.nodes.scores.measured_load import ExpectedLoad
-from volcanopy.scheduler.policy.plugin import Arguments, Plugin, per_shape
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.roles import Nodes
 
 
@@ -40,7 +40,6 @@ class TargetLoad(Nodes, Plugin[TargetLoadArguments]):
 
     name: ClassVar[str] = "targetload"
     arguments: ClassVar[type[Arguments]] = TargetLoadArguments
-    cache_key = staticmethod(per_shape)
 
     def open(self) -> None:
         """Read the measure."""

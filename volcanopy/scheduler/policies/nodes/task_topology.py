@@ -122,14 +122,13 @@ class TaskTopology(Nodes, Plugin[TaskTopologyArguments]):
     name: ClassVar[str] = "task-topology"
     arguments: ClassVar[type[Arguments]] = TaskTopologyArguments
 
+    def open(self) -> None:
+        """Read the bucket of a task."""
+        self.task_value(self._place)
+
     def couples_nodes(self, task: TaskView) -> bool:
         """What one task of a topology gets moves the others'."""
         return self._team(task) is not None
-
-    def cache_key(self, task: TaskView) -> Hashable:
-        """The job, the bucket and the template."""
-        team = self._team(task)
-        return None if team is None else (int(self._job[task.row]), team.bucket_of.get(task.row, NONE), task.role)
 
     def task_order(self, tasks: Rows) -> Ints:
         """Tasks with a bucket before others, the bucket with most pending tasks first, and in it templates in their order."""
@@ -157,7 +156,7 @@ class TaskTopology(Nodes, Plugin[TaskTopologyArguments]):
     def _score(self, task: TaskView, nodes: NodesView) -> Floats:
         scores: Floats = np.zeros(len(nodes), dtype=np.float64)
         team = self._team(task)
-        number = NONE if team is None else team.bucket_of.get(task.row, NONE)
+        number = NONE if team is None else team.bucket_of.get(task.representative.row, NONE)
         if team is None or number == NONE or not self.args.weight:
             return scores
         bucket = team.buckets[number]
@@ -185,8 +184,13 @@ class TaskTopology(Nodes, Plugin[TaskTopologyArguments]):
                     teams[row] = team
         return teams
 
+    def _place(self, task: TaskView) -> Hashable:
+        """The job, the bucket and the template."""
+        team = self._team(task)
+        return None if team is None else (int(self._job[task.row]), team.bucket_of.get(task.row, NONE), task.role)
+
     def _team(self, task: TaskView) -> _Team | None:
-        return self._teams.get(int(self._job[task.row])) if self._teams else None
+        return self._teams.get(int(self._job[task.representative.row])) if self._teams else None
 
     def _gather(self, job: JobView) -> _Team | None:
         """Sort the job's tasks into buckets: those on one node into one, the others to those that they like best."""
@@ -233,8 +237,8 @@ class TaskTopology(Nodes, Plugin[TaskTopologyArguments]):
 
     def _fitting(self, task: TaskView, bucket: Bucket, nodes: NodesView) -> Ints:
         """(M,): how many of the bucket's pending tasks fit on the node, the task itself first; 0 if not even for it."""
-        others = [row for row in self._pending(bucket) if row != task.row]
-        requests = np.stack([self.cluster.task(row).request.values for row in [task.row, *others]])
+        others = [row for row in self._pending(bucket) if row != task.representative.row]
+        requests = np.stack([self.cluster.task(row).request.values for row in [task.representative.row, *others]])
         needs = np.cumsum(requests, axis=0)
         room = nodes.future_idle.values
         count: Ints = np.full(len(nodes), len(needs), dtype=np.int64)
@@ -252,7 +256,7 @@ class TaskTopology(Nodes, Plugin[TaskTopologyArguments]):
 
     def _avoided(self, task: TaskView, team: _Team, nodes: Rows) -> Ints:
         """(M,): how many tasks of the job that the task avoids have a place on each node now."""
-        own = team.names[task.row]
+        own = team.names[task.representative.row]
         avoided = [row for row, name in team.names.items() if frozenset({own, name}) in team.topology.apart]
         return self._placed(np.array(avoided, dtype=np.intp), nodes)
 

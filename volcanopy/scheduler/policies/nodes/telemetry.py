@@ -83,20 +83,20 @@ class Telemetry(Nodes, Plugin[TelemetryArguments]):
     name: ClassVar[str] = "telemetry"
     arguments: ClassVar[type[Arguments]] = TelemetryArguments
 
-    def cache_key(self, task: TaskView) -> str:
-        """The name of the policy."""
-        return task.pod.metadata.labels.get(LABEL, self.args.default)
+    def open(self) -> None:
+        """Read the name of a pod's policy."""
+        self._policy = self.task_value(lambda task: task.pod.metadata.labels.get(LABEL, self.args.default))
 
     def reject(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         """The nodes of which a rule of the pod's policy is true."""
-        rejections = self._rejected.get(self.cache_key(task), [])
+        rejections = self._rejected.get(self._policy(task), [])
         return [NodeRejection(reason, mask[nodes.rows], final=True) for reason, mask in rejections]
 
     def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """From 0 for the worst known value in the cluster to 100 for the best."""
         nothing = np.zeros(len(nodes))
         return tasks.each(
-            lambda task: self._scores[key][nodes.rows] if (key := self.cache_key(task)) in self._scores else nothing
+            lambda task: self._scores[key][nodes.rows] if (key := self._policy(task)) in self._scores else nothing
         )
 
     @cached_property

@@ -16,7 +16,7 @@ from volcanopy.scheduler.model.task_status import COUNT, Status
 from volcanopy.scheduler.nodes.scores.measured_load import shown
 from volcanopy.scheduler.nodes.scores.pod_load import DIMS, estimates, limits_by_shape
 from volcanopy.scheduler.nodes.traits.trait_cache import cached_by_shapes
-from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, per_shape
+from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin
 from volcanopy.scheduler.policy.roles import Nodes
 
 CPU = "node(s) were above the limit of real cpu load"
@@ -105,7 +105,6 @@ class Usage(Nodes, Plugin[UsageArguments]):
 
     name: ClassVar[str] = "usage"
     arguments: ClassVar[type[Arguments]] = UsageArguments
-    cache_key = staticmethod(per_shape)
 
     def open(self) -> None:
         """Read the measurements, and find the pods that they do not show."""

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -19,7 +19,6 @@ from volcanopy.scheduler.model.resources import Floats, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy import roles
-from volcanopy.scheduler.policy.annotations import Notes
 from volcanopy.scheduler.policy.hours_of_day import hours, time_zone
 from volcanopy.scheduler.policy.plugin import PERMIT, Arguments, NodeRejection, Plugin, Vote, reject
 from volcanopy.scheduler.policy.roles import Nodes, Purpose, Victims
@@ -102,11 +101,7 @@ class Tdm(Plugin[TdmArguments], Nodes, Victims, roles.Gate):
         self._open: Mask = is_open[zone_of]
         self._closing: Mask = is_known[zone_of] & ~self._open
         """The nodes that must be left: those of zones that the configuration names and that are closed."""
-        self._notes = Notes(self.cluster, _is_revocable)
-
-    def cache_key(self, task: TaskView) -> Hashable:
-        """Whether the task is revocable."""
-        return self._notes.cache_key(task)
+        self._revocable = self.task_value(lambda task: _is_revocable(task.pod))
 
     def reject(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Zones are for revocable tasks, during their hours."""
@@ -115,13 +110,13 @@ class Tdm(Plugin[TdmArguments], Nodes, Victims, roles.Gate):
         in_zone = self._in_zone[nodes.rows]
         closed = in_zone & ~self._open[nodes.rows]
         rejections = [NodeRejection(CLOSED, closed, final=True)]
-        if not self._notes.of(task):
+        if not self._revocable(task):
             rejections.append(NodeRejection(NOT_REVOCABLE, in_zone & ~closed, final=True))
         return rejections
 
     def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """100 for the nodes of open zones, for a revocable task."""
-        revocable = np.array([[self._notes.of(task) is not None] for task in tasks])
+        revocable = np.array([[self._revocable(task) is not None] for task in tasks])
         return np.where(revocable & self._open[nodes.rows], 100.0, 0.0)
 
     def job_order(self, jobs: Rows) -> Mask:
