@@ -105,7 +105,7 @@ async def test_a_process_runs_with_another_python(tmp_path: Path) -> None:
     process = RestartedProcess("other", ("volcanopy", "scheduler"), tmp_path / "log", python=other)
     async with kept(process):
         await until(lambda: (tmp_path / "arguments").exists() and "scheduler" in (tmp_path / "arguments").read_text())
-    assert (tmp_path / "arguments").read_text().split() == ["-m", "volcanopy", "scheduler"]
+    assert (tmp_path / "arguments").read_text().split() == ["-P", "-m", "volcanopy", "scheduler"]
 
 
 @pytest.mark.skipif(not CAN_LIMIT, reason="limits of running processes need Linux")

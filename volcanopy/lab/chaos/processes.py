@@ -39,7 +39,8 @@ class RestartedProcess:
         self.probe_kills = 0
         """How often it was killed because its probes failed."""
         self._arguments = arguments
-        self._python = str(python)
+        # Another release is not looked for in the current folder, which may be the source of this one.
+        self._python = (str(python),) if str(python) == sys.executable else (str(python), "-P")
         self._wrapper: Sequence[str] = ()
         self._process: asyncio.subprocess.Process | None = None
         self._allowed = asyncio.Event()
@@ -57,7 +58,7 @@ class RestartedProcess:
                 await self._allowed.wait()
                 with self.log.open("ab") as output:
                     self._process = await asyncio.create_subprocess_exec(
-                        self._python, "-m", *self._wrapper, *self._arguments, stdout=output, stderr=output
+                        *self._python, "-m", *self._wrapper, *self._arguments, stdout=output, stderr=output
                     )
                 self.starts += 1
                 probing = asyncio.create_task(self._probe())
