@@ -102,7 +102,12 @@ def plan_command(
         ),
     ] = None,
     budget: Annotated[
-        str, typer.Option("--budget", metavar="DURATION", help="Time for the search for remedies; 0: none.")
+        str,
+        typer.Option(
+            "--budget",
+            metavar="DURATION",
+            help="Work for the search for remedies, as the time that it takes on an idle machine; 0: none.",
+        ),
     ] = "10s",
     output: Annotated[Output, typer.Option("-o", "--output", help="Output format.")] = Output.text,
 ) -> None:

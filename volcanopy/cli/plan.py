@@ -77,7 +77,7 @@ def plan_with(files: list[str], options: PlanOptions) -> None:
     jobs = None
     if options.remedy:
         jobs = frozenset({_named(world, options.remedy)})
-    world.answer = answers.answer(world.engine, whatif.limits(options.seconds, jobs=jobs, estimates=True))
+    world.answer = answers.answer(world.engine, whatif.limits(world.engine, options.seconds, jobs=jobs, estimates=True))
     if options.remedy:
         world = _with_remedy(world, manifests, options, known)
     _show(world, options)
@@ -133,7 +133,7 @@ def _world(manifests: Sequence[Manifest], options: PlanOptions, known: Registry)
 def _all_cycles(engine: Engine) -> Plan:
     """Return the effects of all cycles until nothing changes: explanations and queue statuses of the last one only."""
     with engine.cluster.trial():
-        plans = engine.run(whatif.limits().run, frozenset()).plans
+        plans = engine.run(whatif.limits(engine).run, frozenset()).plans
     moves = (
         effect
         for made in plans[:-1]
@@ -146,7 +146,7 @@ def _all_cycles(engine: Engine) -> Plan:
 def _named(world: _World, text: str) -> str:
     """Return the key of the pod group of a job that waits. Raises CommandError."""
     name = text.partition(":")[0]
-    waiting = answers.answer(world.engine, whatif.limits(jobs=frozenset(), seconds=0))
+    waiting = answers.answer(world.engine, whatif.limits(world.engine, jobs=frozenset(), seconds=0))
     job = waiting.job(name)
     if job is None:
         known = ", ".join(f"{item.target.namespace}/{item.target.name}" for item in waiting.jobs) or "none"
@@ -170,7 +170,9 @@ def _with_remedy(world: _World, manifests: Sequence[Manifest], options: PlanOpti
     result.engine.config = _changed_configuration(world.engine.config, remedy, options, cycle, known)
     result.plan = _all_cycles(result.engine)
     jobs = frozenset({job.target.group})
-    result.answer = answers.answer(result.engine, whatif.limits(options.seconds, jobs=jobs, estimates=True))
+    result.answer = answers.answer(
+        result.engine, whatif.limits(result.engine, options.seconds, jobs=jobs, estimates=True)
+    )
     return result
 
 
@@ -252,7 +254,7 @@ def _is_configuration(path: Path) -> bool:
 
 def _outcomes(world: _World, seconds: float) -> dict[str, str]:
     """Return the outcome of each waiting job and of each job that loses pods, by name."""
-    result = answers.answer(world.engine, whatif.limits(seconds, remedies=False))
+    result = answers.answer(world.engine, whatif.limits(world.engine, seconds, remedies=False))
     outcomes: dict[str, str] = {}
     for made in result.plans:
         for effect in made.of(Evict):

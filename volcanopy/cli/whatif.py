@@ -1,7 +1,6 @@
 """What-if questions of the command line: manifests in, answers as text or JSON."""
 
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -20,13 +19,12 @@ from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.services.process.job_plugins import job_registry
 from volcanopy.whatif import load
 from volcanopy.whatif.answer import NO_REMEDY, Answer, JobAnswer, Limits, Start
-from volcanopy.whatif.engine import Budget, Engine
+from volcanopy.whatif.engine import Budget, Engine, cycles_of
 from volcanopy.whatif.kinds import ManifestError
 from volcanopy.whatif.rejected import rejected_remedies
 
 SECONDS = 10.0
-"""Default time for the search for remedies."""
-_CYCLES = 1_000_000
+"""Default work of the search for remedies: about so many seconds."""
 _RUN_CYCLES = 64
 _NAMED = 3
 """The most pods of which a note has the names."""
@@ -102,19 +100,18 @@ def engine(
 
 
 def limits(
+    engine: Engine,
     seconds: float = SECONDS,
     *,
     jobs: frozenset[str] | None = None,
     remedies: bool = True,
     estimates: bool = False,
 ) -> Limits:
-    """Return the limits of a question; the search for remedies may take this time, and the estimates half as long again."""
-    begin = time.monotonic()
+    """Return the limits of a question: the search for remedies is work of about so many seconds, the estimates half as much.
 
-    def budget(cycles: int, most: float) -> Budget:
-        return Budget(cycles, lambda: time.monotonic() - begin > most)
-
-    search, estimation = budget(_CYCLES, seconds), budget(_CYCLES, 1.5 * seconds)
+    The clock does not count, so the answers are the same on a busy machine.
+    """
+    search, estimation = (Budget(cycles_of(engine.cluster, most)) for most in (seconds, seconds / 2))
     return Limits(Budget(_RUN_CYCLES * 16), search, jobs, remedies, estimation if estimates else None)
 
 

@@ -140,22 +140,20 @@ def answer(engine: Engine, limits: Limits) -> Answer:
         verdicts = {
             target.group: verdict(cluster, target, run) for target in waiting if target.group not in run.started
         }
-    answers = []
+    answers = dict[str, JobAnswer]()
     for target in waiting:
         queue = queue_of(cluster, target)
         if target.group in run.started:
             evictions = tuple(run.evictions.get(target.group, ()))
-            answers.append(JobAnswer(target, queue, Start.NOW, run.nodes[target.group], evictions))
+            answers[target.group] = JobAnswer(target, queue, Start.NOW, run.nodes[target.group], evictions)
             continue
         explanation = run.explanations.get(target.group)
         position = position_of(explanation.numbers) if explanation is not None else 0
         known = JobAnswer(target, queue, Start.UNKNOWN, explanation=explanation, position=position)
         gate, message = verdicts[target.group]
-        known = replace(known, gate=gate, message=message)
-        if limits.jobs is None or target.group in limits.jobs:
-            known = _waiting(engine, limits.search, known, search=limits.remedies)
-        answers.append(known)
-    return Answer(tuple(_estimated(engine, limits.estimates, answers)), tuple(run.plans), placed)
+        answers[target.group] = replace(known, gate=gate, message=message)
+    answers |= _waiting(engine, limits, [job for job in answers.values() if job.start is Start.UNKNOWN])
+    return Answer(tuple(_estimated(engine, limits.estimates, list(answers.values()))), tuple(run.plans), placed)
 
 
 def waiting_jobs(cluster: Cluster) -> list[Target]:
@@ -177,15 +175,30 @@ def _estimated(engine: Engine, budget: Budget | None, answers: Sequence[JobAnswe
         yield replace(job, estimate=estimates.get(job.target.group)) if known else job
 
 
-def _waiting(engine: Engine, budget: Budget, known: JobAnswer, *, search: bool) -> JobAnswer:
-    """Return the answer for a job that does not start now, from what is known after the run of all jobs."""
-    cluster, target, explanation = engine.cluster, known.target, known.explanation
-    try:
-        known = _alone(engine, budget, known)
-    except BudgetEndedError:
-        return replace(known, searched=False if search else None)
-    if not search:
-        return known
+def _waiting(engine: Engine, limits: Limits, jobs: Sequence[JobAnswer]) -> dict[str, JobAnswer]:
+    """Return by group the answers for jobs that do not start now, from what is known after the run of all jobs.
+
+    1. All jobs are tried alone.
+    2. What remains of the budget is for the searches for remedies, in equal parts: what a job does not use is for the later ones.
+    """
+    requested = [job for job in jobs if limits.jobs is None or job.target.group in limits.jobs]
+    answers, alone = dict[str, JobAnswer](), list[tuple[JobAnswer, JobAnswer]]()
+    for known in requested:
+        try:
+            alone.append((known, _alone(engine, limits.search, known)))
+        except BudgetEndedError:
+            answers[known.target.group] = replace(known, searched=False if limits.remedies else None)
+    for number, (known, result) in enumerate(alone):
+        answers[known.target.group] = result
+        if limits.remedies:
+            with limits.search.part(len(alone) - number) as budget:
+                answers[known.target.group] = _searched(engine, budget, known.explanation, result)
+    return answers
+
+
+def _searched(engine: Engine, budget: Budget, explanation: Explain | None, known: JobAnswer) -> JobAnswer:
+    """Return the answer with remedies; ``explanation`` is the job's in the cluster with all other jobs."""
+    cluster, target = engine.cluster, known.target
     result = Search(
         engine,
         Question(cluster, engine.config, target, explanation, engine.registry or builtin()),

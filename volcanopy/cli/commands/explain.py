@@ -28,7 +28,14 @@ SystemNamespace = Annotated[
     str, typer.Option("--system-namespace", metavar="NAME", help="Namespace of the scheduler's Lease.")
 ]
 
-Budget = Annotated[str, typer.Option("--budget", metavar="DURATION", help="Time for the search for changes; 0: none.")]
+Budget = Annotated[
+    str,
+    typer.Option(
+        "--budget",
+        metavar="DURATION",
+        help="Work for the search for changes, as the time that it takes on an idle machine; 0: none.",
+    ),
+]
 
 
 @command(app, "job", examples=["volcanopy explain job train", "volcanopy explain job train -n research -o json"])

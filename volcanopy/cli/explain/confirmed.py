@@ -49,7 +49,7 @@ async def confirmed(client: Client, group: str, seconds: float) -> Confirmed:
 async def answers(state: "ClusterState", groups: Collection[str], seconds: float) -> dict[str, JobAnswer]:
     """Return by pod group when these jobs start, with their remedies, searched for at most so long; those that wait only."""
     engine = whatif.engine(Loaded(state.cluster), state.config, datetime.now(UTC), state.registry)
-    result = await in_thread(answer, engine, whatif.limits(seconds, jobs=frozenset(groups)))
+    result = await in_thread(answer, engine, whatif.limits(engine, seconds, jobs=frozenset(groups)))
     return {job.target.group: job for job in result.jobs if job.target.group in groups}
 
 
@@ -71,7 +71,7 @@ async def print_plan(client: Client, bodies: Sequence[Json], namespace: str, as_
     whatif.submitted(loaded, now)
     engine = whatif.engine(loaded, state.config, now, state.registry)
     groups = {target.group for target in targets(state.cluster) if target.job and target.job not in known}
-    result = answer(engine, whatif.limits(jobs=frozenset(groups), estimates=True))
+    result = answer(engine, whatif.limits(engine, jobs=frozenset(groups), estimates=True))
     result = replace(result, jobs=tuple(job for job in result.jobs if job.target.group in groups))
     if as_json:
         head = {"apiVersion": "volcanopy.io/v1alpha1", "kind": "Plan", "effects": []}

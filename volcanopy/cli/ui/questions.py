@@ -127,7 +127,7 @@ def ask(state: ClusterState, question: Question, now: datetime) -> Json:
 
 def _answer(state: ClusterState, loaded: Loaded, now: datetime) -> Answer:
     engine = whatif.engine(loaded, state.config, now, state.registry)
-    return answer(engine, whatif.limits(SECONDS, remedies=False))
+    return answer(engine, whatif.limits(engine, SECONDS, remedies=False))
 
 
 def _change(cluster: Cluster, question: Question) -> None:
