@@ -10,10 +10,9 @@ from msgspec.structs import replace
 from tests.scheduler.reference import placement
 from volcanopy.api import core, names
 from volcanopy.api.builtin.policy import PodDisruptionBudget
-from volcanopy.scheduler.actions.stop_policy import StopPolicy
+from volcanopy.plugin.uncached import OneByOne
 from volcanopy.scheduler.cache.cluster_cache import Object, State
-from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.engine.session import Session
+from volcanopy.scheduler.core import builtin, open_session, run, schedule
 from volcanopy.scheduler.invariants import gangs, plan_outcome
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.ledger.columns import LedgerColumns
@@ -24,7 +23,6 @@ from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import READY, Status
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
-from volcanopy.scheduler.report.close import close
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import NOW, world
 from volcanopy.testing.random_worlds import Case
@@ -83,13 +81,9 @@ def order_independence(case: Case, rng: Random) -> list[str]:
 def equality_with_reference(case: Case, rng: Random) -> list[str]:
     """Vectorised placement equals placement node by node."""
     config, (snapshot, plan) = _config(case.document), _decided(case)
-    session = Session(snapshot, config)
-    session.placement = placement.OneByOne(session.ledger, session.hooks)
-    StopPolicy()(session, {})
-    for name in config.actions:
-        session.cluster.precedence.begin()
-        builtin().actions[name](session, config.action_arguments.get(name, {}))
-    return _differences(plan, Plan(tuple(close(session))))
+    session = open_session(snapshot, config)
+    session.placement = OneByOne(session.ledger, session.hooks)
+    return _differences(plan, run(session, builtin().actions))
 
 
 def stability(case: Case, rng: Random) -> list[str]:

@@ -2,11 +2,11 @@
 
 from random import Random
 
-from tests.scheduler import eviction_worlds
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
+from volcanopy.testing import eviction_worlds
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import snapshot, world
 

@@ -7,13 +7,13 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from tests.scheduler import eviction_worlds
 from volcanopy.api import core
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.model.blocked_jobs import CREATION_TIME
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
+from volcanopy.testing import eviction_worlds
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import world
 

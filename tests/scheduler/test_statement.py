@@ -4,10 +4,10 @@ from random import Random
 
 import numpy as np
 
-from tests.scheduler import eviction_worlds
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.model.task_status import EVICTABLE, Status
+from volcanopy.testing import eviction_worlds
 from volcanopy.testing.notation import snapshot
 
 COLUMNS = [

@@ -1,5 +1,6 @@
 """The scheduler as one pure function from a snapshot and a configuration to a plan, and the built-in plugins and actions."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from volcanopy.scheduler.actions.allocate.allocate import Allocate
@@ -53,7 +54,7 @@ from volcanopy.scheduler.policies.victims.tdm import Tdm
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
 from volcanopy.scheduler.policy.plugin import Plugin
-from volcanopy.scheduler.policy.registry import Registry
+from volcanopy.scheduler.policy.registry import Action, Registry
 from volcanopy.scheduler.report.close import close
 
 _JOBS = (
@@ -133,12 +134,25 @@ def schedule(
     ``observer`` is informed of each part; the plan does not depend on it. ``extender`` asks a program outside for the plugin of
     that name, which has no opinion without it.
     """
-    actions = _BY_NAME if registry is None else registry.actions
     with observer.during("open"):
-        session = Session(snapshot, config, observer, extender)
-        for policy in MANDATORY:
-            if policy.plugin is None and policy.applies(snapshot):
-                MANDATORY_ACTIONS[policy.name](session, {})
+        session = open_session(snapshot, config, observer, extender)
+    return run(session, _BY_NAME if registry is None else registry.actions)
+
+
+def open_session(
+    snapshot: Snapshot, config: SchedulerConfig, observer: Observer = NO_OBSERVER, extender: ExtenderPort | None = None
+) -> Session:
+    """Return a session in which the mandatory actions have run: the first two steps of :func:`schedule`."""
+    session = Session(snapshot, config, observer, extender)
+    for policy in MANDATORY:
+        if policy.plugin is None and policy.applies(snapshot):
+            MANDATORY_ACTIONS[policy.name](session, {})
+    return session
+
+
+def run(session: Session, actions: Mapping[str, Action[Any]]) -> Plan:
+    """Run the configured actions of a session, close it and return the plan."""
+    observer, config, snapshot = session.observer, session.config, session.snapshot
     for name in config.actions:
         session.cluster.precedence.begin()
         with observer.during("action", name):

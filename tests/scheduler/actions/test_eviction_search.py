@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests.scheduler import eviction_worlds
 from tests.scheduler.actions.test_eviction_by_need import CLASSES, chart, crowd, evicted
 from tests.scheduler.reference import eviction_search
 from volcanopy.scheduler.actions.evict import rejected_requests
@@ -17,6 +16,7 @@ from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Evict
 from volcanopy.scheduler.policies.order.drf import Drf
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
+from volcanopy.testing import eviction_worlds
 from volcanopy.testing.notation import config, decide, snapshot
 
 CASES = 60

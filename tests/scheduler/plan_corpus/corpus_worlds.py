@@ -9,10 +9,9 @@ from random import Random
 
 from msgspec.structs import replace
 
-from tests.scheduler import eviction_worlds
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import Object
-from volcanopy.testing import random_worlds
+from volcanopy.testing import eviction_worlds, random_worlds
 from volcanopy.testing.notation import world as read
 
 CLASSES = tuple(f"class c{value} value={value}" for value in (1, 5, 9))

@@ -6,7 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import Scene, seen
-from tests.scheduler.reference.placement import OneByOne, actions
+from tests.scheduler.reference.placement import actions
+from volcanopy.plugin.uncached import OneByOne
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Plan
 from volcanopy.testing.notation import NOW

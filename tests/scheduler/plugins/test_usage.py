@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
-from tests.scheduler.reference.placement import OneByOne, actions
+from tests.scheduler.reference.placement import actions
 from volcanopy.api import core
+from volcanopy.plugin.uncached import OneByOne
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.cluster import TasksView

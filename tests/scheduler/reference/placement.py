@@ -1,52 +1,11 @@
-"""Reference implementation of placement, and a canonical form of snapshots."""
+"""The built-in actions, and a canonical form of snapshots."""
 
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.engine.node_selection import Placement
-from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
-from volcanopy.scheduler.ledger.ledger import Ledger
-from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
-from volcanopy.scheduler.policy.dispatch import Hooks
 from volcanopy.scheduler.policy.registry import Action
-
-
-class OneByOne(Placement):
-    """Selects a node for one task at a time and calls every hook for every node."""
-
-    def __init__(self, ledger: Ledger, hooks: Hooks) -> None:
-        super().__init__(ledger, hooks)
-        self._hooks_asked = hooks
-
-    def choose_run(self, task: TaskView, count: int) -> Rows:
-        """No runs: each task by itself."""
-        return np.empty(0, dtype=np.intp)
-
-    def choose(self, task: TaskView) -> tuple[int, bool] | None:
-        """Return the best node by free resources, else by resources being freed; of equals the first by name."""
-        nodes = [task.nominated] if task.nominated != NONE else []
-        for rows in (nodes, list(range(len(self._ledger.snapshot.nodes)))):
-            free = np.minimum(self._ledger.idle, self._ledger.future)
-            for room, is_free in ((free, True), (self._ledger.future, False)):
-                fit = [row for row in rows if self._fits(task, row, room) and not self._refused(task, row)]
-                if fit:
-                    scores = self._hooks_asked.score(TasksView([task]), NodesView(self._ledger, np.array(fit)))[0]
-                    best = max(range(len(fit)), key=lambda place: (scores[place], -fit[place]))
-                    return fit[best], is_free
-        return None
-
-    @staticmethod
-    def _fits(task: TaskView, node: int, room: Any) -> bool:
-        return all(units <= room[dim, node] for dim, units in enumerate(task.request.values) if units)
-
-    def _refused(self, task: TaskView, node: int) -> bool:
-        everywhere = NodesView(self._ledger, np.arange(len(self._ledger.snapshot.nodes)))
-        return any(refusal.nodes[node] for refusal in self._hooks_asked.reject(task, everywhere))
 
 
 def actions() -> Mapping[str, Action[Any]]:

@@ -113,12 +113,11 @@ def vote(tiers: Tiers) -> Method:
     return ask
 
 
-def victims(votes: Tiers, protections: tuple[Method, ...], purpose: Any) -> Method:
+def victims(votes: Tiers, protect: Method, purpose: Any) -> Method:
     """The victims that all policies of a tier allow, in the order of the first; the first tier that leaves any decides.
 
-    A policy that allows none makes its tier allow none. The ``protections`` filter the victims of every tier.
+    A policy that allows none makes its tier allow none. ``protect`` filters the victims of every tier.
     """
-    protect = unprotected(protections, purpose)
 
     def ask(preemptor: Any, candidates: Sequence[Any]) -> list[Any]:
         for tier in votes:

@@ -13,6 +13,7 @@ from volcanopy.scheduler.ledger.task_kinds import TaskKind
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.plan import Claims
 from volcanopy.scheduler.model.resources import Floats, Rows
+from volcanopy.scheduler.policy.answers import guarded
 from volcanopy.scheduler.policy.combine import RULES, Tiers, flat, unprotected, victims, vote
 from volcanopy.scheduler.policy.config import PluginConfig
 from volcanopy.scheduler.policy.hook_table import HOOKS, implemented
@@ -88,7 +89,8 @@ class Hooks:
         """Combine a hook at its first use: a session uses few of them."""
         if name not in HOOKS or name in _BY_CASE:
             raise AttributeError(name)
-        combined = RULES[HOOKS[name].rule](self._answering(name))
+        tiers = self._answering(name)
+        combined = guarded(name, RULES[HOOKS[name].rule](tiers), flat(tiers))
         setattr(self, name, combined)
         return combined
 
@@ -124,17 +126,21 @@ class Hooks:
 
     @cached_property
     def _verdicts(self) -> Mapping[Moment, Callable[[JobView, Moment], Vote]]:
-        return {moment: vote(tiers) for moment, tiers in self._gates.items()}
+        return {moment: guarded("verdict", vote(tiers), flat(tiers)) for moment, tiers in self._gates.items()}
 
     @cached_property
     def victims(self) -> Mapping[Purpose, Callable[[TaskView, Sequence[TaskView]], list[TaskView]]]:
         """By purpose, the candidates that may be evicted for a task."""
-        return {
-            purpose: victims(
-                self._answering("allows", purpose.value), flat(self._answering("unprotected", purpose.value)), purpose
-            )
-            for purpose in Purpose
-        }
+        return {purpose: self._victims(purpose) for purpose in Purpose}
+
+    def _victims(self, purpose: Purpose) -> Callable[[TaskView, Sequence[TaskView]], list[TaskView]]:
+        votes = self._answering("allows", purpose.value)
+        combined = victims(votes, self._protect(purpose), purpose)
+        return guarded("allows", combined, flat(votes), purpose)
+
+    def _protect(self, purpose: Purpose) -> Callable[[TaskView | None, Sequence[TaskView]], list[TaskView]]:
+        protections = flat(self._answering("unprotected", purpose.value))
+        return guarded("unprotected", unprotected(protections, purpose), protections, purpose)
 
     def evictable(self, victims: Sequence[TaskView]) -> list[TaskView]:
         """Return those of these victims that may be evicted for no task."""
@@ -142,8 +148,7 @@ class Hooks:
 
     @cached_property
     def _evictable(self) -> Callable[[None, Sequence[TaskView]], list[TaskView]]:
-        purpose = Purpose.SHUFFLE
-        return unprotected(flat(self._answering("unprotected", purpose.value)), purpose)
+        return self._protect(Purpose.SHUFFLE)
 
     def job_keys(self, jobs: Rows) -> list[tuple[Any, ...]]:
         """Return the keys of ``job_order`` of each of these job rows."""

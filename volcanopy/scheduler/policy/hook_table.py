@@ -15,6 +15,12 @@ _DECLARATIONS: dict[str, tuple[type[Any], Hook]] = {
 HOOKS: dict[str, Hook] = {name: specification for name, (_, specification) in _DECLARATIONS.items()}
 """All hooks by name."""
 
+
+def declaration(name: str) -> Any:
+    """Return the method by which the base class or a role declares a hook, with its arguments and its type."""
+    return getattr(_DECLARATIONS[name][0], name)
+
+
 SWITCHES_WITHOUT_EFFECT = frozenset({"enabledClusterOrder", "enableBestNode", "enableTargetJob"})
 """Volcano's ``enable*`` keys that belong to no hook here: accepted, with a warning."""
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from volcanopy.scheduler.policy import removed_hooks
+from volcanopy.scheduler.policy.definition import require_valid
 from volcanopy.scheduler.policy.plugin import Plugin
 
 SessionT_contra = TypeVar("SessionT_contra", contravariant=True)
@@ -30,10 +30,9 @@ class Registry:
     actions: Mapping[str, Action[Any]]
 
     def with_plugins(self, *plugins: type[Plugin[Any]]) -> "Registry":
-        """Return the registry with more plugins. Raises ValueError for one that defines a removed hook."""
+        """Return the registry with more plugins. Raises PluginError for one that violates the contract."""
         for plugin in plugins:
-            if problem := removed_hooks.problem(plugin):
-                raise ValueError(f"plugin {plugin.name!r} {problem}")
+            require_valid(plugin)
         return Registry({**self.plugins, **{plugin.name: plugin for plugin in plugins}}, self.actions)
 
     def with_actions(self, *actions: Action[Any]) -> "Registry":

@@ -3,8 +3,8 @@
 from typing import Any
 
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.policy import removed_hooks
-from volcanopy.scheduler.policy.plugin import Arguments, Plugin
+from volcanopy.scheduler.policy import definition
+from volcanopy.scheduler.policy.plugin import Plugin
 from volcanopy.scheduler.policy.registry import Action, Registry
 from volcanopy.services.process.entry_points import Fault, Loaded, load, what
 
@@ -21,16 +21,10 @@ def registry() -> Registry:
 
 
 def _plugin(candidate: Loaded) -> type[Plugin[Any]]:
-    plugin = candidate.item
-    is_plugin = isinstance(plugin, type) and issubclass(plugin, Plugin)
-    candidate.must(is_plugin, f"is {what(plugin)}, not a subclass of volcanopy.scheduler.policy.plugin.Plugin")
+    fault = next(definition.faults(candidate.item), "")
+    candidate.must(not fault, fault)
     candidate.must_be_named()
-    problem = removed_hooks.problem(plugin)
-    candidate.must(not problem, problem)
-    arguments = plugin.arguments
-    is_model = isinstance(arguments, type) and issubclass(arguments, Arguments)
-    candidate.must(is_model, f"declares {what(arguments)} as its arguments, not a subclass of Arguments")
-    checked: type[Plugin[Any]] = plugin
+    checked: type[Plugin[Any]] = candidate.item
     return checked
 
 

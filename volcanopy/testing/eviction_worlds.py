@@ -1,4 +1,4 @@
-"""Random full clusters in which gangs with roles and members without requests wait for evictions, and configurations that evict."""
+"""Random full clusters in which gangs with roles and members without requests wait for evictions, and configurations."""
 
 import json
 from random import Random
@@ -33,7 +33,8 @@ def world(dice: Random) -> str:
 
 
 def _head(dice: Random, name: str, least: int, queues: list[str]) -> str:
-    return f"job {name} min={least} queue={dice.choice(queues)}{dice.choice(['', ' priority=c1', ' priority=c5', ' priority=c9'])}"
+    queue, priority = dice.choice(queues), dice.choice(["", " priority=c1", " priority=c5", " priority=c9"])
+    return f"job {name} min={least} queue={queue}{priority}"
 
 
 def _running(dice: Random, name: str, free: dict[str, int], queues: list[str]) -> list[str]:
