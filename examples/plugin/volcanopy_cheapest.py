@@ -18,11 +18,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
-from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model.resources import Floats
-from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin
-from volcanopy.scheduler.policy.roles import Nodes
+from volcanopy.plugin import Arguments, Floats, NodeRejection, Nodes, NodesView, Plugin, TasksView, TaskView
 
 PRICE = "example.com/price-per-hour"
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.scheduler.reference import placement
 from volcanopy.api import core, names
 from volcanopy.api.builtin.policy import PodDisruptionBudget
-from volcanopy.plugin.uncached import OneByOne
+from volcanopy.plugin.uncached import UncachedPlacement
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import builtin, open_session, run, schedule
 from volcanopy.scheduler.invariants import gangs, plan_outcome
@@ -82,7 +82,7 @@ def equality_with_reference(case: Case, rng: Random) -> list[str]:
     """Vectorised placement equals placement node by node."""
     config, (snapshot, plan) = _config(case.document), _decided(case)
     session = open_session(snapshot, config)
-    session.placement = OneByOne(session.ledger, session.hooks)
+    session.placement = UncachedPlacement(session.ledger, session.hooks)
     return _differences(plan, run(session, builtin().actions))
 
 

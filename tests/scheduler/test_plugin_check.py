@@ -220,7 +220,7 @@ def test_every_policy_keeps_the_contract(name: str) -> None:
     kind, first = builtin().plugins[name], STEP * sorted(builtin().plugins).index(name)
     for number, entry in enumerate(entries()[name]):
         worlds = [corpus_worlds.text(first + 3 * number + offset) for offset in range(3)]
-        check.check(kind, entry.get("arguments"), worlds=worlds, hierarchy=entry.get("enableHierarchy", False))
+        check.check(kind, entry.get("arguments"), states=worlds, hierarchy=entry.get("enableHierarchy", False))
 
 
 def example() -> ModuleType:

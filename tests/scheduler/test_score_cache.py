@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tests.scheduler.reference import placement
 from volcanopy.api import core
-from volcanopy.plugin.uncached import OneByOne
+from volcanopy.plugin.uncached import UncachedPlacement
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine import score_table
@@ -60,7 +60,7 @@ def crowds(draw: st.DrawFn) -> str:
 def test_alternating_shapes_are_placed_as_by_the_reference(text: str, plugins: str) -> None:
     seen = snapshot(text)
     fast, slow = (Session(seen, config(plugins)) for _ in range(2))
-    slow.placement = OneByOne(slow.ledger, slow.hooks)
+    slow.placement = UncachedPlacement(slow.ledger, slow.hooks)
     actions = placement.actions()
     for name in ("enqueue", "allocate", "backfill"):
         actions[name](fast, {})
@@ -126,7 +126,7 @@ MIXED = Registry({**builtin().plugins, "mixed": Mixed}, builtin().actions)
 def test_a_plugin_may_read_other_resources_of_other_nodes(text: str, plugins: str) -> None:
     seen = snapshot(text)
     fast, slow = (Session(seen, config(plugins, registry=MIXED)) for _ in range(2))
-    slow.placement = OneByOne(slow.ledger, slow.hooks)
+    slow.placement = UncachedPlacement(slow.ledger, slow.hooks)
     placement.actions()["allocate"](fast, {})
     placement.actions()["allocate"](slow, {})
     assert list(map(str, fast.effects)) == list(map(str, slow.effects))

@@ -138,15 +138,15 @@ class Old(Plugin):
             PLUGINS,
             "number",
             "broken:number",
-            "plugin 'number' of package broken 1.0 (entry point broken:number) is an object of the type int, not a subclass of"
-            " volcanopy.scheduler.policy.plugin.Plugin",
+            "plugin 'number' of package broken 1.0 (entry point broken:number) is an object of type int, not a subclass of"
+            " volcanopy.plugin.Plugin",
         ),
         (
             PLUGINS,
             "odd",
             "broken:Odd",
-            "plugin 'odd' of package broken 1.0 (entry point broken:Odd) declares the class dict as its arguments, not a subclass of"
-            " Arguments",
+            "plugin 'odd' of package broken 1.0 (entry point broken:Odd) declares <class 'dict'> as its arguments: declare a"
+            " subclass of volcanopy.plugin.Arguments",
         ),
         (
             PLUGINS,

@@ -33,13 +33,13 @@ from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.testing import eviction_worlds, random_worlds
 from volcanopy.testing.notation import snapshot
 
-WORLDS = 30
+STATES = 30
 CHAINS = (
     "enqueue, allocate, backfill, preempt, reclaim",
     "enqueue, allocate, gangpreempt, gangreclaim, shuffle",
     "enqueue, reclaim, allocate, consolidate",
 )
-"""The actions of the configurations, in turn."""
+"""The actions of the configurations, which alternate."""
 BESIDE = ("gang", "priority", "predicates", "proportion", "nodeorder")
 """The plugins of the second tier, besides the checked one in the first."""
 
@@ -55,38 +55,38 @@ def faults(
     plugin: type[Plugin[Any]],
     arguments: Mapping[str, Any] | None = None,
     *,
-    worlds: Iterable[str] | None = None,
+    states: Iterable[str] | None = None,
     hierarchy: bool = False,
 ) -> list[str]:
     """Return the faults of a plugin with these arguments, one sentence each, with a cluster state where one is needed.
 
-    ``worlds`` are cluster states in the notation of :mod:`volcanopy.testing.notation`, for a plugin that needs what random ones
+    ``states`` are cluster states in the notation of :mod:`volcanopy.testing.notation`, for a plugin that needs what random ones
     lack; ``hierarchy`` is the switch ``enableHierarchy``.
     """
     texts = [f"plugin {getattr(plugin, 'name', plugin)!r} {text}" for text in definition.faults(plugin)]
     if texts:
         return texts
-    if worlds is None:
+    if states is None:
         generators = (random_worlds.world, eviction_worlds.world)
-        worlds = [generators[seed % 2](Random(seed)) for seed in range(WORLDS)]
-    for number, world in enumerate(worlds):
+        states = [generators[seed % 2](Random(seed)) for seed in range(STATES)]
+    for number, state in enumerate(states):
         try:
-            texts = list(dict.fromkeys(_faults_of_state(plugin, dict(arguments or {}), hierarchy, world, number)))
+            texts = list(dict.fromkeys(_faults_of_state(plugin, dict(arguments or {}), hierarchy, state, number)))
         except PluginError as error:
             texts = [str(error)]
         if texts:
-            return [*texts, f"in the cluster state:\n{world}"]
+            return [*texts, f"in the cluster state:\n{state}"]
     return []
 
 
 def _faults_of_state(
-    plugin: type[Plugin[Any]], arguments: dict[str, Any], hierarchy: bool, world: str, number: int
+    plugin: type[Plugin[Any]], arguments: dict[str, Any], hierarchy: bool, state: str, number: int
 ) -> Iterable[str]:
     entry = {"name": plugin.name, "arguments": arguments} | ({"enableHierarchy": True} if hierarchy else {})
     ours = builtin()
     registry = Registry({**ours.plugins, plugin.name: plugin}, ours.actions)
     config = _config(entry, CHAINS[number % len(CHAINS)], registry)
-    seen = snapshot(world)
+    seen = snapshot(state)
     session = open_session(seen, config)
     session.hooks.__class__ = _CheckedHooks
     plan = run(session, registry.actions)

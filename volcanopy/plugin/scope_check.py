@@ -1,7 +1,7 @@
 """Whether what a plugin declares about its results for nodes is true of them.
 
 1. Note the results of the plugin for some waiting tasks on all nodes.
-2. Place or evict a task. The results of the others may change only where the declared scope says so.
+2. Place or evict a task. The results of the others may change only as the recorded scope allows.
 3. Repeat this.
 """
 

@@ -18,7 +18,7 @@ from volcanopy.scheduler.policy.plugin import Plugin
 from volcanopy.scheduler.policy.registry import Action
 
 
-class OneByOne(Placement):
+class UncachedPlacement(Placement):
     """Selects a node for one task at a time and calls every hook for every node."""
 
     def choose_run(self, task: TaskView, count: int) -> Rows:
@@ -48,7 +48,7 @@ class OneByOne(Placement):
 
 
 class UncachedHooks(Hooks):
-    """The hooks of a session in which rejections may change at any time, and one request says nothing about a larger one."""
+    """The hooks of a session in which rejections may change at any time, and requests are independent."""
 
     victim_policies = frozenset({Plugin})
 
@@ -61,5 +61,5 @@ def schedule_uncached(snapshot: Snapshot, config: SchedulerConfig, actions: Mapp
     """Return the plan of a cycle in which every hook is called for every task and node each time."""
     session = open_session(snapshot, config)
     session.hooks.__class__ = UncachedHooks
-    session.placement = OneByOne(session.ledger, session.hooks)
+    session.placement = UncachedPlacement(session.ledger, session.hooks)
     return run(session, actions)

@@ -38,7 +38,7 @@ def _head(dice: Random, name: str, least: int, queues: list[str]) -> str:
 
 
 def _running(dice: Random, name: str, free: dict[str, int], queues: list[str]) -> list[str]:
-    """A running gang of up to six pods where there is room, some with a role, some without requests."""
+    """A running gang of up to six pods on free resources, some with a role, some without requests."""
     size, nodes = dice.choice([1, 1, 2]), list[str]()
     for _ in range(dice.randint(1, 6)):
         node = dice.choice(sorted(free))

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.reference import placement
-from volcanopy.plugin.uncached import OneByOne
+from volcanopy.plugin.uncached import UncachedPlacement
 from volcanopy.scheduler.actions.allocate.job_queues import JobQueue, PendingJob, allowed_count
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine.session import Session
@@ -47,7 +47,7 @@ def queues_of_singles(draw: st.DrawFn) -> str:
 def test_quick_placement_of_single_tasks_equals_plain_placement(text: str, plugins: str) -> None:
     seen = snapshot(text)
     quick, usual = (Session(seen, config(plugins)) for _ in range(2))
-    usual.placement = OneByOne(usual.ledger, usual.hooks)
+    usual.placement = UncachedPlacement(usual.ledger, usual.hooks)
     usual.bind = lambda task, node: False  # type: ignore[method-assign]
     actions = placement.actions()
     for name in ("enqueue", "allocate", "backfill"):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import Scene, seen
 from tests.scheduler.reference.placement import actions
-from volcanopy.plugin.uncached import OneByOne
+from volcanopy.plugin.uncached import UncachedPlacement
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Plan
 from volcanopy.testing.notation import NOW
@@ -64,7 +64,7 @@ def test_a_run_is_placed_as_single_tasks(text: str, chosen: set[str], load: int)
         name: PLUGINS[name] for name in sorted(chosen)
     }
     fast, slow = Scene(snapshot, plugins).session, Scene(snapshot, plugins).session
-    slow.placement = OneByOne(slow.ledger, slow.hooks)
+    slow.placement = UncachedPlacement(slow.ledger, slow.hooks)
     for session in (fast, slow):
         actions()["allocate"](session, {})
     assert list(map(str, fast.effects)) == list(map(str, slow.effects))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
 from tests.scheduler.reference.placement import actions
 from volcanopy.api import core
-from volcanopy.plugin.uncached import OneByOne
+from volcanopy.plugin.uncached import UncachedPlacement
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.cluster import TasksView
@@ -175,7 +175,7 @@ def test_runs_are_placed_as_single_tasks_by_usage(
     snapshot = seen("\n".join(lines), measured)
     plugins: dict[str, dict[str, Any]] = {"gang": {}, "usage": {}}
     fast, slow = Scene(snapshot, plugins).session, Scene(snapshot, plugins).session
-    slow.placement = OneByOne(slow.ledger, slow.hooks)
+    slow.placement = UncachedPlacement(slow.ledger, slow.hooks)
     for session in (fast, slow):
         for action in ("allocate", "backfill"):
             actions()[action](session, {})

@@ -150,7 +150,7 @@ def _is_key(value: Any) -> bool:
 
 
 def _conforms(value: Any, annotation: Any) -> bool:
-    """Return whether a value has a type, as far as containers tell without reading all of a large one."""
+    """Return whether a value has a type, with the types of the elements of containers."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin in {Union, types.UnionType}:
         return any(_conforms(value, part) for part in parts)
