@@ -41,7 +41,7 @@ def main() -> int:
     gc.set_threshold(50_000)
     match arguments.command:
         case "record":
-            arguments.file.write_text("".join(f"{hashes.line(seed)}\n" for seed in range(hashes.WORLDS)))
+            _record(arguments.file)
             return 0
         case "show":
             print("\n".join(shown(arguments.seed, arguments.config)))
@@ -59,6 +59,21 @@ def shown(seed: int, name: str) -> list[str]:
         lines += [f"# plan of cycle {cycle}", *str(plan).splitlines()]
         lines += [f"# as written in cycle {cycle}", *hashes.texts(plan).splitlines()]
     return lines
+
+
+def _record(file: Path) -> None:
+    """Write the hashes of all plans, and print how many differ from those that were recorded."""
+    former = file.read_text().splitlines() if file.exists() else []
+    lines = [hashes.line(seed) for seed in range(hashes.WORLDS)]
+    file.write_text("\n".join([*lines, ""]))
+    pairs = [
+        (before[1:], after[1:])
+        for old, new in zip(former, lines, strict=False)
+        for before, after in zip(hashes.entries(old), hashes.entries(new), strict=True)
+    ]
+    decisions = sum(before[0] != after[0] for before, after in pairs)
+    texts = sum(before != after for before, after in pairs) - decisions
+    print(f"of {len(pairs)} plans {decisions} differ from before in decisions, {texts} in messages or statuses alone")
 
 
 def compare(recorded: Sequence[str], seeds: Iterable[int], base: Path | None = None, written: bool = True) -> int:
