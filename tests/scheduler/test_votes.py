@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from volcanopy.scheduler.policy.combine import first_tier, victims, vote
+from volcanopy.scheduler.policy.combine import first_tier, unprotected, victims, vote
 from volcanopy.scheduler.policy.plugin import ABSTAIN, PERMIT, Vote, reject
 from volcanopy.scheduler.policy.roles import Purpose
 
@@ -49,7 +49,7 @@ def test_victims_are_the_intersection_of_a_tier(
     tiers: list[list[list[Candidate] | None]], agreed: list[Candidate]
 ) -> None:
     methods = tuple(tuple(lambda *_, allowed=allowed: allowed for allowed in tier) for tier in tiers)
-    assert victims(methods, (), Purpose.PREEMPT)(None, [A, B, C]) == agreed
+    assert victims(methods, unprotected((), Purpose.PREEMPT), Purpose.PREEMPT)(None, [A, B, C]) == agreed
 
 
 def test_a_tier_whose_victims_are_protected_leaves_the_decision_to_the_next() -> None:
@@ -58,7 +58,7 @@ def test_a_tier_whose_victims_are_protected_leaves_the_decision_to_the_next() ->
         lambda _, victims, __: [victim for victim in victims if victim != A],
         lambda _, victims, __: victims[:1],
     )
-    assert victims(tiers, protections, Purpose.RECLAIM)(None, [A, B, C]) == [B]
+    assert victims(tiers, unprotected(protections, Purpose.RECLAIM), Purpose.RECLAIM)(None, [A, B, C]) == [B]
 
 
 def test_only_the_first_tier_with_a_plugin_decides_starvation() -> None:

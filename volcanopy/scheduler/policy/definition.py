@@ -20,7 +20,8 @@ class PluginError(ValueError):
 
 def faults(kind: Any) -> Iterator[str]:
     """Yield what is wrong with a class of plugins, one sentence each."""
-    if not (isinstance(kind, type) and issubclass(kind, contract.Plugin)):
+    is_plugin = isinstance(kind, type) and issubclass(kind, contract.Plugin)
+    if not is_plugin:
         shown = (
             f"the class {kind.__qualname__}"
             if isinstance(kind, type)
