@@ -128,7 +128,7 @@ def test_satisfied_queues_are_both_done() -> None:
     text = "node n1 cpu=10\nqueue a\nqueue b\njob a queue=a: 3 x cpu=1 on=n1\njob b queue=b: 3 x cpu=1 on=n1"
     asked = session(text, {"proportion": {}})
     index = asked.snapshot.queues.index
-    assert all(asked.hooks.overused(asked.cluster.queue(index[name])) is not None for name in "ab")
+    assert all(asked.hooks.queue_verdict(asked.cluster.queue(index[name])) is not None for name in "ab")
 
 
 # Gangs

@@ -50,7 +50,7 @@ def test_proportion_divides_by_water_filling(
 def test_a_satisfied_queue_is_not_scheduled_again() -> None:
     made = cluster("node n1 cpu=10\nqueue a\njob a queue=a: 3 x cpu=1 on=n1")
     rules = ShareRules(Proportion(NoArguments(), made), made)
-    assert rules.overused(made.queue(made.snapshot.queues.index["a"])) is not None
+    assert rules.queue_verdict(made.queue(made.snapshot.queues.index["a"])) is not None
 
 
 def score_on_a_partly_used_node(plugin: type[Binpack] | type[NodeOrder], arguments: dict[str, int], task: str) -> float:

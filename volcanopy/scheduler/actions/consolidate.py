@@ -106,7 +106,7 @@ class _Search:
         if session.snapshot.now.timestamp() < job.created + seconds(self.arguments.after):
             return None
         tasks = self._needed_tasks(job)
-        if tasks is None or session.hooks.overused(job.queue) is not None:
+        if tasks is None or session.hooks.queue_verdict(job.queue) is not None:
             return None
         shapes, requests = session.snapshot.tasks.shape, session.snapshot.shapes.request.values
         if (requests[:, shapes[tasks]].sum(axis=1) > np.maximum(session.ledger.future, 0).sum(axis=1)).any():

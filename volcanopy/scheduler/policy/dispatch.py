@@ -52,7 +52,7 @@ class Hooks:
     task_order: Callable[[Rows], list[Any]]
     job_starving: Callable[[JobView], bool]
     session_close: Callable[[], None]
-    overused: Callable[[QueueView], Rejection | None]
+    queue_verdict: Callable[[QueueView], Rejection | None]
     evicts: Callable[[Rows], Rows]
     reject: Callable[[TaskView, NodesView], list[NodeRejection]]
     score: Callable[[TasksView, NodesView], Floats]

@@ -8,7 +8,6 @@ from typing import Any
 
 from volcanopy.scheduler.policy.config import PluginConfig, SchedulerConfig
 from volcanopy.scheduler.policy.hook_table import HOOKS, implemented
-from volcanopy.scheduler.policy.plugin import Plugin
 from volcanopy.scheduler.policy.roles import Moment, Purpose, Quota, is_asked
 
 _PARTS = {
@@ -80,7 +79,8 @@ def _admits(entry: PluginConfig) -> bool:
 
 def _limits(entry: PluginConfig) -> bool:
     """Return whether a plugin limits what queues are allocated."""
-    limits = issubclass(entry.plugin, Quota) or entry.plugin.overused is not Plugin.overused
+    kind: Any = entry.plugin
+    limits = issubclass(kind, Quota) or "queue_verdict" in implemented(kind)
     return limits and "enabledAllocatable" not in entry.off
 
 

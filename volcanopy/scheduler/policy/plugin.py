@@ -177,13 +177,6 @@ class Plugin(Generic[A]):
         """Called once when all actions have run."""
         raise NotImplementedError
 
-    # Gates of a queue
-
-    @hook("first", "enabledOverused")
-    def overused(self, queue: QueueView) -> Rejection | None:
-        """Why the queue gets nothing more while others are below their fair share; None if it is not overused."""
-        raise NotImplementedError
-
     # Nodes
 
     @hook("first")

@@ -33,6 +33,7 @@ REMOVED: dict[str, str] = {
     "bind_annotations": "Nodes.annotate",
     "cache_key": "task_value in open",
     "scope": "Nodes.couples_nodes where the answers for nodes depend on each other, and else nothing,",
+    "overused": "Gate.queue_verdict",
     "allocatable": "Quota.shares with limit and guarantee",
     "within_share": "Quota.shares with fair",
     "beyond_share": "Quota.shares with fair",

@@ -5,10 +5,10 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
-from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.queue_shares import Shares
 from volcanopy.scheduler.model.resources import Floats, Rows
-from volcanopy.scheduler.policy.plugin import NodeRejection, Vote, hook
+from volcanopy.scheduler.policy.plugin import NodeRejection, Rejection, Vote, hook
 
 
 class Purpose(Enum):
@@ -57,7 +57,7 @@ class Moment(Enum):
 
 
 class Gate:
-    """The role of plugins that permit or reject steps of a job."""
+    """The role of plugins that permit or reject steps of a job, or all that a queue requests."""
 
     moments: ClassVar[frozenset[Moment]] = frozenset(Moment)
     """The moments at which the gate is asked: all by default."""
@@ -65,6 +65,11 @@ class Gate:
     @hook("vote by moment")
     def verdict(self, job: JobView, moment: Moment) -> Vote:
         """Whether the job may take the step: the first rejection decides, and a tier that permits ends the vote."""
+        raise NotImplementedError
+
+    @hook("first", "enabledOverused")
+    def queue_verdict(self, queue: QueueView) -> Rejection | None:
+        """Why the queue is allocated nothing more; None if it may be."""
         raise NotImplementedError
 
 

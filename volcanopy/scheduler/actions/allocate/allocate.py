@@ -102,7 +102,7 @@ class Allocate:
                 heapq.heappush(queues, (key, queue))  # placements in other queues of the tree changed its key
                 continue
             jobs = waiting[queue.row]
-            rejection = None if beyond_shares else session.hooks.overused(queue)
+            rejection = None if beyond_shares else session.hooks.queue_verdict(queue)
             if rejection is not None:
                 for _, pending in jobs:
                     if pending.job.row not in tried:

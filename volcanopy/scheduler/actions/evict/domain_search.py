@@ -230,7 +230,7 @@ class DomainSearch:
         action, victims_of = self._shared.action, " or ".join(rule.victims_of for rule in self._rules)
         if not self._eligible:
             queue = self._job.queue
-            is_over = self._session.hooks.overused(queue) is not None
+            is_over = self._session.hooks.queue_verdict(queue) is not None
             of_queue = f'queue "{queue.name}" is not under its fair share'
             of_job = f'request exceeds the fair share of queue "{queue.name}"'
             return f"{action}: not eligible to reclaim: {of_queue if is_over else of_job}"

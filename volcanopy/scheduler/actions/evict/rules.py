@@ -106,7 +106,7 @@ def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> 
     ranks: Callable[[], Ints] = cache(lambda: costs.queue_ranks(queue))
 
     def is_eligible(own: QueueView, tasks: Sequence[TaskView]) -> bool:
-        return hooks.overused(own) is None and session.quotas.may_reclaim(own, tasks)
+        return hooks.queue_verdict(own) is None and session.quotas.may_reclaim(own, tasks)
 
     def candidates(task: TaskView) -> Rows:
         rows = costs.rows[status[costs.rows] == Status.RUNNING]

@@ -11,7 +11,8 @@ from volcanopy.scheduler.ledger.views import QueueView, TaskView
 from volcanopy.scheduler.model.queue_shares import QueueShares
 from volcanopy.scheduler.model.resources import Resources
 from volcanopy.scheduler.policy.dispatch import Installed
-from volcanopy.scheduler.policy.plugin import Plugin, Rejection
+from volcanopy.scheduler.policy.plugin import Rejection
+from volcanopy.scheduler.policy.roles import Gate
 
 Limit = Callable[[QueueView, TaskView, int], Rejection | None]
 """Why so many more tasks equal to this one cannot be allocated to the queue; None if they can."""
@@ -32,8 +33,8 @@ class Quotas:
             allocates = "enabledAllocatable" not in off
             if isinstance(plugin, Limiter):
                 self._limits += [plugin.limit_rejection] if allocates else []
-            elif allocates and type(plugin).overused is not Plugin.overused:
-                self._limits.append(partial(self._rejection_of_job, plugin.overused))
+            elif allocates and isinstance(plugin, Gate) and type(plugin).queue_verdict is not Gate.queue_verdict:
+                self._limits.append(partial(self._rejection_of_job, plugin.queue_verdict))
             if isinstance(plugin, ShareRules):
                 self._all.append(plugin)
                 self._sharing += [plugin] if allocates else []

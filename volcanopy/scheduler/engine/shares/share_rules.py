@@ -168,7 +168,7 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         for row in line if self.shares.own is not None else line[1:]:
             yield row, self._allocated[:, row], most[:, row], fair[:, row]
 
-    def overused(self, queue: QueueView) -> Rejection | None:
+    def queue_verdict(self, queue: QueueView) -> Rejection | None:
         """Queues with their whole fair share allocated."""
         if not self.shares.passed_over:
             return None

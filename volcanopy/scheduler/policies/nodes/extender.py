@@ -209,7 +209,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
             self._question(self.args.enqueued, f"job {job.key}", {"job": self._wire.job(job)}, wire.EventAnswer)
         return ABSTAIN
 
-    def overused(self, queue: QueueView) -> Rejection | None:
+    def queue_verdict(self, queue: QueueView) -> Rejection | None:
         """Why the queue is overused, if the extender answers so."""
         if not self.args.overused or queue.object is None:
             return None
