@@ -11,6 +11,7 @@ from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS
 from volcanopy.services.controllers.controller_service import run
+from volcanopy.services.controllers.jobs import is_starting
 
 SECRETS: Kind[Json] = Kind("", "v1", "Secret", "secrets", True, dict)
 
@@ -169,3 +170,12 @@ async def test_pods_have_owner_labels(cluster: Cluster) -> None:
         pod = cluster.pods["mine-a-0"]
         assert pod["metadata"]["annotations"][names.GROUP_NAME] == cluster.groups["mine"]["metadata"]["name"]
         assert pod["metadata"]["ownerReferences"][0]["uid"] == cluster.jobs["mine"]["metadata"]["uid"]
+
+
+def test_the_first_status_of_a_job_waits_for_its_start_unless_it_waits_for_something_else() -> None:
+    started, waiting = (
+        {"state": {"phase": "Pending", "reason": reason}} for reason in ("WaitingForPods", "NotAdmitted")
+    )
+    assert is_starting({}, started)
+    assert not is_starting({}, waiting)
+    assert not is_starting({"status": waiting}, started)

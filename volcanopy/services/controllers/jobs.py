@@ -72,7 +72,7 @@ class JobControllerSettings:
     """Least time between two reconciles of a job because of its pods."""
     status_settle: float = 1.0
     """Delay of a status with other counts only, or of the first one: what changes within it is one write. With many jobs
-    that wait for it at once, up to five times as much."""
+    that wait for it at once, up to five times as much, and so much more for the first status of a job whose pods start."""
     election: Election | None = None
     """The leader election; None: this is the only controller."""
     shutdown: float = 20.0
@@ -81,6 +81,11 @@ class JobControllerSettings:
     """The process is unhealthy when a reconcile makes no progress for this long."""
     stale_watch_after: float = 300.0
     """The process is unhealthy when a watch has failed for this long."""
+
+
+def is_starting(job: Json, status: Json) -> bool:
+    """Whether a status is the first one of a job that waits for its pods only: that it runs follows soon, as one write."""
+    return not job.get("status") and status["state"]["reason"] == "WaitingForPods"
 
 
 class JobController(Worker):
@@ -238,12 +243,15 @@ class JobController(Worker):
 
     def _paced(self, key: str, plan: JobPlan) -> JobPlan:
         """Return the plan without a minor status, and its events, that may still be written later."""
-        if not any(isinstance(effect, UpdateStatus) and effect.minor for effect in plan.effects):
+        minor = [effect for effect in plan.effects if isinstance(effect, UpdateStatus) and effect.minor]
+        if not minor:
             self._unwritten.pop(key, None)
             return plan
         now = asyncio.get_running_loop().time()
         settle = self._settings.status_settle
         wait = self._unwritten.setdefault(key, now + spread(settle, 5 * settle, len(self._unwritten))) - now
+        if is_starting(self.cache.jobs[key], minor[0].status):
+            wait += 4 * settle
         if wait <= 0:
             del self._unwritten[key]
             return plan
