@@ -76,7 +76,8 @@ class Session:
         self.hooks = Hooks(tiers, self.cluster.reads)
         self.reservations = configured_reservations(tiers)
         """The reservations of waiting jobs; None if these are not configured."""
-        self.quotas = Quotas(tiers, self.reservations)
+        reservations = self.reservations
+        self.quotas = Quotas(tiers, frozenset if reservations is None else reservations.jobs_with_reserved_nodes)
         """What queues may be allocated."""
         self.gangs = Gangs(self.cluster, config, self.hooks)
         self.hypernodes = Hypernodes(self.cluster, tiers)

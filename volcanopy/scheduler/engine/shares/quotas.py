@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from volcanopy.scheduler.engine.reservations import Reservation
 from volcanopy.scheduler.engine.shares.queue_quota import Limiter
 from volcanopy.scheduler.engine.shares.share_rules import ShareRules
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
@@ -21,9 +20,9 @@ Limit = Callable[[QueueView, TaskView, int], Rejection | None]
 class Quotas:
     """The rules of all policies with shares, and the other limits on allocations, in the order of the configuration."""
 
-    def __init__(self, tiers: Installed, reservations: Reservation | None) -> None:
-        """``reservations``: jobs with reserved nodes may use these whatever the share of their queue."""
-        self.jobs_with_reserved_nodes = frozenset if reservations is None else reservations.jobs_with_reserved_nodes
+    def __init__(self, tiers: Installed, jobs_with_reserved_nodes: Callable[[], frozenset[int]]) -> None:
+        """Jobs with reserved nodes may use these whatever the share of their queue."""
+        self.jobs_with_reserved_nodes = jobs_with_reserved_nodes
         self._limits: list[Limit] = []
         self._sharing: list[ShareRules] = []
         self._reclaiming: list[ShareRules] = []
