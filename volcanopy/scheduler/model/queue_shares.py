@@ -212,14 +212,6 @@ class Levels:
         parents[[parent for parent, _ in self.groups if parent != NONE]] = True
         return parents
 
-    def rolled_up(self, values: Ints) -> Ints:
-        """(R, Q): amounts of queues, each with those of its descendants."""
-        rolled = values.copy()
-        for parent, children in reversed(self.groups):
-            if parent != NONE:
-                rolled[:, parent] += rolled[:, children].sum(axis=1)
-        return rolled
-
     def inherited(self, capability: Ints) -> Ints:
         """(R, Q): the capabilities of queues, where these have none those of their parents."""
         inherited = capability.copy()
@@ -257,7 +249,7 @@ class Levels:
         """
         queues = self._queues
         tree_requested = self._demand(requested, guarantee, limit)
-        busy = self.rolled_up(active.astype(np.int64)[None, :])[0] > 0
+        busy = queues.rolled_up(active.astype(np.int64)[None, :])[0] > 0
         fair_share, own = np.zeros_like(requested), np.zeros_like(requested)
         if self._root != NONE:
             fair_share[:, self._root] = np.minimum(total, limit[:, self._root])
