@@ -103,7 +103,9 @@ def test_a_gang_of_a_smaller_request_is_searched_for(monkeypatch: pytest.MonkeyP
 
 
 def test_the_policies_that_allow_less_for_more_are_built_in() -> None:
-    policies = [policy for policy in (*builtin().plugins.values(), ShareRules) if allow_less_for_more([policy])]
+    policies = [
+        policy for policy in (*builtin().plugins.values(), ShareRules) if allow_less_for_more(frozenset([policy]))
+    ]
     assert {policy.__name__ for policy in policies} == rejected_requests._ALLOW_LESS_FOR_MORE
 
 

@@ -1,7 +1,8 @@
 """Requests for which the plugins allow to evict no candidate at all: no victims are searched for them, or for larger ones."""
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from volcanopy.scheduler.model.resources import Ints, Mask
 
@@ -10,7 +11,8 @@ _ALLOW_LESS_FOR_MORE = frozenset({"Cdp", "Conformance", "Drf", "Gang", "Pdb", "P
 """The built-in policies of which :func:`allow_less_for_more` is known."""
 
 
-def allow_less_for_more(policies: Collection[type[object]]) -> bool:
+@lru_cache(maxsize=256)
+def allow_less_for_more(policies: frozenset[type[object]]) -> bool:
     """Return whether these policies allow a task no more if it requests more, its job has more, or there are more candidates.
 
     They read nothing of its pod but the requests. A policy of a third party may decide by anything else.
