@@ -106,7 +106,7 @@ class Session:
         Its tables, and those of the snapshot, would else stay until the garbage collector runs: with 50,000 pods these are
         several MiB in each cycle.
         """
-        for part in (*self._plugins, self.hooks, self.cluster, self.ledger, self):
+        for part in (*self._plugins, self.hooks, self.cluster.reads, self.cluster, self.ledger, self):
             vars(part).clear()
 
     @property
