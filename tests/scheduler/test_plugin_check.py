@@ -143,7 +143,6 @@ def returns(value: Any) -> Callable[..., Any]:
         ("queue_order", returns(None), "returned None, not a number, a text or a tuple of these without NaN"),
         ("verdict", returns(True), "returned True, not Vote"),
         ("overused", returns(True), "returned True, not Rejection or None"),
-        ("packs_resources", returns(1), "returned 1, not bool or None"),
         (
             "score",
             lambda self, tasks, nodes: tasks.each(lambda task: task.row),

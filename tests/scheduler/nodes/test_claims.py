@@ -115,7 +115,9 @@ def test_rollback_releases_assumed_volumes(text: str, data: st.DataObject) -> No
     if free:
         statement.allocate(placed.row, data.draw(st.sampled_from(free)))
         answers()
-        assert session.hooks.bind_claims(placed, placed.node) is not None
+        claims = session.devices.claims
+        assert claims is not None
+        assert claims.bind_claims(placed) is not None
         statement.rollback()
     assert answers() == before
 

@@ -19,6 +19,7 @@ from volcanopy.scheduler.engine.gangs import Gangs
 from volcanopy.scheduler.engine.hypernodes import Hypernodes
 from volcanopy.scheduler.engine.job_order import JobOrders
 from volcanopy.scheduler.engine.mandatory_policies import MANDATORY
+from volcanopy.scheduler.engine.node_devices import NodeDevices
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.queue_limits import QueueLimits
 from volcanopy.scheduler.engine.rejections import Rejections
@@ -81,8 +82,10 @@ class Session:
         """What queues may be allocated."""
         self.gangs = Gangs(self.cluster, config, self.hooks)
         self.hypernodes = Hypernodes(self.cluster, tiers)
+        self.devices = NodeDevices.of(tiers)
+        """The policies that assign devices and volumes."""
         self.cluster.queries = _Queries(self)
-        self.cluster.packs_resources = self.hooks.packs_resources
+        self.cluster.packs_resources = self.devices.packs_resources
         self.effects: list[Effect] = []
         orders = snapshot.queues.terms.orders
         self._orders = None if orders is None else JobOrders(self.ledger, orders, self.waiting, self._configured_keys)
@@ -329,16 +332,17 @@ class Session:
         group = str(self.snapshot.jobs.keys[table.job[tasks[0]]])
         if table.shape[tasks[0]] in self.snapshot.shapes.claiming:
             return [self._bind(int(row), int(node), group) for row, node in zip(tasks, nodes, strict=True)]
-        if {"annotate", "bind_locks"} <= self.hooks.unanswered:
+        if "annotate" in self.hooks.unanswered:
             pairs = zip(table.keys[tasks].tolist(), nodes.tolist(), strict=True)
             return [Bind(key, names[node], group) for key, node in pairs]
         rows = zip(tasks.tolist(), nodes.tolist(), strict=True)
         return [self._bind(row, node, group, claiming=False) for row, node in rows]
 
     def _bind(self, row: int, node: int, group: str, claiming: bool = True) -> Bind:
-        task, hooks = TaskView(self.ledger, row), self.hooks
-        annotations, claims = hooks.annotate(task, node), hooks.bind_claims(task, node) if claiming else None
-        locks = hooks.bind_locks(task, node) or ()
+        task, devices = TaskView(self.ledger, row), self.devices
+        annotations = self.hooks.annotate(task, node)
+        claims = devices.claims.bind_claims(task) if claiming and devices.claims is not None else None
+        locks = () if devices.sharing is None else devices.sharing.bind_locks(task)
         return Bind(task.key, self.snapshot.nodes.names[node], group, annotations, claims, locks)
 
     def reject(self, job: JobView, rejection: Rejection, placed: int = 0) -> None:
@@ -389,6 +393,7 @@ class _Queries:
     def __init__(self, session: Session) -> None:
         self._hooks = session.hooks
         self._session, self._cluster = session, session.cluster
+        self.gpu_cards: Callable[[], Any] = session.devices.gpu_cards
         self._preempts = "preempt" in session.config.actions
         self.reclaims = not {"reclaim", "gangreclaim"}.isdisjoint(session.config.actions)
         quotas = session.quotas
@@ -414,14 +419,10 @@ class _Queries:
         return self._hooks.verdict(job, Moment.RESERVE).value > 0
 
     @cached_property
-    def gpu_cards(self) -> Callable[[], Any]:
-        """The combined hook of that name."""
-        return self._hooks.gpu_cards
-
-    @cached_property
     def card_order(self) -> Callable[[TaskView, Any], Floats] | None:
-        """The combined hook of that name; None if no plugin answers it."""
-        return None if "card_order" in self._hooks.unanswered else self._hooks.card_order
+        """The order of the policy that has one; None without any."""
+        order = self._session.devices.order
+        return None if order is None else order.card_order
 
     @cached_property
     def unplaceable(self) -> Mask:

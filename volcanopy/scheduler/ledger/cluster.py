@@ -297,7 +297,7 @@ class Cluster:
         """Asks a program outside; None where nothing outside may be asked."""
         self._job_rows: Rows | None = None
         self.precedence = Precedence(ledger)
-        self.packs_resources: Callable[[], bool | None] = lambda: None
+        self.packs_resources: Callable[[], bool] = lambda: False
         """Whether a plugin decides which resources of nodes are filled first; not available in ``open``."""
 
     @property

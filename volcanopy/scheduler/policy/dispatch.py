@@ -7,11 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
-from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
 from volcanopy.scheduler.ledger.reads import RecordedLedger, Scope
 from volcanopy.scheduler.ledger.task_kinds import TaskKind
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model.plan import Claims
 from volcanopy.scheduler.model.resources import Floats, Rows
 from volcanopy.scheduler.policy.answers import guarded
 from volcanopy.scheduler.policy.combine import RULES, Tiers, flat, unprotected, victims, vote
@@ -56,12 +54,7 @@ class Hooks:
     evicts: Callable[[Rows], Rows]
     reject: Callable[[TaskView, NodesView], list[NodeRejection]]
     score: Callable[[TasksView, NodesView], Floats]
-    packs_resources: Callable[[], bool | None]
-    card_order: Callable[[TaskView, Candidates], Floats]
-    gpu_cards: Callable[[], GpuCards | None]
     annotate: Callable[[TaskView, int], dict[str, str]]
-    bind_locks: Callable[[TaskView, int], tuple[str, ...] | None]
-    bind_claims: Callable[[TaskView, int], Claims | None]
 
     def __init__(self, installed: Installed, reads: RecordedLedger) -> None:
         """``reads`` records what the plugins read of the session."""

@@ -15,11 +15,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from volcanopy.scheduler.ledger.cluster import Cluster
-from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
 from volcanopy.scheduler.ledger.task_kinds import TaskValue
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import QuotaMessage, Reason
-from volcanopy.scheduler.model.plan import Claims
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 
 Key = float | int | str | tuple[Any, ...]
@@ -175,31 +173,4 @@ class Plugin(Generic[A]):
     @hook("each")
     def session_close(self) -> None:
         """Called once when all actions have run."""
-        raise NotImplementedError
-
-    # Nodes
-
-    @hook("first")
-    def packs_resources(self) -> bool | None:
-        """True where the plugin decides which resources of nodes are filled first: other scores by amounts do not count."""
-        raise NotImplementedError
-
-    @hook("total", "enableNodeOrder")
-    def card_order(self, task: TaskView, candidates: Candidates) -> Floats:
-        """How well each of K GPU cards suits the task, among the cards of its node: larger is better."""
-        raise NotImplementedError
-
-    @hook("first")
-    def gpu_cards(self) -> GpuCards | None:
-        """The GPU cards of all nodes, from the plugin that assigns them to pods."""
-        raise NotImplementedError
-
-    @hook("first")
-    def bind_locks(self, task: TaskView, node: int) -> tuple[str, ...] | None:
-        """Annotations by which this node is locked while the pod is bound to it; its device plugin removes them."""
-        raise NotImplementedError
-
-    @hook("first")
-    def bind_claims(self, task: TaskView, node: int) -> Claims | None:
-        """What must be allocated to the claims of the pod on volumes and devices before it is bound to this node."""
         raise NotImplementedError

@@ -145,7 +145,7 @@ def _are_single(session: Session, jobs: Rows, tasks_of: dict[int, Rows]) -> list
     """Return for each of these jobs whether it is :attr:`PendingJob.is_single`."""
     table, claiming = session.snapshot.tasks, session.snapshot.shapes.claiming
     single = ~session.snapshot.jobs.structured[jobs]
-    if not {"annotate", "bind_locks"} <= session.hooks.unanswered:
+    if "annotate" not in session.hooks.unanswered:
         return [False] * len(jobs)
     tasks = [tasks_of[job] for job in jobs.tolist()]
     if all(len(each) > 1 for each in tasks):

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from volcanopy.api import core
 from volcanopy.api.names import GPU_INDEX, GPU_LOCK, VGPU_IDS, VGPU_LOCK
+from volcanopy.scheduler.engine.node_devices import CardSharing
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.gpu_cards import Candidates
 from volcanopy.scheduler.ledger.views import TaskView
@@ -105,7 +106,7 @@ class DeviceShareArguments(Arguments):
         return self
 
 
-class DeviceShare(Nodes, Plugin[DeviceShareArguments]):
+class DeviceShare(Nodes, Plugin[DeviceShareArguments], CardSharing):
     """Assign cards of one node to pods that request parts of GPUs or whole ones, and write the cards to the pod."""
 
     name: ClassVar[str] = "deviceshare"
@@ -241,10 +242,10 @@ class DeviceShare(Nodes, Plugin[DeviceShareArguments]):
             named.bind_time: seconds,
         }
 
-    def bind_locks(self, task: TaskView, node: int) -> tuple[str, ...] | None:
+    def bind_locks(self, task: TaskView) -> tuple[str, ...]:
         """The annotations that device plugins remove when they have given the pod its cards; none for whole cards."""
         if not self.args.node_lock:
-            return None
+            return ()
         locks = {npus.lock for npus in self._npus_of(task) if npus.lock}
         if task.shape in self._requested and not self.args.number:
             locks.add(VGPU_LOCK if self.args.vgpu else GPU_LOCK)

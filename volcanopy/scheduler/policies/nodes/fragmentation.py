@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from volcanopy.scheduler.engine.node_devices import CardRanking
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.gpu_cards import ALL_CORES, Candidates, CardNeed, GpuCards
 from volcanopy.scheduler.ledger.views import TaskView
@@ -152,7 +153,7 @@ def summed(values: Floats | Ints | Mask, owner: Rows, size: int) -> Floats:
     return sums.reshape(kinds, size)
 
 
-class Fragmentation(Nodes, Plugin[FragmentationArguments]):
+class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
     """Keep free GPUs usable."""
 
     name: ClassVar[str] = "fragmentation"
@@ -166,9 +167,9 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments]):
             if self.cluster.snapshot.nodes.allocatable.values[position].any()
         }
 
-    def packs_resources(self) -> bool | None:
-        """True where nodes have GPUs and pods request them."""
-        return True if self.args.exclusive and self._mix is not None else None
+    def packs_resources(self) -> bool:
+        """Whether nodes have GPUs and pods request them."""
+        return self.args.exclusive and self._mix is not None
 
     def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """0 to 100, falling with the usable GPUs that the task costs the node; 50 if none, 27 for one, 73 if one is gained."""

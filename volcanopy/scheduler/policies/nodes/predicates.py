@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from volcanopy.api import core
+from volcanopy.scheduler.engine.node_devices import ClaimAssignment
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Claims
@@ -121,7 +122,7 @@ class _ShapeFilters:
     couples_nodes: bool
 
 
-class Predicates(Nodes, Plugin[PredicatesArguments]):
+class Predicates(Nodes, Plugin[PredicatesArguments], ClaimAssignment):
     """Filters nodes as kube-scheduler does."""
 
     name: ClassVar[str] = "predicates"
@@ -153,7 +154,7 @@ class Predicates(Nodes, Plugin[PredicatesArguments]):
         of_claims = task.shape in self._claims.shapes and self._claims.couples_nodes(task)
         return of_claims or self._of(task).couples_nodes
 
-    def bind_claims(self, task: TaskView, node: int) -> Claims | None:
+    def bind_claims(self, task: TaskView) -> Claims | None:
         """Return the volumes and devices for the task's claims on its node."""
         return self._claims.choices(task)
 
