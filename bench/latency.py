@@ -25,10 +25,11 @@ from bench.live.bare_client import NAMESPACE, SECONDS
 from bench.live.load import Load, cluster
 from bench.live.peers import peer
 
-STAGES = ("create batchjobs", "create podgroups", "patch podgroups/status", "create pods", "create pods/binding")
-_VOLCANO, _KUEUE = ("create jobs", *STAGES[-2:]), ("create jobs", STAGES[-1])
+STAGES = ("create batchjobs", "create pods", "create podgroups", "create pods/binding")
+_OF_PODS = ("create pods", STAGES[-1])
+_VOLCANO, _KUEUE = ("create jobs", *_OF_PODS), ("create jobs", STAGES[-1])
 STAGES_OF_PEERS: dict[Load, Sequence[str]] = {
-    Load.KUBE_SCHEDULER: STAGES[-2:],
+    Load.KUBE_SCHEDULER: _OF_PODS,
     Load.VOLCANO: _VOLCANO,
     Load.VOLCANO_TUNED: _VOLCANO,
     Load.KUEUE: _KUEUE,
