@@ -143,7 +143,7 @@ def test_a_job_larger_than_the_cluster_is_not_admitted() -> None:
 def test_a_job_larger_than_the_free_resources_is_not_admitted() -> None:
     made = plan("node n1 cpu=4\njob r: 4 x cpu=1 on=n1\njob a phase=Pending minres.cpu=2: 2 x cpu=1", DEFAULT)
     assert made.lines == [
-        "podgroup a Pending Unschedulable: overcommit limit of the cluster exceeded: cpu requested 2, allocated 4, limit 4800m"
+        "podgroup a Pending Unschedulable: overcommit limit of the cluster exceeded: cpu requested 2, allocated 4, limit 4.8"
     ]
 
 

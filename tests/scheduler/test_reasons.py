@@ -66,7 +66,7 @@ def test_amounts_of_a_share_are_requested_allocated_and_fair_share() -> None:
         "4",
         "0",
     )
-    assert explain.unblocked_by == 'release of 1500m cpu in queue "q"'
+    assert explain.unblocked_by == 'release of 1.5 cpu in queue "q"'
     assert explain.numbers == {"needed": "1", "fit": "0", "queue": "q", "position": "1"}
 
 

@@ -37,7 +37,7 @@ def test_a_raised_capability_covers_pods_of_uneven_size() -> None:
     job old queue=q phase=Running: 1 x cpu=1300m on=n1
     job new queue=q phase=Pending minres.cpu=3: 1 x cpu=3
     """
-    assert 'raise the capability of queue "q" by 300m cpu to 4300m' in remedies(text, "new")
+    assert 'raise the capability of queue "q" by 300m cpu to 4.3' in remedies(text, "new")
 
 
 def test_a_limit_on_running_jobs_is_raised_beyond_all_that_run() -> None:
@@ -48,7 +48,7 @@ def test_a_limit_on_running_jobs_is_raised_beyond_all_that_run() -> None:
 
 def test_a_quota_is_raised_by_what_lacks() -> None:
     text = "node n1 cpu=8\nquota z hard.cpu=2 used.cpu=1300m\njob old phase=Running: 1 x cpu=1300m on=n1"
-    sentence = 'raise cpu of ResourceQuota "z" from 2 to 2300m'
+    sentence = 'raise cpu of ResourceQuota "z" from 2 to 2.3'
     assert sentence in remedies(text, "new", None, batch_job("new", 1, "1"))
 
 

@@ -237,7 +237,7 @@ def test_the_blocked_gate_has_the_missing_amounts() -> None:
     }
     reason = {"gate": "share", "message": "m", "numbers": {"needed": "3", "fit": "1"}, "amounts": amounts}
     rows = {row.name: row for row in report(a_job(), a_group(reason=reason)).gates}
-    assert rows["share"].message == "1/3 pods can be placed; cpu requested 2, allocated 3500m, limit 4"
+    assert rows["share"].message == "1/3 pods can be placed; cpu requested 2, allocated 3.5, limit 4"
     assert rows["nodes"].message == "1/3 pods can be placed"
 
 

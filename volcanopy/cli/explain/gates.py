@@ -139,7 +139,7 @@ def _shortages(amounts: Mapping[str, Mapping[str, Any]], limit_word: str) -> Seq
             continue
         if quantity.parse(requested) > quantity.parse(available.get(name, "0")):
             values = [
-                f"{limit_word if key == 'limit' else key} {amounts[key][name]}"
+                f"{limit_word if key == 'limit' else key} {quantity.shown(name, quantity.amount(name, amounts[key][name]))}"
                 for key in _QUANTITIES
                 if name in amounts.get(key, {}) and not (key in _OPTIONAL and str(amounts[key][name]) == "0")
             ]

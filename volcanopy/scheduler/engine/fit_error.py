@@ -42,7 +42,7 @@ class Nearest:
         room = self.size if self.is_too_small else self.free
         missing = zip(self.names, self.request.tolist(), room.tolist(), strict=True)
         return ", ".join(
-            f"{quantity.text(name, requested - has)} {name}" for name, requested, has in missing if requested > has
+            f"{quantity.shown(name, requested - has)} {name}" for name, requested, has in missing if requested > has
         )
 
     def __str__(self) -> str:

@@ -132,7 +132,7 @@ def quantities(names: tuple[str, ...], amounts: Amounts, counted: Amounts = ()) 
 
 def sum_text(amounts: list[tuple[str, int]]) -> str:
     """Return amounts as a text such as ``2 cpu and 1Gi memory``."""
-    return " and ".join(f"{quantity.text(name, units)} {name}" for name, units in amounts)
+    return " and ".join(f"{quantity.shown(name, units)} {name}" for name, units in amounts)
 
 
 _NAMED = 3
@@ -337,24 +337,24 @@ def _text(quota: QuotaMessage, short: list[int]) -> str:
     borrows = quota.kind == "capability" and quota.borrows(place)
     guarantees = _guarantees(quota, place)
     limit_name = _limit_name(quota)
-    limits = [f"{limit_name} {quantity.text(name, quota.limit[place])}"]
+    limits = [f"{limit_name} {quantity.shown(name, quota.limit[place])}"]
     if borrows:
         amounts = [("fair share", quota.fair_share), ("borrowingLimit", quota.borrowing)]
-        limits = [f"{key} {quantity.text(name, units[place])}" for key, units in amounts]
+        limits = [f"{key} {quantity.shown(name, units[place])}" for key, units in amounts]
     if guarantees:
         free = quota.free[place] + (quota.tentative[place] if quota.tentative_pods else 0)
-        limits = [f"free {quantity.text(name, free)}", f"guaranteed to {guarantees}"]
+        limits = [f"free {quantity.shown(name, free)}", f"guaranteed to {guarantees}"]
     reserved = quota.reserved[place] if quota.reserved else 0
     requested = quota.requested[place] // quota.parts + (quota.own[place] if quota.gang else 0)
     if (quota.is_cluster or quota.kind == "overcommit") and not quota.limit[place]:
-        return f"the cluster has no {name}: requested {quantity.text(name, requested)}, capacity 0"
+        return f"the cluster has no {name}: requested {quantity.shown(name, requested)}, capacity 0"
     if quota.is_cluster and not quota.gang and requested > quota.limit[place]:
-        more = quantity.text(name, requested)
+        more = quantity.shown(name, requested)
         return f"request exceeds the capacity of the cluster: {name} requested {more}, {limits[0]}"
     numbers = [
-        f"requested {quantity.text(name, requested)}",
-        f"allocated {quantity.text(name, _allocated(quota)[place])}",
-        *([f"reserved {quantity.text(name, reserved)}"] if reserved else []),
+        f"requested {quantity.shown(name, requested)}",
+        f"allocated {quantity.shown(name, _allocated(quota)[place])}",
+        *([f"reserved {quantity.shown(name, reserved)}"] if reserved else []),
         *limits,
     ]
     return f"{_subject(quota, bool(guarantees), borrows)}: {name} {', '.join(numbers)}"
@@ -399,7 +399,7 @@ def _guarantees(quota: QuotaMessage, place: int) -> str:
     if quota.kind != "capability":
         return ""
     unused = [(queue, amounts[place]) for queue, amounts in quota.guaranteed if amounts[place] > 0]
-    listed = [f'queue "{queue}" {quantity.text(quota.names[place], units)}' for queue, units in unused[:_NAMED]]
+    listed = [f'queue "{queue}" {quantity.shown(quota.names[place], units)}' for queue, units in unused[:_NAMED]]
     more = len(unused) - _NAMED
     return ", ".join(listed) + (f" and {more} more" if more > 0 else "")
 

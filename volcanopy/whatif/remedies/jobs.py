@@ -67,7 +67,7 @@ def _usage(cluster: Cluster, steps: Steps) -> tuple[int, dict[str, int]]:
 def _usage_text(count: int, total: Mapping[str, int]) -> str:
     """Return what pods request, in parentheses."""
     listed = [
-        f"{name} {quantity.text(name, units)}" for name, units in sorted(total.items()) if units and name != "pods"
+        f"{name} {quantity.shown(name, units)}" for name, units in sorted(total.items()) if units and name != "pods"
     ]
     return f" ({', '.join(listed)})" if listed else f" ({quantity.counted(count, 'pod')})" if count else " (waiting)"
 
@@ -107,7 +107,7 @@ def _smaller(question: Question, resource: str, largest: int, step: int) -> Part
         return with_requests_up_to(question.cluster, question.target, resource, limit(count))
 
     def text(count: int) -> str:
-        now, then = quantity.text(resource, largest), quantity.text(resource, limit(count))
+        now, then = quantity.shown(resource, largest), quantity.shown(resource, limit(count))
         return f"request at most {then} {resource} per pod instead of {now}"
 
     return Part(-(-(largest - 1) // grain), steps, text, max(step // grain, 1))
@@ -150,8 +150,8 @@ def _quota(question: Question, key: str, quota: policy.ResourceQuota, name: str)
         return (Edit("ResourceQuota", key, partial(_raised, name, quantity.text(resource, raised.units(count)))),)
 
     def text(count: int) -> str:
-        value = quantity.text(resource, raised.units(count))
-        return f'raise {name} of ResourceQuota "{quota.metadata.name}" from {quantity.text(resource, now)} to {value}'
+        value = quantity.shown(resource, raised.units(count))
+        return f'raise {name} of ResourceQuota "{quota.metadata.name}" from {quantity.shown(resource, now)} to {value}'
 
     return raised.part(steps, text)
 

@@ -100,8 +100,8 @@ def _amount(cluster: Cluster, question: Question, place: tuple[str, str, str]) -
         return (Edit("Queue", name, lambda body: _raised(body, field, resource, raised.units(count))),)
 
     def text(count: int) -> str:
-        value = quantity.text(resource, raised.units(count))
-        more = quantity.text(resource, raised.units(count) - now)
+        value = quantity.shown(resource, raised.units(count))
+        more = quantity.shown(resource, raised.units(count) - now)
         what = f'{field} of queue "{name}"'
         return f"raise the {what} by {more} {resource} to {value}" if now else f"set the {what} to {value} {resource}"
 
@@ -221,7 +221,7 @@ def _entry_resource(question: Question, place: tuple[core.Queue, int], resource:
         return (Edit("Queue", queue.metadata.name, partial(_entry, number, resource, value)),)
 
     def text(count: int) -> str:
-        before, after = quantity.text(resource, now), quantity.text(resource, raised.units(count))
+        before, after = quantity.shown(resource, now), quantity.shown(resource, raised.units(count))
         return f"raise the limit of {whose} from {before} to {after} {resource}"
 
     return raised.part(steps, text)

@@ -100,7 +100,7 @@ class TopologyFitError:
         name = self._name(int(domains[closest]))
         names = self._session.snapshot.axis.names
         gaps = " and ".join(
-            f"{quantity.text(names[dim], int(units))} {names[dim]}"
+            f"{quantity.shown(names[dim], int(units))} {names[dim]}"
             for dim, units in zip(dims, missing[:, closest], strict=True)
             if units
         )

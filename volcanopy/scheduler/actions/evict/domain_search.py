@@ -356,7 +356,7 @@ class DomainSearch:
 
     def _missing_amounts(self) -> str:
         names, missing = self._session.snapshot.axis.names, self._missing()
-        short = [f"{quantity.text(names[dim], int(missing[dim]))} {names[dim]}" for dim in np.flatnonzero(missing > 0)]
+        short = [f"{quantity.shown(names[dim], int(missing[dim]))} {names[dim]}" for dim in np.flatnonzero(missing > 0)]
         return " and ".join(short)
 
     # One domain

@@ -35,7 +35,7 @@ class Excess(NamedTuple):
         capacity, _, of_class = self.name.partition(PREFIX)
         what = f"{capacity.removesuffix('.')} of devices" if capacity else "devices"
         requested, allocated, limit = (
-            quantity.text(capacity.removesuffix("."), units) for units in (self.requested, self.allocated, self.limit)
+            quantity.shown(capacity.removesuffix("."), units) for units in (self.requested, self.allocated, self.limit)
         )
         return f'{what} of class "{of_class}" requested {requested}, allocated {allocated}, capability {limit}'
 
