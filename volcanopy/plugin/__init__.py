@@ -13,7 +13,7 @@ from volcanopy.scheduler.ledger.task_kinds import TaskValue
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.plan import Claims
 from volcanopy.scheduler.model.queue_shares import Shares
-from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Resources, Rows
+from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, Resources, Rows
 from volcanopy.scheduler.policy.definition import PluginError
 from volcanopy.scheduler.policy.plugin import (
     ABSTAIN,
@@ -46,6 +46,7 @@ _LAZY = {
 __all__ = [
     "ABSTAIN",
     "PERMIT",
+    "UNLIMITED",
     "Action",
     "Arguments",
     "Candidates",

@@ -8,10 +8,12 @@ import pytest
 
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine.session import Session
+from volcanopy.scheduler.engine.shares.share_rules import ShareRules
 from volcanopy.scheduler.model.plan import Bind, Evict
 from volcanopy.scheduler.model.queue_shares import Shares
 from volcanopy.scheduler.model.resources import UNLIMITED
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
+from volcanopy.scheduler.policy.definition import PluginError
 from volcanopy.scheduler.policy.plugin import NoArguments, Plugin
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.scheduler.policy.roles import Purpose, Quota
@@ -29,6 +31,22 @@ class Equal(Plugin[NoArguments], Quota):
         limit = np.full_like(fair, UNLIMITED)
         limit[0, snapshot.queues.index["q1"]] = 6000
         return Shares(fair, limit, np.zeros_like(fair))
+
+
+class FloatGuarantee(Equal):
+    """A policy with a wrong table."""
+
+    def shares(self) -> Shares:
+        right = super().shares()
+        return Shares(right.fair, right.limit, right.guarantee.astype(np.float64))
+
+
+class SingleColumn(Equal):
+    """A policy with one number for all queues."""
+
+    def shares(self) -> Shares:
+        right = super().shares()
+        return Shares(right.fair[:, 0], right.limit, right.guarantee)
 
 
 REGISTRY = Registry({**builtin().plugins, "equal": Equal}, builtin().actions)
@@ -82,3 +100,17 @@ def test_the_switches_of_the_entry_turn_off_what_follows_from_the_shares(switch:
 def test_limits_do_not_apply_with_enabled_allocatable_off() -> None:
     plan = decide(f"{QUEUES}job a queue=q1 min=0: 8 x cpu=1", config("allocate", enabledAllocatable=False))
     assert len(plan.of(Bind)) == 8
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (FloatGuarantee, "guarantee of the shape (3, 3) and the type float64, which must be (3, 3) and int64"),
+        (SingleColumn, "fair of the shape (3,) and the type int64, which must be (3, 3) and int64"),
+    ],
+)
+def test_wrong_tables_are_an_error_that_names_the_plugin(policy: type[Equal], message: str) -> None:
+    session = Session(snapshot(QUEUES + "job a queue=q1: 1 x cpu=1"), config("allocate"))
+    with pytest.raises(PluginError) as error:
+        _ = ShareRules(policy(NoArguments(), session.cluster), session.cluster).shares
+    assert str(error.value) == f"plugin 'equal': shares() returned {message}"

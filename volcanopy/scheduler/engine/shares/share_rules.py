@@ -29,6 +29,7 @@ from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Resources, domi
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING
 from volcanopy.scheduler.policy import roles
+from volcanopy.scheduler.policy.definition import PluginError
 from volcanopy.scheduler.policy.dispatch import Installed
 from volcanopy.scheduler.policy.plugin import ABSTAIN, PERMIT, NoArguments, Plugin, Rejection, Vote, reject
 from volcanopy.scheduler.policy.roles import Purpose, Quota, Victims
@@ -55,8 +56,18 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
 
     @cached_property
     def shares(self) -> Shares:
-        """The shares of the policy."""
-        return self.policy.shares()
+        """The shares of the policy. Raises PluginError if they are no tables of all resources and queues."""
+        shares = self.policy.shares()
+        where = f"plugin {getattr(self.policy, 'name', '')!r}: shares()"
+        if not isinstance(shares, Shares):
+            raise PluginError(f"{where} returned {type(shares).__qualname__}, which must be Shares")
+        shape = (len(self.cluster.axis), len(self.cluster.snapshot.queues))
+        for name in ("fair", "limit", "guarantee"):
+            table = np.asarray(getattr(shares, name))
+            if table.shape != shape or table.dtype != np.int64:
+                description = f"the shape {table.shape} and the type {table.dtype}"
+                raise PluginError(f"{where} returned {name} of {description}, which must be {shape} and int64")
+        return shares
 
     @cached_property
     def _lines(self) -> Sequence[list[int]]:
