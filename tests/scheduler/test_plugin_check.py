@@ -142,7 +142,7 @@ def returns(value: Any) -> Callable[..., Any]:
         ("queue_order", returns(float("nan")), "returned nan, not a number, a text or a tuple of these without NaN"),
         ("queue_order", returns(None), "returned None, not a number, a text or a tuple of these without NaN"),
         ("verdict", returns(True), "returned True, not Vote"),
-        ("overused", returns(True), "returned True, not Rejection or None"),
+        ("queue_verdict", returns(True), "returned True, not Rejection or None"),
         (
             "score",
             lambda self, tasks, nodes: tasks.each(lambda task: task.row),
