@@ -13,6 +13,7 @@ from volcanopy.scheduler.ledger.reads import Scope
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.resources import Floats
+from volcanopy.scheduler.policy.definition import PluginError
 from volcanopy.scheduler.policy.plugin import NoArguments, NodeRejection, Plugin
 from volcanopy.scheduler.policy.roles import Nodes
 from volcanopy.testing.notation import config, snapshot
@@ -92,7 +93,9 @@ def test_the_scope_of_answers_follows_from_what_is_read(policy: type[Probe], sco
 
 
 def test_a_policy_that_reads_the_pod_of_a_kind_of_tasks_is_an_error() -> None:
-    with pytest.raises(AttributeError, match="must be a value that open makes with task_value"):
+    with pytest.raises(
+        PluginError, match=r"plugin .probe.: hook .reject. failed: .* must be a value that open makes with task_value"
+    ):
         schedule(snapshot(WORLD), config("gang, probe", registry=builtin().with_plugins(ReadsPod)))
 
 
