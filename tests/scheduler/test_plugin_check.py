@@ -18,6 +18,7 @@ from volcanopy.plugin import (
     Gate,
     NodeRejection,
     Nodes,
+    Order,
     Plugin,
     PluginError,
     Registry,
@@ -53,7 +54,7 @@ def plugin(bases: tuple[type, ...] = (Plugin,), /, **members: Any) -> type[Plugi
 
 def error(**members: Any) -> str:
     """Return the error of a cycle with such a plugin, which passes registration."""
-    kind = plugin((Plugin, Gate, Nodes, Victims), **members)
+    kind = plugin((Plugin, Gate, Nodes, Order, Victims), **members)
     registry = builtin().with_plugins(kind)
     document = 'actions: "enqueue, allocate, preempt"\ntiers: [{plugins: [{name: wrong}, {name: gang}, {name: predicates}, {name: nodeorder}]}]'
     with pytest.raises(PluginError) as raised:
@@ -94,17 +95,17 @@ def test_a_class_that_violates_the_contract_is_rejected_when_it_is_registered(
 
 
 def test_coroutines_and_generators_are_no_hooks() -> None:
-    async def job_starving(self: Any, job: Any) -> bool:
-        return True
+    async def jobs(self: Any, jobs: Any) -> Any:
+        return jobs
 
     def evicts(self: Any, running: Any) -> Any:
         yield from running
 
-    for method in (job_starving, evicts):
+    for method in (jobs, evicts):
         with pytest.raises(
             PluginError, match=f'"{method.__name__}", which must return its result: use neither async nor yield'
         ):
-            builtin().with_plugins(plugin((Plugin, Victims), **{method.__name__: method}))
+            builtin().with_plugins(plugin((Plugin, Order, Victims), **{method.__name__: method}))
 
 
 def returns(value: Any) -> Callable[..., Any]:
@@ -137,10 +138,10 @@ def returns(value: Any) -> Callable[..., Any]:
             lambda self, *_: [NodeRejection("r", np.ones(1, dtype=np.bool_))],
             "returned a mask with the shape (1,) and the type bool for 2 nodes, which must be (2,) and bool",
         ),
-        ("job_order", lambda self, jobs: np.full(len(jobs), np.nan), "returned nan at 0, which cannot be compared"),
-        ("job_order", lambda self, jobs: jobs[:1], "returned the shape (1,) for 3 rows, which must be (3,)"),
-        ("queue_order", returns(float("nan")), "returned nan, not a number, a text or a tuple of these without NaN"),
-        ("queue_order", returns(None), "returned None, not a number, a text or a tuple of these without NaN"),
+        ("jobs", lambda self, jobs: np.full(len(jobs), np.nan), "returned nan at 0, which cannot be compared"),
+        ("jobs", lambda self, jobs: jobs[:1], "returned the shape (1,) for 3 rows, which must be (3,)"),
+        ("queue", returns(float("nan")), "returned nan, not a number, a text or a tuple of these without NaN"),
+        ("queue", returns(None), "returned None, not a number, a text or a tuple of these without NaN"),
         ("verdict", returns(True), "returned True, not Vote"),
         ("queue_verdict", returns(True), "returned True, not Rejection or None"),
         (
@@ -156,7 +157,7 @@ def test_an_invalid_result_names_the_plugin_and_the_hook(hook: str, method: Call
 
 
 def faults(**members: Any) -> str:
-    return "\n".join(check.faults(plugin((Plugin, Gate, Nodes, Victims), **members)))
+    return "\n".join(check.faults(plugin((Plugin, Gate, Nodes, Order, Victims), **members)))
 
 
 def by_used(self: Any, tasks: TasksView, nodes: Any) -> Any:
@@ -193,7 +194,7 @@ def test_the_kit_reports_plans_that_depend_on_the_past() -> None:
 
 
 def test_the_kit_reports_a_result_of_another_type() -> None:
-    assert "hook 'job_starving' returned None, not bool" in faults(job_starving=returns(None))
+    assert "hook 'verdict' returned None, not Vote" in faults(verdict=returns(None))
 
 
 @pytest.mark.parametrize("chosen", [lambda preemptor, candidates: [preemptor], lambda preemptor, candidates: [3]])

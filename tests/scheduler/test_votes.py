@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from volcanopy.scheduler.policy.combine import first_tier, unprotected, victims, vote
+from volcanopy.scheduler.engine.session import Session
+from volcanopy.scheduler.policy.combine import unprotected, victims, vote
 from volcanopy.scheduler.policy.plugin import ABSTAIN, PERMIT, Vote, reject
 from volcanopy.scheduler.policy.roles import Purpose
+from volcanopy.testing.notation import config, snapshot
 
 NO = reject("test", "no")
 
@@ -61,6 +63,11 @@ def test_a_tier_whose_victims_are_protected_leaves_the_decision_to_the_next() ->
     assert victims(tiers, unprotected(protections, Purpose.RECLAIM), Purpose.RECLAIM)(None, [A, B, C]) == [B]
 
 
-def test_only_the_first_tier_with_a_plugin_decides_starvation() -> None:
-    assert first_tier(((), (lambda _job: True,), (lambda _job: False,)))(None)
-    assert not first_tier(((), ()))(None)
+@pytest.mark.parametrize(
+    ("plugins", "starves"),
+    [("predicates | gang | priority", False), ("predicates | priority | gang", True), ("predicates", False)],
+)
+def test_only_the_first_tier_with_a_rule_decides_whether_a_job_starves(plugins: str, starves: bool) -> None:
+    """The job has its minimum, and a task that waits."""
+    session = Session(snapshot("node n1 cpu=1\njob a min=1: 1 x cpu=1 on=n1, 1 x cpu=1"), config(plugins))
+    assert session.gangs.is_starving(session.jobs()[0]) is starves

@@ -28,7 +28,7 @@ from volcanopy.scheduler.policy.plugin import (
     reject,
 )
 from volcanopy.scheduler.policy.registry import Action, Registry
-from volcanopy.scheduler.policy.roles import Gate, Moment, Nodes, Purpose, Quota, Victims
+from volcanopy.scheduler.policy.roles import Gate, Moment, Nodes, Order, Purpose, Quota, Victims
 
 if TYPE_CHECKING:
     from volcanopy.scheduler.core import builtin, schedule
@@ -64,6 +64,7 @@ __all__ = [
     "NodeRejection",
     "Nodes",
     "NodesView",
+    "Order",
     "Plugin",
     "PluginError",
     "Purpose",

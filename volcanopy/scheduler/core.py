@@ -157,7 +157,8 @@ def run(session: Session, actions: Mapping[str, Action[Any]]) -> Plan:
         session.cluster.precedence.begin()
         with observer.during("action", name):
             actions[name](session, config.action_arguments.get(name, {}))
-    session.hooks.session_close()
+    for plugin in session.plugins:
+        plugin.close()
     with observer.during("close"):
         effects = close(session)
     observer.tried(session.attempts)

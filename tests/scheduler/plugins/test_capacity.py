@@ -145,13 +145,13 @@ def test_queues_are_ordered_by_the_shares_of_their_ancestors() -> None:
         for name, row in plugin.cluster.snapshot.queues.index.items()
         if name in {"lab", "desk", "other"}
     ]
-    assert [queue.name for queue in sorted(queues, key=plugin.queue_order)] == ["desk", "lab", "other"]
+    assert [queue.name for queue in sorted(queues, key=plugin.queue)] == ["desk", "lab", "other"]
 
 
 def test_of_equal_shares_a_queue_without_deserved_resources_is_last() -> None:
     plugin = capacity("node n1 cpu=4\nqueue a\nqueue b deserved.cpu=2\njob x queue=b: 1 x cpu=2 on=n1")
     queues = [plugin.cluster.queue(plugin.cluster.snapshot.queues.index[name]) for name in ("a", "b")]
-    assert [queue.name for queue in sorted(queues, key=plugin.queue_order)] == ["b", "a"]
+    assert [queue.name for queue in sorted(queues, key=plugin.queue)] == ["b", "a"]
 
 
 def test_guarantees_of_idle_queues_stay_free_in_a_tree() -> None:

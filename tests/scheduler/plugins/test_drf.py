@@ -143,11 +143,11 @@ def test_queries_do_not_change_the_tree() -> None:
     scene = Scene(snapshot(FULL + "job s queue=sci: 5 x cpu=1"), {"drf": {}})
     plugin = HierarchicalDrf(NoArguments(), scene.session.cluster, True)
     queues = [scene.session.cluster.queue(row) for row in range(len(scene.snapshot.queues))]
-    before = [plugin.queue_order(queue) for queue in queues]
+    before = [plugin.queue(queue) for queue in queues]
     ShareRules(plugin, scene.session.cluster).allows(
         scene.task("s-0"), [scene.task("d-0"), scene.task("d-1")], Purpose.RECLAIM
     )
-    assert [plugin.queue_order(queue) for queue in queues] == before
+    assert [plugin.queue(queue) for queue in queues] == before
 
 
 @pytest.mark.parametrize(("cpus", "admitted"), [(4, True), (5, False)])

@@ -35,7 +35,7 @@ class World:
     @property
     def policies(self) -> list[Victims]:
         """The policies with the role."""
-        return [plugin for plugin in self.session._plugins if isinstance(plugin, Victims)]
+        return [plugin for plugin in self.session.plugins if isinstance(plugin, Victims)]
 
 
 def rows(tasks: object) -> list[int]:

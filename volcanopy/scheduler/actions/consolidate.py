@@ -80,7 +80,7 @@ class Consolidate:
 
 def _waiting_gangs(session: Session) -> Iterator[JobView]:
     """Yield the admitted, valid jobs that lack members and have none that wait for terminating pods, in order."""
-    waiting = [job for job in session.waiting_jobs() if job.phase != "Pending" and session.hooks.job_starving(job)]
+    waiting = [job for job in session.waiting_jobs() if job.phase != "Pending" and session.gangs.is_starving(job)]
     invalid = session.gangs.invalid_jobs(np.array([job.row for job in waiting], dtype=np.intp))
     waiting.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
     for job in waiting:

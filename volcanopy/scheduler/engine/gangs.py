@@ -5,7 +5,7 @@ has enough members at any time. Gates (:class:`volcanopy.scheduler.policy.roles.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from volcanopy.api.quantity import counted
 from volcanopy.scheduler.ledger.cluster import Cluster
@@ -19,11 +19,21 @@ from volcanopy.scheduler.policy.dispatch import Hooks
 from volcanopy.scheduler.policy.plugin import Invalid
 from volcanopy.scheduler.policy.roles import Moment
 
+T = TypeVar("T")
+
 _SUBJOB_KEYS: Mapping[str, Callable[[SubJobView], Any]] = {
     "gang": lambda part: part.is_ready,
     "priority": lambda part: -part.priority,
 }
 """By plugin, the sort key of a sub-group within its job: those that cannot start yet first, or the highest priority."""
+_STARVING: Mapping[str, Callable[[JobView], bool]] = {
+    "gang": lambda job: job.is_starving,
+    "priority": lambda job: job.ready_count + job.waiting_count < job.count(),
+    "tdm": lambda job: not job.preemptable and job.count(Status.PENDING) > 0,
+}
+"""By plugin, for which jobs pods may be evicted: those that lack members of their minimum, with any task that is not placed, or
+that cannot be revoked.
+"""
 
 
 class Gangs:
@@ -40,12 +50,8 @@ class Gangs:
         self._parts_wait_whole = config.enables("gang", "enabledSubJobPipelined")
         self._gates_reject_start = hooks.asks(Moment.READY)
         self._gates_reject_waiting = hooks.asks(Moment.PIPELINED)
-        self._subjob_keys = tuple(
-            _SUBJOB_KEYS[entry.name]
-            for tier in config.tiers
-            for entry in tier
-            if entry.name in _SUBJOB_KEYS and "enabledSubJobOrder" not in entry.off
-        )
+        self._subjob_keys = sum(_enabled(config, _SUBJOB_KEYS, "enabledSubJobOrder"), ())
+        self._starving = next(filter(None, _enabled(config, _STARVING, "enableJobStarving")), ())
         self._conditions: dict[object, GroupCondition | None] = {}
         """The conditions of jobs without roles that have a minimum, by their minimum and counts."""
 
@@ -115,6 +121,10 @@ class Gangs:
         """Return whether the minimum of a job has nodes once evicted pods have terminated, and nothing rejects that."""
         return self.shortfall(job) <= job.waiting_count and self.is_pipelined(job)
 
+    def is_starving(self, job: JobView) -> bool:
+        """Return whether pods may be evicted for the pending tasks of the job: the first tier with such a rule decides."""
+        return bool(self._starving) and all(rule(job) for rule in self._starving)
+
     def subjob_key(self, part: SubJobView) -> tuple[Any, ...]:
         """Return the sort key of a sub-group within a job."""
         return tuple([key(part) for key in self._subjob_keys])
@@ -174,6 +184,14 @@ class Gangs:
         if not self._jobs.structured[job.row] or not job.group.spec.sub_group_policy:
             return ""
         return lacking(job, self._cluster.parts(job), counts)
+
+
+def _enabled(config: SchedulerConfig, rules: Mapping[str, T], switch: str) -> tuple[tuple[T, ...], ...]:
+    """Return the rules of the configured plugins for which a switch is not off, by tier."""
+    return tuple(
+        tuple(rules[entry.name] for entry in tier if entry.name in rules and switch not in entry.off)
+        for tier in config.tiers
+    )
 
 
 def _is_terminating(job: JobView) -> bool:

@@ -73,7 +73,7 @@ class Session:
                 tiers = (tier, *tiers) if policy.first else (*tiers, tier)
                 if isinstance(plugin, QueueLimits):
                     self.limits = plugin
-        self._plugins = [plugin for tier in tiers for plugin, _ in tier]
+        self.plugins = [plugin for tier in tiers for plugin, _ in tier]
         self.hooks = Hooks(tiers, self.cluster.reads)
         self.reservations = configured_reservations(tiers)
         """The reservations of waiting jobs; None if these are not configured."""
@@ -109,7 +109,7 @@ class Session:
         Its tables, and those of the snapshot, would else stay until the garbage collector runs: with 50,000 pods these are
         several MiB in each cycle.
         """
-        for part in (*self._plugins, self.hooks, self.cluster.reads, self.cluster, self.ledger, self):
+        for part in (*self.plugins, self.hooks, self.cluster.reads, self.cluster, self.ledger, self):
             vars(part).clear()
 
     @property
@@ -131,8 +131,7 @@ class Session:
 
     def jobs(self) -> list[JobView]:
         """Return the jobs that take part, in the order of their keys."""
-        rows = sorted(self.job_rows.tolist(), key=lambda row: str(self.snapshot.jobs.keys[row]))
-        return [JobView(self.ledger, row) for row in rows]
+        return sorted(map(self.cluster.job, self.job_rows.tolist()), key=lambda job: job.key)
 
     def waiting_jobs(self) -> list[JobView]:
         """Return the jobs that are not admitted yet or have pending tasks, except those in held queues."""
@@ -164,10 +163,10 @@ class Session:
 
     def queue_key(self, queue: QueueView) -> tuple[object, ...]:
         """Return the sort key of a queue: the plugins' keys (without any, the priorities seen from outside), age, name."""
-        if self.cluster.precedence.matters and "queue_order" in self.hooks.unanswered:
+        if self.cluster.precedence.matters and "queue" in self.hooks.unanswered:
             line = [-self.cluster.precedence.of(row) for row in reversed(queue.line.tolist())]
             return (tuple(line), queue.created, queue.name)
-        return (self.hooks.queue_order(queue), queue.created, queue.name)
+        return (self.hooks.queue(queue), queue.created, queue.name)
 
     def admission_key(self, queue: QueueView) -> tuple[object, ...]:
         """Return the sort key of a queue for admission: as :meth:`queue_key`, with what was admitted counted as allocated."""
@@ -198,7 +197,7 @@ class Session:
         names = table.keys[tasks].astype(np.str_)
         ordinal = table.ordinal[tasks]
         numberless = ordinal < 0
-        keys = self.hooks.task_order(tasks)
+        keys = self.hooks.tasks(tasks)
         return tasks[np.lexsort((names, table.created[tasks], ordinal, numberless, *reversed(keys)))]
 
     def pending_tasks(self) -> dict[int, Rows]:

@@ -243,7 +243,7 @@ _BY_RULE: Mapping[str, Acceptance] = {
     "rejections": _are_masks,
     "lexicographic": _are_keys,
 }
-_SINGLE_RESULTS = {"first", "every", "first_tier", "unanimous", "vote by moment"}
+_SINGLE_RESULTS = {"first", "every", "unanimous", "vote by moment"}
 """The rules whose combined result has the type of the result of one plugin."""
 
 

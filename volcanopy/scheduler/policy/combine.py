@@ -57,31 +57,6 @@ def every(tiers: Tiers) -> Method:
     return lambda *asked: all(method(*asked) for method in methods)
 
 
-def each(tiers: Tiers) -> Method:
-    """All are called."""
-    methods = flat(tiers)
-
-    def ask(*asked: Any) -> None:
-        for method in methods:
-            method(*asked)
-
-    return ask
-
-
-def largest(tiers: Tiers) -> Method:
-    """The largest number; 0 without plugins."""
-    methods = flat(tiers)
-    if len(methods) == 1:
-        return methods[0]
-    return lambda *asked: max((method(*asked) for method in methods), default=0)
-
-
-def first_tier(tiers: Tiers) -> Method:
-    """All of the first tier with plugins must agree; without plugins the result is False."""
-    methods = next((tier for tier in tiers if tier), ())
-    return lambda *asked: bool(methods) and all(method(*asked) for method in methods)
-
-
 def unanimous(tiers: Tiers) -> Method:
     """All must agree; without plugins the result is False."""
     methods = flat(tiers)
@@ -210,11 +185,7 @@ RULES: dict[str, Callable[[Tiers], Method]] = {
     "columns": columns,
     "first": first,
     "every": every,
-    "each": each,
-    "largest": largest,
-    "first_tier": first_tier,
     "unanimous": unanimous,
-    "vote": vote,
     "union": union,
     "rejections": rejections,
     "total": total,

@@ -45,11 +45,9 @@ def opened(entry: PluginConfig, cluster: Cluster, observer: Observer) -> Plugin[
 class Hooks:
     """The combined hooks."""
 
-    queue_order: Callable[[QueueView], tuple[Any, ...]]
-    job_order: Callable[[Rows], list[Any]]
-    task_order: Callable[[Rows], list[Any]]
-    job_starving: Callable[[JobView], bool]
-    session_close: Callable[[], None]
+    queue: Callable[[QueueView], tuple[Any, ...]]
+    jobs: Callable[[Rows], list[Any]]
+    tasks: Callable[[Rows], list[Any]]
     queue_verdict: Callable[[QueueView], Rejection | None]
     evicts: Callable[[Rows], Rows]
     reject: Callable[[TaskView, NodesView], list[NodeRejection]]
@@ -144,8 +142,8 @@ class Hooks:
         return self._protect(Purpose.SHUFFLE)
 
     def job_keys(self, jobs: Rows) -> list[tuple[Any, ...]]:
-        """Return the keys of ``job_order`` of each of these job rows."""
-        columns = [column.tolist() for column in self.job_order(jobs)]
+        """Return the keys of each of these job rows."""
+        columns = [column.tolist() for column in self.jobs(jobs)]
         return list(zip(*columns, strict=True)) if columns else [()] * len(jobs)
 
     @cached_property

@@ -26,6 +26,7 @@ SWITCHES_WITHOUT_EFFECT = frozenset({"enabledClusterOrder", "enableBestNode", "e
 
 SWITCHES_OF_THE_ENGINE = frozenset(
     {
+        "enableJobStarving",
         "enableReservedNodes",
         "enabledHyperNodeGradient",
         "enabledHyperNodeOrder",

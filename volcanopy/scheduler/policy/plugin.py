@@ -16,11 +16,12 @@ from pydantic import BaseModel, ConfigDict
 
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.task_kinds import TaskValue
-from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.messages import QuotaMessage, Reason
-from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Mask
 
 Key = float | int | str | tuple[Any, ...]
+"""A sort key: smaller comes first."""
 
 
 class Arguments(BaseModel):
@@ -140,37 +141,11 @@ class Plugin(Generic[A]):
     def open(self) -> None:
         """Compute what is valid for the whole session."""
 
+    def close(self) -> None:
+        """Do what is left to do once all actions have run."""
+
     def task_value(self, read: Callable[[TaskView], V]) -> TaskValue[V]:
         """Return, in ``open``, a value that reject and score read: tasks of one shape with equal values share answers."""
         value = TaskValue(read)
         self.task_values.append(value)
         return value
-
-    # Order: keys, smaller first
-
-    @hook("lexicographic", "enableQueueOrder")
-    def queue_order(self, queue: QueueView) -> Key:
-        """Sort key of a queue: the first queue is considered next."""
-        raise NotImplementedError
-
-    @hook("columns", "enableJobOrder")
-    def job_order(self, jobs: Rows) -> Ints | Floats | Mask:
-        """Sort keys of the (M,) job rows: the first job of a queue is considered next."""
-        raise NotImplementedError
-
-    @hook("columns", "enableTaskOrder")
-    def task_order(self, tasks: Rows) -> Ints | Floats:
-        """Sort keys of the (M,) task rows within a job."""
-        raise NotImplementedError
-
-    # Gates of a job
-
-    @hook("first_tier", "enableJobStarving")
-    def job_starving(self, job: JobView) -> bool:
-        """Whether pods may be evicted for the pending tasks of the job."""
-        raise NotImplementedError
-
-    @hook("each")
-    def session_close(self) -> None:
-        """Called once when all actions have run."""
-        raise NotImplementedError

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.queue_shares import Shares
-from volcanopy.scheduler.model.resources import Floats, Rows
-from volcanopy.scheduler.policy.plugin import NodeRejection, Rejection, Vote, hook
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.policy.plugin import Key, NodeRejection, Rejection, Vote, hook
 
 
 class Purpose(Enum):
@@ -34,6 +34,25 @@ class Purpose(Enum):
     def is_for_gang(self) -> bool:
         """Whether bundles of pods are evicted for a whole gang."""
         return self in (Purpose.GANG_PREEMPT, Purpose.GANG_RECLAIM)
+
+
+class Order:
+    """In which order queues, jobs and tasks are considered: by keys, the smallest first."""
+
+    @hook("columns", "enableJobOrder")
+    def jobs(self, jobs: Rows) -> Ints | Floats | Mask:
+        """Sort keys of the (M,) job rows: the first job of a queue is considered next."""
+        raise NotImplementedError
+
+    @hook("columns", "enableTaskOrder")
+    def tasks(self, tasks: Rows) -> Ints | Floats:
+        """Sort keys of the (M,) task rows within a job."""
+        raise NotImplementedError
+
+    @hook("lexicographic", "enableQueueOrder")
+    def queue(self, queue: QueueView) -> Key:
+        """Sort key of a queue: the first queue is considered next."""
+        raise NotImplementedError
 
 
 class Moment(Enum):
@@ -143,7 +162,7 @@ class Nodes:
         raise NotImplementedError
 
 
-ROLES: tuple[type, ...] = (Gate, Quota, Victims, Nodes)
+ROLES: tuple[type, ...] = (Order, Gate, Quota, Victims, Nodes)
 """All roles."""
 
 

@@ -69,7 +69,7 @@ def within_job(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule
             task, [victim for victim in victims if victim.priority < task.priority]
         )
 
-    starving = session.hooks.job_starving
+    starving = session.gangs.is_starving
     return Rule("preempt", "the job itself", starving, always, candidates, is_candidate, evictable)
 
 
@@ -88,7 +88,13 @@ def within_queue(session: Session, costs: EvictionCosts, queue: QueueView) -> Ru
 
     hooks = session.hooks
     return Rule(
-        "preempt", "other jobs", hooks.job_starving, always, candidates, is_candidate, hooks.victims[Purpose.PREEMPT]
+        "preempt",
+        "other jobs",
+        session.gangs.is_starving,
+        always,
+        candidates,
+        is_candidate,
+        hooks.victims[Purpose.PREEMPT],
     )
 
 

@@ -240,7 +240,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
             self._ready[key] = (self.args.ignorable or not error) if answer is None else answer.status
         return self._ready[key]
 
-    def session_close(self) -> None:
+    def close(self) -> None:
         """Report the last placements, and the end of the session."""
         self._report()
         if self.args.session_close and self.cluster.extender is not None:

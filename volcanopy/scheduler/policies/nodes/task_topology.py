@@ -16,7 +16,7 @@ from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, Status
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
-from volcanopy.scheduler.policy.roles import Nodes
+from volcanopy.scheduler.policy.roles import Nodes, Order
 
 AFFINITY_KEY = names.TASK_AFFINITY
 ANTI_AFFINITY_KEY = names.TASK_ANTI_AFFINITY
@@ -111,7 +111,7 @@ class _Team:
     largest: int
 
 
-class TaskTopology(Nodes, Plugin[TaskTopologyArguments]):
+class TaskTopology(Nodes, Plugin[TaskTopologyArguments], Order):
     """Prefer, for each task, the node where most of those that it belongs to are, or will fit.
 
     The annotations ``volcanopy.io/task-topology-affinity`` and ``...-anti-affinity`` of the pod group contain groups of task
@@ -130,7 +130,7 @@ class TaskTopology(Nodes, Plugin[TaskTopologyArguments]):
         """What one task of a topology gets moves the others'."""
         return self._team(task) is not None
 
-    def task_order(self, tasks: Rows) -> Ints:
+    def tasks(self, tasks: Rows) -> Ints:
         """Tasks with a bucket before others, the bucket with most pending tasks first, and in it templates in their order."""
         keys = np.zeros(len(tasks), dtype=np.int64)
         for job, team in self._teams.items():

@@ -10,6 +10,7 @@ import numpy as np
 from volcanopy.scheduler.ledger.views import QueueView
 from volcanopy.scheduler.model.resources import Floats, Ints
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
+from volcanopy.scheduler.policy.roles import Order
 
 
 class DemandArguments(Arguments):
@@ -19,7 +20,7 @@ class DemandArguments(Arguments):
     """`demand`: the largest demand first. `demand-drf`: the smallest difference of allocated share and demand first."""
 
 
-class Demand(Plugin[DemandArguments]):
+class Demand(Plugin[DemandArguments], Order):
     """Order queues by their demand: the dominant share of the cluster that their pending pods request.
 
     A queue with much waiting work precedes one with little work, also if it has been allocated more. Weights and the field
@@ -30,7 +31,7 @@ class Demand(Plugin[DemandArguments]):
     name: ClassVar[str] = "demand"
     arguments: ClassVar[type[Arguments]] = DemandArguments
 
-    def queue_order(self, queue: QueueView) -> float:
+    def queue(self, queue: QueueView) -> float:
         """The dominant share of what is allocated, minus that of what is requested besides."""
         ledger = self.cluster.ledger
         allocated = self._dominant(ledger.queue_allocated[:, queue.row])

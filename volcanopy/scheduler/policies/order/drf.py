@@ -23,7 +23,7 @@ _PAYBACK = defaults.QUEUE_PAYBACK * 4 / 3
 """Seconds over which credit is paid back: no share limits how much a queue is allocated for it meanwhile."""
 
 
-class Drf(Plugin[NoArguments], Victims):
+class Drf(Plugin[NoArguments], Victims, roles.Order):
     """The job with the smallest dominant share of the cluster comes first."""
 
     name: ClassVar[str] = "drf"
@@ -38,7 +38,7 @@ class Drf(Plugin[NoArguments], Victims):
         self._requests: dict[int, list[int]] = {}
         """(R,): the requests of shapes."""
 
-    def job_order(self, jobs: Rows) -> Floats:
+    def jobs(self, jobs: Rows) -> Floats:
         """Smaller share first."""
         allocated = self.cluster.ledger.job_allocated[:, jobs]
         share = np.zeros(len(jobs), dtype=np.float64)
@@ -195,7 +195,7 @@ class HierarchicalDrf(Drf, Quota, roles.Gate):
                 self._known.clear()
         return self._tree
 
-    def queue_order(self, queue: QueueView) -> tuple[tuple[float, ...], ...]:
+    def queue(self, queue: QueueView) -> tuple[tuple[float, ...], ...]:
         """From the root down: unsaturated before saturated parts, then the smaller share by weight.
 
         A priority seen from outside goes first at each level of the tree of parents.

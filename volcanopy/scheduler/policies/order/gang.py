@@ -3,29 +3,25 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from volcanopy.scheduler.ledger.views import JobView, TaskView, with_jobs
+from volcanopy.scheduler.ledger.views import TaskView, with_jobs
 from volcanopy.scheduler.model.resources import Mask, Rows
 from volcanopy.scheduler.model.task_status import HOLDING, READY, Status
 from volcanopy.scheduler.policy.plugin import NoArguments, Plugin
-from volcanopy.scheduler.policy.roles import Purpose, Victims
+from volcanopy.scheduler.policy.roles import Order, Purpose, Victims
 
 
-class Gang(Plugin[NoArguments], Victims):
+class Gang(Plugin[NoArguments], Victims, Order):
     """The order of jobs by their minimum, and its protection; the engine starts jobs with their minimum (engine.gangs)."""
 
     name: ClassVar[str] = "gang"
 
-    def job_order(self, jobs: Rows) -> Mask:
+    def jobs(self, jobs: Rows) -> Mask:
         """Jobs that cannot start yet before those that are ready."""
         ledger = self.cluster.ledger
         counts = ledger.job_counts[:, jobs]
         runs = counts[HOLDING].any(axis=0) | (counts[Status.SUCCEEDED] == 0)
         keys: Mask = runs & (counts[READY].sum(axis=0) >= self.cluster.snapshot.jobs.min_available[jobs])
         return keys
-
-    def job_starving(self, job: JobView) -> bool:
-        """While the minimum lacks members."""
-        return job.is_starving
 
     def allows(self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose) -> Sequence[TaskView]:
         """Members above the minimum of their job; for a gang all candidates, since gangs are evicted whole, as bundles."""

@@ -16,8 +16,9 @@ from volcanopy.scheduler.model.run_times import shortest
 from volcanopy.scheduler.policy.durations import Duration, seconds
 from volcanopy.scheduler.policy.hours_of_day import hours, time_zone
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
+from volcanopy.scheduler.policy.roles import Order
 
-Order = Literal["smallest", "largest", "shortest", "longest", "none"]
+JobOrder = Literal["smallest", "largest", "shortest", "longest", "none"]
 Day = Literal["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 DAYS: tuple[Day, ...] = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
@@ -31,9 +32,9 @@ class PrimetimeArguments(Arguments):
     """The days on which prime time starts."""
     time_zone: str = Field("UTC", alias="timeZone")
     """Where the hours are meant."""
-    prime: Order = Field("smallest", alias="primeOrder")
+    prime: JobOrder = Field("smallest", alias="primeOrder")
     """The order in prime time: `smallest` or `largest` by size, `shortest` or `longest` by run time, or `none`."""
-    other: Order = Field("largest", alias="nonPrimeOrder")
+    other: JobOrder = Field("largest", alias="nonPrimeOrder")
     """The order outside prime time."""
     longest: Duration = Field(
         "168h",
@@ -59,7 +60,7 @@ class PrimetimeArguments(Arguments):
         return name
 
 
-class Primetime(Plugin[PrimetimeArguments]):
+class Primetime(Plugin[PrimetimeArguments], Order):
     """Order the waiting jobs of a queue by size or run time, in prime time and outside each in its own order.
 
     The size of a job is its dominant share: the largest share of a resource of the cluster that its pods request, at least its
@@ -83,7 +84,7 @@ class Primetime(Plugin[PrimetimeArguments]):
         began = at if at.time() >= window.start else at - timedelta(days=1)
         return DAYS[began.weekday()] in self.args.days
 
-    def job_order(self, jobs: Rows) -> Floats:
+    def jobs(self, jobs: Rows) -> Floats:
         """The smallest key first; before all the jobs that have waited too long, by age."""
         keys = self._keys(jobs)
         if self._longest:

@@ -3,30 +3,26 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from volcanopy.scheduler.ledger.views import JobView, TaskView, with_jobs
+from volcanopy.scheduler.ledger.views import TaskView, with_jobs
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.policy.plugin import NoArguments, Plugin
-from volcanopy.scheduler.policy.roles import Purpose, Victims
+from volcanopy.scheduler.policy.roles import Order, Purpose, Victims
 
 
-class Priority(Plugin[NoArguments], Victims):
+class Priority(Plugin[NoArguments], Victims, Order):
     """Jobs and tasks of higher priority first."""
 
     name: ClassVar[str] = "priority"
 
-    def job_order(self, jobs: Rows) -> Ints:
+    def jobs(self, jobs: Rows) -> Ints:
         """Higher priority first."""
         keys: Ints = -self.cluster.snapshot.jobs.priority[jobs]
         return keys
 
-    def task_order(self, tasks: Rows) -> Ints:
+    def tasks(self, tasks: Rows) -> Ints:
         """Higher priority first."""
         keys: Ints = -self.cluster.snapshot.tasks.priority[tasks]
         return keys
-
-    def job_starving(self, job: JobView) -> bool:
-        """While any of its tasks is neither placed nor pipelined."""
-        return job.ready_count + job.waiting_count < job.count()
 
     def allows(
         self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose

@@ -30,7 +30,7 @@ class SlaArguments(Arguments):
         return text
 
 
-class Sla(roles.Gate, Plugin[SlaArguments]):
+class Sla(Plugin[SlaArguments], roles.Gate, roles.Order):
     """Admit a job whose longest waiting time is over, and reserve resources for it at once.
 
     The time is that of the job's annotation ``volcanopy.io/sla-waiting-time``, else that of the plugin's argument.
@@ -44,7 +44,7 @@ class Sla(roles.Gate, Plugin[SlaArguments]):
         """Read the argument."""
         self._for_all = pod_fields.duration(self.args.waiting)
 
-    def job_order(self, jobs: Rows) -> Floats:
+    def jobs(self, jobs: Rows) -> Floats:
         """Jobs by the end of their longest waiting time, those without one last."""
         return np.array([self._deadline(self.cluster.job(row)) for row in jobs.tolist()], dtype=np.float64)
 

@@ -16,6 +16,7 @@ from volcanopy.scheduler.model.run_times import shortest
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.durations import Duration, duration_or, seconds
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
+from volcanopy.scheduler.policy.roles import Order
 
 _WEEK = 604_800.0
 
@@ -37,7 +38,7 @@ class SlowdownArguments(Arguments):
     )
 
 
-class Slowdown(Plugin[SlowdownArguments]):
+class Slowdown(Plugin[SlowdownArguments], Order):
     """Order the waiting jobs of a queue by the times at which they are due.
 
     Without any run times this is the order of their ages: only jobs with a run time are due earlier for their size.
@@ -85,7 +86,7 @@ class Slowdown(Plugin[SlowdownArguments]):
         known = self._known(jobs)
         return np.maximum(np.where(known > 0, known, self._assumed), defaults.LEAST_RUN_TIME)
 
-    def job_order(self, jobs: Rows) -> Floats:
+    def jobs(self, jobs: Rows) -> Floats:
         """The first due first; what takes little of the longest wait is due as if it had waited as long."""
         created, run_time = self.cluster.snapshot.jobs.created[jobs], self._run_times(jobs)
         since = np.where(created > 0, np.minimum(created, self._now), self._now)

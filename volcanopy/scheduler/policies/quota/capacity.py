@@ -13,7 +13,7 @@ from volcanopy.scheduler.ledger.views import QueueView
 from volcanopy.scheduler.model.queue_shares import Levels, Shares, bounds
 from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, dominant_share
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
-from volcanopy.scheduler.policy.roles import Quota
+from volcanopy.scheduler.policy.roles import Order, Quota
 
 
 class CapacityArguments(Arguments):
@@ -27,7 +27,7 @@ class CapacityArguments(Arguments):
     """Whether what claims request of a capacity of devices counts towards `<capacity>.deviceclass/<class>` too."""
 
 
-class Capacity(Plugin[CapacityArguments], Quota):
+class Capacity(Plugin[CapacityArguments], Quota, Order):
     """Each queue is allocated at most its capability, has its guarantee reserved, and reclaims up to its fair share.
 
     With ``enableHierarchy`` queues form a tree: only its leaves take jobs, and the allocation of a leaf also counts for
@@ -92,7 +92,7 @@ class Capacity(Plugin[CapacityArguments], Quota):
             device_capacities=self.args.consumable,
         )
 
-    def queue_order(self, queue: QueueView) -> tuple[int, bool, tuple[tuple[float, ...], ...]]:
+    def queue(self, queue: QueueView) -> tuple[int, bool, tuple[tuple[float, ...], ...]]:
         """Higher priority first, leaves before parents, then the smaller ratio of allocated to fair share from the root down.
 
         A priority seen from outside goes before the ratio at each level. A queue without a fair share comes after one

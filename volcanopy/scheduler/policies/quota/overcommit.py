@@ -29,7 +29,7 @@ class OvercommitArguments(Arguments):
         return factor
 
 
-class Overcommit(roles.Gate, Plugin[OvercommitArguments]):
+class Overcommit(Plugin[OvercommitArguments], roles.Gate):
     """Admit jobs while the requests of admitted jobs stay below the cluster's total times a factor."""
 
     name: ClassVar[str] = "overcommit"

@@ -11,10 +11,10 @@ from volcanopy.scheduler.ledger.views import QueueView
 from volcanopy.scheduler.model.queue_shares import Levels, Shares, bounds, fair_shares_by_weight
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, dominant_share
 from volcanopy.scheduler.policy.plugin import NoArguments, Plugin
-from volcanopy.scheduler.policy.roles import Quota
+from volcanopy.scheduler.policy.roles import Order, Quota
 
 
-class Proportion(Plugin[NoArguments], Quota):
+class Proportion(Plugin[NoArguments], Quota, Order):
     """The fair share of a queue is by weight: at most its capability and its request, at least its guarantee.
 
     Child queues divide the fair share of their parent, level by level.
@@ -66,7 +66,7 @@ class Proportion(Plugin[NoArguments], Quota):
             passed_over=True,
         )
 
-    def queue_order(self, queue: QueueView) -> tuple[tuple[float, ...], ...]:
+    def queue(self, queue: QueueView) -> tuple[tuple[float, ...], ...]:
         """Higher priority first, then the smaller ratio of allocated to fair share; in a tree compared from the root down.
 
         A priority seen from outside goes between the two.

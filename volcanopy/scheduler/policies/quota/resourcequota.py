@@ -16,7 +16,7 @@ from volcanopy.scheduler.policy.plugin import PERMIT, NoArguments, Plugin, Vote,
 _REQUESTS = "requests."
 
 
-class ResourceQuota(roles.Gate, Plugin[NoArguments]):
+class ResourceQuota(Plugin[NoArguments], roles.Gate):
     """Admit a job when its minimal resources fit every quota of its namespace beside those of other admitted jobs.
 
     Quotas with scopes are left to the API server: they depend on the pods, which do not exist yet.

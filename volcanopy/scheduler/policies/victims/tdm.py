@@ -74,7 +74,7 @@ class TdmArguments(Arguments):
         return name
 
 
-class Tdm(Plugin[TdmArguments], Nodes, Victims, roles.Gate):
+class Tdm(Plugin[TdmArguments], Nodes, Victims, roles.Gate, roles.Order):
     """Nodes of a revocable zone take revocable tasks, and only while the zone is open.
 
     A node is in a zone by its label ``volcanopy.io/revocable-zone``. A pod is revocable with ``*`` in the annotation of
@@ -119,17 +119,13 @@ class Tdm(Plugin[TdmArguments], Nodes, Victims, roles.Gate):
         revocable = np.array([[self._revocable(task) is not None] for task in tasks])
         return np.where(revocable & self._open[nodes.rows], 100.0, 0.0)
 
-    def job_order(self, jobs: Rows) -> Mask:
+    def jobs(self, jobs: Rows) -> Mask:
         """Jobs that cannot be revoked first."""
         return self.cluster.snapshot.jobs.preemptable[jobs]
 
     def verdict(self, job: JobView, moment: roles.Moment) -> Vote:
         """A job waits for evicted pods to terminate if that is enough for it."""
         return PERMIT if job.is_pipelined else reject(Gate.GANG, "gang is not ready: fewer pods placed than required")
-
-    def job_starving(self, job: JobView) -> bool:
-        """Jobs that cannot be revoked, while any of their tasks waits."""
-        return not job.preemptable and job.count(Status.PENDING) > 0
 
     def allows(
         self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose
