@@ -30,6 +30,7 @@ from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.messages import QuotaMessage
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.run_times import expected_or
 from volcanopy.scheduler.nodes.traits import node_affinity, taints
 from volcanopy.scheduler.policy.durations import seconds
 from volcanopy.scheduler.policy.plugin import Rejection
@@ -303,8 +304,7 @@ class Alternatives:
     def _run_times(self) -> list[float]:
         """(J,): the expected running times of jobs in seconds."""
         jobs = self._cluster.snapshot.jobs
-        estimates = np.where(jobs.estimate > 0, jobs.estimate, np.where(jobs.walltime > 0, jobs.walltime, _ASSUMED))
-        times: list[float] = np.where(jobs.walltime > 0, np.minimum(estimates, jobs.walltime), estimates).tolist()
+        times: list[float] = expected_or(_ASSUMED, jobs.walltime, jobs.estimate).tolist()
         return times
 
     @cached_property

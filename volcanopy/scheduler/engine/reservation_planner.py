@@ -12,6 +12,7 @@ with what they release at the ends of their runs.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,8 +29,7 @@ class Part:
     nodes: Mask
 
 
-@dataclass(frozen=True, eq=False)
-class Leaving:
+class Leaving(NamedTuple):
     """M tasks that will end: where, how much they release (R, M), and when (seconds); estimates where ``known`` is false.
 
     ``earlier`` are those that started long before, as seen from the wait of the gang.
@@ -43,20 +43,11 @@ class Leaving:
 
     def pick(self, which: Mask | Rows) -> "Leaving":
         """Return some of them."""
-        return Leaving(
-            self.node[which], self.request[:, which], self.end[which], self.known[which], self.earlier[which]
-        )
+        return Leaving._make(column[..., which] for column in self)
 
     def joined(self, others: "Sequence[Leaving]") -> "Leaving":
         """Return them with others."""
-        every = [self, *others]
-        return Leaving(
-            np.concatenate([each.node for each in every]),
-            np.concatenate([each.request for each in every], axis=1),
-            np.concatenate([each.end for each in every]),
-            np.concatenate([each.known for each in every]),
-            np.concatenate([each.earlier for each in every]),
-        )
+        return Leaving._make(np.concatenate(columns, axis=-1) for columns in zip(self, *others, strict=True))
 
 
 @dataclass(frozen=True, eq=False)

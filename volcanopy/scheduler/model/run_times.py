@@ -74,6 +74,12 @@ def shortest(first: Floats, second: Floats) -> Floats:
     return np.where((first > 0) & (second > 0), np.minimum(first, second), np.maximum(first, second))
 
 
+def expected_or(assumed: float, walltime: Floats, estimate: Floats) -> Floats:
+    """(N,): the run times of jobs in seconds by their limits and estimates, of which 0 is none: else the assumed time."""
+    known = shortest(walltime, estimate)
+    return np.where(known > 0, known, assumed)
+
+
 def likely(estimates: Floats, assumed: float, elapsed: Floats) -> Floats:
     """(N,): the likely run times of pods: the estimates, extended, and where there are none (0) the assumed time.
 

@@ -12,7 +12,7 @@ from pydantic import Field, field_validator
 
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.model.resources import Floats, Rows
-from volcanopy.scheduler.model.run_times import shortest
+from volcanopy.scheduler.model.run_times import expected_or
 from volcanopy.scheduler.policy.durations import Duration, seconds
 from volcanopy.scheduler.policy.hours_of_day import hours, time_zone
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
@@ -101,6 +101,5 @@ class Primetime(Plugin[PrimetimeArguments], Order):
             requested = table.allocated.values[:, jobs] + table.pending.values[:, jobs]
             keys: Floats = (np.maximum(requested, table.min_resources.values[:, jobs]).T / self._total).max(axis=1)
         else:
-            known = shortest(table.walltime[jobs], table.estimate[jobs])
-            keys = np.where(known > 0, known, self._assumed)
+            keys = expected_or(self._assumed, table.walltime[jobs], table.estimate[jobs])
         return -keys if self._order in {"largest", "longest"} else keys

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.model.resources import Floats, Rows
-from volcanopy.scheduler.model.run_times import shortest
+from volcanopy.scheduler.model.run_times import expected_or, shortest
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.durations import Duration, duration_or, seconds
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
@@ -83,8 +83,9 @@ class Slowdown(Plugin[SlowdownArguments], Order):
 
     def _run_times(self, jobs: Rows) -> Floats:
         """(M,): the run time of each job in seconds."""
-        known = self._known(jobs)
-        return np.maximum(np.where(known > 0, known, self._assumed), defaults.LEAST_RUN_TIME)
+        table = self.cluster.snapshot.jobs
+        times = expected_or(self._assumed, table.walltime[jobs], table.estimate[jobs])
+        return np.maximum(times, defaults.LEAST_RUN_TIME)
 
     def jobs(self, jobs: Rows) -> Floats:
         """The first due first; what takes little of the longest wait is due as if it had waited as long."""
