@@ -52,7 +52,7 @@ REMOVED: dict[str, str] = {
     "within_fair_share": "Quota.shares with fair",
     "queue_shares": "Quota.shares",
     "victim_queue_order": "Quota.shares with tree",
-    "admission_order": "queue_order with OrderedAmounts",
+    "admission_order": "`queue` of the role Order: the engine asks it again with the amounts of admission",
 }
 """By removed hook what to write now."""
 
