@@ -33,7 +33,7 @@ from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.testing import eviction_worlds, random_worlds
 from volcanopy.testing.notation import snapshot
 
-STATES = 30
+STATES = 20
 CHAINS = (
     "enqueue, allocate, backfill, preempt, reclaim",
     "enqueue, allocate, gangpreempt, gangreclaim, shuffle",

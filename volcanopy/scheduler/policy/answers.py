@@ -10,11 +10,12 @@ The test kit of plugins (:mod:`volcanopy.plugin.check`) compares every result in
 import math
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.policy.combine import Method
 from volcanopy.scheduler.policy.definition import PluginError
 from volcanopy.scheduler.policy.hook_table import HOOKS, declaration
@@ -200,7 +201,14 @@ Acceptance = Callable[[Sequence[Any], Any], bool]
 
 
 def _is_finite(_asked: Sequence[Any], result: Any) -> bool:
-    return math.isfinite(np.add.reduce(result, axis=None))
+    """Return whether all numbers are finite: 0 times another is NaN. This costs a third of a sum."""
+    numbers = result.reshape(-1)
+    return not math.isnan(numbers.dot(_zeros(numbers.size)))
+
+
+@lru_cache(maxsize=64)
+def _zeros(size: int) -> Floats:
+    return np.zeros(size, dtype=np.float64)
 
 
 def _are_columns(asked: Sequence[Any], result: Any) -> bool:
