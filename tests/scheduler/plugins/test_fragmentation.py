@@ -10,6 +10,7 @@ from tests.scheduler.plugins.scene import Scene, made, seen
 from volcanopy.api import names
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.engine import score_table
+from volcanopy.scheduler.ledger.cluster import TasksView
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.resources import Axis
 from volcanopy.scheduler.nodes.gpus.pod_mix import Mix, PodClass, gpu_resources
@@ -341,3 +342,18 @@ def test_claims_that_do_not_request_a_number_of_gpus_are_left_out(claim: str) ->
     """
     scene = Scene(seen(text), ALONE)
     assert set(scene.scores("small-0").values()) == {0.0}
+
+
+def test_tasks_without_gpus_have_the_same_scores_together_as_alone() -> None:
+    text = """
+        node n1 cpu=8 nvidia.com/gpu=4
+        node n2 cpu=2 nvidia.com/gpu=4
+        job trains: 1 x cpu=2 nvidia.com/gpu=1 on=n1
+        job small: 1 x cpu=1
+        job large: 1 x cpu=2
+    """
+    scene = Scene(seen(text), ALONE)
+    tasks = [scene.task("small-0"), scene.task("large-0")]
+    together = scene.session.hooks.score(TasksView(tasks), scene.nodes)
+    alone = [scene.session.hooks.score(TasksView([task]), scene.nodes)[0] for task in tasks]
+    assert together.tolist() == [scores.tolist() for scores in alone]

@@ -136,12 +136,12 @@ class Mix:
     def usable(self, units: Ints, gpus: Floats, cpu: Ints, memory: Ints, rows: Rows) -> Floats:
         """(S, N): the GPUs of nodes that the next pod of the mix could use, in expectation.
 
-        ``units`` and ``gpus`` are (P, S, N): the free units that each kind can use, and how many GPUs these are; cpu and memory
-        (S, N) are free. A pod can use what is free of its kind if the node has enough of everything for it.
+        ``units`` and ``gpus`` are (P, S, N), or (P, 1, N) if the tasks request no GPUs: the free units that each kind can use, and
+        how many GPUs these are; cpu and memory (S, N) are free. A pod can use what is free of its kind if the node has enough of everything for it.
         """
-        hosts = units[self.kind] >= self.number[:, None, None]
-        hosts &= cpu >= self.cpu[:, None, None]
+        hosts = cpu >= self.cpu[:, None, None]
         hosts &= memory >= self.memory[:, None, None]
+        hosts = hosts & (units[self.kind] >= self.number[:, None, None])
         if not self.everywhere:
             hosts &= self.nodes[:, None, rows]
         expected: Floats = np.einsum("m,msn,msn->sn", self.weight, hosts, gpus[self.kind])
