@@ -163,16 +163,20 @@ class Session:
 
     def queue_key(self, queue: QueueView) -> tuple[object, ...]:
         """Return the sort key of a queue: the plugins' keys (without any, the priorities seen from outside), age, name."""
-        if self.cluster.precedence.matters and "queue" in self.hooks.unanswered:
-            line = [-self.cluster.precedence.of(row) for row in reversed(queue.line.tolist())]
-            return (tuple(line), queue.created, queue.name)
-        return (self.hooks.queue(queue), queue.created, queue.name)
+        return self._queue_key(queue, admission=False)
 
     def admission_key(self, queue: QueueView) -> tuple[object, ...]:
         """Return the sort key of a queue for admission: as :meth:`queue_key`, with what was admitted counted as allocated."""
-        self.cluster.admission = True
-        key = self.queue_key(queue)
-        self.cluster.admission = False
+        return self._queue_key(queue, admission=True)
+
+    def _queue_key(self, queue: QueueView, *, admission: bool) -> tuple[object, ...]:
+        if self.cluster.precedence.matters and "queue" in self.hooks.unanswered:
+            line = [-self.cluster.precedence.of(row) for row in reversed(queue.line.tolist())]
+            return (tuple(line), queue.created, queue.name)
+        # A key for admission may be the first that asks for the reservations, which need keys of the other kind.
+        before, self.cluster.admission = self.cluster.admission, admission
+        key = (self.hooks.queue(queue), queue.created, queue.name)
+        self.cluster.admission = before
         return key
 
     def job_key(self, job: JobView) -> tuple[object, ...]:
