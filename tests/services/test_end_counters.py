@@ -20,6 +20,6 @@ def test_series_of_names_that_were_counted_least_recently_end(monkeypatch: pytes
         return {sample.labels["name"] for family in registry.collect() for sample in family.samples}
 
     assert series() == {"busy", "c", "d"}
-    assert registry.get_sample_value("completed", {"name": "busy"}) == 4
+    assert registry.get_sample_value("completed_total", {"name": "busy"}) == 4
     counters.forget("busy")
     assert series() == {"c", "d"}

@@ -74,7 +74,7 @@ async def test_delayed_writes_of_a_cycle_log_its_session_id(world: kube.Cluster)
             assert await rig.applier.finish(5)
     events = [
         (line["event"], line.get("pod") or line.get("podgroup"), line.get("session"))
-        for line in of(seen, "volcanopy.kube")
+        for line in of(seen, "volcanopy.services.scheduler.writers")
     ]
     assert ("bind failed", "default/a-0", "s-1") in events
     assert ("podgroup status not written", "default/a", "s-2") in events
@@ -142,9 +142,9 @@ async def test_reviews_are_counted_by_verdict_and_rejections_are_logged(cluster:
             with pytest.raises(ApiError):
                 await cluster.submit("b", queue="nowhere")
     grown = served() - before
-    assert grown["admission_reviews_total CREATE batchjobs allowed mutate"] >= 1
-    assert grown["admission_reviews_total CREATE batchjobs denied validate"] >= 1
-    assert grown["admission_review_duration_seconds_count CREATE validate"] >= 2
+    assert grown["admission_reviews_total CREATE batchjobs allowed review"] >= 1
+    assert grown["admission_reviews_total CREATE batchjobs denied review"] >= 1
+    assert grown["admission_review_duration_seconds_count CREATE review"] >= 2
     (line,) = [
         line
         for line in of(seen, "volcanopy.services.admission.review_metrics")
@@ -152,7 +152,7 @@ async def test_reviews_are_counted_by_verdict_and_rejections_are_logged(cluster:
     ]
     assert (line["event"], line["webhook"], line["operation"], line["resource"]) == (
         "request rejected",
-        "validate",
+        "review",
         "CREATE",
         "batchjobs",
     )

@@ -24,7 +24,7 @@ def interpreter(uid: int) -> str | None:
         check = "import sys, volcanopy.cli.main; print(*sys.version_info[:2])"
         try:
             done = subprocess.run(
-                [path, "-c", check], user=uid, group=uid, extra_groups=[], cwd=ROOT, env=_environment(Path("/tmp")), text=True,
+                [path, "-c", check], user=uid, group=uid, extra_groups=[], cwd=ROOT, env=environment(Path("/tmp")), text=True,
                 capture_output=True, check=False,
             )  # fmt: skip
         except OSError:
@@ -34,7 +34,7 @@ def interpreter(uid: int) -> str | None:
     return None
 
 
-def _environment(home: Path) -> dict[str, str]:
+def environment(home: Path) -> dict[str, str]:
     installed = next(path for path in sys.path if path.endswith("site-packages"))
     packages = os.pathsep.join((installed, str(Path(embedded_apiserver.__file__).parents[1])))
     return {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -55,13 +55,13 @@ def volcanopy(
     python = interpreter(USER) if as_user else sys.executable
     if python is None:
         pytest.skip("this Python or these files cannot be read by an ordinary user")
-    environment = _environment(home)
-    environment["PATH"] = path or environment["PATH"]
+    variables = environment(home)
+    variables["PATH"] = path or variables["PATH"]
     identity = {"user": USER, "group": USER, "extra_groups": []} if as_user else {}
     if as_user:
         os.chown(home, USER, USER)
     done: subprocess.CompletedProcess[str] = subprocess.run(
-        [*through, python, "-m", "volcanopy", *arguments], cwd=root, env=environment, text=True, capture_output=True, check=False,
+        [*through, python, "-m", "volcanopy", *arguments], cwd=root, env=variables, text=True, capture_output=True, check=False,
         timeout=seconds, **identity,  # type: ignore[call-overload]
     )  # fmt: skip
     return done

@@ -2,14 +2,13 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.local.process.conftest import RUNTIMES, ProcessCluster
-from tests.local.process.invocation import ROOT, USER, as_root, interpreter
+from tests.local.process.invocation import ROOT, USER, as_root, environment, interpreter
 from tests.local.process.isolation_table import ATTEMPTS, PAGE, page
 from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.local.process import machine
@@ -84,11 +83,10 @@ def test_an_ordinary_user_is_kept_apart_on_every_step_too(open_folder: Path) -> 
     home = open_folder / "home"
     home.mkdir()
     os.chown(home, USER, USER)
-    packages = next(path for path in sys.path if path.endswith("site-packages"))
     options = ["-q", "-n", "0", "-p", "no:cacheprovider", f"--basetemp={home}/tests", __file__]
     done = subprocess.run(
         [python, "-m", "pytest", *options], user=USER, group=USER, extra_groups=[], cwd=ROOT, text=True, capture_output=True,
-        env={"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"}, check=False,
+        env=environment(home), check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert "failed" not in done.stdout

@@ -279,7 +279,7 @@ POD_CREATION = _ALL.histogram(
 
 REVIEWS = _ALL.counter(
     "admission_reviews_total",
-    "Number of admission reviews by webhook (mutate, validate), operation, resource and verdict: allowed, warned, denied, error",
+    "Number of reviews by webhook (review: mutates and validates), operation, resource, verdict: allowed, warned, denied, error",
     "webhook",
     "operation",
     "resource",

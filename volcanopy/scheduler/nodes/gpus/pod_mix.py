@@ -136,8 +136,9 @@ class Mix:
     def usable(self, units: Ints, gpus: Floats, cpu: Ints, memory: Ints, rows: Rows) -> Floats:
         """(S, N): the GPUs of nodes that the next pod of the mix could use, in expectation.
 
-        ``units`` and ``gpus`` are (P, S, N), or (P, 1, N) if the tasks request no GPUs: the free units that each kind can use, and
-        how many GPUs these are; cpu and memory (S, N) are free. A pod can use what is free of its kind if the node has enough of everything for it.
+        ``units`` and ``gpus`` are (P, S, N), or (P, 1, N) if the tasks request no GPUs: the free units that each kind can use,
+        and how many GPUs these are; cpu and memory (S, N) are free. A pod can use what is free of its kind if the node has
+        enough of everything for it.
         """
         hosts = cpu >= self.cpu[:, None, None]
         hosts &= memory >= self.memory[:, None, None]
