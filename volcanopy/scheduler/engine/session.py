@@ -173,7 +173,7 @@ class Session:
         if self.cluster.precedence.matters and "queue" in self.hooks.unanswered:
             line = [-self.cluster.precedence.of(row) for row in reversed(queue.line.tolist())]
             return (tuple(line), queue.created, queue.name)
-        # A key for admission may be the first that asks for the reservations, which need keys of the other kind.
+        # A key for admission may be the first to compute the reservations, which need keys of the other kind.
         before, self.cluster.admission = self.cluster.admission, admission
         key = (self.hooks.queue(queue), queue.created, queue.name)
         self.cluster.admission = before
