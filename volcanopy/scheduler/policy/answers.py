@@ -62,7 +62,7 @@ def fault(name: str, asked: Sequence[Any], result: Any) -> str:
     annotation = _annotation(name)
     if HOOKS[name].rule == "block total":
         return _block_fault(asked, result)
-    if HOOKS[name].rule in {"columns", "total"}:
+    if HOOKS[name].rule == "columns":
         return _column_fault(len(asked[-1]), result, infinite=HOOKS[name].rule == "columns")
     if HOOKS[name].rule == "rejections":
         return _rejections_fault(len(asked[-1]), result)
@@ -245,13 +245,12 @@ def _are_candidates(asked: Sequence[Any], result: Any) -> bool:
 
 _BY_RULE: Mapping[str, Acceptance] = {
     "block total": _is_finite,
-    "total": _is_finite,
     "columns": _are_columns,
     "victims": _are_candidates,
     "rejections": _are_masks,
     "lexicographic": _are_keys,
 }
-_SINGLE_RESULTS = {"first", "every", "unanimous", "vote by moment"}
+_SINGLE_RESULTS = {"first", "vote by moment"}
 """The rules whose combined result has the type of the result of one plugin."""
 
 

@@ -49,20 +49,6 @@ def first(tiers: Tiers) -> Method:
     return ask
 
 
-def every(tiers: Tiers) -> Method:
-    """All must agree; without plugins the result is True."""
-    methods = flat(tiers)
-    if len(methods) == 1:
-        return methods[0]
-    return lambda *asked: all(method(*asked) for method in methods)
-
-
-def unanimous(tiers: Tiers) -> Method:
-    """All must agree; without plugins the result is False."""
-    methods = flat(tiers)
-    return lambda *asked: bool(methods) and all(method(*asked) for method in methods)
-
-
 def vote(tiers: Tiers) -> Method:
     """The first rejection decides; a tier that permits ends the vote; without votes the result is to permit.
 
@@ -146,12 +132,6 @@ def rejections(tiers: Tiers) -> Method:
     return lambda *asked: [rejection for method in methods for rejection in method(*asked)]
 
 
-def total(tiers: Tiers) -> Method:
-    """The sum of the (M,) scores; zeros without any answer."""
-    methods = flat(tiers)
-    return lambda subject, rows: sum((method(subject, rows) for method in methods), start=np.zeros(len(rows)))
-
-
 def block_total(tiers: Tiers) -> Method:
     """The (S, N) sum of the scores of S tasks on N nodes; zeros without any answer."""
     methods = flat(tiers)
@@ -184,11 +164,8 @@ RULES: dict[str, Callable[[Tiers], Method]] = {
     "lexicographic": lexicographic,
     "columns": columns,
     "first": first,
-    "every": every,
-    "unanimous": unanimous,
     "union": union,
     "rejections": rejections,
-    "total": total,
     "block total": block_total,
     "merged": merged,
 }
