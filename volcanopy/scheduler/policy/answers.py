@@ -63,7 +63,7 @@ def fault(name: str, asked: Sequence[Any], result: Any) -> str:
     if HOOKS[name].rule == "block total":
         return _block_fault(asked, result)
     if HOOKS[name].rule == "columns":
-        return _column_fault(len(asked[-1]), result, infinite=HOOKS[name].rule == "columns")
+        return _column_fault(len(asked[-1]), result)
     if HOOKS[name].rule == "rejections":
         return _rejections_fault(len(asked[-1]), result)
     if annotation == Key:
@@ -98,13 +98,12 @@ def _block_fault(asked: Sequence[Any], result: Any) -> str:
     return _invalid_number(block, np.isfinite(block))
 
 
-def _column_fault(count: int, result: Any, infinite: bool) -> str:
+def _column_fault(count: int, result: Any) -> str:
     if not isinstance(result, np.ndarray) or result.dtype.kind not in "biuf":
         return f"returned {_short(result)}, not an array of numbers"
     if result.shape != (count,):
         return f"returned the shape {result.shape} for {count} rows, which must be ({count},)"
-    is_valid = ~np.isnan(result) if infinite else np.isfinite(result)
-    return _invalid_number(result, is_valid)
+    return _invalid_number(result, ~np.isnan(result))
 
 
 def _invalid_number(values: Any, is_valid: Any) -> str:
