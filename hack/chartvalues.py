@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from hack import generated_section
+
 ROOT = Path(__file__).parents[1]
 VALUES, PAGE = ROOT / "charts" / "volcanopy" / "values.yaml", ROOT / "docs" / "install.md"
 BEGIN, END = "<!-- values: begin (python -m hack.chartvalues) -->", "<!-- values: end -->"
@@ -61,10 +63,7 @@ def _shown(default: Any) -> str:
 
 def main() -> int:
     """Write the table."""
-    page = PAGE.read_text()
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}\n{table()}\n{END}{after}")
+    PAGE.write_text(generated_section.replaced(PAGE.read_text(), BEGIN, END, f"\n{table()}\n"))
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from hack import generated_section
 from volcanopy.api.gates import GATES, Gate
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -23,8 +24,7 @@ def pages() -> list[Path]:
 
 def written(text: str) -> str:
     """Return the text of a document with the table up to date."""
-    before, _, rest = text.partition(_BEGIN)
-    return before + _BEGIN + table() + _END + rest.partition(_END)[2]
+    return generated_section.replaced(text, _BEGIN, _END, table())
 
 
 def _checked(gate: Gate) -> str:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hack import generated_section
+
 PAGE = Path(__file__).parents[1] / "docs" / "limits-and-defaults.md"
 _BEGIN = "<!-- limits: written by `make golden` -->\n"
 _END = "<!-- end of limits -->\n"
@@ -72,8 +74,7 @@ def table() -> str:
 
 def written(text: str) -> str:
     """Return the text of the page with the table up to date."""
-    before, _, rest = text.partition(_BEGIN)
-    return before + _BEGIN + table() + _END + rest.partition(_END)[2]
+    return generated_section.replaced(text, _BEGIN, _END, table())
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from hack import generated_section
 from volcanopy.admission.powers import POWERS
 
 PAGE = Path(__file__).parents[1] / "docs" / "security.md"
@@ -17,8 +18,7 @@ def table() -> str:
 
 def written(text: str) -> str:
     """Return the text of the page with the table up to date."""
-    before, _, rest = text.partition(_BEGIN)
-    return before + _BEGIN + table() + _END + rest.partition(_END)[2]
+    return generated_section.replaced(text, _BEGIN, _END, table())
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from hack import generated_section
 from volcanopy.api.batch import Phase
 from volcanopy.api.lifecycle import Action
 from volcanopy.jobcontroller.phases import LEADS_TO, TRANSITIONS, Stop
@@ -49,9 +50,7 @@ def _table() -> Iterator[str]:
 
 def page(text: str) -> str:
     """The page with its generated part as it should be."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{diagram()}\n{END}{after}"
+    return generated_section.replaced(text, BEGIN, END, f"\n{diagram()}\n")
 
 
 if __name__ == "__main__":
