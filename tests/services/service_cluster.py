@@ -44,6 +44,8 @@ class Cluster:
         self.plays = True
         self.ends = "Succeeded"
         self._changed = asyncio.Event()
+        self._version = 0
+        """Counts changes: the player must see those that come while it writes."""
         self._jobs = Reflector(client, JOBS, namespace)
         self._pods = Reflector(client, PODS.raw, namespace)
         self._groups = Reflector(client, POD_GROUPS.raw, namespace)
@@ -71,13 +73,14 @@ class Cluster:
                         raise outcome
 
     def _tell(self, _: Sequence[Change[Json]]) -> None:
+        self._version += 1
         self._changed.set()
 
     def _born(self, changes: Sequence[Change[Json]]) -> None:
         for change in changes:
             if change.type is ChangeType.ADDED:
                 self.pod_births[change.object["metadata"]["name"]] += 1
-        self._changed.set()
+        self._tell(changes)
 
     @property
     def jobs(self) -> dict[str, Json]:
@@ -149,7 +152,7 @@ class Cluster:
     async def _play(self) -> None:
         """Admit every gang; run every pod, then end it, while ``plays``."""
         while True:
-            await self.until(lambda: bool(self._moves()), 3600.0)
+            version = self._version
             for kind, name, phase in self._moves():
                 try:
                     if kind == "group":
@@ -160,8 +163,9 @@ class Cluster:
                         await self.set_pod(name, phase)
                 except (NotFound, Conflict):
                     continue
-            self._changed.clear()
-            await self._changed.wait()
+            if version == self._version:
+                self._changed.clear()
+                await self._changed.wait()
 
     def _moves(self) -> list[tuple[str, str, str]]:
         moves = [
