@@ -74,7 +74,7 @@ def build(stages: Sequence[Stage], context: Path, target: Path) -> None:
             _log(f"{stage.name or 'image'}: {step.kind} {' '.join(step.arguments)}")
             match step:
                 case Step("RUN", (command,)):
-                    with _guest(root) as passed:
+                    with guest(root) as passed:
                         _run(
                             ["chroot", str(root), "/bin/sh", "-c", f"cd {where} && {command}"], env=environment | passed
                         )
@@ -145,7 +145,7 @@ def _copy(step: Step, origin: Path, sources: Sequence[str], here: Path, root: Pa
 
 
 @contextlib.contextmanager
-def _guest(root: Path) -> Iterator[dict[str, str]]:
+def guest(root: Path) -> Iterator[dict[str, str]]:
     """The machine's network settings in a root, for as long as a step needs them; what its environment must have."""
     kept: dict[Path, Path] = {}
     for name in LINKED:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -17,15 +18,20 @@ from hack.realnode.configuration import PAUSE_IMAGE
 from hack.realnode.layout import cache_root
 from hack.realnode.shell import log, run
 
-PRODUCT_IMAGE, JOBS_IMAGE, DNS_IMAGE = (
+PRODUCT_IMAGE, JOBS_IMAGE, FRAMEWORKS_IMAGE, DNS_IMAGE = (
     "localhost/volcanopy:dev",
     "localhost/realnode/jobs:1",
+    "localhost/realnode/frameworks:1",
     "localhost/realnode/dns:1",
 )
 BUSYBOX_IMAGES = ("docker.io/library/busybox:latest", "docker.io/library/busybox:1.36.1")
 """The second is what `pytorch --wait-master-enabled` waits with."""
 JOB_PACKAGES = ("python3", "openssh-server", "openmpi-bin", "python3-mpi4py", "iproute2", "procps")
 RELEASE = "bookworm"
+FRAMEWORKS = ("python3-torch",)
+"""PyTorch of Debian: that of PyPI brings gigabytes for GPUs."""
+RAY, PYTHON = "ray==2.60.0", "3.11"
+"""Ray of PyPI, for the Python of the release."""
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _MADE_IN_CONTAINERS = ("proc", "sys", "dev", "run", "tmp", "var/cache/apt", "var/lib/apt/lists", "var/log")
 _DOCUMENTATION = ("usr/share/doc", "usr/share/man", "usr/share/locale")
@@ -137,6 +143,32 @@ def jobs_image() -> Path:
             fresh.rename(root)
         _archive_root(archive, ImageConfig((JOBS_IMAGE,), command=("bash",)), root, _DOCUMENTATION)
     return archive
+
+
+def frameworks_image() -> Path:
+    """Return the archive of the image with PyTorch and Ray."""
+    archive = _folder() / "frameworks.tar"
+    if not archive.exists():
+        jobs_image()
+        root = cache_root() / "roots" / "frameworks"
+        if not root.exists():
+            log("making the root of the image of the frameworks, once: this takes minutes")
+            fresh = root.with_name("frameworks.new")
+            shutil.rmtree(fresh, ignore_errors=True)
+            run("cp", "--archive", cache_root() / "roots" / "jobs", fresh)
+            apt = f"apt-get update -q && apt-get install -qy --no-install-recommends {' '.join(FRAMEWORKS)}"
+            with image.guest(fresh):
+                run("chroot", fresh, "/bin/sh", "-c", f"export DEBIAN_FRONTEND=noninteractive; {apt}")
+            _install_ray(fresh)
+            fresh.rename(root)
+        _archive_root(archive, ImageConfig((FRAMEWORKS_IMAGE,), command=("bash",)), root, _DOCUMENTATION)
+    return archive
+
+
+def _install_ray(root: Path) -> None:
+    target = root / f"usr/local/lib/python{PYTHON}/dist-packages"
+    options = (f"--python-version={PYTHON}", "--only-binary=:all:", f"--target={target}", "--upgrade")
+    run(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *options, RAY)
 
 
 def _folder() -> Path:

@@ -91,3 +91,17 @@ def test_pytorch_gives_rank_and_meeting_point(client: ClusterClient) -> None:
     client.ends("ring", "Completed", 120)
     texts = [client.kubectl("logs", pod["metadata"]["name"]) for pod in client.pods("ring")]
     assert sorted(text.strip().splitlines()[-1] for text in texts) == [f"rank {rank} of 4: sum 6" for rank in range(4)]
+
+
+def test_svc_creates_a_policy_that_admits_only_the_pods_of_the_job(client: ClusterClient) -> None:
+    client.submit(job("closed", task("t", 2, shell("sleep 5")), plugins={"svc": []}))
+    client.until(lambda: len(client.running("closed")) == 2)
+    (policy,) = client.items("networkpolicies")
+    assert policy["metadata"]["ownerReferences"][0]["name"] == "closed"
+    selector = policy["spec"]["podSelector"]
+    assert policy["spec"]["ingress"] == [{"from": [{"podSelector": selector}]}]
+    labels = ",".join(f"{key}={value}" for key, value in selector["matchLabels"].items())
+    assert len(client.items("pods", f"--selector={labels}")) == 2
+    client.ends("closed", "Completed")
+    client.kubectl("delete", "batchjobs.batch.volcanopy.io", "closed", "--wait=true")
+    client.until(lambda: client.items("networkpolicies") == [])
