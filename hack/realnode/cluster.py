@@ -111,15 +111,15 @@ class Cluster:
         inner = ["nsenter", f"--target={(folder / 'pid').read_text()}", *NAMESPACES]
         return [*outer, *inner, "env", f"PATH={cluster.programs}:{os.environ['PATH']}", *argv]
 
-    def load(self, archives: Sequence[Path]) -> None:
-        """Import images into all nodes at once. Raises CommandError."""
+    def load(self, archives: Sequence[Path], names: Sequence[str] = ()) -> None:
+        """Import images into nodes, by default all, at once. Raises CommandError."""
 
         def load_into(name: str) -> None:
             for archive in archives:
-                run(*self.on_node(name, "ctr", "--namespace=k8s.io", "images", "import", str(archive.resolve())))
+                run(*self.on_node(name, *images.IMPORT, str(archive.resolve())))
 
         with ThreadPoolExecutor() as pool:
-            tuple(pool.map(load_into, self.node_names()))
+            tuple(pool.map(load_into, names or self.node_names()))
 
     def stop(self, place: str, service: str, *, kill: bool = False, once: bool = False) -> None:
         """End a service of a node or of the control plane; with `once` it is started again after a second."""

@@ -24,13 +24,23 @@ PRODUCT_IMAGE, JOBS_IMAGE, FRAMEWORKS_IMAGE, DNS_IMAGE = (
     "localhost/realnode/frameworks:1",
     "localhost/realnode/dns:1",
 )
+IMPORT = (
+    "ctr",
+    "--namespace=k8s.io",
+    "images",
+    "import",
+    "--local",
+    "--discard-unpacked-layers",
+    "--snapshotter=overlayfs",
+)
+"""The layers are in the snapshots: kept packed as well, they would be in the memory of the node twice."""
 BUSYBOX_IMAGES = ("docker.io/library/busybox:latest", "docker.io/library/busybox:1.36.1")
 """The second is what `pytorch --wait-master-enabled` waits with."""
 JOB_PACKAGES = ("python3", "openssh-server", "openmpi-bin", "python3-mpi4py", "iproute2", "procps")
 RELEASE = "bookworm"
-FRAMEWORKS = ("python3-torch",)
+FRAMEWORKS = ("python3-torch", "python-is-python3")
 """PyTorch of Debian: that of PyPI brings gigabytes for GPUs."""
-RAY, PYTHON = "ray==2.60.0", "3.11"
+RAY, PYTHON = "ray[default]==2.60.0", "3.11"
 """Ray of PyPI, for the Python of the release."""
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _MADE_IN_CONTAINERS = ("proc", "sys", "dev", "run", "tmp", "var/cache/apt", "var/lib/apt/lists", "var/log")
@@ -169,6 +179,9 @@ def _install_ray(root: Path) -> None:
     target = root / f"usr/local/lib/python{PYTHON}/dist-packages"
     options = (f"--python-version={PYTHON}", "--only-binary=:all:", f"--target={target}", "--upgrade")
     run(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *options, RAY)
+    program = root / "usr/local/bin/ray"  # that of pip names the Python of this machine
+    program.write_text('#!/bin/sh\nexec python3 -m ray.scripts.scripts "$@"\n')
+    program.chmod(0o755)
 
 
 def _folder() -> Path:

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from hack.realnode import configuration, layout
+from hack.realnode import configuration, images, layout
 from hack.realnode.layout import CONTROL_PLANE_ADDRESS, Layout, node_address, pod_network
 from hack.realnode.shell import CommandError, ip, log, run
 from hack.realnode.supervisor import Supervisor
@@ -61,7 +61,7 @@ def _import(programs: Path, archive: str) -> None:
     """Import an image; containerd may not answer yet."""
     for attempt in range(IMPORT_ATTEMPTS):
         try:
-            run(programs / "ctr", "--namespace=k8s.io", "images", "import", "--snapshotter=overlayfs", archive)
+            run(programs / images.IMPORT[0], *images.IMPORT[1:], archive)
         except CommandError as error:
             if attempt == IMPORT_ATTEMPTS - 1:
                 log(str(error))

@@ -9,15 +9,7 @@ from hack.realnode.shell import CommandError, log, run
 
 RELEASE, NAMESPACE = "volcanopy", "volcanopy-system"
 TIMEOUT = "5m"
-VALUES = (
-    "image.repository=localhost/volcanopy",
-    "image.tag=dev",
-    "image.pullPolicy=Never",
-    "agent.enabled=true",
-    "ui.enabled=true",
-    "scheduler.podEvents=true",
-    r"scheduler.config.actions=enqueue\, allocate\, preempt\, backfill",
-)
+VALUES = Path(__file__).parent / "values.yaml"
 
 
 def run_helm(cluster: Cluster, *arguments: str) -> str:
@@ -30,7 +22,7 @@ def run_helm(cluster: Cluster, *arguments: str) -> str:
 
 def deploy(cluster: Cluster, *values: str) -> None:
     """Install the chart, or upgrade it, with further values; wait until everything is ready. Raises CommandError."""
-    settings = [f"--set={value}" for value in (*VALUES, *values)]
+    settings = [f"--values={VALUES}", *(f"--set={value}" for value in values)]
     chart = str(ROOT / "charts" / "volcanopy")
     run_helm(
         cluster,
