@@ -173,3 +173,17 @@ def test_a_task_that_fails_by_restarts_on_the_spot_keeps_how_its_container_ended
     set_status(world, "job-a-0", "Running", crashed)
     cause = 'pod job-a-0: container "main" exited with code 137 (OOMKilled)'
     assert world.message == f'maxRetry of task "a" reached (3/3 container restarts): {cause}'
+
+
+def test_a_job_says_which_pod_fails_again_and_again() -> None:
+    world = admitted(2).run().settle()
+    end = {"terminated": {"exitCode": 3, "reason": "Error"}}
+    failed = {**terminated(3, "Error"), "restartCount": 2, "lastState": end}
+    set_status(world, "job-a-1", "Running", failed)
+    expected = '2/2 pods running, pod job-a-1 fails repeatedly: container "main" exited with code 3 (2 restarts)'
+    assert (world.phase, world.status["state"]["reason"], world.message) == ("Running", "PodFailsRepeatedly", expected)
+    writes = world.status_writes
+    set_status(world, "job-a-1", "Running", {**waiting("CrashLoopBackOff"), "restartCount": 2, "lastState": end})
+    assert (world.message, world.status_writes) == (expected, writes)
+    set_status(world, "job-a-1", "Running", {**container({"running": {}}), "restartCount": 3, "lastState": end})
+    assert (world.status["state"]["reason"], world.message) == ("Started", "2/2 pods running")

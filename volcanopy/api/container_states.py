@@ -8,6 +8,8 @@ from volcanopy.api.read_model import Quantities, ReadModel
 
 POD_START_FAILED = "PodStartFailed"
 """The reason of a job that has pods which their nodes cannot start."""
+POD_FAILS_REPEATEDLY = "PodFailsRepeatedly"
+"""The reason of a job that has pods whose containers failed, were restarted on the spot and do not run."""
 AWAITS_ADMISSION = "waiting for admission to queue"
 """In the message of a pending job that the scheduler has not explained."""
 SCALED_TO_ZERO = "ScaledToZero"
@@ -72,6 +74,15 @@ def waiting_problem(reason: str, message: str) -> str:
         return ""
     _, separator, cause = message.partition(_PULL_CAUSE)
     return _joined("ErrImagePull", cause) if separator else _joined(reason, message)
+
+
+def repeated_failure(restarts: int, state: ContainerState, last_state: ContainerState) -> Terminated | None:
+    """Return the last failure of a container that was restarted on the spot and does not run now; None if there is none.
+
+    Between two attempts kubelets alternate between a terminated container and one that waits (CrashLoopBackOff).
+    """
+    end = last_state.terminated if state.waiting is not None else state.terminated if restarts else None
+    return end if end is not None and end.exit_code else None
 
 
 def termination(exit_code: int, reason: str, message: str) -> str:

@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, Restart
 from volcanopy.api.bindings import Binding, binding_of
-from volcanopy.api.container_states import ContainerStatus, Terminated, termination, waiting_problem
+from volcanopy.api.container_states import ContainerStatus, Terminated, repeated_failure, termination, waiting_problem
 from volcanopy.api.core import Meta, Pod, PodGroup, PodStatus
 from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import ObjectMeta
+from volcanopy.api.quantity import counted
 from volcanopy.jobcontroller.naming import pod_name
 
 _ENDED = frozenset({"Succeeded", "Failed"})
@@ -103,6 +104,17 @@ class Member:
             waiting = container.state.waiting
             if waiting is not None and (problem := waiting_problem(waiting.reason, waiting.message)):
                 return f'pod {self.name} cannot start: container "{container.name}": {problem}'
+        return ""
+
+    @property
+    def repeated_failure(self) -> str:
+        """That a running pod has a container that failed, was restarted and does not run, as a clause; empty otherwise."""
+        for container in self._containers:
+            end = repeated_failure(container.restart_count, container.state, container.last_state)
+            if end is not None:
+                text = termination(end.exit_code, end.reason, end.message)
+                restarts = counted(container.restart_count, "restart")
+                return f'pod {self.name} fails repeatedly: container "{container.name}" exited with code {text} ({restarts})'
         return ""
 
     @property

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from volcanopy.api.batch import BatchJob, BatchJobSpec, BatchJobStatus, JobState, Phase, TaskCounts, TaskSpec
-from volcanopy.api.container_states import AWAITS_ADMISSION, POD_START_FAILED, SCALED_TO_ZERO
+from volcanopy.api.container_states import AWAITS_ADMISSION, POD_FAILS_REPEATEDLY, POD_START_FAILED, SCALED_TO_ZERO
 from volcanopy.api.core import Condition as SeenCondition
 from volcanopy.api.core import PodGroup
 from volcanopy.api.model import Condition
@@ -44,6 +44,8 @@ class Counts:
     """First failed pod of each task, by index."""
     start_problem: str = ""
     """Why the first pod that cannot start cannot; empty if there is none."""
+    repeated_failure: str = ""
+    """How the first running pod fails whose container is restarted on the spot again and again; empty if there is none."""
 
     @property
     def started(self) -> int:
@@ -61,7 +63,7 @@ def count(members: Iterable[Member], doomed: Collection[str]) -> Counts:
     phases = {"Pending": 0, "Running": 0, "Succeeded": 0, "Failed": 0, "Unknown": 0}
     by_task: dict[str, dict[str, int]] = {}
     first_failed: dict[str, Member] = {}
-    terminating, start_problem = 0, ""
+    terminating, start_problem, repeated_failure = 0, "", ""
     for member in members:
         if member.leaving or member.name in doomed:
             terminating += not member.removed
@@ -74,6 +76,8 @@ def count(members: Iterable[Member], doomed: Collection[str]) -> Counts:
             first_failed.setdefault(member.task, member)
         elif phase == "Pending" and not start_problem:
             start_problem = member.start_problem
+        elif phase == "Running" and not repeated_failure:
+            repeated_failure = member.repeated_failure
     return Counts(
         phases["Pending"],
         phases["Running"],
@@ -84,6 +88,7 @@ def count(members: Iterable[Member], doomed: Collection[str]) -> Counts:
         by_task,
         first_failed,
         start_problem,
+        repeated_failure,
     )
 
 
@@ -319,6 +324,8 @@ def pending_reason(job: BatchJob, group: PodGroup | None, counts: Counts) -> tup
     started = f"{counts.started}/{job.spec.needed} required pods started"
     if counts.start_problem:
         return POD_START_FAILED, f"{started}: {counts.start_problem}"
+    if counts.repeated_failure:
+        return POD_FAILS_REPEATEDLY, f"{started}: {counts.repeated_failure}"
     if group.status.phase in ADMITTED:
         return "WaitingForPods", f'admitted to queue "{queue}": {started}'
     if counts.started:
@@ -353,4 +360,6 @@ def running_reason(spec: BatchJobSpec, counts: Counts) -> tuple[str, str]:
     message = running_message(spec, counts)
     if counts.start_problem:
         return POD_START_FAILED, f"{message}, {counts.start_problem}"
+    if counts.repeated_failure:
+        return POD_FAILS_REPEATEDLY, f"{message}, {counts.repeated_failure}"
     return "Started", message

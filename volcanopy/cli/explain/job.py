@@ -9,7 +9,7 @@ from datetime import datetime
 
 from volcanopy.api import core, names
 from volcanopy.api.batch_read import BatchJob, TaskSpec
-from volcanopy.api.container_states import POD_START_FAILED
+from volcanopy.api.container_states import POD_FAILS_REPEATEDLY, POD_START_FAILED
 from volcanopy.api.gates import Gate
 from volcanopy.api.quantity import counted
 from volcanopy.api.read_model import ReadModel
@@ -171,7 +171,10 @@ def _ended_or_changing(facts: JobFacts, phase: str) -> tuple[str, str]:
 def _running(facts: JobFacts, report: JobReport) -> JobReport:
     parts = [single_line(facts.job.status.state.message) or "its pods are running"]
     problem = startup_problem(report.pods)
-    if problem and facts.job.status.state.reason != POD_START_FAILED:  # else the message has it
+    if problem and facts.job.status.state.reason not in {
+        POD_FAILS_REPEATEDLY,
+        POD_START_FAILED,
+    }:  # else the message has it
         parts.append(problem)
     unscheduled = next((problem for problem in report.pods if problem.state == UNSCHEDULED), None)
     if unscheduled is not None:

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from volcanopy.api.container_states import termination, waiting_problem
+from volcanopy.api import container_states
+from volcanopy.api.container_states import repeated_failure, termination, waiting_problem
 from volcanopy.api.quantity import counted
 from volcanopy.cli.explain.report import PodProblem, listed, single_line
-from volcanopy.cli.jobs.pods import ContainerStatus, Pod, PodStatus, Terminated, task_of
+from volcanopy.cli.jobs.pods import ContainerStatus, Pod, PodStatus, task_of
 
 UNSCHEDULED, STUCK, CRASHING, FAILED, TERMINATING, STARTING = (
     "unscheduled",
@@ -83,13 +84,15 @@ def _unscheduled(status: PodStatus) -> str:
 
 def _container_problem(status: PodStatus) -> tuple[str, str] | None:
     for container in _containers(status):
+        end = repeated_failure(container.restart_count, container.state, container.last_state)
+        if end is not None:
+            return CRASHING, f'container "{container.name}" {_exit(end)}'
         waiting = container.state.waiting
         problem = waiting_problem(waiting.reason, waiting.message) if waiting is not None else ""
         if waiting is None or not problem:
             continue
         if waiting.reason == "CrashLoopBackOff":
-            last = container.last_state.terminated
-            return CRASHING, f'container "{container.name}" {_exit(last)}' if last is not None else waiting.reason
+            return CRASHING, waiting.reason
         if waiting.reason in _IMAGE:
             return STUCK, f'cannot pull image "{container.image}": {problem}'
         return STUCK, f'container "{container.name}": {problem}'
@@ -104,7 +107,7 @@ def _failure(status: PodStatus) -> str:
     return single_line(": ".join(filter(None, (status.reason, status.message))))
 
 
-def _exit(terminated: Terminated) -> str:
+def _exit(terminated: container_states.Terminated) -> str:
     return f"exited with code {termination(terminated.exit_code, terminated.reason, terminated.message)}"
 
 

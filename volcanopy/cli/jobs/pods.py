@@ -5,10 +5,9 @@ from datetime import datetime
 
 from msgspec import field
 
-from volcanopy.api import names
+from volcanopy.api import container_states, names
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding
-from volcanopy.api.container_states import Waiting
 from volcanopy.api.core import PodSpec
 from volcanopy.api.read_model import Condition, Meta, ReadModel
 from volcanopy.cli.framework.durations import since
@@ -23,14 +22,10 @@ class Running(ReadModel, frozen=True, kw_only=True, gc=False):
     """State of a running container."""
 
 
-class Terminated(ReadModel, frozen=True, kw_only=True, gc=False):
+class Terminated(container_states.Terminated, frozen=True, kw_only=True, gc=False):
     """State of a container that has ended."""
 
-    exit_code: int = 0
     signal: int = 0
-    reason: str = ""
-    message: str = ""
-    finished_at: datetime | None = None
 
     @property
     def cause(self) -> str:
@@ -38,10 +33,9 @@ class Terminated(ReadModel, frozen=True, kw_only=True, gc=False):
         return self.reason or (f"Signal:{self.signal}" if self.signal else f"ExitCode:{self.exit_code}")
 
 
-class ContainerState(ReadModel, frozen=True, kw_only=True, gc=False):
+class ContainerState(container_states.ContainerState, frozen=True, kw_only=True, gc=False):
     """State of a container; one of the fields is set."""
 
-    waiting: Waiting | None = None
     running: Running | None = None
     terminated: Terminated | None = None
 
