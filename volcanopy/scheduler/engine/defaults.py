@@ -56,12 +56,6 @@ REPACK_BACKTRACKS = 64
 """How often one search may take a placed task off its node."""
 REPACK_ORDERS = 24
 """How many orders of groups with device claims are tried."""
-REPACK_PROGRAMS = 4
-"""How many integer programs may be solved in a session: one takes up to a second or two."""
-PROGRAM_VARIABLES = 20_000
-"""Larger programs are not solved: their relaxation alone takes seconds."""
-PROGRAM_SEARCH_NODES = 1_000
-"""The most nodes of the search tree of one integer program."""
 PROGRAM_ITERATIONS = 200_000
 """The most simplex iterations of one integer program."""
 PACKING_STEPS = 6

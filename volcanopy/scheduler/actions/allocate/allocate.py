@@ -19,11 +19,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import Field, field_validator
 
 from volcanopy.api.gates import Gate
-from volcanopy.scheduler.actions.allocate.exact_packing import is_installed
-from volcanopy.scheduler.actions.allocate.gang_repack import allow_programs
 from volcanopy.scheduler.actions.allocate.job_placement import place_job
 from volcanopy.scheduler.actions.allocate.job_queues import (
     Entry,
@@ -38,23 +35,7 @@ from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
 from volcanopy.scheduler.model.messages import blocked_by_head
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.policy.plugin import Arguments, Rejection
-
-
-class AllocateArguments(Arguments):
-    """How tasks are placed."""
-
-    cache: bool = Field(True, alias="predicateErrorCacheEnable")
-    """Volcano's, without effect: predicate results are always cached."""
-    exact: bool = Field(False, alias="exactPlacement")
-    """Whether a gang of unequal tasks that other searches cannot place is placed by an integer program."""
-
-    @field_validator("exact")
-    @classmethod
-    def _has_solver(cls, exact: bool) -> bool:
-        if exact and not is_installed():
-            raise ValueError("must be false unless highspy is installed (pip install highspy)")
-        return exact
+from volcanopy.scheduler.policy.plugin import Rejection
 
 
 class Allocate:
@@ -64,15 +45,10 @@ class Allocate:
     """
 
     name: ClassVar[str] = "allocate"
-    arguments: ClassVar[tuple[str, ...]] = tuple(
-        field.alias or name for name, field in AllocateArguments.model_fields.items()
-    )
-    model: ClassVar[type[Arguments]] = AllocateArguments
+    arguments: ClassVar[tuple[str, ...]] = ("predicateErrorCacheEnable",)
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Place what can be placed."""
-        if arguments and AllocateArguments.model_validate(arguments).exact:
-            allow_programs(session)
         place_first(session)
         if not len(session.unsettled_jobs()):
             return

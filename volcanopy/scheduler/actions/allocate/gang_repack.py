@@ -6,9 +6,7 @@ needs, or a pod that fits anywhere takes the only node of one that does not.
 1. Group the tasks of the gang by shape and role; gangs of one group, or larger than defaults.REPACKED_TASKS, are left out.
 2. Select as many tasks of each group as the minimum of the gang needs, the smallest first.
 3. Stop if the free resources are insufficient in any order.
-4. If amounts alone decide, assign nodes by amounts in two ways (:mod:`.vector_packing`) and place the tasks so; with the
-   argument ``exactPlacement`` of allocate, at last by an integer program (:mod:`.exact_packing`), also where 3 stops: it
-   selects the tasks as well.
+4. If amounts alone decide, assign nodes by amounts in two ways (:mod:`.vector_packing`) and place the tasks so.
 5. Otherwise try two orders: fewest feasible nodes first, and largest first; with device claims others too. Place each task on
    the node where it leaves least, and backtrack a limited number of times.
 """
@@ -19,7 +17,6 @@ from itertools import islice, permutations
 
 import numpy as np
 
-from volcanopy.scheduler.actions.allocate.exact_packing import Demand, exact_packing
 from volcanopy.scheduler.actions.allocate.vector_packing import packing
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.session import Session
@@ -37,8 +34,6 @@ class _Repacking:
     """How many placements may still be tried."""
     steps: int = 6000
     """How many steps of vector packing may still be taken."""
-    programs: int = 0
-    """How many integer programs may still be solved."""
     failed: dict[Hashable, int] = field(default_factory=dict)
     """The gangs, by what distinguishes them, that could not be repacked, with the number of evictions until then."""
 
@@ -55,11 +50,6 @@ class _Group:
     most: int
     """How many would fit if there were no other tasks."""
     needed: int = 0
-
-
-def allow_programs(session: Session) -> None:
-    """Let this session solve integer programs."""
-    session.state(_Repacking).programs = defaults.REPACK_PROGRAMS
 
 
 def pack(session: Session, queue: QueueView, job: JobView, tasks: Sequence[int], statement: Statement) -> list[int]:
@@ -89,11 +79,6 @@ def pack(session: Session, queue: QueueView, job: JobView, tasks: Sequence[int],
             if session.gangs.is_ready(job):
                 return [row for row in everything if row not in order]
             statement.rollback(mark)
-    if state.programs and all(session.hooks.follows_from_columns(group.task) for group in groups):
-        order = _pack_exactly(session, queue, job, groups, statement, state)
-        if order and session.gangs.is_ready(job):
-            return [row for row in everything if row not in order]
-        statement.rollback(mark)
     state.failed[key] = len(session.ledger.evictions)
     return everything
 
@@ -188,38 +173,6 @@ def _pack_by_amounts(
     if chosen is None or not _place_on(session, queue, order, nodes[chosen].tolist(), statement):
         return []
     return order
-
-
-def _pack_exactly(
-    session: Session,
-    queue: QueueView,
-    job: JobView,
-    groups: Sequence[_Group],
-    statement: Statement,
-    state: _Repacking,
-) -> list[int]:
-    """Select tasks and nodes by an integer program and place them; return the tasks, none if that is not possible."""
-    feasible = np.array([session.placement.feasible_nodes(group.task) for group in groups])
-    request = np.array([group.task.request.values for group in groups]).T
-    dims, nodes = np.flatnonzero(request.any(axis=1)), np.flatnonzero(feasible.any(axis=0))
-    free, request = session.ledger.free(dims, nodes), request[dims]
-    sizes = np.array([len(group.rows) for group in groups])
-    roles = [role for role in job.roles if role.minimum > role.ready]
-    if job.min_available < sum(role.minimum for role in job.roles):
-        roles = []  # as in the gang's rule: minima of roles count only if the job's own covers them
-    minima = [
-        (np.array([group.task.role == role.row for group in groups]), role.minimum - role.ready) for role in roles
-    ]
-    demand = Demand(request, sizes, session.gangs.shortfall(job), minima)
-    state.programs -= 1
-    placed = exact_packing(free, feasible[:, nodes], demand)
-    if placed is None:
-        return []
-    order, chosen = list[int](), list[int]()
-    for group, counts in zip(groups, placed, strict=True):
-        order += group.rows[: counts.sum()]
-        chosen += np.repeat(nodes, counts).tolist()
-    return order if _place_on(session, queue, order, chosen, statement) else []
 
 
 def _place_on(
