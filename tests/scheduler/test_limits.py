@@ -206,6 +206,11 @@ def test_a_job_below_its_minimum_still_counts_as_running() -> None:
     assert admitted(text) == ["old"]
 
 
+@pytest.mark.parametrize("actions", ["backfill", "allocate", "allocate, backfill", "enqueue, backfill"])
+def test_an_admitted_job_beyond_the_limit_does_not_start_whatever_the_actions(actions: str) -> None:
+    assert bound("node n1\nqueue q maxrunning=0\njob a queue=q: 1 x", actions=actions) == []
+
+
 def test_without_enqueue_jobs_start_within_the_limits_by_priority() -> None:
     text = """
         node n1 cpu=8

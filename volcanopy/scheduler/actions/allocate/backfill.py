@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from volcanopy.scheduler.actions.allocate.running_gangs import place_first
+from volcanopy.scheduler.actions.withdrawal import Withdrawal
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 
@@ -24,6 +25,7 @@ class Backfill:
         tasks = session.by_job(rows[shapes.best_effort[table.shape[rows]]])
         if not tasks:
             return
+        Withdrawal(session).withdraw_excess()
         jobs = [job for job in session.waiting_jobs() if job.row in tasks and job.phase != "Pending"]
         jobs.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
         for job in jobs:
