@@ -219,7 +219,6 @@ def test_a_cluster_without_volcanopy_is_an_error(words: tuple[str, ...], folder:
         (["job", "run", "--image", "i", "--resource", "a/b="], "--resource a/b: '' is invalid: use a quantity"),
         (["local", "run", "x.yaml", "--timeout", "0"], "--timeout: '0' is invalid: use more than 0, such as 30s"),
         (["convert", "--strict"], "give the manifests: FILE or -f FILE, - for standard input"),
-        (["queue", "create", "q", "--priority-offset", "9999999999"], "must be at most 1000000000"),
         (["job", "list", "-o", "html"], "--output: 'html' is not one of 'table', 'wide'"),
         (["-n", "x", "crd"], "options of `crd` follow the command: see `volcanopy crd --help`"),
         (["pod", "list", "--phase", "Runing"], "--phase: 'Runing' is not a phase of a pod"),

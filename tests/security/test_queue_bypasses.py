@@ -347,10 +347,6 @@ REFUSED: dict[str, tuple[Try, str]] = {
         lambda s: s.eve.patch("BatchJob", "mine", {"spec": {"replicas": 2}}, "scale"),
         "batchjobs/scale",
     ),
-    "no fence of a queue for priorities": (
-        lambda s: s.eve.patch("Queue", s.open, {"spec": {"priorityFence": False}}),
-        "cannot patch resource",
-    ),
     "a queue whose resources are not reclaimed": (
         lambda s: s.eve.patch("Queue", s.open, {"spec": {"reclaimable": False}}),
         "cannot patch resource",

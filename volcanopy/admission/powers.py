@@ -145,7 +145,7 @@ POWERS = (
         enforced_by="",
     ),
     Power(
-        name="`priorityFence`, `priorityOffset`, `reclaimable`, `stopPolicy` of a queue",
+        name="`reclaimable`, `stopPolicy` of a queue",
         effect="which pods of the queue are evicted for other queues",
         permitted="administrators of the queue; without them, users that may update it",
         enforced_by="admission, RBAC",

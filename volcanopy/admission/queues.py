@@ -1,6 +1,6 @@
 """Validation of Queues that are created, updated or deleted, in the tree of queues after the change.
 
-The last part validates borrowing and lending limits, stop policy and priority offset, and the annotations with path and
+The last part validates borrowing and lending limits, stop policies, and the annotations with path and
 weights for hierarchical fairness.
 """
 
@@ -260,7 +260,6 @@ def _root_policy(spec: QueueSpec) -> Iterator[Problem]:
     for path, value in (
         (BORROWING, spec.borrowing_limit),
         (LENDING, spec.lending_limit),
-        ("spec.priorityOffset", spec.priority_offset),
     ):
         if value:
             yield forbidden(path, "must not be set for the root queue")

@@ -270,8 +270,6 @@ class QueueSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     job_order: str = "configured"
     borrowing_limit: Quantities = field(default_factory=dict)
     lending_limit: Quantities = field(default_factory=dict)
-    priority_offset: int = 0
-    priority_fence: bool = True
     stop_policy: str = "None"
     max_running_jobs: int | None = None
     max_queued_jobs: int | None = None

@@ -302,11 +302,6 @@ class QueueSpec(Model):
     """Name of the parent queue. Defaults to `root`."""
     priority: Int32 = Field(default=0, ge=0)
     """Priority of the queue. Queues with a higher priority are scheduled first. Defaults to 0."""
-    priority_offset: Int32 = Field(default=0, ge=-1000000000, le=1000000000)
-    """Offset added to the priority of the queue's jobs when they are compared with jobs of other queues. Defaults to 0."""
-    priority_fence: Bool = True
-    """Whether job priorities apply within the queue only. If true, jobs of other queues are compared with priorityOffset
-    alone. Defaults to true."""
     type: str = Field(default="", max_length=253)
     """Type of the queue, for information only."""
     affinity: QueueAffinity | None = None

@@ -154,7 +154,6 @@ def run(session: Session, actions: Mapping[str, Action[Any]]) -> Plan:
     """Run the configured actions of a session, close it and return the plan."""
     observer, config, snapshot = session.observer, session.config, session.snapshot
     for name in config.actions:
-        session.cluster.precedence.begin()
         with observer.during("action", name):
             actions[name](session, config.action_arguments.get(name, {}))
     for plugin in session.plugins:

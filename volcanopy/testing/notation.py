@@ -4,7 +4,7 @@ A world is a few lines, one object per line::
 
     node  n1 cpu=4 memory=8Gi zone=a taint=dedicated=gpu:NoSchedule
     queue q1 weight=2 capability.cpu=4 parent=root
-    queue q2 deserved.cpu=4 borrow.cpu=2 lend.cpu=1 offset=10 fence=no stop=Hold
+    queue q2 deserved.cpu=4 borrow.cpu=2 lend.cpu=1 stop=Hold
     class high value=1000
     job   a min=2 queue=q1 priority=high: 2 x cpu=3
     job   b min=3 phase=Pending: 1 x cpu=1 role=ps min=1, 2 x cpu=2 role=worker
@@ -271,8 +271,6 @@ def _queue(line: _Line) -> core.Queue:
             parent=values.get("parent", ""),
             borrowing_limit=dict(line.resources("borrow.")),
             lending_limit=dict(line.resources("lend.")),
-            priority_offset=int(values.get("offset", 0)),
-            priority_fence=values.get("fence", "yes") != "no",
             stop_policy=values.get("stop", "None"),
             max_running_jobs=submitter_notation.number(values, "maxrunning"),
             max_queued_jobs=submitter_notation.number(values, "maxqueued"),

@@ -230,13 +230,10 @@ def _queues(rng: Random) -> list[str]:
 
 
 def terms(rng: Random) -> list[str]:
-    """Return random tokens for borrowing, lending, priority offset and fence, and stop policy of a queue; mostly none."""
+    """Return random tokens for borrowing, lending and stop policy of a queue; mostly none."""
     tokens = [f"borrow.cpu={rng.randint(0, 4)}"] if not rng.randint(0, 6) else []
     if not rng.randint(0, 6):
         tokens.append(f"lend.{rng.choice(['cpu', 'cpu', 'memory'])}={rng.randint(0, 4)}")
-    if not rng.randint(0, 5):
-        tokens.append(f"offset={rng.choice([-2, -1, 1, 2, 5])}")
-    tokens += rng.choice([[], [], [], ["fence=no"]])
     tokens += rng.choice([[], [], [], [], [], [], [], ["stop=Hold"], ["stop=HoldAndDrain"], ["fifo"]])
     return tokens
 

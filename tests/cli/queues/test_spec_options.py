@@ -21,12 +21,11 @@ def test_only_given_fields_are_set() -> None:
 
 
 def test_empty_texts_remove_fields() -> None:
-    options = SpecOptions(capability="", guarantee="", type="", max_queued_jobs=-1, priority_offset=-1)
+    options = SpecOptions(capability="", guarantee="", type="", max_queued_jobs=-1)
     assert options.spec() == {
         "capability": None,
         "guarantee": None,
         "maxQueuedJobs": None,
-        "priorityOffset": -1,
         "type": None,
     }
 

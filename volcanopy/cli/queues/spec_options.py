@@ -48,22 +48,6 @@ class SpecOptions:
     priority: Annotated[
         int | None, typer.Option("--priority", min=0, metavar="N", help="Priority among queues, highest first.")
     ] = None
-    priority_offset: Annotated[
-        int | None,
-        typer.Option(
-            "--priority-offset",
-            min=-1_000_000_000,
-            max=1_000_000_000,
-            metavar="N",
-            help="Added to its jobs' priority against jobs of other queues.",
-        ),
-    ] = None
-    priority_fence: Annotated[
-        bool | None,
-        typer.Option(
-            "--priority-fence/--no-priority-fence", help="Whether job priorities apply within the queue only."
-        ),
-    ] = None
     reclaimable: Annotated[
         bool | None,
         typer.Option("--reclaimable/--no-reclaimable", help="Whether other queues may reclaim borrowed resources."),
@@ -97,7 +81,7 @@ class SpecOptions:
             if item.name in _RESOURCES:
                 value = parse_amounts(option, value)
                 value = {"resource": value} if item.name == "guarantee" and value is not None else value
-            elif value in ("", -1) and item.name != "priority_offset":
+            elif value in ("", -1):
                 value = None
             spec[name] = value
         return spec

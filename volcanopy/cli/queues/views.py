@@ -165,8 +165,6 @@ def _settings(queue: Queue) -> dict[str, Any]:
     spec, default = queue.spec, Queue(metadata=queue.metadata).spec
     fields = {
         "Priority": "priority",
-        "Priority Offset": "priority_offset",
-        "Priority Fence": "priority_fence",
         "Reclaimable": "reclaimable",
         "Dequeue Strategy": "dequeue_strategy",
         "Job Order": "job_order",

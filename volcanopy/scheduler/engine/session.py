@@ -162,7 +162,7 @@ class Session:
         return waiting
 
     def queue_key(self, queue: QueueView) -> tuple[object, ...]:
-        """Return the sort key of a queue: the plugins' keys (without any, the priorities seen from outside), age, name."""
+        """Return the sort key of a queue: the plugins' keys, age, name."""
         return self._queue_key(queue, admission=False)
 
     def admission_key(self, queue: QueueView) -> tuple[object, ...]:
@@ -170,9 +170,6 @@ class Session:
         return self._queue_key(queue, admission=True)
 
     def _queue_key(self, queue: QueueView, *, admission: bool) -> tuple[object, ...]:
-        if self.cluster.precedence.matters and "queue" in self.hooks.unanswered:
-            line = [-self.cluster.precedence.of(row) for row in reversed(queue.line.tolist())]
-            return (tuple(line), queue.created, queue.name)
         # A key for admission may be the first to compute the reservations, which need keys of the other kind.
         before, self.cluster.admission = self.cluster.admission, admission
         key = (self.hooks.queue(queue), queue.created, queue.name)

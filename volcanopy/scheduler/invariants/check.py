@@ -13,7 +13,7 @@ from volcanopy.scheduler.invariants import (
     claims,
     evictions,
     gangs,
-    holds_and_fences,
+    held_queues,
     node_capacity,
     node_rules,
     plan_outcome,
@@ -68,10 +68,9 @@ def violations(snapshot: Snapshot, plan: Plan, enforced: Iterable[str] = ENFORCE
     result += evictions.without_preemptor(made, is_enforced)
     result += queues.beyond_limits(made, is_enforced)
     result += user_limits.beyond_limits(made, plan)
-    result += holds_and_fences.started_in_held_queue(made, plan)
+    result += held_queues.started_in_held_queue(made, plan)
     if len(made.evicted):
         result += queues.wrongly_reclaimed(made, is_enforced)
-        result += holds_and_fences.reclaimed_by_lower_priority(made)
         result += victims.protected(made, is_enforced)
         result += victims.over_budget(made, is_enforced)
         result += victims.wrongly_preempted(made, is_enforced)

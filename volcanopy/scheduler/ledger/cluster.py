@@ -10,7 +10,6 @@ from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
-from volcanopy.scheduler.ledger.cross_queue_priority import Precedence
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.reads import LedgerView, RecordedLedger, Scope
 from volcanopy.scheduler.ledger.subjob_views import SubJobView, part_of, parts, spanned
@@ -296,7 +295,6 @@ class Cluster:
         self.extender = extender
         """Asks a program outside; None where nothing outside may be asked."""
         self._job_rows: Rows | None = None
-        self.precedence = Precedence(ledger)
         self.packs_resources: Callable[[], bool] = lambda: False
         """Whether a plugin decides which resources of nodes are filled first; not available in ``open``."""
 

@@ -1,4 +1,4 @@
-"""Optional settings of queues: borrowing and lending limits, priority offsets and fences, stop policies and orders of jobs.
+"""Optional settings of queues: borrowing and lending limits, stop policies and orders of jobs.
 
 Each is None if no queue has it, so that nothing is computed for it.
 """
@@ -26,14 +26,6 @@ class Lending:
 
     borrowing: Ints
     lending: Ints
-
-
-@dataclass(frozen=True, eq=False)
-class Offsets:
-    """(Q,): priority offsets of queues, and fences, which hide the priorities of jobs from other queues."""
-
-    offset: Ints
-    fenced: Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +107,6 @@ class Terms(NamedTuple):
     """All such settings; None where no queue has them."""
 
     lending: Lending | None
-    offsets: Offsets | None
     stops: Stops | None
     limits: Limits | None = None
     orders: Rows | None = None
@@ -127,7 +118,6 @@ def terms(axis: Axis, queues: Sequence[core.Queue | None], lines: Sequence[Rows]
     """The settings of these queues; ``lines`` lead from each queue upwards."""
     return Terms(
         _lending(axis, queues),
-        _offsets(queues),
         _stops(queues, lines),
         limits(axis, queues, lines),
         _orders(queues),
@@ -142,16 +132,6 @@ def _lending(axis: Axis, queues: Sequence[core.Queue | None]) -> Lending | None:
     return Lending(
         _limits(axis, queues, lambda queue: queue.spec.borrowing_limit),
         _limits(axis, queues, lambda queue: queue.spec.lending_limit),
-    )
-
-
-def _offsets(queues: Sequence[core.Queue | None]) -> Offsets | None:
-    """Return the priority offsets and fences; None if no queue has any."""
-    if not any(queue is not None and (queue.spec.priority_offset or not queue.spec.priority_fence) for queue in queues):
-        return None
-    return Offsets(
-        np.array([0 if queue is None else queue.spec.priority_offset for queue in queues], dtype=np.int64),
-        np.array([queue is None or queue.spec.priority_fence for queue in queues], dtype=np.bool_),
     )
 
 

@@ -55,7 +55,6 @@ class Allocate:
         with session.quotas.within_shares():
             rest = self._place(session, job_queues(session))
         if rest:
-            session.cluster.precedence.begin()
             self._place(session, _beyond_shares(session, rest), beyond_shares=True)
 
     def _place(
@@ -93,8 +92,6 @@ class Allocate:
             if rejected:
                 pending.tasks = tasks
                 by_share.append(pending)
-            if not placed:
-                session.cluster.precedence.pass_over(pending.job.row)
             if not placed and jobs and queue.in_turn and session.blocks_queue(pending.job):
                 reason = blocked_by_head(queue.name, pending.job.key)
                 for _, other in jobs:

@@ -16,10 +16,9 @@ from volcanopy.api import names
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.actions.evict.victim_order import VictimKeys
 from volcanopy.scheduler.engine.session import Session
-from volcanopy.scheduler.ledger.cross_queue_priority import Outlook, outlook
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model import pod_fields
-from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE, Status
 from volcanopy.scheduler.policy.roles import Purpose
 
@@ -101,14 +100,11 @@ def within_queue(session: Session, costs: EvictionCosts, queue: QueueView) -> Ru
 def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
     """Of ``reclaim``: running tasks of other queues that are reclaimable, for jobs within the share of their queue.
 
-    Jobs above their minimum are included: the fair share of a queue is for any of its pods. Tasks with a higher seen
-    priority than the reclaimer's job are no candidates, nor are tasks that started again within the cooldown of
-    :mod:`volcanopy.scheduler.model.eviction_record`: queues must not evict a job again and again. Queues lose tasks in the
-    order of their ranks as victims.
+    Jobs above their minimum are included: the fair share of a queue is for any of its pods. Tasks that started again
+    within the cooldown of :mod:`volcanopy.scheduler.model.eviction_record` are no candidates: queues must not evict a job
+    again and again. Queues lose tasks in the order of their ranks as victims.
     """
     queues, status, hooks = session.snapshot.queues, session.ledger.status, session.hooks
-    seen = cache(lambda row: _SeenPriorities.by(session, session.cluster.queue(row)))
-    own_view = seen(queue.row)
     ranks: Callable[[], Ints] = cache(lambda: costs.queue_ranks(queue))
 
     def is_eligible(own: QueueView, tasks: Sequence[TaskView]) -> bool:
@@ -118,22 +114,16 @@ def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> 
         rows = costs.rows[status[costs.rows] == Status.RUNNING]
         owners = costs.queue[rows]
         others = _comparable(session, task, rows[(owners != queue.row) & queues.reclaimable[owners]])
-        others = others[~costs.is_protected(others)]
-        return others if own_view is None else others[own_view.not_higher(task, others)]
+        return others[~costs.is_protected(others)]
 
     def is_candidate(task: TaskView, other: TaskView) -> bool:
         mine, theirs = task.job, other.job
         if mine is None or theirs is None or mine.queue.row == theirs.queue.row:
             return False
-        view = seen(mine.queue.row)
-        if view is not None and not view.not_higher(task, session.ledger.single(other.row)).all():
-            return False
         return other.preemptable and theirs.queue.reclaimable
 
     def order(rows: Rows) -> Ints:
-        by_queue: Ints = np.stack([ranks()[costs.queue[rows]]])
-        ordered: Ints = by_queue if own_view is None else np.concatenate((own_view.victim_order(rows), by_queue))
-        return ordered
+        return ranks()[costs.queue[rows]][None]
 
     return Rule(
         "reclaim",
@@ -241,36 +231,3 @@ def _comparable(session: Session, task: TaskView, rows: Rows) -> Rows:
     if not task.best_effort:
         return rows
     return rows[session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[rows]]]
-
-
-@dataclass(frozen=True, eq=False)
-class _SeenPriorities:
-    """The priorities of running jobs as seen from the queue of a reclaimer: where their lines of parents meet.
-
-    See :mod:`volcanopy.scheduler.ledger.cross_queue_priority`.
-    """
-
-    session: Session
-    outlook: Outlook
-
-    @classmethod
-    def by(cls, session: Session, queue: QueueView) -> "_SeenPriorities | None":
-        """Return the priorities seen from this queue; None where no queue shows priorities to others."""
-        seen = outlook(session.snapshot.queues, queue.row)
-        return None if seen is None else cls(session, seen)
-
-    def not_higher(self, reclaimer: TaskView, rows: Rows) -> Mask:
-        """(M,): which of these tasks of other queues have no higher seen priority than the job of the reclaimer."""
-        tasks, jobs = self.session.snapshot.tasks, self.session.snapshot.jobs
-        owners = tasks.job[rows]
-        queues = jobs.queue[owners].astype(np.intp)
-        theirs = self.outlook.of_theirs(queues, jobs.priority[owners])
-        mine = self.outlook.of_mine(queues, int(jobs.priority[tasks.job[reclaimer.row]]))
-        return np.asarray(theirs <= mine)
-
-    def victim_order(self, rows: Rows) -> Ints:
-        """(2, M): the order of these tasks as victims: the nearest queues first, of these the lowest seen priority."""
-        tasks, jobs = self.session.snapshot.tasks, self.session.snapshot.jobs
-        owners = tasks.job[rows]
-        queues = jobs.queue[owners].astype(np.intp)
-        return np.stack([-self.outlook.nearness[queues], self.outlook.of_theirs(queues, jobs.priority[owners])])

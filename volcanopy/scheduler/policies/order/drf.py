@@ -196,18 +196,8 @@ class HierarchicalDrf(Drf, Quota, roles.Gate):
         return self._tree
 
     def queue(self, queue: QueueView) -> tuple[tuple[float, ...], ...]:
-        """From the root down: unsaturated before saturated parts, then the smaller share by weight.
-
-        A priority seen from outside goes first at each level of the tree of parents.
-        """
-        path_key = (self._admission_tree if self.cluster.admission else self._now()).share_path(queue.row, self._due)
-        if not self.cluster.precedence.matters:
-            return path_key
-        names = self.cluster.snapshot.queues.names
-        line = [row for row in queue.line.tolist()[::-1] if names[row] != "root"]
-        priorities = [self.cluster.precedence.of(row) for row in line] if len(line) <= len(path_key) else []
-        priorities += [0] * (len(path_key) - len(priorities))
-        return tuple((-priority, *key) for priority, key in zip(priorities, path_key, strict=True))
+        """From the root down: unsaturated before saturated parts, then the smaller share by weight."""
+        return (self._admission_tree if self.cluster.admission else self._now()).share_path(queue.row, self._due)
 
     def verdict(self, job: JobView, moment: roles.Moment) -> Vote:
         """Count the minimum of an admitted job."""

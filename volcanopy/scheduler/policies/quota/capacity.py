@@ -95,16 +95,15 @@ class Capacity(Plugin[CapacityArguments], Quota, Order):
     def queue(self, queue: QueueView) -> tuple[int, bool, tuple[tuple[float, ...], ...]]:
         """Higher priority first, leaves before parents, then the smaller ratio of allocated to fair share from the root down.
 
-        A priority seen from outside goes before the ratio at each level. A queue without a fair share comes after one
-        with an equal ratio.
+        A queue without a fair share comes after one with an equal ratio.
         """
-        queues, seen = self.cluster.snapshot.queues, self.cluster.precedence
-        path = []
-        for row in reversed(queues.line_lists[queue.row] if self.hierarchy else [queue.row]):
-            if queues.names[row] != "root":
-                rank = self._rank(row, self._amounts.of(row) - self._due.order[:, row])
-                path.append((-seen.of(row), *rank) if seen.matters else rank)
-        return (-queue.priority, self.hierarchy and queue.is_parent, tuple(path))
+        queues = self.cluster.snapshot.queues
+        path = tuple(
+            self._rank(row, self._amounts.of(row) - self._due.order[:, row])
+            for row in reversed(queues.line_lists[queue.row] if self.hierarchy else [queue.row])
+            if queues.names[row] != "root"
+        )
+        return (-queue.priority, self.hierarchy and queue.is_parent, path)
 
     def _rank(self, row: int, allocated: Floats) -> tuple[float, bool]:
         named = self._fair_share[:, row] > 0

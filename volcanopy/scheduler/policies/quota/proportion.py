@@ -67,10 +67,7 @@ class Proportion(Plugin[NoArguments], Quota, Order):
         )
 
     def queue(self, queue: QueueView) -> tuple[tuple[float, ...], ...]:
-        """Higher priority first, then the smaller ratio of allocated to fair share; in a tree compared from the root down.
-
-        A priority seen from outside goes between the two.
-        """
+        """Higher priority first, then the smaller ratio of allocated to fair share; in a tree compared from the root down."""
         return tuple(self._rank(row) for row in reversed(self._lines[queue.row]))
 
     def _rank(self, row: int) -> tuple[float, ...]:
@@ -78,5 +75,4 @@ class Proportion(Plugin[NoArguments], Quota, Order):
         fair_share = self.fair_share[:, row]
         corrected: Floats = self._amounts.of(row) - self._due.order[:, row]
         share = dominant_share(np.where(fair_share > 0, corrected, 0.0), fair_share)
-        priority, seen = -int(self.cluster.snapshot.queues.priority[row]), self.cluster.precedence
-        return (priority, -seen.of(row), share) if seen.matters else (priority, share)
+        return (-int(self.cluster.snapshot.queues.priority[row]), share)
