@@ -190,7 +190,9 @@ def test_the_kit_reports_plans_that_depend_on_the_past() -> None:
     def by_calls(self: Any, tasks: TasksView, nodes: Any) -> Any:
         return (nodes.rows * 7 + next(calls)) % 11 * 100.0
 
-    assert "leads to another plan for the same cluster state" in faults(score=by_calls)
+    state = "\n".join([*(f"node n{number} cpu=4" for number in range(6)), "job a: 5 x cpu=1"])
+    texts = check.faults(plugin((Plugin, Nodes), score=by_calls), states=[state])
+    assert "leads to another plan for the same cluster state" in "\n".join(texts)
 
 
 def test_the_kit_reports_a_result_of_another_type() -> None:
