@@ -86,6 +86,25 @@ def test_what_is_guaranteed_to_other_queues_is_named(world: str, expected: str, 
     assert message(world, plugins) == expected
 
 
+@pytest.mark.parametrize(("child", "own"), [(1, 1), (2, 0), (0, 2)])
+def test_what_child_queues_have_counts_for_a_parent_with_jobs_of_its_own(child: int, own: int) -> None:
+    world = f"""
+        node n1 cpu=10
+        queue g guarantee.cpu=4
+        queue other
+        queue dept
+        queue lab parent=dept
+        job o queue=other: 4 x cpu=1 on=n1
+        job l queue=lab: {child} x cpu=1 on=n1
+        job d queue=dept: {own} x cpu=1 on=n1
+        job a queue=dept: 1 x cpu=1
+    """
+    text = (
+        'free resources are guaranteed to other queues: cpu requested 1, allocated 2, free 4, guaranteed to queue "g" 4'
+    )
+    assert message(world, PROPORTION) == text
+
+
 @pytest.mark.parametrize("plugins", [PROPORTION, CAPACITY])
 @pytest.mark.parametrize(
     ("world", "expected", "unblocked_by"),

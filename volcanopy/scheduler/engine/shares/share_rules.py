@@ -112,7 +112,7 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         excess = self._quota.excess(queue.row, request)
         if excess is None:
             return self._device_rejection(queue, task, count)
-        allocated = (self._own_allocated if self.shares.fractions is None else self._allocated)[:, queue.row]
+        allocated = self._allocated[:, queue.row]
         limit = allocated + request - excess
         message = self._quota.message("capability", queue.row, allocated, request.tolist(), limit, parts=count)
         return Rejection(Gate.CAPABILITY, message)
