@@ -17,8 +17,9 @@ from volcanopy.api.attribute_docstrings import attribute_docstrings
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.nodes.gpus.device_names import DeviceNames
 from volcanopy.scheduler.policies.nodes.deviceshare import DeviceShare
+from volcanopy.scheduler.policy import keys_without_effect
 from volcanopy.scheduler.policy.config import DEFAULT
-from volcanopy.scheduler.policy.hook_table import SWITCHES, SWITCHES_WITHOUT_EFFECT
+from volcanopy.scheduler.policy.hook_table import SWITCHES
 from volcanopy.scheduler.policy.metrics_source import Metrics
 
 PAGE = Path(__file__).parents[1] / "docs" / "scheduler-configuration.md"
@@ -84,22 +85,13 @@ def page() -> str:
     for name, action in sorted(registry.actions.items()):
         arguments = ", ".join(f"`{key}`" for key in action.arguments)
         parts.append(f"| `{name}` | {_first(action.__doc__)} | {arguments} |")
-    parts.append(
-        "\n`predicateErrorCacheEnable` and the arguments of `preempt` are Volcano's. They are accepted and have no effect: predicate"
-        "\nresults are always cached for each shape of pods, and every node is considered.\n"
-    )
-    parts.append("## Switches\n")
+    parts.append("\n## Switches\n")
     parts.append(
         "The entry of a plugin may disable one of its hooks. The keys are Volcano's. Their default is true, except for the last two:\n"
     )
     late = ("enableHierarchy", "enabledClusterOrder")
     switches = [*sorted(SWITCHES - set(late)), *late]
     parts.append(_wrapped(", ".join(f"`{switch}`" for switch in switches) + ".") + "\n")
-    idle = [f"`{switch}`" for switch in sorted(SWITCHES_WITHOUT_EFFECT)]
-    text = (
-        f"{', '.join(idle[:-1])} and {idle[-1]} belong to no hook: they are accepted with a warning and have no effect."
-    )
-    parts.append(_wrapped(text) + "\n")
     parts.append("## Plugins\n")
     for name, plugin in sorted(registry.plugins.items()):
         parts.append(f"### {name}\n\n{_wrapped(_prose(plugin.__doc__))}\n")
@@ -111,6 +103,14 @@ def page() -> str:
             parts.append("".join(f"| `{field.alias}` | {descriptions[key]} |\n" for key, field in fields))
     parts.append("## Measures\n\nThe block `metrics`. See [measures](measures.md).\n")
     parts += _table(Metrics)
+    parts.append("## Keys without effect\n\nThese keys of Volcano are accepted with a warning.\n")
+    parts.append("| of | key | why it has no effect |\n|---|---|---|")
+    tables = {**keys_without_effect.ACTION_ARGUMENTS, **keys_without_effect.PLUGIN_ARGUMENTS}
+    for name, reasons in [
+        ("every plugin", keys_without_effect.SWITCHES),
+        *((f"`{name}`", tables[name]) for name in tables),
+    ]:
+        parts += [f"| {name} | `{key}` | {reason} |" for key, reason in reasons.items()]
     return "\n".join(parts).rstrip() + "\n"
 
 

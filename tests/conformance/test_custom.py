@@ -20,6 +20,7 @@ from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.measures import Measured, of_load
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
+from volcanopy.scheduler.policy.keys_without_effect import ACTION_ARGUMENTS, effective
 from volcanopy.scheduler.policy.roles import Moment
 from volcanopy.testing.notation import NOW, world
 
@@ -141,10 +142,10 @@ def of_shares(scenario: Scenario) -> Iterator[str]:
 
 
 def of_arguments(scenario: Scenario) -> Iterator[str]:
-    """Check that the arguments of an action in the file reach it."""
+    """Check that the arguments of an action in the file reach it, but those without effect."""
     config: SchedulerConfig = scenario.config()
     for entry in scenario.said["config"]["configurations"]:
-        if config.action_arguments[entry["name"]] != entry["arguments"]:
+        if config.action_arguments[entry["name"]] != effective(entry["arguments"], ACTION_ARGUMENTS[entry["name"]]):
             yield f"{entry['name']} gets {config.action_arguments[entry['name']]}"
 
 

@@ -1,12 +1,15 @@
 """Configuration file: compatibility with Volcano, and error messages."""
 
+from dataclasses import replace
+
 import pytest
 import yaml
 
 from volcanopy.api.config_file import ConfigError
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policies.nodes.binpack import BinpackArguments
-from volcanopy.scheduler.policy.config import DEFAULT, default, parse
+from volcanopy.scheduler.policy import keys_without_effect
+from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, default, parse
 
 VOLCANO = """
 actions: "enqueue, allocate, backfill"
@@ -141,9 +144,30 @@ def test_every_switch_of_volcano_is_known(switch: str) -> None:
     assert parse(text + "false", builtin()).tiers[0][0].off <= {switch}
 
 
-def test_a_switch_without_effect_is_named_in_a_warning() -> None:
-    text = "actions: allocate\ntiers:\n- plugins:\n  - name: drf\n  - name: gang\n    enableBestNode: false\n    enableJobReady: false"
-    assert parse(text, builtin()).warnings == ("tiers[0].plugins[1].enableBestNode (gang): has no effect",)
+def with_arguments(plugin: str, of_plugin: str, action: str, of_action: str) -> SchedulerConfig:
+    text = f"actions: {action}\ntiers:\n- plugins:\n  - {{name: {plugin}, arguments: {{{of_plugin}}}}}\n"
+    return parse(text + f"configurations:\n- {{name: {action}, arguments: {{{of_action}}}}}", builtin())
+
+
+@pytest.mark.parametrize("value", ["true", "[1, 2]"])
+def test_an_argument_without_effect_is_named_in_a_warning_and_changes_nothing(value: str) -> None:
+    for name, reasons in keys_without_effect.PLUGIN_ARGUMENTS.items():
+        for key, reason in reasons.items():
+            given = with_arguments(name, f"{key}: {value}", "allocate", "")
+            assert given.warnings == (f"tiers[0].plugins[0].arguments.{key} ({name}): has no effect: {reason}",)
+            assert replace(given, warnings=()) == with_arguments(name, "", "allocate", "")
+    for name, reasons in keys_without_effect.ACTION_ARGUMENTS.items():
+        for key, reason in reasons.items():
+            given = with_arguments("gang", "", name, f"{key}: {value}")
+            assert given.warnings == (f"configurations[0].arguments.{key} ({name}): has no effect: {reason}",)
+            assert replace(given, warnings=()) == with_arguments("gang", "", name, "")
+
+
+@pytest.mark.parametrize("switch", keys_without_effect.SWITCHES)
+def test_a_switch_without_effect_is_named_in_a_warning(switch: str) -> None:
+    text = f"actions: allocate\ntiers:\n- plugins:\n  - name: drf\n  - name: gang\n    {switch}: false"
+    reason = keys_without_effect.SWITCHES[switch]
+    assert parse(text, builtin()).warnings == (f"tiers[0].plugins[1].{switch} (gang): has no effect: {reason}",)
 
 
 def config_map(**data: str) -> str:

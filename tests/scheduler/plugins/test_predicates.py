@@ -261,8 +261,7 @@ def test_each_filter_can_be_turned_off(argument: str, asking: dict[str, Any]) ->
 
 
 def test_arguments_of_volcano_are_read_and_others_rejected() -> None:
-    document = {"predicate.CacheEnable": "true", "volumebinding.shape": [{"utilization": 0, "score": 10}]}
-    assert PredicatesArguments.model_validate(document).cache
+    assert not PredicatesArguments.model_validate({"predicate.NodePortsEnable": "false"}).node_ports
     with pytest.raises(ValidationError, match="Extra inputs"):
         PredicatesArguments.model_validate({"predicate.NodeAffinity": True})
 

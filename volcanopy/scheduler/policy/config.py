@@ -12,8 +12,9 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from volcanopy.api.config_file import ConfigError, mapping_of
-from volcanopy.scheduler.policy import metrics_source
-from volcanopy.scheduler.policy.hook_table import SWITCHES, SWITCHES_WITHOUT_EFFECT
+from volcanopy.scheduler.policy import keys_without_effect, metrics_source
+from volcanopy.scheduler.policy.hook_table import SWITCHES
+from volcanopy.scheduler.policy.keys_without_effect import ACTION_ARGUMENTS, PLUGIN_ARGUMENTS, effective
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.registry import Registry
 
@@ -95,17 +96,26 @@ def parse(text: str, registry: Registry) -> SchedulerConfig:
         tiers=_with_reservations_of_sla(configured, registry),
         action_arguments=_action_arguments(document.get("configurations") or [], registry),
         metrics=_metrics(document.get("metrics")),
-        warnings=tuple(_without_effect(tiers)),
+        warnings=tuple(_without_effect(document)),
     )
     _reject_conflicts(config)
     return config
 
 
-def _without_effect(tiers: list[Any]) -> Iterator[str]:
-    for number, tier in enumerate(tiers):
+def _without_effect(document: Mapping[str, Any]) -> Iterator[str]:
+    for number, tier in enumerate(document.get("tiers") or []):
         for place, entry in enumerate(tier.get("plugins") or []):
-            for key in sorted(entry.keys() & SWITCHES_WITHOUT_EFFECT):
-                yield f"tiers[{number}].plugins[{place}].{key} ({entry['name']}): has no effect"
+            path, name = f"tiers[{number}].plugins[{place}]", entry["name"]
+            yield from _ignored(path, name, entry, keys_without_effect.SWITCHES)
+            yield from _ignored(f"{path}.arguments", name, entry.get("arguments") or {}, PLUGIN_ARGUMENTS.get(name, {}))
+    for number, entry in enumerate(document.get("configurations") or []):
+        name, path = entry["name"], f"configurations[{number}].arguments"
+        yield from _ignored(path, name, entry.get("arguments") or {}, ACTION_ARGUMENTS.get(name, {}))
+
+
+def _ignored(path: str, name: str, given: Mapping[str, Any], reasons: Mapping[str, str]) -> Iterator[str]:
+    for key in sorted(given.keys() & reasons.keys()):
+        yield f"{path}.{key} ({name}): has no effect: {reasons[key]}"
 
 
 def default(registry: Registry) -> SchedulerConfig:
@@ -157,23 +167,28 @@ def _plugin(path: str, entry: Any, registry: Registry) -> PluginConfig:
             raise ConfigError(f"{path}.{key} ({name}): must be true or false, not {value!r}")
     return PluginConfig(
         plugin=plugin,
-        arguments=_arguments(f"{path}.arguments ({name})", entry.get("arguments") or {}, plugin.arguments),
+        arguments=_arguments(
+            f"{path}.arguments ({name})",
+            entry.get("arguments") or {},
+            plugin.arguments,
+            PLUGIN_ARGUMENTS.get(name, {}),
+        ),
         off=frozenset(key for key, value in switches.items() if not value and key not in _OFF_UNLESS_SET),
         hierarchy=bool(switches.get("enableHierarchy", False)),
     )
 
 
-def _arguments(path: str, value: Any, model: type[Arguments]) -> Arguments:
+def _arguments(path: str, value: Any, model: type[Arguments], ignored: Mapping[str, str]) -> Arguments:
     if not isinstance(value, dict):
         raise ConfigError(f"{path}: must be a mapping")
     try:
-        return model.model_validate(value)
+        return model.model_validate(effective(value, ignored))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         if first["type"] == "extra_forbidden":
             *outer, last = first["loc"]
-            known = _fields(model, outer)
+            known = [*_fields(model, outer), *(() if outer else ignored)]
             raise ConfigError(f"{path}: unknown argument {where!r}{_meant(str(last), known)}") from None
         value = first.get("input")
         message = str(first["msg"]).removeprefix("Value error, ")
@@ -223,14 +238,15 @@ def _action_arguments(value: Any, registry: Registry) -> dict[str, Mapping[str, 
         given = entry.get("arguments") or {}
         if not isinstance(given, dict):
             raise ConfigError(f"{path}.arguments ({name}): must be a mapping")
-        known = registry.actions[name].arguments
+        ignored = ACTION_ARGUMENTS.get(name, {})
+        known = [*registry.actions[name].arguments, *ignored]
         for key in given:
             if key not in known:
                 raise ConfigError(f"{path}.arguments ({name}): unknown argument {key!r}{_meant(key, known)}")
         model = getattr(registry.actions[name], "model", None)
         if model is not None:
-            _arguments(f"{path}.arguments ({name})", given, model)
-        arguments.setdefault(name, given)
+            _arguments(f"{path}.arguments ({name})", given, model, ignored)
+        arguments.setdefault(name, effective(given, ignored))
     return arguments
 
 

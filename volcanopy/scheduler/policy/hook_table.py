@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import Any
 
-from volcanopy.scheduler.policy import roles
+from volcanopy.scheduler.policy import keys_without_effect, roles
 from volcanopy.scheduler.policy.plugin import Hook, Plugin
 
 _DECLARATIONS: dict[str, tuple[type[Any], Hook]] = {
@@ -20,9 +20,6 @@ def declaration(name: str) -> Any:
     """Return the method by which the base class or a role declares a hook, with its arguments and its type."""
     return getattr(_DECLARATIONS[name][0], name)
 
-
-SWITCHES_WITHOUT_EFFECT = frozenset({"enabledClusterOrder", "enableBestNode", "enableTargetJob"})
-"""Volcano's ``enable*`` keys that belong to no hook here: accepted, with a warning."""
 
 SWITCHES_OF_THE_ENGINE = frozenset(
     {
@@ -46,7 +43,7 @@ SWITCHES: frozenset[str] = (
     | frozenset(moment.switch for moment in roles.Moment)
     | frozenset(purpose.value for purpose in roles.Purpose if not purpose.is_for_gang)
     | SWITCHES_OF_SHARES
-    | SWITCHES_WITHOUT_EFFECT
+    | keys_without_effect.SWITCHES.keys()
     | {"enableHierarchy"}
 )
 """Every ``enable*`` key of the configuration file."""

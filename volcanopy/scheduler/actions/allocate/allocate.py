@@ -45,7 +45,7 @@ class Allocate:
     """
 
     name: ClassVar[str] = "allocate"
-    arguments: ClassVar[tuple[str, ...]] = ("predicateErrorCacheEnable",)
+    arguments: ClassVar[tuple[str, ...]] = ()
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Place what can be placed."""

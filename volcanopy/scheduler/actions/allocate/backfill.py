@@ -13,7 +13,7 @@ class Backfill:
     """Place tasks without requests on any feasible node: they need no share of a queue."""
 
     name: ClassVar[str] = "backfill"
-    arguments: ClassVar[tuple[str, ...]] = ("predicateErrorCacheEnable",)
+    arguments: ClassVar[tuple[str, ...]] = ()
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Place what can be placed."""

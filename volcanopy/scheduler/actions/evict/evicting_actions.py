@@ -43,14 +43,7 @@ class Preempt:
     """
 
     name: ClassVar[str] = "preempt"
-    arguments: ClassVar[tuple[str, ...]] = (
-        "predicateErrorCacheEnable",
-        "enableTopologyAwarePreemption",
-        "topologyAwarePreemptWorkerNum",
-        "minCandidateNodesPercentage",
-        "minCandidateNodesAbsolute",
-        "maxCandidateNodesAbsolute",
-    )
+    arguments: ClassVar[tuple[str, ...]] = ()
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Evict for the jobs that lack tasks, queue by queue."""
@@ -61,7 +54,7 @@ class Reclaim:
     """For jobs that lack tasks, evict running tasks of other queues, as far as the plugins allow."""
 
     name: ClassVar[str] = "reclaim"
-    arguments: ClassVar[tuple[str, ...]] = ("predicateErrorCacheEnable",)
+    arguments: ClassVar[tuple[str, ...]] = ()
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Evict for the jobs that lack tasks, queue by queue."""

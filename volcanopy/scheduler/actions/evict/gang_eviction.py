@@ -28,11 +28,10 @@ from volcanopy.scheduler.policy.plugin import Arguments
 
 
 class GangArguments(Arguments):
-    """The number of hypernodes that are tried, and whether gangs may be broken; the cache cannot be switched off."""
+    """The number of hypernodes that are tried, and whether gangs may be broken."""
 
     most_domains: int = Field(8, alias="maxDomains", ge=1)
     whole: bool = Field(True, alias="allowWholeBundle")
-    cache: bool = Field(True, alias="predicateErrorCacheEnable")
 
 
 @dataclass

@@ -74,10 +74,6 @@ class DeviceShareArguments(Arguments):
     """Which card is preferred: the fullest (`binpack`) or the emptiest (`spread`)."""
     weight: int = Field(0, ge=0, alias="deviceshare.ScheduleWeight")
     """How much that preference counts among nodes."""
-    geometries_name: str = Field("volcano-vgpu-device-config", alias="deviceshare.KnownGeometriesCMName")
-    """Volcano's ConfigMap of geometries. It is not read: `deviceshare.knownMigGeometries` has them."""
-    geometries_namespace: str = Field("kube-system", alias="deviceshare.KnownGeometriesCMNamespace")
-    """Its namespace."""
     geometries: tuple[MigGeometries, ...] = Field(KNOWN, alias="deviceshare.knownMigGeometries")
     """Into which instances cards in MIG mode can be divided, by model. The default is that of Volcano's device plugin."""
     memory_factor: int = Field(1, ge=1, alias="deviceshare.gpuMemoryFactor")

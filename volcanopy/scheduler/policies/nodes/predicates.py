@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import msgspec
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from volcanopy.api import core
 from volcanopy.scheduler.engine.node_devices import ClaimAssignment
@@ -51,20 +51,8 @@ def tainted(taint: core.Taint) -> str:
     return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
 
 
-class ShapePoint(BaseModel):
-    """A point of the score over the utilisation of storage."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    utilization: int = Field(ge=0, le=100)
-    score: int = Field(ge=0, le=10)
-
-
 class PredicatesArguments(Arguments):
-    """Which filters run. Those of volumes and device claims act where such objects are known.
-
-    ``predicate.CacheEnable`` changes nothing: what follows from nodes' labels and taints is always kept per shape.
-    """
+    """Which filters run. Those of volumes and device claims act where such objects are known."""
 
     node_affinity: bool = Field(default=True, alias="predicate.NodeAffinityEnable")
     """Node selectors and required node affinity."""
@@ -84,16 +72,8 @@ class PredicatesArguments(Arguments):
     """Unbound volume claims with volume binding mode WaitForFirstConsumer."""
     dynamic_resources: bool = Field(default=True, alias="predicate.DynamicResourceAllocationEnable")
     """Claims on devices."""
-    cache: bool = Field(default=False, alias="predicate.CacheEnable")
-    """Without effect: answers are always kept per shape."""
-    volume_binding_weight: int = Field(default=1, alias="volumebinding.weight")
-    """The weight of the score of volumes that match claims."""
     volume_binding_timeout: int = Field(default=600, ge=0, alias="volumebinding.bindTimeoutSeconds")
     """The maximum seconds to wait until volumes are bound."""
-    volume_binding_shape: tuple[ShapePoint, ...] = Field(default=(), alias="volumebinding.shape")
-    """The score by the requested percentage of a volume's capacity."""
-    dynamic_resources_timeout: int = Field(default=10, ge=0, alias="dynamicresources.filterTimeoutSeconds")
-    """Without effect: no filter takes that long."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,8 +77,6 @@ class ReschedulingArguments(Arguments):
 
     interval: Duration = timedelta(minutes=5)
     """The interval between evictions."""
-    period: Duration = Field(timedelta(minutes=10), alias="metricsPeriod")
-    """The period over which load is averaged; the metrics source determines it, this value has no effect."""
     strategies: tuple[Strategy, ...] = (Strategy(name="lowNodeUtilization"),)
     """A strategy that selects victims."""
 
@@ -87,7 +85,7 @@ class ReschedulingArguments(Arguments):
         """Those of cpu and memory."""
         return ("cpu", "memory")
 
-    @field_validator("interval", "period")
+    @field_validator("interval")
     @classmethod
     def _is_above_zero(cls, duration: timedelta) -> timedelta:
         if duration <= timedelta(0):
