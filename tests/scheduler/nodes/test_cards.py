@@ -14,6 +14,7 @@ from volcanopy.scheduler.nodes.gpus.card_selection import (
     MEMORY,
     PODS,
     Card,
+    CardCriteria,
     CardOrder,
     CardRequest,
     card_table,
@@ -60,7 +61,7 @@ def test_card_selection_on_many_nodes_equals_the_reference(
     )
     allowed = np.array([load.allowed for load in flat], dtype=np.bool_)
     rows = np.arange(len(nodes))[::-1]
-    chosen = choose(cards, (taken,), rows, requests, allowed, order, np.empty(0, dtype=np.intp))
+    chosen = choose(cards, (taken,), rows, CardCriteria(tuple(requests), allowed, np.empty(0, dtype=np.intp)), order)
     for index, row in enumerate(rows.tolist()):
         expected = reference_cards.place(nodes[row], requests, order)
         assert bool(chosen.fits[index]) == (expected is not None)

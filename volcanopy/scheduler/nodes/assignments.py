@@ -8,19 +8,28 @@ Two amounts are distinguished: what is free *now*, and what is free *later*, onc
 task takes from both, a pipelined one only from the latter.
 """
 
+from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.model.resources import Rows
-from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import COUNT, Status
 
 G = TypeVar("G")
 
 _PLACED = np.zeros(COUNT, dtype=np.bool_)
 _PLACED[[Status.ALLOCATED, Status.BINDING, Status.PIPELINED]] = True
+
+
+def pending_tasks(snapshot: Snapshot, shapes: Iterable[int]) -> Rows:
+    """Return the pending tasks of these shapes."""
+    of_shape = np.zeros(len(snapshot.shapes.specs), dtype=np.bool_)
+    of_shape[list(shapes)] = True
+    rows: Rows = snapshot.tasks.pending
+    return rows[of_shape[snapshot.tasks.shape[rows]]]
 
 
 class Assigner(Protocol[G]):

@@ -141,6 +141,22 @@ The last argument: whether the pod is on the node already, and only its cards ar
 
 
 @dataclass(frozen=True, eq=False)
+class CardCriteria:
+    """The requests of a pod and the restrictions of its cards."""
+
+    requests: tuple[CardRequest | None, ...]
+    allowed: Mask
+    rules: Rows
+    """The rows of the usage table that must be 0 on its cards, and in which it counts."""
+    preference: Preference | None = None
+    """Which cards are preferred, before the order of the session."""
+    distinct: bool = False
+    """Whether its containers do not share cards with each other."""
+    counted: Rows | None = None
+    """The rows in which it counts, if these are not ``rules``."""
+
+
+@dataclass(frozen=True, eq=False)
 class CardChoice:
     """The choice for M nodes: whether the pod fits, the score, and the cards of each container."""
 
@@ -160,20 +176,15 @@ def choose(
     cards: CardTable,
     taken: Sequence[Ints],
     nodes: Rows,
-    requests: Sequence[CardRequest | None],
-    allowed: Mask,
+    criteria: CardCriteria,
     order: CardOrder,
-    rules: Rows,
-    preference: Preference | None = None,
     placed: bool = False,
-    distinct: bool = False,
 ) -> CardChoice:
     """Choose cards for a pod on each of the (M,) nodes, one container after the other.
 
-    ``taken`` are (FIRST_RULE + rules + K, C) tables of the usage by other pods, of which the maximum counts; ``allowed`` is the
-    (C,) mask of the cards that the pod may use, ``rules`` are the rows of the tables that must be 0 on its cards. Fitting
+    ``taken`` are (FIRST_RULE + rules + K, C) tables of the usage by other pods, of which the maximum counts. Fitting
     cards are selected by the preference, if there is one; ``order`` decides between equals. ``placed``: whether the pod is
-    on the node already. ``distinct``: containers do not share cards with each other.
+    on the node already.
     """
     counts = cards.start[nodes + 1] - cards.start[nodes]
     first = np.cumsum(counts) - counts
@@ -182,20 +193,15 @@ def choose(
     memory, slots = cards.memory[numbers], cards.slots[numbers]
     usage = np.maximum.reduce([table[:, numbers] for table in taken])
     divided = cards.instances.divided(numbers)
-    permitted = allowed[numbers] & (divided | ~usage[rules].any(axis=0))
+    permitted = criteria.allowed[numbers] & (divided | ~usage[criteria.rules].any(axis=0))
     used, on_instances = usage[:FIRST_RULE], usage[len(usage) - cards.instances.width :]
     fits: Mask = np.ones(len(nodes), dtype=np.bool_)
     score: Floats = np.zeros(len(nodes), dtype=np.float64)
-    chosen: list[Rows] = []
-    chosen_memory: list[Ints] = []
-    chosen_instances: list[Rows] = []
-    positions: list[Rows] = []
-    for request in requests:
+    chosen: list[tuple[Rows, Rows, Ints, Rows]] = []
+    for request in criteria.requests:
         if request is None:
-            chosen.append(np.empty(0, dtype=np.intp))
-            chosen_instances.append(np.empty(0, dtype=np.intp))
-            chosen_memory.append(np.empty(0, dtype=np.int64))
-            positions.append(np.empty(0, dtype=np.intp))
+            none = np.empty(0, dtype=np.intp)
+            chosen.append((none, none, none.astype(np.int64), none))
             continue
         memory_requested = request.memory_of(memory)
         feasible = permitted & _fits(used, memory, slots, cards.cores[numbers], memory_requested, request)
@@ -203,9 +209,11 @@ def choose(
         feasible &= ~divided | (instances != UNKNOWN)
         fits &= np.bincount(node_of[feasible], minlength=len(nodes)) >= request.number
         keys = _sort_keys(used, numbers, order)
-        if preference is not None:
+        if criteria.preference is not None:
             suitability = np.zeros(len(numbers))
-            suitability[feasible] = preference(numbers[feasible], memory_taken[feasible], request.cores, placed)
+            suitability[feasible] = criteria.preference(
+                numbers[feasible], memory_taken[feasible], request.cores, placed
+            )
             keys = (*keys, -suitability)
         best_first = np.lexsort((*keys, ~feasible, node_of))
         rank = np.arange(len(node_of)) - first[node_of]
@@ -218,20 +226,10 @@ def choose(
         used[CORES, selected] += request.cores
         in_instances = selected[divided[selected]]
         on_instances[instances[in_instances], in_instances] += 1
-        if distinct:
+        if criteria.distinct:
             permitted[selected] = False
-        chosen.append(numbers[selected])
-        chosen_instances.append(instances[selected])
-        chosen_memory.append(memory_taken[selected])
-        positions.append(node_of[selected])
-    return CardChoice(
-        fits,
-        np.where(fits, score, 0.0),
-        tuple(chosen),
-        tuple(positions),
-        tuple(chosen_memory),
-        tuple(chosen_instances),
-    )
+        chosen.append((numbers[selected], node_of[selected], memory_taken[selected], instances[selected]))
+    return CardChoice(fits, np.where(fits, score, 0.0), *(zip(*chosen, strict=True) if chosen else ((),) * 4))
 
 
 def _instances(

@@ -17,10 +17,9 @@ from volcanopy.scheduler.nodes.gpus.card_selection import (
     MEMORY,
     PODS,
     CardChoice,
+    CardCriteria,
     CardOrder,
-    CardRequest,
     CardTable,
-    Preference,
     choose,
 )
 from volcanopy.scheduler.nodes.gpus.gpu_annotations import CardShare
@@ -125,22 +124,6 @@ class CardUsage:
 
 
 @dataclass(frozen=True, eq=False)
-class CardCriteria:
-    """The requests of a pod and the restrictions of its cards."""
-
-    requests: tuple[CardRequest | None, ...]
-    allowed: Mask
-    rules: Rows
-    """The rows of the usage table that must be 0 on its cards, and in which it counts."""
-    preference: Preference | None = None
-    """Which cards are preferred, before the order of the session."""
-    distinct: bool = False
-    """Whether its containers do not share cards with each other."""
-    counted: Rows | None = None
-    """The rows in which it counts, if these are not ``rules``."""
-
-
-@dataclass(frozen=True, eq=False)
 class AssignedCards:
     """The cards assigned to a task: the choice, and its usage."""
 
@@ -167,17 +150,14 @@ class SessionCards:
 
     def choose(self, task: int, node: int, pipelined: bool, previous: AssignedCards | None) -> AssignedCards | None:
         """Return the cards for a task on a node; None if they are not free."""
-        criteria, nodes = self._criteria(task), np.array([node])
-        allowed = criteria.allowed
+        criteria = self._criteria(task)
         if previous is not None:
-            same = np.zeros(len(allowed), dtype=np.bool_)
+            same = np.zeros(len(criteria.allowed), dtype=np.bool_)
             same[previous.pod_usage.cards] = True
-            assigned = self._assignment(
-                self.evaluate(nodes, criteria, pipelined, allowed & same, placed=True), criteria
-            )
+            assigned = self.assigned(node, replace(criteria, allowed=criteria.allowed & same), pipelined)
             if assigned is not None:
                 return assigned
-        return self._assignment(self.evaluate(nodes, criteria, pipelined, allowed, placed=True), criteria)
+        return self.assigned(node, criteria, pipelined)
 
     def count(self, node: int, assigned: AssignedCards, pipelined: bool, sign: int) -> None:
         """Count cards as taken, or (-1) as free."""
@@ -215,44 +195,19 @@ class SessionCards:
             criteria = replace(criteria, preference=None)  # which of the fitting cards it gets does not matter
         return self.evaluate(nodes, criteria, pipelined).fits
 
-    def evaluate(
-        self,
-        nodes: Rows,
-        criteria: CardCriteria,
-        pipelined: bool,
-        allowed: Mask | None = None,
-        placed: bool = False,
-    ) -> CardChoice:
+    def evaluate(self, nodes: Rows, criteria: CardCriteria, pipelined: bool, placed: bool = False) -> CardChoice:
         """Return the choice on these nodes, now or (``pipelined``) once terminating pods are gone."""
         taken = (self._later,) if pipelined else (self._now, self._later)
-        return choose(
-            self.cards,
-            taken,
-            nodes,
-            criteria.requests,
-            criteria.allowed if allowed is None else allowed,
-            self._order,
-            criteria.rules,
-            criteria.preference,
-            placed,
-            criteria.distinct,
-        )
+        return choose(self.cards, taken, nodes, criteria, self._order, placed)
 
     def fits_empty_nodes(self, nodes: Rows, criteria: CardCriteria) -> Mask:
         """Return on which nodes the pod would fit without any other pod."""
-        nothing = np.zeros_like(self._now)
-        return choose(
-            self.cards,
-            (nothing,),
-            nodes,
-            criteria.requests,
-            criteria.allowed,
-            CardOrder.FIRST,
-            criteria.rules,
-            distinct=criteria.distinct,
-        ).fits
+        nothing = (np.zeros_like(self._now),)
+        return choose(self.cards, nothing, nodes, replace(criteria, preference=None), CardOrder.FIRST).fits
 
-    def _assignment(self, choice: CardChoice, criteria: CardCriteria) -> AssignedCards | None:
+    def assigned(self, node: int, criteria: CardCriteria, pipelined: bool) -> AssignedCards | None:
+        """Return the cards for a task with these criteria on its node; None if they are not free."""
+        choice = self.evaluate(np.array([node]), criteria, pipelined, placed=True)
         if not choice.fits.all():
             return None
         numbers = np.concatenate([np.empty(0, dtype=np.intp), *choice.cards])

@@ -12,6 +12,7 @@ from volcanopy.scheduler.nodes.gpus.card_selection import CardTable, card_table
 from volcanopy.scheduler.nodes.gpus.device_names import DeviceNames
 from volcanopy.scheduler.nodes.gpus.instances import InstanceTable
 from volcanopy.scheduler.nodes.gpus.mig_geometries import MigGeometries, mig_instances
+from volcanopy.scheduler.nodes.traits.trait_cache import outlasting
 
 _MODES = (gpu_annotations.HAMI_CORE, gpu_annotations.MIG)
 """The modes of cards of which pods can get vGPUs."""
@@ -58,20 +59,17 @@ class NodeCards:
     @cached_property
     def table(self) -> CardTable:
         """The cards of all nodes, in one table until they change."""
-        lasting = self._snapshot.nodes.traits.lasting
         offered = tuple(node.cards for node in self._registers)
         in_mig_mode = tuple(node.mode == gpu_annotations.MIG for node in self._registers)
         key = (offered, in_mig_mode, self._geometries, self._memory_factor)
-        known: tuple[object, CardTable] | None = lasting.get(f"cards: {self._mode}")
-        if known is None or known[0] != key:
 
-            def instances(types: Sequence[str], nodes: Rows) -> InstanceTable:
-                return mig_instances(
-                    self._geometries, types, [in_mig_mode[row] for row in nodes.tolist()], self._memory_factor
-                )
+        def instances(types: Sequence[str], nodes: Rows) -> InstanceTable:
+            return mig_instances(
+                self._geometries, types, [in_mig_mode[row] for row in nodes.tolist()], self._memory_factor
+            )
 
-            known = lasting[f"cards: {self._mode}"] = (key, card_table(offered, instances))
-        return known[1]
+        traits = self._snapshot.nodes.traits
+        return outlasting(traits, f"cards: {self._mode}", key, lambda: card_table(offered, instances))
 
     @cached_property
     def _registers(self) -> tuple[gpu_annotations.VgpuRegister, ...]:

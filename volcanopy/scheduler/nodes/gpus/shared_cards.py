@@ -7,8 +7,8 @@ import numpy as np
 from volcanopy.scheduler.ledger.gpu_cards import CardNeed, TakenCards
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Rows
-from volcanopy.scheduler.nodes.gpus.card_selection import ALL_CORES, CORES, MEMORY, PODS, CardRequest
-from volcanopy.scheduler.nodes.gpus.card_usage import CardCriteria, SessionCards
+from volcanopy.scheduler.nodes.gpus.card_selection import ALL_CORES, CORES, MEMORY, PODS, CardCriteria, CardRequest
+from volcanopy.scheduler.nodes.gpus.card_usage import SessionCards
 
 
 class SharedCards:

@@ -10,8 +10,8 @@ import numpy as np
 
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
-from volcanopy.scheduler.nodes.gpus.card_selection import FIRST_RULE, CardOrder, CardRequest, CardTable
-from volcanopy.scheduler.nodes.gpus.card_usage import AssignedCards, CardCriteria, CardUsage, SessionCards
+from volcanopy.scheduler.nodes.gpus.card_selection import FIRST_RULE, CardCriteria, CardOrder, CardRequest, CardTable
+from volcanopy.scheduler.nodes.gpus.card_usage import AssignedCards, CardUsage, SessionCards
 from volcanopy.scheduler.nodes.npus.chip_templates import ANY, CPUS, OFF, ON, TEMPLATES
 
 WHOLE = ""
@@ -65,9 +65,7 @@ class ChipCards(SessionCards):
     def choose(self, task: int, node: int, pipelined: bool, previous: AssignedCards | None) -> AssignedCards | None:
         """Return the chips for a task on a node, with the first alternative that fits; None if none does."""
         for each in self._alternatives(task, node):
-            assigned = self._assignment(
-                self.evaluate(np.array([node]), each, pipelined, each.allowed, placed=True), each
-            )
+            assigned = self.assigned(node, each, pipelined)
             if assigned is not None:
                 return assigned
         return None

@@ -10,22 +10,21 @@ from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.claim_tables import AssignedPod
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
-from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.nodes.assignments import NodeAssignments
+from volcanopy.scheduler.nodes.assignments import NodeAssignments, pending_tasks
 from volcanopy.scheduler.nodes.gpus import gpu_annotations
 from volcanopy.scheduler.nodes.gpus.card_selection import (
-    Card,
     CardChoice,
+    CardCriteria,
     CardOrder,
     CardRequest,
     CardTable,
     card_table,
 )
-from volcanopy.scheduler.nodes.gpus.card_usage import AssignedCards, CardCriteria, CardUsage, SessionCards
+from volcanopy.scheduler.nodes.gpus.card_usage import AssignedCards, CardUsage, SessionCards
 from volcanopy.scheduler.nodes.npus import hami_annotations
 from volcanopy.scheduler.nodes.npus.hami_annotations import NO_NETWORK, AssignedNpu, NpuRegister
 from volcanopy.scheduler.nodes.npus.npu_kinds import NpuKind
-from volcanopy.scheduler.nodes.traits.trait_cache import cached_by_shapes
+from volcanopy.scheduler.nodes.traits.trait_cache import cached_by_shapes, outlasting
 from volcanopy.scheduler.policy.plugin import NodeRejection
 
 NO_NPUS = "node(s) didn't have NPUs of the requested kind"
@@ -238,32 +237,20 @@ class HamiNpus:
     @cached_property
     def _table(self) -> CardTable:
         """The cards of all nodes, in one table until they change."""
-        lasting, key = self._cluster.traits.lasting, f"NPUs: {self._kind}"
-        known: tuple[tuple[tuple[Card, ...], ...], CardTable] | None = lasting.get(key)
         offered = tuple(register.cards for register in self._offered)
-        if known is None or known[0] != offered:
-            known = lasting[key] = (offered, card_table(offered))
-        return known[1]
+        return outlasting(self._cluster.traits, f"NPUs: {self._kind}", offered, lambda: card_table(offered))
 
     @cached_property
     def _cards(self) -> SessionCards:
-        lasting, key, table = self._cluster.traits.lasting, f"NPUs taken: {self._kind}", self._table
-        known: tuple[CardTable, CardUsage] | None = lasting.get(key)
-        if known is None or known[0] is not table:
-            known = lasting[key] = (table, CardUsage(table, rules=0))
-        known[1].sync(self._cluster, self._shares)
+        table, kind = self._table, f"NPUs taken: {self._kind}"
+        usage = outlasting(self._cluster.traits, kind, table, lambda: CardUsage(table, rules=0))
+        usage.sync(self._cluster, self._shares)
         order = _ORDERS.get(self._policy, CardOrder.FIRST)
-        return SessionCards(
-            self._cluster, table, known[1], order, lambda row: self._criteria_of(self._cluster.task(row))
-        )
+        return SessionCards(self._cluster, table, usage, order, lambda row: self._criteria_of(self._cluster.task(row)))
 
     @cached_property
     def _assignments(self) -> NodeAssignments[AssignedCards]:
-        tasks = self._cluster.snapshot.tasks
-        requesting = np.zeros(len(self._cluster.snapshot.shapes.specs), dtype=np.bool_)
-        requesting[list(self._requested)] = True
-        waiting = np.flatnonzero((tasks.status == Status.PENDING) & requesting[tasks.shape])
-        return NodeAssignments(self._cluster, waiting, self._cards)
+        return NodeAssignments(self._cluster, pending_tasks(self._cluster.snapshot, self._requested), self._cards)
 
     def _shares(self, pod: AssignedPod) -> tuple[tuple[gpu_annotations.CardShare, ...], tuple[int, ...]]:
         return gpu_annotations.vgpu_shares(pod.notes.get(self._kind.allocated, "")), ()

@@ -11,15 +11,14 @@ from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.claim_tables import AssignedPod
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
-from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.nodes.assignments import NodeAssignments
-from volcanopy.scheduler.nodes.gpus.card_selection import CORES, MEMORY, Card, CardTable, card_table
-from volcanopy.scheduler.nodes.gpus.card_usage import AssignedCards, CardCriteria, CardUsage
+from volcanopy.scheduler.nodes.assignments import NodeAssignments, pending_tasks
+from volcanopy.scheduler.nodes.gpus.card_selection import CORES, MEMORY, CardCriteria, CardTable, card_table
+from volcanopy.scheduler.nodes.gpus.card_usage import AssignedCards, CardUsage
 from volcanopy.scheduler.nodes.gpus.gpu_annotations import CardShare, limit
 from volcanopy.scheduler.nodes.npus import chip_templates
 from volcanopy.scheduler.nodes.npus.chip_cards import RULES, WHOLE, ChipCards, counted, criteria
 from volcanopy.scheduler.nodes.npus.chip_templates import CPUS, REAL, TEMPLATES, WITH_LESS_CPU
-from volcanopy.scheduler.nodes.traits.trait_cache import cached, cached_by_shapes
+from volcanopy.scheduler.nodes.traits.trait_cache import cached, cached_by_shapes, outlasting
 from volcanopy.scheduler.policy.plugin import NodeRejection
 
 NO_CHIPS = "node(s) didn't have NPUs that are divided by AI cores"
@@ -197,15 +196,11 @@ class MindClusterNpus:
     @cached_property
     def _table(self) -> CardTable:
         """The chips of all nodes, in one table until they change."""
-        lasting = self._cluster.traits.lasting
-        known: tuple[tuple[tuple[Card, ...], ...], CardTable] | None = lasting.get("chips")
         snapshot = self._cluster.snapshot
         cores = snapshot.nodes.allocatable[names.NPU_CORES] if names.NPU_CORES in snapshot.axis.index else None
         amounts = [0] * len(snapshot.nodes) if cores is None else cores.tolist()
         offered = tuple(map(chip_templates.chips_of, snapshot.nodes.traits.objects, amounts))
-        if known is None or known[0] != offered:
-            known = lasting["chips"] = (offered, card_table(offered))
-        return known[1]
+        return outlasting(self._cluster.traits, "chips", offered, lambda: card_table(offered))
 
     @cached_property
     def _divided(self) -> tuple[Mask, Ints]:
@@ -227,24 +222,19 @@ class MindClusterNpus:
 
     @cached_property
     def _cards(self) -> ChipCards:
-        lasting, table = self._cluster.traits.lasting, self._table
-        known: tuple[CardTable, CardUsage] | None = lasting.get("chips taken")
-        if known is None or known[0] is not table:
-            known = lasting["chips taken"] = (table, CardUsage(table, RULES))
-        known[1].sync(self._cluster, self._shares)
+        table = self._table
+        usage = outlasting(self._cluster.traits, "chips taken", table, lambda: CardUsage(table, RULES))
+        usage.sync(self._cluster, self._shares)
         return ChipCards(
             self._cluster,
             table,
-            known[1],
+            usage,
             lambda row, node: [each for _, each in self._options(self._cluster.task(row), node)],
         )
 
     @cached_property
     def _assignments(self) -> NodeAssignments[AssignedCards]:
-        tasks = self._cluster.snapshot.tasks
-        requesting = np.zeros(len(self._cluster.snapshot.shapes.specs), dtype=np.bool_)
-        requesting[list(self._shapes)] = True
-        waiting = np.flatnonzero((tasks.status == Status.PENDING) & requesting[tasks.shape])
+        waiting = pending_tasks(self._cluster.snapshot, self._shapes)
         own = [row for row in waiting.tolist() if self.requested(self._cluster.task(row))]
         return NodeAssignments(self._cluster, np.array(own, dtype=np.intp), self._cards)
 

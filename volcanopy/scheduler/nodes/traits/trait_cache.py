@@ -47,3 +47,11 @@ def cached_by_shapes(traits: NodeTraits, kind: str, shapes: ShapeTable, compute:
     if entry is None or entry[0] is not shapes:
         entry = traits.memo[kind] = (shapes, compute())
     return entry[1]
+
+
+def outlasting(traits: NodeTraits, kind: str, key: object, compute: Callable[[], V]) -> V:
+    """Return the value of this kind, computed again for another key: it is kept when the traits change."""
+    entry: tuple[object, V] | None = traits.lasting.get(kind)
+    if entry is None or entry[0] != key:
+        entry = traits.lasting[kind] = (key, compute())
+    return entry[1]

@@ -16,22 +16,10 @@ from volcanopy.scheduler.ledger.gpu_cards import Candidates
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.claim_tables import AssignedPod
 from volcanopy.scheduler.model.resources import Floats, Mask, Rows
-from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.nodes.assignments import NodeAssignments
+from volcanopy.scheduler.nodes.assignments import NodeAssignments, pending_tasks
 from volcanopy.scheduler.nodes.gpus import gpu_annotations
-from volcanopy.scheduler.nodes.gpus.card_selection import (
-    FIRST_RULE,
-    CardOrder,
-    CardRequest,
-    CardTable,
-)
-from volcanopy.scheduler.nodes.gpus.card_usage import (
-    AssignedCards,
-    CardCriteria,
-    CardUsage,
-    SessionCards,
-    matching_rules,
-)
+from volcanopy.scheduler.nodes.gpus.card_selection import FIRST_RULE, CardCriteria, CardOrder, CardRequest, CardTable
+from volcanopy.scheduler.nodes.gpus.card_usage import AssignedCards, CardUsage, SessionCards, matching_rules
 from volcanopy.scheduler.nodes.gpus.device_names import DeviceNames
 from volcanopy.scheduler.nodes.gpus.mig_geometries import KNOWN, MigGeometries
 from volcanopy.scheduler.nodes.gpus.node_cards import NodeCards
@@ -41,7 +29,7 @@ from volcanopy.scheduler.nodes.npus.hami_npus import HamiNpus
 from volcanopy.scheduler.nodes.npus.mind_cluster_npus import MindClusterNpus
 from volcanopy.scheduler.nodes.npus.npu_kinds import NpuKinds
 from volcanopy.scheduler.nodes.npus.session_npus import SessionNpus
-from volcanopy.scheduler.nodes.traits.trait_cache import cached, cached_by_shapes
+from volcanopy.scheduler.nodes.traits.trait_cache import cached, cached_by_shapes, outlasting
 from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin
 from volcanopy.scheduler.policy.roles import Nodes
 
@@ -374,22 +362,15 @@ class DeviceShare(Nodes, Plugin[DeviceShareArguments], CardSharing):
     def _session_cards(self) -> SessionCards:
         orders = {"binpack": CardOrder.FULLEST, "spread": CardOrder.EMPTIEST}
         order = orders.get(self.args.policy, CardOrder.LAST if self.args.vgpu else CardOrder.FIRST)
-        lasting, cards = self.cluster.traits.lasting, self._cards
+        cards, kind = self._cards, f"cards taken: {self._mode} {self.args.names}"
         rules = tuple(tuple(sorted(rule.items())) for rule in self.args.rules)
-        known: tuple[CardTable, object, CardUsage] | None = lasting.get(
-            kind := f"cards taken: {self._mode} {self.args.names}"
-        )
-        if known is None or known[0] is not cards or known[1] != rules:
-            known = lasting[kind] = (cards, rules, CardUsage(cards, len(rules)))
-        known[2].sync(self.cluster, self._shares)
-        return SessionCards(self.cluster, cards, known[2], order, lambda row: self._request_of(self.cluster.task(row)))
+        usage = outlasting(self.cluster.traits, kind, (cards, rules), lambda: CardUsage(cards, len(rules)))
+        usage.sync(self.cluster, self._shares)
+        return SessionCards(self.cluster, cards, usage, order, lambda row: self._request_of(self.cluster.task(row)))
 
     @cached_property
     def _assignments(self) -> NodeAssignments[AssignedCards]:
-        tasks = self.cluster.snapshot.tasks
-        requesting = np.zeros(len(self.cluster.snapshot.shapes.specs), dtype=np.bool_)
-        requesting[list(self._requested)] = True
-        waiting = np.flatnonzero((tasks.status == Status.PENDING) & requesting[tasks.shape])
+        waiting = pending_tasks(self.cluster.snapshot, self._requested)
         return NodeAssignments(self.cluster, waiting, self._session_cards)
 
     def _shares(self, pod: AssignedPod) -> tuple[tuple[gpu_annotations.CardShare, ...], tuple[int, ...]]:

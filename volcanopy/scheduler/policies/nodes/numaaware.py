@@ -14,8 +14,7 @@ from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.pod_fields import Quality
 from volcanopy.scheduler.model.resources import Floats, Mask
-from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.nodes.assignments import NodeAssignments
+from volcanopy.scheduler.nodes.assignments import NodeAssignments, pending_tasks
 from volcanopy.scheduler.nodes.cpus import cpu_assignment
 from volcanopy.scheduler.nodes.cpus.free_cpus import CPU, AssignedCpus, NumaReport, SessionCpus, format_decision
 from volcanopy.scheduler.nodes.traits.trait_cache import cached_by_shapes
@@ -156,12 +155,7 @@ class NumaAware(Nodes, Plugin[NumaAwareArguments]):
 
     @cached_property
     def _assignments(self) -> NodeAssignments[AssignedCpus]:
-        tasks = self.cluster.snapshot.tasks
-        requesting = np.zeros(len(self.cluster.snapshot.shapes.specs), dtype=np.bool_)
-        requesting[list(self._counts)] = True
-        return NodeAssignments(
-            self.cluster, np.flatnonzero((tasks.status == Status.PENDING) & requesting[tasks.shape]), self._free_cpus
-        )
+        return NodeAssignments(self.cluster, pending_tasks(self.cluster.snapshot, self._counts), self._free_cpus)
 
 
 def _policy(task: TaskView) -> str:
