@@ -183,27 +183,17 @@ class Levels:
 
     def __init__(self, queues: QueueTable) -> None:
         self._queues = queues
-        above = queues.above
         self._root = root = queues.index.get("root", NONE)
-        tops = np.flatnonzero((above == NONE) | (above == root))
-        self.groups: list[tuple[int, Rows]] = [(root, tops[tops != root])]
+        tops = np.flatnonzero((queues.above == NONE) | (queues.above == root))
+        below_tops = [family for family in queues.families if family[0] != root]
+        self.groups: list[tuple[int, Rows]] = [(root, tops[tops != root]), *below_tops]
         """Each parent queue with its children, from the top down; the first is the root."""
-        waiting = [row for row in self.groups[0][1].tolist() if queues.is_parent[row]]
-        while waiting:
-            parent = waiting.pop(0)
-            children = np.flatnonzero(above == parent)
-            if len(children):
-                self.groups.append((parent, children))
-                waiting += [row for row in children.tolist() if queues.is_parent[row]]
 
     @property
     def lines(self) -> list[list[int]]:
         """(Q,): each queue with its ancestors, without the root."""
-        lines = [[row] for row in range(len(self._queues))]
-        for parent, children in self.groups[1:]:
-            for row in children.tolist():
-                lines[row] = [row, *lines[parent]]
-        return lines
+        lines = self._queues.line_lists
+        return [[row, *(above for above in line[1:] if above != self._root)] for row, line in enumerate(lines)]
 
     @property
     def parents(self) -> Mask:
@@ -307,7 +297,7 @@ def _bounds(total: Ints, queues: QueueTable, by_weight: bool, in_tree: bool, alo
     lends = limits.lending < UNLIMITED
     reserved = np.where(lends, np.maximum(guarantee, fair_share - limits.lending), guarantee)
     reserved = np.minimum(reserved, np.maximum(limit, guarantee))
-    return Bounds(_covering(queues, reserved, lends) if in_tree else reserved, limit, fair_share)
+    return Bounds(queues.covering(reserved, lends) if in_tree else reserved, limit, fair_share)
 
 
 def by_weights(total: Ints, queues: QueueTable, guarantee: Ints, limit: Ints) -> Ints:
@@ -316,17 +306,3 @@ def by_weights(total: Ints, queues: QueueTable, guarantee: Ints, limit: Ints) ->
     leaves: Mask = np.array([queue is not None for queue in queues.objects], dtype=np.bool_) & ~levels.parents
     requested = np.where(leaves, total[:, None], 0)
     return levels.fill(total, requested, guarantee, levels.limits(total, guarantee, limit), leaves)[0]
-
-
-def _covering(queues: QueueTable, reserved: Ints, lends: Mask) -> Ints:
-    """Return the reserved amounts, those of each queue covering what its children do not lend."""
-    covered, affected = reserved.copy(), lends.copy()
-    depth = sorted(range(len(queues)), key=lambda row: -len(queues.lines[row]))
-    sums = np.zeros_like(reserved)
-    for row in depth:
-        covered[:, row] = np.where(affected[:, row], np.maximum(reserved[:, row], sums[:, row]), reserved[:, row])
-        above = int(queues.above[row])
-        if above != NONE:
-            sums[:, above] += covered[:, row]
-            affected[:, above] |= affected[:, row]
-    return covered

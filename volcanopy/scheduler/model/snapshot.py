@@ -34,8 +34,6 @@ NONE = -1
 """In a column of row numbers: there is none."""
 
 T = TypeVar("T")
-_FEW_QUEUES = 64
-"""Up to so many queues are added up with those below them by a product of matrices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,8 +199,7 @@ class QueueTable:
     @cached_property
     def nested(self) -> bool:
         """Whether there are queues below others than the root."""
-        parents = self.above[self.above != NONE]
-        return any(self.names[row] != "root" for row in set(parents.tolist()))
+        return any(self.names[parent] != "root" for parent, _ in self.families)
 
     @cached_property
     def terms(self) -> queue_policy.Terms:
@@ -230,45 +227,32 @@ class QueueTable:
         return result
 
     @cached_property
-    def _below(self) -> Ints:
-        """(Q, Q): 1 where the queue of the row is the queue of the column or is below it."""
-        matrix = np.zeros((len(self), len(self)), dtype=np.int64)
-        for row, line in enumerate(self.lines):
-            matrix[row, line] = 1
-        return matrix
+    def families(self) -> tuple[tuple[int, Rows], ...]:
+        """Each queue with others right below it, and these, from the top down: every walk of the tree follows them."""
+        parents = sorted({*self.above.tolist()} - {NONE}, key=lambda row: len(self.line_lists[row]))
+        return tuple((row, np.flatnonzero(self.above == row)) for row in parents)
 
     def rolled_up(self, values: Ints) -> Ints:
         """(R, Q) amounts of queues with those of all queues below them added to each."""
-        if len(self) <= _FEW_QUEUES:
-            return values @ self._below
-        rolled = np.zeros_like(values)
-        below, above = self._pairs
-        for sums, own in zip(rolled, values, strict=True):
-            np.add.at(sums, above, own[below])
+        rolled = values.copy()
+        for parent, children in reversed(self.families):
+            rolled[:, parent] += rolled[:, children].sum(axis=1)
         return rolled
 
-    def covering(self, claims: Ints) -> Ints:
-        """(R, Q) claims of queues, each raised to what the queues right below it claim together."""
-        covered, below = claims.copy(), np.zeros_like(claims)
-        for rows in self._levels:
-            covered[:, rows] = np.maximum(claims[:, rows], below[:, rows])
-            under = rows[self.above[rows] != NONE]
-            for sums, own in zip(below, covered, strict=True):
-                np.add.at(sums, self.above[under], own[under])
+    def covering(self, claims: Ints, where: Mask | None = None) -> Ints:
+        """(R, Q) claims of queues, each raised to what the queues right below it claim together.
+
+        ``where`` (R, Q): only those of these queues and of queues above them; None for all.
+        """
+        covered, affected = claims.copy(), None if where is None else where.copy()
+        for parent, children in reversed(self.families):
+            raised = np.maximum(claims[:, parent], covered[:, children].sum(axis=1))
+            if affected is None:
+                covered[:, parent] = raised
+            else:
+                affected[:, parent] |= affected[:, children].any(axis=1)
+                covered[:, parent] = np.where(affected[:, parent], raised, claims[:, parent])
         return covered
-
-    @cached_property
-    def _pairs(self) -> tuple[Rows, Rows]:
-        """Each queue beside each queue of its line: the rows of the one and of the other."""
-        lengths = [len(line) for line in self.lines]
-        above = np.concatenate(self.lines) if lengths else np.empty(0, dtype=np.intp)
-        return np.repeat(np.arange(len(lengths)), lengths), above
-
-    @cached_property
-    def _levels(self) -> tuple[Rows, ...]:
-        """The rows of the queues by the length of their lines, the longest first."""
-        lengths = np.array([len(line) for line in self.lines], dtype=np.intp)
-        return tuple(np.flatnonzero(lengths == length) for length in sorted(set(lengths.tolist()), reverse=True))
 
     def _line(self, row: int) -> list[int]:
         line = [row]

@@ -10,7 +10,7 @@ From the root down, for each resource of which a queue has a share:
 import numpy as np
 
 from volcanopy.scheduler.model.resources import Ints, Mask
-from volcanopy.scheduler.model.snapshot import NONE, QueueTable
+from volcanopy.scheduler.model.snapshot import QueueTable
 
 
 def inherited_shares(
@@ -21,10 +21,8 @@ def inherited_shares(
     ``own`` are the shares of the queues themselves, of the resources ``named``; ``requested`` includes descendants.
     """
     shares, has_share = own.copy(), named.copy()
-    root = queues.index.get("root", NONE)
-    for row in sorted(range(len(queues)), key=lambda row: len(queues.lines[row])):
-        children = np.flatnonzero(queues.above == row)
-        if row == root or not len(children):
+    for row, children in queues.families:
+        if queues.names[row] == "root":
             continue
         for dim in np.flatnonzero(has_share[:, row]).tolist():
             demand = requested[dim, children]
