@@ -4,15 +4,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.resources import Ints, Rows
-
-A = TypeVar("A", bound="np.ndarray[Any, Any]")
 
 
 class Scope(IntEnum):
@@ -64,52 +62,33 @@ class RecordedLedger:
             self._of_reads = before
 
 
-class _Column(Generic[A]):
-    """A column of the ledger, read-only."""
-
-    __slots__ = ("_name",)
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, view: "LedgerView", owner: type) -> A:
-        column: A = getattr(view._ledger, self._name).view()
-        column.setflags(write=False)
-        return column
-
-
 class LedgerView:
-    """The ledger's columns over all tasks, nodes, jobs and queues, read-only. R is the number of resources."""
+    """Columns of the ledger over all tasks, nodes, jobs and queues, read-only: see :class:`.columns.LedgerColumns`."""
+
+    status: NDArray[np.int8]
+    node: NDArray[np.int32]
+    used: Ints
+    idle: Ints
+    future: Ints
+    job_counts: Ints
+    job_best_effort: Ints
+    job_allocated: Ints
+    queue_allocated: Ints
+    queue_pending: Ints
+    queue_inqueue: Ints
+    tree_allocated: Ints
+    tree_inqueue: Ints
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    status = _Column[NDArray[np.int8]]()
-    """(tasks,): a :class:`Status` each."""
-    node = _Column[NDArray[np.int32]]()
-    """(tasks,): the row of the task's node, NONE without one."""
-    used = _Column[Ints]()
-    """(R, nodes): allocated to the tasks on each node."""
-    idle = _Column[Ints]()
-    """(R, nodes): allocatable and not used."""
-    future = _Column[Ints]()
-    """(R, nodes): idle once evicted pods have terminated and the tasks that wait for them are placed."""
-    job_counts = _Column[Ints]()
-    """(statuses, jobs): tasks of each status."""
-    job_best_effort = _Column[Ints]()
-    """(jobs,): pending tasks that request nothing and have no scheduling gate."""
-    job_allocated = _Column[Ints]()
-    """(R, jobs)."""
-    queue_allocated = _Column[Ints]()
-    """(R, queues): of each queue's own jobs."""
-    queue_pending = _Column[Ints]()
-    """(R, queues): requested by the pending tasks of its own jobs when the session began."""
-    queue_inqueue = _Column[Ints]()
-    """(R, queues): the minimal resources of its own jobs that were enqueued in this session."""
-    tree_allocated = _Column[Ints]()
-    """(R, queues): of each queue with the queues below it."""
-    tree_inqueue = _Column[Ints]()
-    """(R, queues): as ``queue_inqueue``, with the queues below it."""
+    def __getattr__(self, name: str) -> Any:
+        """Return a column."""
+        if name not in LedgerView.__annotations__:
+            raise AttributeError(f"the ledger has no column {name!r} for plugins")
+        column = getattr(self._ledger, name).view()
+        column.setflags(write=False)
+        return column
 
     @property
     def admissions(self) -> int:

@@ -5,7 +5,8 @@ The scheduler has no clock. It reports when a part begins and ends; the caller m
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal, Protocol
+from dataclasses import dataclass
+from typing import Literal
 
 from volcanopy.scheduler.model.resources import Axis, Floats, Ints
 from volcanopy.scheduler.model.snapshot import QueueTable
@@ -14,53 +15,28 @@ Part = Literal["open", "plugin", "action", "close"]
 """The parts of a cycle: opening the session (with every plugin), the actions, and closing it."""
 
 
-class QueueAmounts(Protocol):
-    """(R, Q) amounts of the queues at the end of a cycle; None where no plugin defines fair shares."""
+@dataclass(frozen=True, eq=False)
+class QueueAmounts:
+    """(R, Q) amounts of the queues at the end of a cycle, each of a queue with its descendants.
 
-    @property
-    def axis(self) -> Axis:
-        """The resources that are counted."""
-        ...
+    ``fair_share``, ``limit``, ``borrowed`` and ``share`` are None without a plugin that defines fair shares.
+    """
 
-    @property
-    def queues(self) -> QueueTable:
-        """The queues."""
-        ...
-
-    @property
-    def allocated(self) -> Ints:
-        """Allocated to pods."""
-        ...
-
-    @property
-    def fair_share(self) -> Ints | None:
-        """Fair shares."""
-        ...
-
-    @property
-    def limit(self) -> Ints | None:
-        """Effective capabilities."""
-        ...
-
-    @property
-    def guaranteed(self) -> Ints:
-        """Guarantees."""
-        ...
-
-    @property
-    def borrowed(self) -> Ints | None:
-        """Allocated above the fair share."""
-        ...
-
-    @property
-    def waiting(self) -> Ints:
-        """Requested by pods without a node, and by jobs whose pods do not exist yet."""
-        ...
-
-    @property
-    def share(self) -> Floats | None:
-        """(Q,): the largest ratio of allocated to fair share."""
-        ...
+    axis: Axis
+    queues: QueueTable
+    allocated: Ints
+    """Allocated to pods."""
+    fair_share: Ints | None
+    limit: Ints | None
+    """The effective capability; UNLIMITED where there is none."""
+    guaranteed: Ints
+    """The guarantee, and what the queue does not lend."""
+    borrowed: Ints | None
+    """Allocated above the fair share."""
+    waiting: Ints
+    """Requested by pods without a node, and by waiting jobs whose pods do not exist yet."""
+    share: Floats | None
+    """(Q,): the largest ratio of allocated to fair share; 1 where something is allocated without a fair share."""
 
 
 class Observer:

@@ -17,31 +17,16 @@ from volcanopy.scheduler.engine.shares.user_shares import Accounts, user_statuse
 from volcanopy.scheduler.model import observed_queue_status
 from volcanopy.scheduler.model.plan import SetQueue
 from volcanopy.scheduler.model.queue_policy import orders_by_user
-from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Floats, Index, Ints, Mask, Rows, sums_by
-from volcanopy.scheduler.model.snapshot import NONE, QueueTable
+from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Index, Ints, Mask, Rows, sums_by
+from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.policy.observer import QueueAmounts
 
 
 @dataclass(frozen=True, eq=False)
-class QueueStatuses:
-    """(R, Q) amounts; ``fair_share``, ``limit`` and ``borrowed`` are None without a plugin that defines fair shares."""
+class QueueStatuses(QueueAmounts):
+    """The amounts, and what else the statuses of queues have."""
 
-    axis: Axis
-    queues: QueueTable
-    allocated: Ints
-    """Allocated to pods."""
-    fair_share: Ints | None
-    """The fair share."""
-    limit: Ints | None
-    """The effective capability; UNLIMITED where there is none."""
-    guaranteed: Ints
-    """The guarantee, and what the queue does not lend."""
-    borrowed: Ints | None
-    """Allocated above the fair share."""
-    waiting: Ints
-    """Requested by pods without a node, and by waiting jobs whose pods do not exist yet."""
-    share: Floats | None
-    """(Q,): the largest ratio of allocated to fair share; 1 where something is allocated without a fair share."""
     credit: Floats
     """(R, Q): the credit at ``now``, in seconds of the whole cluster."""
     usage: Floats
