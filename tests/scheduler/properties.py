@@ -331,4 +331,4 @@ def _random_operations(ledger: Ledger, statement: Statement, rng: Random) -> Non
         elif any(row == victim for victim, _ in statement.evicted):
             statement.spare(row)
         elif status in {Status.ALLOCATED, Status.PIPELINED}:
-            statement.withdraw(row)
+            statement.withdraw_all(np.array([row], dtype=np.intp))

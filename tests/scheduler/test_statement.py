@@ -60,7 +60,7 @@ def test_moves_at_once_equal_those_one_by_one_and_are_undone_exactly() -> None:
             for row in placed.tolist():
                 statement.pipeline(row, row % len(seen.nodes))
         for row in victims.tolist():
-            one_by_one.withdraw(row)
+            one_by_one.withdraw_all(np.array([row], dtype=np.intp))
         at_once.withdraw_all(victims)
         for row in placed.tolist():
             single.move(row, Status.RUNNING, row % len(seen.nodes))

@@ -54,7 +54,7 @@ def _returning_job(
         return None
     mark = statement.checkpoint()
     for row in victims:
-        statement.withdraw(row)
+        statement.withdraw_all(np.array([row], dtype=np.intp))
     owners = self._session.snapshot.tasks.job
     jobs = list(dict.fromkeys(int(owners[row]) for row in victims))
     # each job alone: what was found for another is not used

@@ -9,13 +9,12 @@ from typing import Self
 
 import numpy as np
 
-from volcanopy.scheduler.ledger.columns import Statuses
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 
-Undo = Callable[[], None]
+Undo = Callable[[], object]
 
 
 class Statement:
@@ -47,7 +46,7 @@ class Statement:
         self._ledger.place(tasks, nodes, Status.ALLOCATED)
         self._undo.append(lambda: self._ledger.unplace(tasks, nodes, Status.ALLOCATED))
         self.placed.append((tasks, nodes))
-        self._undo.append(self._forget_placed)
+        self._undo.append(self.placed.pop)
 
     def pipeline(self, task: int, node: int) -> None:
         """Place a pending task on resources of pods that terminate."""
@@ -64,10 +63,7 @@ class Statement:
 
     def evict(self, task: int, reason: str) -> None:
         """Evict a running task."""
-        self._move(task, Status.RELEASING, int(self._ledger.node[task]))
-        self._ledger.evictions[task] = reason
-        self.evicted.append((task, reason))
-        self._undo.append(lambda: self._forget_eviction(task))
+        self.evict_all(self._ledger.single(task), reason)
 
     def evict_all(self, tasks: Rows, reason: str) -> None:
         """Evict running tasks, all at once."""
@@ -89,10 +85,6 @@ class Statement:
         reason = self._ledger.evictions.pop(task)
         self._move(task, Status(int(self._ledger.snapshot.tasks.status[task])), int(self._ledger.node[task]))
         self._undo.append(lambda: self._ledger.evictions.__setitem__(task, reason))
-
-    def withdraw(self, task: int) -> None:
-        """Remove a placement of this statement: the task is pending again."""
-        self._move(task, Status.PENDING, NONE)
 
     def withdraw_all(self, tasks: Rows) -> None:
         """Remove placements, all at once: the tasks are pending again, as victims are after they are created again."""
@@ -123,29 +115,16 @@ class Statement:
 
     def _move(self, task: int, status: Status, node: int) -> None:
         before, node_before = self._ledger.move(task, status, node)
-        self._undo.append(lambda: self._back(task, before, node_before))
-
-    def _back(self, task: int, status: int, node: int) -> None:
-        self._ledger.move(task, Status(status), node)
+        self._undo.append(lambda: self._ledger.move(task, Status(before), node_before))
 
     def _move_all(self, tasks: Rows, status: Status, nodes: Rows) -> None:
         if len(tasks) == 1:
             self._move(int(tasks[0]), status, int(nodes[0]))
             return
         before, nodes_before = self._ledger.move_all(tasks, np.full(len(tasks), status, dtype=np.int8), nodes)
-        self._undo.append(lambda: self._back_all(tasks, before, nodes_before))
-
-    def _back_all(self, tasks: Rows, statuses: Statuses, nodes: Rows) -> None:
-        self._ledger.move_all(tasks, statuses, nodes)
+        self._undo.append(lambda: self._ledger.move_all(tasks, before, nodes_before))
 
     def _forget_evictions(self, tasks: Sequence[int]) -> None:
         for task in tasks:
             self._ledger.evictions.pop(task, None)
         del self.evicted[len(self.evicted) - len(tasks) :]
-
-    def _forget_placed(self) -> None:
-        self.placed.pop()
-
-    def _forget_eviction(self, task: int) -> None:
-        self._ledger.evictions.pop(task, None)
-        self.evicted.pop()
