@@ -484,7 +484,7 @@ metrics:
         ({"type": "metrics-server", "interval": "0s"}, "metrics.interval: must be a duration above zero such as 30s"),
         ({"type": "metrics-server", "interval": "soon"}, "metrics.interval: must be a duration such as 90s"),
         ({"type": "elasticsearch", "elasticsearch.index": "x"}, "type elasticsearch is not supported"),
-        ([1], "metrics: must be a mapping with the key type"),
+        ([1], "metrics: must be a mapping"),
         ({"interval": "1m"}, "metrics: type is missing: give one of prometheus,"),
         ({"maxAge": "0s", "type": "node-agent"}, "metrics.maxAge: must be a duration above zero"),
         ({"measures": {"power": {"query": "watts"}}}, "metrics: address must be the URL of the Prometheus server"),

@@ -7,16 +7,20 @@ sentence that names it and what was probably meant. Nothing is ignored unsaid, n
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from types import MappingProxyType
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from volcanopy.api.config_file import ConfigError, mapping_of
-from volcanopy.scheduler.policy import keys_without_effect, metrics_source
+from volcanopy.scheduler.policy import keys_without_effect
 from volcanopy.scheduler.policy.hook_table import SWITCHES
 from volcanopy.scheduler.policy.keys_without_effect import ACTION_ARGUMENTS, PLUGIN_ARGUMENTS, effective
+from volcanopy.scheduler.policy.metrics_source import Metrics
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.registry import Registry
+
+A = TypeVar("A", bound=Arguments)
 
 DEFAULT = """\
 actions: "enqueue, allocate, backfill"
@@ -67,7 +71,7 @@ class SchedulerConfig:
     actions: tuple[str, ...]
     tiers: tuple[tuple[PluginConfig, ...], ...]
     action_arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    metrics: metrics_source.Metrics | None = None
+    metrics: Metrics | None = None
     """Where the nodes' real load comes from, if it is measured."""
     warnings: tuple[str, ...] = ()
     """Keys of the file that have no effect, one sentence each."""
@@ -95,7 +99,7 @@ def parse(text: str, registry: Registry) -> SchedulerConfig:
         actions=actions,
         tiers=_with_reservations_of_sla(configured, registry),
         action_arguments=_action_arguments(document.get("configurations") or [], registry),
-        metrics=_metrics(document.get("metrics")),
+        metrics=_arguments("metrics", block, Metrics) if (block := document.get("metrics")) else None,
         warnings=tuple(_without_effect(document)),
     )
     _reject_conflicts(config)
@@ -178,7 +182,7 @@ def _plugin(path: str, entry: Any, registry: Registry) -> PluginConfig:
     )
 
 
-def _arguments(path: str, value: Any, model: type[Arguments], ignored: Mapping[str, str]) -> Arguments:
+def _arguments(path: str, value: Any, model: type[A], ignored: Mapping[str, str] = MappingProxyType({})) -> A:
     if not isinstance(value, dict):
         raise ConfigError(f"{path}: must be a mapping")
     try:
@@ -189,7 +193,9 @@ def _arguments(path: str, value: Any, model: type[Arguments], ignored: Mapping[s
         if first["type"] == "extra_forbidden":
             *outer, last = first["loc"]
             known = [*_fields(model, outer), *(() if outer else ignored)]
-            raise ConfigError(f"{path}: unknown argument {where!r}{_meant(str(last), known)}") from None
+            raise ConfigError(
+                f"{path}: unknown {'key' if model is Metrics else 'argument'} {where!r}{_meant(str(last), known)}"
+            ) from None
         value = first.get("input")
         message = str(first["msg"]).removeprefix("Value error, ")
         message = message[:1].lower() + message[1:]
@@ -208,19 +214,6 @@ def _fields(model: Any, path: Iterable[int | str]) -> list[str]:
     if not isinstance(model, type) or not issubclass(model, BaseModel):
         return []
     return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def _metrics(value: Any) -> metrics_source.Metrics | None:
-    try:
-        return metrics_source.read(value)
-    except ValidationError as error:
-        where, fault, message = metrics_source.complaint(error)
-        if fault == "extra_forbidden":
-            known = [field.alias or name for name, field in metrics_source.Metrics.model_fields.items()]
-            raise ConfigError(f"metrics: unknown key {where!r}{_meant(where, known)}") from None
-        raise ConfigError(f"metrics.{where}: {message}" if where else f"metrics: {message}") from None
-    except ValueError as error:
-        raise ConfigError(f"metrics: {error}") from None
 
 
 def _action_arguments(value: Any, registry: Registry) -> dict[str, Mapping[str, Any]]:

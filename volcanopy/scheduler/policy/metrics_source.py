@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from volcanopy.api.model import Duration
 from volcanopy.scheduler.policy.plugin import Arguments
@@ -63,6 +63,14 @@ class Metrics(Arguments):
     insecure: bool = Field(False, alias="tls.insecureSkipVerify")
     """Whether certificates that cannot be verified are accepted."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _is_supported(cls, values: Any) -> Any:
+        keys = [str(key) for key in values] if isinstance(values, dict) else []
+        if keys and (values.get("type") == _ELASTIC or any(key.startswith(f"{_ELASTIC}.") for key in keys)):
+            raise ValueError(f"type {_ELASTIC} is not supported: use one of {', '.join(_SERVED)}")
+        return values
+
     @field_validator("interval", "max_age")
     @classmethod
     def _is_above_zero(cls, value: timedelta) -> timedelta:
@@ -88,22 +96,3 @@ class Metrics(Arguments):
                 f"address is for type prometheus and measures: with type {self.type} the API server is asked, leave it out"
             )
         return self
-
-
-def read(value: Any) -> Metrics | None:
-    """Return the block, None without one. Raises ValueError with one sentence, or ValidationError for a single key."""
-    if not value:
-        return None
-    if not isinstance(value, dict):
-        raise ValueError("must be a mapping with the key type")
-    kind = value.get("type")
-    if kind == _ELASTIC or any(str(key).startswith(f"{_ELASTIC}.") for key in value):
-        raise ValueError(f"type {_ELASTIC} is not supported: use one of {', '.join(_SERVED)}")
-    return Metrics.model_validate(value)
-
-
-def complaint(error: ValidationError) -> tuple[str, str, str]:
-    """Return the first error: the key, the type of the error, and the message."""
-    first = error.errors()[0]
-    message = str(first["msg"]).removeprefix("Value error, ")
-    return ".".join(map(str, first["loc"])), str(first["type"]), message[:1].lower() + message[1:]
