@@ -11,7 +11,15 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[1]
 HOME = {"README.md": "index.md"}
 """Files of the repository that have another path in the site."""
-PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "packages/apiserver/README.md")
+PAGES = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "LICENSE",
+    "packages/apiserver/README.md",
+    "volcanopy/scheduler/README.md",
+)
 _LINK = re.compile(r"(?P<text>\[[^\]\n]*\])\((?P<target>[^()\s#]+)(?P<anchor>#[^()\s]*)?\)")
 _FENCE_OPTIONS = re.compile(r"^( *```\w+) [\w ]+$", re.MULTILINE)
 _FENCE = re.compile(r"(^ *```.*?^ *```$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)

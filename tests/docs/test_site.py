@@ -74,7 +74,17 @@ def test_the_concepts_list_the_gates_in_order() -> None:
     assert f"\n{' > '.join(GATES)}\n" in (ROOT / "docs" / "concepts.md").read_text("utf-8")
 
 
-def test_the_architecture_lists_every_folder_of_the_scheduler() -> None:
-    listed = re.findall(r"^\| `(\w+)/` \|", (ROOT / "docs" / "architecture.md").read_text("utf-8"), re.MULTILINE)
-    folders = [path.name for path in (ROOT / "volcanopy" / "scheduler").iterdir() if (path / "__init__.py").exists()]
+SCHEDULER = ROOT / "volcanopy" / "scheduler"
+
+
+def test_the_map_of_the_scheduler_lists_every_folder() -> None:
+    listed = re.findall(r"^\| `(\w+)/` \|", (SCHEDULER / "README.md").read_text("utf-8"), re.MULTILINE)
+    folders = [path.name for path in SCHEDULER.iterdir() if (path / "__init__.py").exists()]
     assert sorted(listed) == sorted(folders)
+
+
+def test_every_file_that_the_map_of_the_scheduler_names_exists() -> None:
+    text = (SCHEDULER / "README.md").read_text("utf-8")
+    names = set(re.findall(r"`([\w/]+(?:\.py|/))`", text))
+    assert len(names) > 20
+    assert [name for name in sorted(names) if not (SCHEDULER / name).exists()] == []
