@@ -71,3 +71,20 @@ def test_only_the_first_tier_with_a_rule_decides_whether_a_job_starves(plugins: 
     """The job has its minimum, and a task that waits."""
     session = Session(snapshot("node n1 cpu=1\njob a min=1: 1 x cpu=1 on=n1, 1 x cpu=1"), config(plugins))
     assert session.gangs.is_starving(session.jobs()[0]) is starves
+
+
+@pytest.mark.parametrize(
+    ("plugins", "purposes"),
+    [
+        ("conformance | predicates", {Purpose.PREEMPT, Purpose.RECLAIM}),
+        ("conformance | priority", set(Purpose) - {Purpose.SHUFFLE}),
+    ],
+)
+def test_a_policy_that_only_protects_allows_single_pods_and_abstains_about_bundles(
+    plugins: str, purposes: set[Purpose]
+) -> None:
+    state = "class high value=9\nnode n1 cpu=2\njob low min=2: 2 x cpu=1 on=n1\njob a min=2 priority=high: 2 x cpu=1"
+    session = Session(snapshot(state), config(plugins))
+    low, high = session.cluster.task(0), session.cluster.task(2)
+    asked = set(Purpose) - {Purpose.SHUFFLE}
+    assert {purpose for purpose in asked if session.hooks.victims[purpose](high, [low])} == purposes

@@ -51,9 +51,10 @@ SWITCHES: frozenset[str] = (
 
 @lru_cache(maxsize=256)
 def implemented(kind: Any) -> frozenset[str]:
-    """Return the hooks that a class of plugins implements."""
-    return frozenset(
+    """Return the hooks that a class of plugins implements; a policy that protects victims also allows those it does not."""
+    names = frozenset(
         name
         for name, (declaring, _) in _DECLARATIONS.items()
         if issubclass(kind, declaring) and getattr(kind, name) is not getattr(declaring, name)
     )
+    return names | {"allows"} if "unprotected" in names else names

@@ -101,9 +101,10 @@ class Victims:
     ) -> Sequence[TaskView] | None:
         """Which candidates may be evicted for the task, in order; None to abstain.
 
-        The policies of a tier must agree, and the first tier that leaves any victims decides.
+        The policies of a tier must agree, and the first tier that leaves any victims decides. A policy that only protects
+        has no other opinion: it allows all single pods, and abstains about bundles for gangs.
         """
-        raise NotImplementedError
+        return None if purpose.is_for_gang else candidates
 
     @hook("victims")
     def unprotected(

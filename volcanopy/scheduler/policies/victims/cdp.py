@@ -19,12 +19,6 @@ class Cdp(Plugin[NoArguments], Victims):
 
     name: ClassVar[str] = "cdp"
 
-    def allows(
-        self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose
-    ) -> Sequence[TaskView] | None:
-        """As :meth:`unprotected`; no opinion about bundles for gangs."""
-        return None if purpose.is_for_gang else self.unprotected(preemptor, candidates, purpose)
-
     def unprotected(
         self, preemptor: TaskView | None, victims: Sequence[TaskView], purpose: Purpose
     ) -> Sequence[TaskView]:

@@ -15,10 +15,6 @@ class Conformance(Plugin[NoArguments], Victims):
 
     name: ClassVar[str] = "conformance"
 
-    def allows(self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose) -> Sequence[TaskView]:
-        """As :meth:`unprotected`."""
-        return self.unprotected(preemptor, candidates, purpose)
-
     def unprotected(
         self, preemptor: TaskView | None, victims: Sequence[TaskView], purpose: Purpose
     ) -> Sequence[TaskView]:

@@ -28,12 +28,6 @@ class Pdb(Plugin[NoArguments], Victims):
             self._budgets.setdefault(budget.metadata.namespace, []).append(number)
         self._budgets_of_task: dict[int, tuple[int, ...]] = {}
 
-    def allows(
-        self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose
-    ) -> Sequence[TaskView] | None:
-        """As :meth:`unprotected`; no opinion about bundles for gangs."""
-        return None if purpose.is_for_gang else self.unprotected(preemptor, candidates, purpose)
-
     def unprotected(
         self, preemptor: TaskView | None, victims: Sequence[TaskView], purpose: Purpose
     ) -> Sequence[TaskView]:
