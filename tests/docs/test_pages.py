@@ -27,6 +27,7 @@ SLOW: dict[str, str] = {
     "examples/README.md": "runs every example",
     "README.md": "runs a session with jobs that wait for each other",
     "docs/tutorial.md": "runs jobs on a cluster, one after the other",
+    "docs/writing-a-plugin.md": "checks three plugins over random cluster states",
     "docs/run-times.md": "waits for run times to be learnt, and for starts to be estimated",
 }
 """Pages that take longer than others, and why."""

@@ -14,6 +14,7 @@ from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.plan import Claims
 from volcanopy.scheduler.model.queue_shares import Shares
 from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, Resources, Rows
+from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.definition import PluginError
 from volcanopy.scheduler.policy.plugin import (
     ABSTAIN,
@@ -76,6 +77,7 @@ __all__ = [
     "Rows",
     "Session",
     "Shares",
+    "Status",
     "TaskValue",
     "TaskView",
     "TasksView",
