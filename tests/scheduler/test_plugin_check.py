@@ -30,6 +30,7 @@ from volcanopy.plugin import (
     parse,
     schedule,
 )
+from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.policy.hook_table import HOOKS, declaration
 from volcanopy.testing.notation import snapshot
 
@@ -225,8 +226,8 @@ def test_every_policy_keeps_the_contract(name: str) -> None:
         check.check(kind, entry.get("arguments"), states=worlds, hierarchy=entry.get("enableHierarchy", False))
 
 
-def example() -> ModuleType:
-    path = Path(__file__).parents[2] / "examples" / "plugin" / "volcanopy_cheapest.py"
+def example(name: str) -> ModuleType:
+    path = Path(__file__).parents[2] / "examples" / "plugin" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -235,8 +236,34 @@ def example() -> ModuleType:
     return module
 
 
-def test_the_example_keeps_the_contract() -> None:
-    check.check(example().Cheapest, {"cheapest.weight": 5})
+@pytest.mark.parametrize(
+    ("module", "name", "arguments"),
+    [
+        ("volcanopy_cheapest", "Cheapest", {"cheapest.weight": 5}),
+        ("volcanopy_maintenance", "Maintenance", {"maintenance.assumed-hours": 2}),
+    ],
+)
+def test_the_examples_keep_the_contract(module: str, name: str, arguments: dict[str, float]) -> None:
+    check.check(getattr(example(module), name), arguments)
+
+
+def test_no_pod_starts_on_a_node_whose_maintenance_begins_before_its_end() -> None:
+    registry = builtin().with_plugins(example("volcanopy_maintenance").Maintenance)
+    tiers = "[{plugins: [{name: maintenance}, {name: gang}, {name: predicates}]}]"
+    plan = schedule(
+        snapshot(
+            """
+            node n1 cpu=9 note.example.com/maintenance=2030-01-02T06:00:00Z
+            node n2 cpu=1
+            job short: 1 x cpu=2 note.volcanopy.io/max-runtime=5h
+            job long: 1 x cpu=2 note.volcanopy.io/max-runtime=7h
+            job other: 1 x cpu=1
+            """
+        ),
+        parse(f"actions: allocate\ntiers: {tiers}", registry),
+    )
+    assert [str(bind) for bind in plan.of(Bind)] == ["bind short-0 -> n1", "bind other-0 -> n2"]
+    assert "1 Insufficient cpu, 1 node(s) had maintenance soon" in str(plan)
 
 
 def test_every_hook_has_a_type_that_results_are_compared_with() -> None:

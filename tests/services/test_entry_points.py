@@ -44,9 +44,9 @@ def test_without_packages_only_builtin_plugins_exist() -> None:
 def test_the_example_plugin_is_loaded_by_its_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())
     module = "volcanopy_cheapest"
-    assert project["tool"]["setuptools"]["py-modules"] == [module]
     install(tmp_path, monkeypatch, module, project["project"]["entry-points"])
-    shutil.copy(EXAMPLE / f"{module}.py", tmp_path / module)
+    for name in project["tool"]["setuptools"]["py-modules"]:
+        shutil.copy(EXAMPLE / f"{name}.py", tmp_path / module)
     result = registry()
     config = parse(
         "actions: allocate\ntiers:\n- plugins:\n  - {name: cheapest, arguments: {cheapest.at-most: 2.5}}\n  - name: gang",

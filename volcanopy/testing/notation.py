@@ -19,13 +19,14 @@ A world is a few lines, one object per line::
 
 Amounts are Kubernetes quantities. Defaults: a node has capacity for 110 pods and 64Gi, a job
 is Inqueue in queue ``default`` with a minimum of all its tasks, admitted now (``admitted=60``: a minute ago). ``on=``
-puts tasks on nodes (running; ``bound`` or ``releasing`` set another status); other tokens without ``=`` are flags:
-``unschedulable``, ``gated``, ``closed``, ``fifo``, ``guaranteed`` (limits are what is requested).
+puts tasks on nodes: running, with ``started=60`` for a minute; ``bound`` or ``releasing`` set another status. Other tokens
+without ``=`` are flags: ``unschedulable``, ``gated``, ``closed``, ``fifo``, ``guaranteed`` (limits are what is requested).
 A line ``numa n1 cpus=2x4`` reports two NUMA nodes of 4 cpus each.
 Volumes, devices and claims are described in :mod:`volcanopy.testing.claim_notation`, hypernodes and topology constraints in
 :mod:`volcanopy.testing.topology_notation`, limits of users and groups and submitters of jobs in
 :mod:`volcanopy.testing.submitter_notation`, alternatives in :mod:`volcanopy.testing.alternative_notation`. A key with a slash is
-a label; ``selector.<key>=`` is a node selector. Objects are created in the order of the lines, a second apart.
+a label, also ``label.<key>=``; ``note.<key>=`` is an annotation, ``selector.<key>=`` a node selector. Objects are created in the
+order of the lines, a second apart.
 """
 
 import shlex
@@ -385,6 +386,7 @@ def _pod(group: _Line, line: _Line, name: str, node: str = "", role: str = "") -
         status=core.PodStatus(
             phase=phase,
             nominated_node_name=line.values.get("nominated", ""),
+            start_time=NOW - timedelta(seconds=int(line.values["started"])) if "started" in line.values else None,
             resource_claim_statuses=claim_notation.claim_statuses(name, line.values),
         ),
     )
