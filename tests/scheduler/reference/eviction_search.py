@@ -11,7 +11,6 @@ from volcanopy.scheduler.actions.evict import node_candidates, victim_search
 from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
 from volcanopy.scheduler.actions.evict.domain_search import DomainSearch
 from volcanopy.scheduler.actions.evict.node_candidates import NodeCandidates, ShapeState
-from volcanopy.scheduler.actions.evict.victim_order import VictimOrder
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Mask, Rows
@@ -25,9 +24,6 @@ def use(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ShapeState, "is_still_full", lambda *_: False)
     patch.setattr(CounterEvictions, "returning_job", _returning_job)
     patch.setattr(DomainSearch, "_is_rejected", lambda *_: False)
-    patch.setattr(VictimOrder, "first", lambda self, rows: _sorted(rows, self.ranks))
-    patch.setattr(VictimOrder, "node_by_node", lambda self, rows, nodes: _sorted(rows, nodes, self.ranks))
-    patch.setattr(VictimOrder, "job_by_job", lambda self, rows, nodes, jobs: _sorted(rows, jobs, nodes, self.ranks))
 
 
 _LEAST = (-1.0,)
@@ -62,7 +58,3 @@ def _returning_job(
     result = next(each, None)
     statement.rollback(mark)
     return result
-
-
-def _sorted(rows: Rows, *keys: Any) -> Rows:
-    return np.array(sorted(rows.tolist(), key=lambda row: tuple(key[row] for key in keys)), dtype=np.intp)

@@ -70,8 +70,6 @@ COMPARED_CANDIDATES = 64
 """The most candidates and nodes of which all sets of victims for a gang are compared."""
 REFILLED_TASKS = 64
 """For gangs up to this size, restoring a bundle is also tried with all members placed anew."""
-SORTED_PART = 4
-"""Fewer than one of so many tasks are sorted anew: that is faster than to select them from all."""
 CONSOLIDATED_SHAPES = 4
 """The number of shapes of a gang, the largest ones, for whose pods nodes are ranked."""
 CONSOLIDATED_GANGS = 16

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.actions.evict.rules import Rule
-from volcanopy.scheduler.actions.evict.victim_order import VictimOrder
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.session import Session
@@ -74,7 +73,6 @@ class Candidates:
         """(T,): the number of the rule by which each task is a candidate; as many as there are rules where by none."""
         self.classes: Ints = np.zeros(count, dtype=np.int64)
         """(T,): the class of each candidate: tasks of one class are equally important."""
-        self._order: VictimOrder | None = None
         parts: list[Rows] = []
         first = 0
         for number, rule in enumerate(rules):
@@ -83,12 +81,11 @@ class Candidates:
             if not len(rows):
                 continue
             order = costs.order(rule.order)
-            rows = order.first(rows)
+            rows = rows[np.argsort(order.ranks[rows])]
             self.rule_of[rows] = number
             self.classes[rows] = order.classes[rows] + first
             first = int(self.classes[rows].max()) + 1
             parts.append(rows)
-            self._order = order if len(parts) == 1 else None
         self.rows: Rows = np.concatenate(parts) if parts else np.empty(0, dtype=np.intp)
         """All of them in order."""
         self.rank: Ints = np.full(count, count, dtype=np.int64)
@@ -101,13 +98,6 @@ class Candidates:
         self._set_bounds()
         self.amounts: Ints = self._amounts()
         """(R, N): the requests of the candidates on each node, without those that can never be evicted."""
-
-    def node_by_node(self, rows: Rows) -> Rows:
-        """Return some of the candidates node by node, those of a node in order."""
-        nodes = self._session.ledger.node
-        if self._order is not None:
-            return self._order.node_by_node(rows, nodes)
-        return rows[np.lexsort((self.rank[rows], nodes[rows]))]
 
     @property
     def has_rank(self) -> Mask:
@@ -133,10 +123,7 @@ class Candidates:
         """(8, T): the least of each part of the cost of an eviction of a candidate."""
         self.is_bound: Mask = np.zeros(count, dtype=np.bool_)
         """(T,): whether a candidate can never be evicted: it is needed by a gang that may not be broken."""
-        if self._order is not None:
-            rows = self._order.job_by_job(rows, ledger.node, table.job)
-        else:
-            rows = rows[np.lexsort((self.rank[rows], ledger.node[rows], table.job[rows]))]
+        rows = rows[np.lexsort((self.rank[rows], ledger.node[rows], table.job[rows]))]
         owners, nodes = table.job[rows].astype(np.intp), ledger.node[rows]
         surplus = ledger.job_counts[_READY].sum(axis=0) - jobs.min_available
         starts = np.flatnonzero((np.diff(owners, prepend=-1) != 0) | (np.diff(nodes, prepend=-1) != 0))

@@ -14,14 +14,14 @@ Compared are, one after the other:
 The size of a pod is its dominant share of the cluster.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volcanopy.scheduler.actions.evict.share_losses import ShareLosses
-from volcanopy.scheduler.actions.evict.victim_order import VictimKeys, VictimOrder
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import QueueView
 from volcanopy.scheduler.model.eviction_record import protected_since, run_began, running_seconds
@@ -60,6 +60,21 @@ def _sizes(snapshot: Snapshot) -> Ints:
     shares = snapshot.shapes.request.values[counted] / (total[counted, None] * SIZE_UNIT)
     sizes: Ints = np.ceil(shares.max(axis=0, initial=0.0).clip(max=1 / SIZE_UNIT)).astype(np.int64)
     return sizes
+
+
+VictimKeys = Callable[[Rows], Ints]
+"""(K, M): keys that order M tasks as victims before their priorities do."""
+
+
+@dataclass(frozen=True, eq=False)
+class VictimOrder:
+    """The order of all tasks that could be evicted, the cheapest first."""
+
+    by_cost: Rows
+    ranks: Ints
+    """(T,): the position of each by cost."""
+    classes: Ints
+    """(T,): the class of each: tasks of one class are equally important."""
 
 
 class EvictionCosts(TaskCosts):
@@ -148,7 +163,9 @@ class EvictionCosts(TaskCosts):
         by_cost = np.lexsort(
             (ranks[rows], age, self.seconds[rows], self.size[rows], self.lost_work[rows], classes[rows])
         )
-        return VictimOrder.of(rows[by_cost], classes, self._session.ledger.node, snapshot.tasks.job)
+        rows = rows[by_cost]
+        ranks[rows] = np.arange(len(rows))
+        return VictimOrder(rows, ranks, classes)
 
 
 def _ranked(columns: Ints) -> Ints:

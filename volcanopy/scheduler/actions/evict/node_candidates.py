@@ -93,7 +93,7 @@ def node_candidates(
     result = NodeCandidates(scores.copy())
     if not len(rows):
         return result
-    rows = candidates.node_by_node(rows)
+    rows = rows[np.lexsort((candidates.rank[rows], ledger.node[rows]))]
     starts = np.flatnonzero(np.diff(ledger.node[rows], prepend=-1))
     nodes = ledger.node[rows[starts]].astype(np.intp)
     bounds = [*starts.tolist(), len(rows)]

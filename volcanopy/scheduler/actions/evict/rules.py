@@ -13,8 +13,7 @@ from functools import cache
 import numpy as np
 
 from volcanopy.api import names
-from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
-from volcanopy.scheduler.actions.evict.victim_order import VictimKeys
+from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts, VictimKeys
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model import pod_fields
