@@ -14,7 +14,7 @@ from volcanopy.api import core
 from volcanopy.plugin.uncached import UncachedPlacement
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.engine import score_table
+from volcanopy.scheduler.engine import defaults, score_table
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
@@ -32,9 +32,9 @@ SETS = (PLUGINS, "gang, predicates, binpack", "gang, predicates, nodeorder", "ga
 @pytest.fixture(autouse=True)
 def small_tables() -> Iterator[None]:
     """From the second shape on, so that small worlds use a table."""
-    least, score_table.LEAST = score_table.LEAST, 2
+    least, defaults.TABLE_LEAST = defaults.TABLE_LEAST, 2
     yield
-    score_table.LEAST = least
+    defaults.TABLE_LEAST = least
 
 
 @st.composite

@@ -41,12 +41,23 @@ RESERVING_QUEUES = 32
 PLANNED_KINDS = 64
 """The most kinds of pods whose start on nodes is computed in a session; beyond, only the work before it counts."""
 
+MINIMA_OF_RUNNABLE_JOBS = 16
+"""Jobs that could run are admitted while the minima of all that wait are below this multiple of the cluster: few fit at once."""
+MINIMA_WITHOUT_RUN_TIME = 4
+"""The same for jobs without a run time: fewer, since they may delay a reserved job."""
+
 # Shares
 
 EQUAL_DOMINANT_SHARES = 1e-6
 """Shares that differ by less are equal in the choice of victims (Volcano's value)."""
 EQUAL_FRACTIONS = 1e-9
 """Fractions of the cluster that differ by less are equal."""
+EQUAL_DIGITS = 9
+"""Shares of hierarchical DRF that are equal to so many digits are equal."""
+RECOMPUTED_JOBS = 64
+"""With more changed jobs at once all shares of the tree are computed anew, which is faster."""
+COMPARED_SHAPES = 32
+"""For so many different pods the usable nodes are computed; the others count as if they fitted."""
 
 # Searches
 
@@ -74,6 +85,30 @@ CONSOLIDATED_SHAPES = 4
 """The number of shapes of a gang, the largest ones, for whose pods nodes are ranked."""
 CONSOLIDATED_GANGS = 16
 """The most gangs for which moves are searched in a session."""
+
+REPACK_TRIALS = 2_000
+"""How many placements all repacking of a session may try."""
+REPACK_STEPS = 6_000
+"""How many steps of vector packing all repacking of a session may take."""
+SIZE_UNIT = 1e-8
+"""The unit of the sizes of pods, as a fraction of the cluster: sums of sizes and of lost work are exact, also as floats."""
+
+# Caches of scores: they change the time of a cycle, not its plan
+
+SCORED_PLACES = 1 << 14
+"""The number of rows of the first table of scores for a run of equal tasks; more are computed when the run needs them."""
+REPEATED_NODES = 512
+"""Up to so many changed nodes are refreshed with their duplicates: that is cheaper than to remove them."""
+TABLE_LEAST, TABLE_MOST = 4, 256
+"""The smallest and the largest number of shapes in a table."""
+TABLE_REPEATS = 4
+"""Each further use of a shape outside is worth the work of building a table of so many shapes."""
+TABLE_NODES = 4
+"""If more nodes than this changed since the last use, the table is dropped."""
+TABLE_STATES = 8192
+"""The number of states of nodes whose scores are kept."""
+TABLE_BLOCK = 8
+"""The number of nodes that share a maximum."""
 
 # Messages
 

@@ -11,6 +11,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.fit_error import Why, judge
 from volcanopy.scheduler.engine.score_cache import ScoreCache, feasible, rejected
 from volcanopy.scheduler.engine.score_table import INFEASIBLE, NodeScores
@@ -20,8 +21,6 @@ from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.policy.dispatch import Hooks
 
-_VIRTUAL = 1 << 14
-"""The number of rows of the first table of scores for a run; more are computed when the run needs them."""
 _NOWHERE: Rows = np.empty(0, dtype=np.intp)
 
 
@@ -169,7 +168,7 @@ class _Run:
 
     def take(self, count: int) -> Rows:
         """Return the nodes for up to ``count`` tasks, in order."""
-        deep = max(2, _VIRTUAL // len(self._nodes))
+        deep = max(2, defaults.SCORED_PLACES // len(self._nodes))
         self._extend(np.arange(len(self._nodes)), deep)
         rows = self._nodes.tolist()
         heap = [(-scores[0], row, place) for place, (row, scores) in enumerate(zip(rows, self._scores, strict=True))]

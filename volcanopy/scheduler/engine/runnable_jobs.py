@@ -8,16 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.resources import Ints, Resources
 from volcanopy.scheduler.model.run_times import shortest
 from volcanopy.scheduler.model.snapshot import Snapshot
-
-_MOST, _MOST_WITHOUT_RUN_TIME = 16, 4
-"""The minima of all admitted jobs that wait, as a multiple of the cluster: pods may not start although they fit in sum.
-
-Jobs with a run time end before a reserved job starts. Others may delay it, so that fewer are admitted.
-"""
 
 
 class RunnableJobs:
@@ -69,7 +64,7 @@ class RunnableJobs:
         if reserved is None or minimum is None:
             return False
         least = minimum.values
-        most = (_MOST if known else _MOST_WITHOUT_RUN_TIME) * self._total
+        most = (defaults.MINIMA_OF_RUNNABLE_JOBS if known else defaults.MINIMA_WITHOUT_RUN_TIME) * self._total
         fits = (self._starting + least <= self._idle - reserved) & (self._waiting + least <= most)
         return bool(fits[least > 0].all())
 

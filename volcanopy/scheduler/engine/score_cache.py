@@ -11,6 +11,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.score_table import INFEASIBLE, NodeScores, ScoreTable
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.ledger import Ledger
@@ -19,9 +20,6 @@ from volcanopy.scheduler.model.resources import UNLIMITED, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.policy.dispatch import Hooks
 from volcanopy.scheduler.policy.plugin import NodeRejection
-
-_FEW = 512
-"""Up to so many changed nodes are refreshed with their duplicates: that is cheaper than to remove them."""
 
 
 class ScoreCache:
@@ -100,7 +98,7 @@ class ScoreCache:
             stale = touched[entry.changes :]
             if self._within is not None:
                 stale = stale[self._within[stale]]
-            if len(stale) >= _FEW:
+            if len(stale) >= defaults.REPEATED_NODES:
                 stale = np.unique(stale)
         if len(stale):
             self._ask(entry, stale)

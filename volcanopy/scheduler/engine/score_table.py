@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.task_kinds import TaskKind
@@ -20,16 +21,7 @@ from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.policy.dispatch import Hooks
 
 INFEASIBLE = -np.inf
-LEAST, MOST = 4, 256
-"""The smallest and the largest number of shapes in a table."""
-_REPEATS = 4
-"""Each further use of a shape outside is worth the work of building a table of so many shapes."""
-_NODES = 4
-"""If more nodes than this changed since the last use, the table is dropped."""
-_STATES = 8192
-"""The number of states of nodes whose scores are kept."""
-_BLOCK = 8
-"""The number of nodes that share a maximum."""
+_BLOCK = defaults.TABLE_BLOCK
 
 
 @dataclass(eq=False)
@@ -100,9 +92,9 @@ class ScoreTable:
         number = len(self._members) + len(self._candidates)
         if id(entry) in self._candidates:
             self._repeats += 1
-            if number >= LEAST and self._repeats > number // _REPEATS:
+            if number >= defaults.TABLE_LEAST and self._repeats > number // defaults.TABLE_REPEATS:
                 self._build(refresh)
-        elif number < MOST and self._is_eligible(entry):
+        elif number < defaults.TABLE_MOST and self._is_eligible(entry):
             self._candidates[id(entry)] = entry
 
     def _is_eligible(self, entry: NodeScores) -> bool:
@@ -128,9 +120,9 @@ class ScoreTable:
         if now == self._changes or self._columns is None:
             self._changes = now
             return True
-        nodes = None if now - self._changes > 2 * _NODES else set(touched[self._changes :].tolist())
+        nodes = None if now - self._changes > 2 * defaults.TABLE_NODES else set(touched[self._changes :].tolist())
         self._changes, before = now, self._changes
-        if nodes is None or len(nodes) > _NODES:
+        if nodes is None or len(nodes) > defaults.TABLE_NODES:
             for entry in self._members:
                 entry.column, entry.changes = NONE, before
             self._members, self._columns = [], None
@@ -160,7 +152,7 @@ class ScoreTable:
             self._resources |= view.read
             self._read = self._ledger.positions_of(self._resources)
             self._known.clear()
-        if len(self._known) == _STATES:
+        if len(self._known) == defaults.TABLE_STATES:
             del self._known[next(iter(self._known))]
         self._known[self._ledger.columns_of(node, self._read)] = scores
         return scores
@@ -186,7 +178,11 @@ class _Columns:
         self._score[node] = scores
         self._ranked[node] = ranked if self._for_all[node] else np.where(self._feasible[node], ranked, INFEASIBLE)
         block = node // _BLOCK
-        np.maximum.reduce(self._ranked[block * _BLOCK : (block + 1) * _BLOCK], axis=0, out=self._highest[block])
+        np.maximum.reduce(
+            self._ranked[block * _BLOCK : (block + 1) * _BLOCK],
+            axis=0,
+            out=self._highest[block],
+        )
 
     def best(self, column: int) -> int:
         """Return the first of the nodes that rank highest for a member."""

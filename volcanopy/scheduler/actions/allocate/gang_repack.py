@@ -30,9 +30,9 @@ from volcanopy.scheduler.model.snapshot import NONE
 class _Repacking:
     """The state of all repacking in one session."""
 
-    trials: int = 2000
+    trials: int = defaults.REPACK_TRIALS
     """How many placements may still be tried."""
-    steps: int = 6000
+    steps: int = defaults.REPACK_STEPS
     """How many steps of vector packing may still be taken."""
     failed: dict[Hashable, int] = field(default_factory=dict)
     """The gangs, by what distinguishes them, that could not be repacked, with the number of evictions until then."""

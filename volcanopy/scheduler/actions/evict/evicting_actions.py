@@ -32,57 +32,47 @@ from volcanopy.scheduler.ledger.views import JobView, QueueView
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.policy.plugin import Arguments
 
-_GANG_ARGUMENTS = tuple(field.alias or name for name, field in GangArguments.model_fields.items())
+
+class _Evicting:
+    """An action that evicts for the jobs that lack tasks, queue by queue; the actions differ in their rules."""
+
+    name: ClassVar[str]
+    arguments: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+        """Evict for the jobs that lack tasks."""
+        is_for_gangs = isinstance(self, GangPreempt)
+        _evict_for_waiting_jobs(session, self.name, GangArguments.model_validate(arguments if is_for_gangs else {}))
 
 
-class Preempt:
+class Preempt(_Evicting):
     """For jobs that lack tasks, evict tasks of other jobs of their queue, then of the job itself, as the plugins allow.
 
     All nodes are considered and every eviction is tried on the ledger first, so the arguments about dry runs and about the
     number of candidate nodes have no effect.
     """
 
-    name: ClassVar[str] = "preempt"
-    arguments: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
-        """Evict for the jobs that lack tasks, queue by queue."""
-        _evict_for_waiting_jobs(session, self.name, GangArguments())
+    name = "preempt"
 
 
-class Reclaim:
+class Reclaim(_Evicting):
     """For jobs that lack tasks, evict running tasks of other queues, as far as the plugins allow."""
 
-    name: ClassVar[str] = "reclaim"
-    arguments: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
-        """Evict for the jobs that lack tasks, queue by queue."""
-        _evict_for_waiting_jobs(session, self.name, GangArguments())
+    name = "reclaim"
 
 
-class GangPreempt:
+class GangPreempt(_Evicting):
     """For gangs that lack members, evict bundles of lower-priority jobs of their queue, in one hypernode."""
 
-    name: ClassVar[str] = "gangpreempt"
-    arguments: ClassVar[tuple[str, ...]] = _GANG_ARGUMENTS
+    name = "gangpreempt"
+    arguments = tuple(field.alias or name for name, field in GangArguments.model_fields.items())
     model: ClassVar[type[Arguments]] = GangArguments
 
-    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
-        """Evict for the jobs that lack tasks, queue by queue."""
-        _evict_for_waiting_jobs(session, self.name, GangArguments.model_validate(arguments))
 
-
-class GangReclaim:
+class GangReclaim(GangPreempt):
     """For gangs that lack members, evict bundles of running tasks of other queues, in one hypernode."""
 
-    name: ClassVar[str] = "gangreclaim"
-    arguments: ClassVar[tuple[str, ...]] = _GANG_ARGUMENTS
-    model: ClassVar[type[Arguments]] = GangArguments
-
-    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
-        """Evict for the jobs that lack tasks, queue by queue."""
-        _evict_for_waiting_jobs(session, self.name, GangArguments.model_validate(arguments))
+    name = "gangreclaim"
 
 
 def _evict_for_waiting_jobs(session: Session, action: str, arguments: GangArguments) -> None:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanopy.scheduler.actions.evict.share_losses import ShareLosses
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import QueueView
 from volcanopy.scheduler.model.eviction_record import protected_since, run_began, running_seconds
@@ -34,17 +35,13 @@ _PLACED = (int(Status.BINDING), int(Status.PIPELINED))
 """The statuses of tasks that a session has placed."""
 
 
-SIZE_UNIT = 1e-8
-"""The unit of sizes, as a fraction of the cluster: sums of sizes and of lost work are exact, also as floats."""
-
-
 class TaskCosts:
     """What the eviction of each task costs by itself."""
 
     def __init__(self, snapshot: Snapshot, rows: Rows) -> None:
         """``rows``: the tasks that could be evicted; of others nothing is computed."""
         self.size: Ints = _sizes(snapshot)[snapshot.tasks.shape]
-        """(T,): the dominant share of each task in units of ``SIZE_UNIT``."""
+        """(T,): the dominant share of each task in units of ``defaults.SIZE_UNIT``."""
         self.seconds: Ints = np.zeros(len(snapshot.tasks), dtype=np.int64)
         """(T,): how long each task has been running, evicted runs included."""
         self.seconds[rows] = running_seconds(snapshot, rows)
@@ -57,8 +54,8 @@ def _sizes(snapshot: Snapshot) -> Ints:
     total = snapshot.total.copy()
     total[snapshot.axis.index["pods"]] = 0
     counted = total > 0
-    shares = snapshot.shapes.request.values[counted] / (total[counted, None] * SIZE_UNIT)
-    sizes: Ints = np.ceil(shares.max(axis=0, initial=0.0).clip(max=1 / SIZE_UNIT)).astype(np.int64)
+    shares = snapshot.shapes.request.values[counted] / (total[counted, None] * defaults.SIZE_UNIT)
+    sizes: Ints = np.ceil(shares.max(axis=0, initial=0.0).clip(max=1 / defaults.SIZE_UNIT)).astype(np.int64)
     return sizes
 
 

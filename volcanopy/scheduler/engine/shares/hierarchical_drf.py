@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from volcanopy.api import names
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 
@@ -29,10 +30,6 @@ SharePath = tuple[tuple[bool, float], ...]
 """For each part of the tree from the top down to a queue: whether it is saturated, and its share by weight."""
 
 _UNIT = float(2**40)
-_MANY = 64
-"""With more changed jobs at once all shares are computed anew."""
-_DIGITS = 9
-"""Shares that are equal to so many digits count as equal."""
 
 
 def path(queues: QueueTable, row: int) -> Path:
@@ -135,7 +132,7 @@ class Tree:
         for part in self._lines[queue]:
             column = self._jobs + part
             share = float(self._share[column]) - (0.0 if due is None else float(due[part]))
-            path_.append((bool(self._saturated[column]), round(share / self._weight[part], _DIGITS)))
+            path_.append((bool(self._saturated[column]), round(share / self._weight[part], defaults.EQUAL_DIGITS)))
         return tuple(path_)
 
     def of_parts(self, amounts: Floats) -> Floats:
@@ -192,7 +189,7 @@ class Tree:
         inside = self._parent[jobs] != NONE
         self._used += amounts[:, inside].sum(axis=1)
         can_grow = self._used < self._total
-        if (can_grow != self._can_grow).any() or len(jobs) > _MANY:
+        if (can_grow != self._can_grow).any() or len(jobs) > defaults.RECOMPUTED_JOBS:
             self._can_grow = can_grow
             self._rebuild()
             return

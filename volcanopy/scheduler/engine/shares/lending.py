@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.shares.queue_demand import held_queues
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
@@ -22,9 +23,6 @@ from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.run_times import shortest
 from volcanopy.scheduler.model.snapshot import NONE, TaskTable
 from volcanopy.scheduler.model.task_status import READY, Status
-
-_SHAPES = 32
-"""For so many different pods the usable nodes are computed; the others count as if they could use all nodes."""
 
 
 class Lending:
@@ -132,7 +130,7 @@ class Lending:
             pending = cluster.job(row).tasks(Status.PENDING)
             task = _first(tasks, pending) if len(pending) else NONE
             shape = int(tasks.shape[task]) if len(pending) else NONE
-            if len(pending) and shape not in first and len(first) < _SHAPES:
+            if len(pending) and shape not in first and len(first) < defaults.COMPARED_SHAPES:
                 first[shape] = task
             groups.setdefault((int(cluster.snapshot.jobs.queue[row]), shape if shape in first else NONE), []).append(
                 row

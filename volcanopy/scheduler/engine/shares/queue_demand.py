@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.model.queue_shares import Bounds, capability
 from volcanopy.scheduler.model.resources import Ints, Mask, sums_by
@@ -14,8 +15,6 @@ from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 from volcanopy.scheduler.model.task_status import HOLDING
 
 _HOLDING = np.flatnonzero(HOLDING)
-_SHAPES = 32
-"""For so many different pods the usable nodes are computed; the others count as if they fitted."""
 
 
 def within_guarantees(total: Ints, queues: QueueTable, bounds: Bounds | None = None) -> Ints:
@@ -84,7 +83,7 @@ def unplaceable(cluster: Cluster) -> Mask:
     first = np.full(snapshot.shapes.request.values.shape[1], NONE, dtype=np.intp)
     first[tasks.shape[pending]] = pending
     slots = np.full(len(first), len(pending), dtype=np.int64)
-    for shape in np.flatnonzero(first != NONE)[:_SHAPES].tolist():
+    for shape in np.flatnonzero(first != NONE)[: defaults.COMPARED_SHAPES].tolist():
         slots[shape] = _slots(cluster, int(first[shape]), len(pending))
     if slots.min() >= jobs.min_available[starting].max():
         return impossible
