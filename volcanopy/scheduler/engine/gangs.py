@@ -129,6 +129,22 @@ class Gangs:
         """Return the sort key of a sub-group within a job."""
         return tuple([key(part) for key in self._subjob_keys])
 
+    def parts_by_need(self, job: JobView, is_whole: Callable[[SubJobView], bool]) -> list[tuple[SubJobView, bool]]:
+        """Return the sub-groups of a job in order, each with whether the job needs it besides those that are whole."""
+        parts = sorted(self._cluster.parts(job), key=lambda part: (self.subjob_key(part), part.order, part.key))
+        whole = {part.key for part in parts if is_whole(part)}
+        lacking = {
+            number: (policy.min_sub_groups or 0) - sum(part.number == number and part.key in whole for part in parts)
+            for number, policy in enumerate(job.group.spec.sub_group_policy)
+        }
+        result = []
+        for part in parts:
+            is_needed = part.key not in whole and lacking.get(part.number, 0) > 0
+            if is_needed:
+                lacking[part.number] -= 1
+            result.append((part, is_needed))
+        return result
+
     def is_subjob_ready(self, part: SubJobView) -> bool:
         """Return whether a sub-group can start."""
         return part.is_ready or not self._parts_start_whole

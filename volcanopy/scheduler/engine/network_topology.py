@@ -115,20 +115,13 @@ class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
             self._asked = (moves, {})
         known = self._asked[1].get(requester.key)
         if known is None:
-            known = self._asked[1][requester.key] = self._reckon_least(requester)
+            if isinstance(requester, SubJobView):
+                lacking = requester.shortfall
+            else:
+                lacking = requester.min_available - requester.ready_count
+            known = self.cluster.snapshot.least_request(requester.tasks(Status.PENDING), max(1, lacking))
+            self._asked[1][requester.key] = known
         return known
-
-    def _reckon_least(self, requester: JobView | SubJobView) -> Ints:
-        snapshot = self.cluster.snapshot
-        pending = requester.tasks(Status.PENDING)
-        lacking = requester.shortfall if isinstance(requester, SubJobView) else self._lacking(requester)
-        requests = np.sort(snapshot.shapes.request.values[:, snapshot.tasks.shape[pending]], axis=1)
-        least: Ints = requests[:, : max(1, lacking)].sum(axis=1)
-        return least
-
-    @staticmethod
-    def _lacking(job: JobView) -> int:
-        return job.min_available - job.ready_count
 
     def _sum(self, column: str) -> Ints:
         """(R, H): a column of the nodes summed up, as the session stands."""

@@ -6,7 +6,7 @@ nodes are in the order of their names, so that the first of equals is the first 
 """
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -404,6 +404,12 @@ class Snapshot:
         """The rows of a job's tasks."""
         order, starts = self._members
         return order[starts[job] : starts[job + 1]]
+
+    def least_request(self, tasks: Rows | Sequence[int], count: int) -> Ints:
+        """(R,): a lower bound of the request of ``count`` of these tasks together."""
+        requests = np.sort(self.shapes.request.values[:, self.tasks.shape[list(tasks)]], axis=1)
+        least: Ints = requests[:, :count].sum(axis=1)
+        return least
 
     @cached_property
     def _parts(self) -> dict[int, Mapping[int, Rows]]:

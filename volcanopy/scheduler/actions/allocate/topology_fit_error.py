@@ -9,7 +9,6 @@ from volcanopy.scheduler.engine.topology_constraint import REASON
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model import topology
 from volcanopy.scheduler.model.messages import Message
-from volcanopy.scheduler.model.resources import Ints
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.plugin import Rejection
@@ -93,7 +92,8 @@ class TopologyFitError:
                 f"{what}: {name} is closest and fits {fitted}", numbers, f"free resources in {name}"
             )
         domains = np.array([root]) if inside else table.below(root, int(table.tiers[-1]) if tier == NONE else tier)
-        request = self._least()
+        tasks, count = self._job.tasks(Status.PENDING), max(1, self._session.gangs.shortfall(self._job))
+        request = self._session.snapshot.least_request(tasks, count)
         dims = np.flatnonzero(request)
         missing = np.maximum(request[dims, None] - table.sums(self._session.ledger.future)[np.ix_(dims, domains)], 0)
         closest = int((missing / request[dims, None]).sum(axis=0).argmin())
@@ -116,14 +116,6 @@ class TopologyFitError:
             message += f"; {faults[0]}"
             message += f", {len(faults) - 1} more ignored" if len(faults) > 1 else ""
         return Message(message, numbers, {}, unblocked_by)
-
-    def _least(self) -> Ints:
-        """(R,): a lower bound of the request of the tasks that must start together."""
-        session = self._session
-        shapes = session.snapshot.tasks.shape[self._job.tasks(Status.PENDING)]
-        requests = np.sort(session.snapshot.shapes.request.values[:, shapes], axis=1)
-        least: Ints = requests[:, : max(1, session.gangs.shortfall(self._job))].sum(axis=1)
-        return least
 
     def _name(self, domain: int) -> str:
         return "the whole cluster" if domain == self._table.top else f'hypernode "{self._table.names[domain]}"'

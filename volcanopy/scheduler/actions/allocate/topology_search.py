@@ -100,17 +100,8 @@ class _Search:
         self.fit_error = TopologyFitError(session, job)
 
     def _by_part(self, tasks: list[int]) -> list[_PendingPart]:
-        waiting = set(tasks)
-        parts = self._session.cluster.parts(self._job)
-        lacking: dict[int, int] = {}
-        for number, policy in enumerate(self._job.group.spec.sub_group_policy):
-            ready = sum(1 for part in parts if part.number == number and self._is_ready(part))
-            lacking[number] = (policy.min_sub_groups or 0) - ready
-        pending = []
-        for part in sorted(parts, key=self._key):
-            required = not self._is_ready(part) and lacking.get(part.number, 0) > 0
-            if required:
-                lacking[part.number] -= 1
+        waiting, pending = set(tasks), []
+        for part, required in self._gangs.parts_by_need(self._job, self._is_ready):
             inside = waiting.intersection(part.rows.tolist())
             rest = [task for task in tasks if task in inside]
             if rest:

@@ -1,7 +1,7 @@
 """One search for the cheapest exchange: in which hypernode a job is placed, and which victims are evicted there."""
 
 import copy
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -317,7 +317,7 @@ class DomainSearch:
         rows = _flat(groups)
         if not len(rows) and not topology.is_hard(self._job.group.spec.network_topology, self._table):
             rows = np.array([self._table.top], dtype=np.intp)
-        least = self._least_request(self._rows, self._needed_count)
+        least = self._session.snapshot.least_request(self._rows, self._needed_count)
         domains = self._domains_to_try(rows, least)
         if len(domains) == 1:
             return [((), 0, domains[0])]
@@ -341,16 +341,9 @@ class DomainSearch:
         """(R, N): what is or will be idle on each node."""
         return np.maximum(self._session.ledger.future, 0)
 
-    def _least_request(self, rows: Iterable[int], count: int) -> Ints:
-        """(R,): a lower bound of the request of ``count`` of the tasks."""
-        snapshot = self._session.snapshot
-        requests = np.sort(snapshot.shapes.request.values[:, snapshot.tasks.shape[list(rows)]], axis=1)
-        least: Ints = requests[:, :count].sum(axis=1)
-        return least
-
     def _missing(self) -> Ints:
         """(R,): what the whole cluster lacks with all candidates evicted; at most 0 where it does not."""
-        least = self._least_request(self._rows, self._needed_count)
+        least = self._session.snapshot.least_request(self._rows, self._needed_count)
         missing: Ints = least - self._free().sum(axis=1) - self._candidates.amounts.sum(axis=1)
         return missing
 
@@ -400,20 +393,11 @@ class DomainSearch:
 
     def _parts(self) -> list[tuple[SubJobView, list[int]]]:
         """Return the sub-groups with their pending tasks, first those that the job needs."""
-        gangs, parts = self._session.gangs, self._session.cluster.parts(self._job)
-        lacking = {
-            number: (policy.min_sub_groups or 0)
-            - sum(1 for part in parts if part.number == number and part.is_pipelined)
-            for number, policy in enumerate(self._job.group.spec.sub_group_policy)
-        }
         first: list[tuple[SubJobView, list[int]]] = []
         rest: list[tuple[SubJobView, list[int]]] = []
-        for part in sorted(parts, key=lambda part: (gangs.subjob_key(part), part.order, part.key)):
+        for part, needed in self._session.gangs.parts_by_need(self._job, lambda part: part.is_pipelined):
             members = set(part.rows.tolist())
             rows = [row for row in self._rows if row in members]
-            needed = not part.is_pipelined and lacking.get(part.number, 0) > 0
-            if needed:
-                lacking[part.number] -= 1
             if rows:
                 (first if needed else rest).append((part, rows))
         return first + rest
@@ -423,7 +407,7 @@ class DomainSearch:
         count = max(1, part.shortfall - part.waiting_count)
         inner_domains = _flat(self._session.hypernodes.groups(part, domain, to_evict=True))
         before, best = len(self._statement.evicted), None
-        least = self._least_request(rows, count)
+        least = self._session.snapshot.least_request(rows, count)
         for position, inner in enumerate(self._domains_to_try(inner_domains, least)):
             mark = self._statement.checkpoint()
             trial = self._search_in(domain, only=search.only)
