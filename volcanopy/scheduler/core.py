@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from volcanopy.scheduler.actions import stop_policy
 from volcanopy.scheduler.actions.allocate.allocate import Allocate
 from volcanopy.scheduler.actions.allocate.backfill import Backfill
 from volcanopy.scheduler.actions.consolidate import Consolidate
@@ -10,8 +11,6 @@ from volcanopy.scheduler.actions.enqueue import Enqueue
 from volcanopy.scheduler.actions.evict.evicting_actions import GangPreempt, GangReclaim, Preempt, Reclaim
 from volcanopy.scheduler.actions.shuffle import Shuffle
 from volcanopy.scheduler.actions.stale_gangs import StaleGangEviction
-from volcanopy.scheduler.actions.stop_policy import StopPolicy
-from volcanopy.scheduler.engine.mandatory_policies import MANDATORY
 from volcanopy.scheduler.engine.network_topology import NetworkTopologyAware
 from volcanopy.scheduler.engine.reservations import Reservation
 from volcanopy.scheduler.engine.session import Session
@@ -100,9 +99,6 @@ ACTIONS = (
     Shuffle(),
     StaleGangEviction(),
 )
-MANDATORY_ACTIONS = {action.name: action for action in (StopPolicy(),)}
-
-
 _BY_NAME = {action.name: action for action in ACTIONS}
 
 
@@ -124,8 +120,8 @@ def schedule(
     """Decide one cycle: which pods run on which nodes, which jobs are admitted, and why the others wait.
 
     1. Open a session: copy the mutable columns of the snapshot into the ledger, and create the configured plugins and
-       the mandatory ones (:data:`volcanopy.scheduler.engine.mandatory_policies.MANDATORY`).
-    2. Run the mandatory actions that apply: reject the jobs of held queues, evict from drained queues.
+       the mandatory ones (:mod:`volcanopy.scheduler.engine.mandatory_policies`).
+    2. Enforce the stop policies: reject the jobs of held queues, evict from drained queues.
     3. Run the configured actions in order, usually enqueue (admit jobs), allocate (place tasks on free resources),
        preempt and reclaim (evict for jobs that lack tasks) and backfill (place tasks without requests). Each adds binds
        and evictions to the session, and the reasons of the jobs that it cannot help.
@@ -142,11 +138,9 @@ def schedule(
 def open_session(
     snapshot: Snapshot, config: SchedulerConfig, observer: Observer = NO_OBSERVER, extender: ExtenderPort | None = None
 ) -> Session:
-    """Return a session in which the mandatory actions have run: the first two steps of :func:`schedule`."""
+    """Return a session in which the stop policies are enforced: the first two steps of :func:`schedule`."""
     session = Session(snapshot, config, observer, extender)
-    for policy in MANDATORY:
-        if policy.plugin is None and policy.applies(snapshot):
-            MANDATORY_ACTIONS[policy.name](session, {})
+    stop_policy.enforce(session)
     return session
 
 

@@ -1,4 +1,4 @@
-"""The stopPolicy of queues: a mandatory action that runs before the configured ones.
+"""The stopPolicy of queues, which every configuration enforces before the configured actions.
 
 1. Reject the waiting jobs of held queues; no other action considers them.
 2. Evict what runs in drained queues (HoldAndDrain), gang by gang.
@@ -6,8 +6,7 @@
 Pods that a plugin protects (critical pods, pods of a disruption budget) and pods that are not preemptable are not evicted.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from volcanopy.api.gates import Gate
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.messages import stopped
+from volcanopy.scheduler.model.queue_policy import Stops
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE, Status
 from volcanopy.scheduler.policy.plugin import Rejection
@@ -22,19 +22,8 @@ from volcanopy.scheduler.policy.plugin import Rejection
 REASON = "drain"
 
 
-class StopPolicy:
-    """Hold and drain queues."""
-
-    name: ClassVar[str] = "stoppolicy"
-    arguments: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
-        """Reject and evict as the stop policies require."""
-        _hold(session)
-        _drain(session)
-
-
-def _hold(session: Session) -> None:
+def enforce(session: Session) -> None:
+    """Reject the jobs of held queues and evict from drained ones, if any queue has a stop policy."""
     stops, names = session.snapshot.queues.terms.stops, session.snapshot.queues.names
     if stops is None:
         return
@@ -45,13 +34,12 @@ def _hold(session: Session) -> None:
         drained = int(stops.drained_by[queue])
         reason = stopped(names[queue], names[by if drained < 0 else drained], drained >= 0)
         session.reject(JobView(session.ledger, row), Rejection(Gate.QUEUE, reason))
+    if stops.drained.any():
+        _drain(session, stops)
 
 
-def _drain(session: Session) -> None:
+def _drain(session: Session, stops: Stops) -> None:
     """Evict from all drained queues: gangs below their minimum first, then in the reverse order of jobs."""
-    stops = session.snapshot.queues.terms.stops
-    if stops is None or not stops.drained.any():
-        return
     table, jobs = session.snapshot.tasks, session.snapshot.jobs
     drained = np.zeros(len(jobs) + 1, dtype=np.bool_)  # the last entry is for tasks without a job
     drained[session.job_rows] = stops.drained[jobs.queue[session.job_rows]]

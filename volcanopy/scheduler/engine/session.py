@@ -18,7 +18,7 @@ from volcanopy.scheduler.engine.alternatives import Alternatives
 from volcanopy.scheduler.engine.gangs import Gangs
 from volcanopy.scheduler.engine.hypernodes import Hypernodes
 from volcanopy.scheduler.engine.job_order import JobOrders
-from volcanopy.scheduler.engine.mandatory_policies import MANDATORY
+from volcanopy.scheduler.engine.mandatory_policies import with_mandatory
 from volcanopy.scheduler.engine.node_devices import NodeDevices
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.queue_limits import QueueLimits
@@ -38,7 +38,7 @@ from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.config import SchedulerConfig
-from volcanopy.scheduler.policy.dispatch import Hooks, Installed, opened
+from volcanopy.scheduler.policy.dispatch import Hooks, opened
 from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
 from volcanopy.scheduler.policy.plugin import NodeRejection, Rejection
 from volcanopy.scheduler.policy.roles import Moment, Purpose
@@ -63,17 +63,10 @@ class Session:
         self.ledger = Ledger(snapshot)
         self.cluster = Cluster(self.ledger, extender)
         plugins = (tuple((opened(entry, self.cluster, observer), entry.off) for entry in tier) for tier in config.tiers)
-        tiers: Installed = with_rules(plugins, self.cluster)
-        self.limits: QueueLimits | None = None
-        """The limits of queues on jobs, users and groups; None if no queue has any."""
-        for policy in MANDATORY:
-            if policy.plugin is not None and policy.applies(snapshot):
-                plugin = policy.plugin(self.ledger, self.cluster, config.actions)
-                tier = ((plugin, frozenset[str]()),)
-                tiers = (tier, *tiers) if policy.first else (*tiers, tier)
-                if isinstance(plugin, QueueLimits):
-                    self.limits = plugin
+        tiers = with_mandatory(with_rules(plugins, self.cluster), self.ledger, self.cluster, config.actions)
         self.plugins = [plugin for tier in tiers for plugin, _ in tier]
+        self.limits = next((plugin for plugin in self.plugins if isinstance(plugin, QueueLimits)), None)
+        """The limits of queues on jobs, users and groups; None if no queue has any."""
         self.hooks = Hooks(tiers, self.cluster.reads)
         self.reservations = configured_reservations(tiers)
         """The reservations of waiting jobs; None if these are not configured."""

@@ -52,27 +52,29 @@ class Preempt(_Evicting):
     number of candidate nodes have no effect.
     """
 
-    name = "preempt"
+    name: ClassVar[str] = "preempt"
 
 
 class Reclaim(_Evicting):
     """For jobs that lack tasks, evict running tasks of other queues, as far as the plugins allow."""
 
-    name = "reclaim"
+    name: ClassVar[str] = "reclaim"
 
 
 class GangPreempt(_Evicting):
     """For gangs that lack members, evict bundles of lower-priority jobs of their queue, in one hypernode."""
 
-    name = "gangpreempt"
-    arguments = tuple(field.alias or name for name, field in GangArguments.model_fields.items())
+    name: ClassVar[str] = "gangpreempt"
+    arguments: ClassVar[tuple[str, ...]] = tuple(
+        field.alias or name for name, field in GangArguments.model_fields.items()
+    )
     model: ClassVar[type[Arguments]] = GangArguments
 
 
 class GangReclaim(GangPreempt):
     """For gangs that lack members, evict bundles of running tasks of other queues, in one hypernode."""
 
-    name = "gangreclaim"
+    name: ClassVar[str] = "gangreclaim"
 
 
 def _evict_for_waiting_jobs(session: Session, action: str, arguments: GangArguments) -> None:
