@@ -1,12 +1,18 @@
 """Pods of a deleted Node use nothing until they are collected."""
 
+from random import Random
+
 import pytest
 
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
-from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.model.plan import Bind, Plan
+from volcanopy.scheduler.policy.config import default
+from volcanopy.testing import eviction_worlds
+from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import NOW, config, world
+from volcanopy.testing.notation import decide as decide_world
 
 WORLD = """
     queue q {}
@@ -56,3 +62,23 @@ def test_pods_that_are_seen_before_their_node_count_with_it() -> None:
     for obj in reversed(world(WORLD.format(""))):
         cluster.upsert(obj)
     assert sorted(cluster.snapshot(NOW).jobs.allocated["cpu"].tolist()) == [0, 4000]
+
+
+def test_a_gang_of_two_kinds_of_pods_waits_in_a_cluster_without_nodes() -> None:
+    plan = decide_world("job gang: 1 x cpu=1, 1 x", default(builtin()))
+    assert "explain gang [nodes]: no nodes available to schedule pods" in str(plan)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_cluster_goes_on_after_the_loss_of_all_its_nodes(seed: int) -> None:
+    dice = Random(seed)
+    text, evicting = eviction_worlds.world(dice), eviction_worlds.config(dice)
+    for chosen in (evicting, default(builtin())):
+        simulation = Simulation(world(text), chosen)
+        simulation.cycle()
+        nodes = [(key, obj) for key, obj in simulation.cluster.objects.items() if key[0] == "Node"]
+        for key, _ in nodes:
+            simulation.cluster.remove(*key)
+        assert not simulation.cycle().of(Bind)
+        simulation.add(node for _, node in nodes)
+        assert simulation.cycle() is not None

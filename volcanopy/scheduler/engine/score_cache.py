@@ -51,7 +51,7 @@ class ScoreCache:
         Of a kind that fits nowhere, plugins are asked nothing: on a full cluster most are.
         """
         if entry.changes != NONE:
-            return True
+            return len(self._rows) > 0
         ledger = self._ledger
         rows = self._rows if entry.full_since == NONE else ledger.touched[entry.full_since :]
         if self._has_room(entry, rows).any():

@@ -125,4 +125,4 @@ def weighted_mean(tasks: TasksView, nodes: NodesView, strategies: Strategies) ->
 def amounts(column: Ints) -> Floats:
     """One resource of N nodes as (N,) floats; that of a single node without an axis, which numpy broadcasts twice as fast."""
     values = column.astype(np.float64)
-    return values if len(values) > 1 else values.reshape(())
+    return values.reshape(()) if len(values) == 1 else values
