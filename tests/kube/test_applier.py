@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from structlog.testing import capture_logs
 
 from tests.kube.applier_setup import Rig, bind, now
@@ -10,6 +11,7 @@ from tests.kube.flaky_client import Fault, lost, refused
 from volcanopy.api import names
 from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.client.errors import Forbidden, StatusCause, StatusDetails
+from volcanopy.kube.writes.write_queue import DelayedWrites
 from volcanopy.scheduler.model.plan import Evict, Nominate
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.services.scheduler.state.statuses import pod_condition
@@ -143,6 +145,23 @@ async def test_repeated_bind_rejections_back_off(cluster: Cluster, rig: Rig) -> 
     async with asyncio.timeout(60):
         await rig.store.changed.wait()
     assert not gated(rig)
+
+
+@pytest.mark.parametrize(("evicts", "least", "most"), [(False, 14, 31), (True, 899, 1801)])
+async def test_a_rejected_pod_for_which_others_are_evicted_is_tried_ever_less_often(
+    cluster: Cluster, rig: Rig, monkeypatch: pytest.MonkeyPatch, evicts: bool, least: float, most: float
+) -> None:
+    pauses = list[float]()
+    monkeypatch.setattr(DelayedWrites, "put", lambda _, __, delay, ___: pauses.append(delay))
+    await cluster.gang("a", 1)
+    await rig.see()
+    if evicts:
+        await rig.apply(Nominate("default/a-0", "n1", "default/a"))
+        await rig.see()
+    rig.script.plan("bind", *[refused(403, "denied by policy")] * 15)
+    for _ in range(15):
+        await rig.apply(bind("a-0"))
+    assert least <= pauses[-1] <= most
 
 
 async def test_a_pod_whose_eviction_is_rejected_again_is_no_victim_while_it_backs_off(

@@ -16,6 +16,15 @@ NEXT = "job next phase=Pending min=3 minres.cpu=24: 3 x cpu=8\n"
 PLUGINS = "priority, gang | overcommit, predicates, proportion, nodeorder, reservation"
 
 
+REJECTION = 'binding to node "n1" failed: denied by policy'
+
+
+def rejected_pod(pod: core.Pod) -> core.Pod:
+    """The pod with the condition that it gets when its bind is rejected."""
+    condition = core.Condition(type="PodScheduled", status="False", reason="SchedulerError", message=REJECTION)
+    return replace(pod, status=replace(pod.status, conditions=(condition,)))
+
+
 def state(text: str, *backing_off: str) -> State:
     state = State()
     for obj in world(text):
@@ -76,15 +85,13 @@ REASONS = [
 def test_the_reason_of_a_job_that_backs_off_is_the_answer_of_the_server(
     queue: str, jobs: str, rejected: tuple[str, ...], start: str, actions: str
 ) -> None:
-    message = 'binding to node "n1" failed: denied by policy'
     cluster = state(f"{NODES}{queue}\n{jobs}")
     for name in rejected:
         pod = cluster.tasks.plain["pods"][cluster.tasks.rows[f"default/{name}"]]
-        condition = core.Condition(type="PodScheduled", status="False", reason="SchedulerError", message=message)
-        cluster.upsert(replace(pod, status=replace(pod.status, conditions=(condition,))))
+        cluster.upsert(rejected_pod(pod))
         cluster.forget(f"default/{name}", backs_off=True)
     (explain,) = [effect for effect in decide(cluster, actions).of(Explain) if effect.job == "default/refused"]
-    assert explain.message == f"{start} for the next attempt to bind: {message}"
+    assert explain.message == f"{start} for the next attempt to bind: {REJECTION}"
 
 
 def test_a_job_that_could_start_without_its_rejected_pods_names_what_it_lacks() -> None:

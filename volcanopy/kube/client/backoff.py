@@ -23,12 +23,12 @@ class Backoff:
     """
 
     def __init__(self, rng: Random, base: float, cap: float) -> None:
-        self._rng, self._base, self._cap = rng, base, cap
+        self._rng, self._base, self.cap = rng, base, cap
         self.failures = 0
 
     def next(self, retry_after: float | None = None) -> float:
         """Count a failure and return the pause in seconds."""
-        ceiling = min(self._cap, self._base * 2.0 ** min(self.failures, 30))
+        ceiling = min(self.cap, self._base * 2.0 ** min(self.failures, 30))
         self.failures += 1
         pause = self._rng.uniform(ceiling / 2, ceiling)
         if retry_after:

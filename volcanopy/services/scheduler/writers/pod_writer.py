@@ -22,6 +22,7 @@ from volcanopy.kube.client.backoff import AFTER_OUTAGE, Backoff
 from volcanopy.kube.client.errors import ApiError, Conflict, KubeError, NotFound, describe, is_outage
 from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.metrics import registry
+from volcanopy.scheduler.model.eviction_record import COOLDOWN
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate
 from volcanopy.services.scheduler.state import statuses
 from volcanopy.services.scheduler.writers.claim_writer import ClaimProgress, ClaimWriter
@@ -33,6 +34,9 @@ log = Logger(__name__)
 _REMEMBERED = 4096
 """Most pods whose rejections are counted."""
 _LONGEST_PAUSE = 30.0
+"""Seconds between the attempts to bind or evict a pod that the API server rejects."""
+_LONGEST_PAUSE_OF_PREEMPTORS = COOLDOWN.total_seconds()
+"""The same where pods were evicted for it: each attempt evicts again, since others start in the pause."""
 
 
 class PodWriter:
@@ -233,6 +237,9 @@ class PodWriter:
     def _wait_again(self, key: str, uid: str, fault: KubeError) -> None:
         """Let the next cycle decide again; back off if it has failed before."""
         backoff = self._rejections.setdefault(uid, Backoff(self._context.rng, 0.5, _LONGEST_PAUSE))
+        pod = self._context.store.pods.get(key)
+        if pod is not None and pod.status.nominated_node_name:
+            backoff.cap = _LONGEST_PAUSE_OF_PREEMPTORS
         self._rejections.move_to_end(uid)
         if len(self._rejections) > _REMEMBERED:
             self._rejections.popitem(last=False)
