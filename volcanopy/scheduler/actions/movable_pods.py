@@ -40,7 +40,7 @@ class Unit:
 def movable_units(session: Session, cooldown: float) -> list[Unit]:
     """Return the units of all movable jobs, those with the least lost work first; of jobs that rested ``cooldown`` seconds."""
     snapshot = session.snapshot
-    running = np.flatnonzero((session.ledger.status == Status.RUNNING) & (snapshot.tasks.job != NONE))
+    running = np.flatnonzero((session.ledger.status == Status.RUNNING) & np.isin(snapshot.tasks.job, session.job_rows))
     costs = TaskCosts(snapshot, running)
     units = [unit for row in session.job_rows.tolist() for unit in _of_job(session, costs, row, cooldown)]
     keys = snapshot.tasks.keys
