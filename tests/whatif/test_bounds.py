@@ -12,7 +12,7 @@ from volcanopy.scheduler.policy.config import parse
 from volcanopy.whatif.answer import Limits, Start, answer
 from volcanopy.whatif.changes import Steps, perform
 from volcanopy.whatif.engine import Budget, Engine
-from volcanopy.whatif.remedies import queues
+from volcanopy.whatif.remedies import nodes, queues
 from volcanopy.whatif.remedies.candidate import Part, Question
 from volcanopy.whatif.search import KINDS, Remedy
 from volcanopy.whatif.target import Target
@@ -84,7 +84,7 @@ def _parts(question: Question, remedy: Remedy) -> list[tuple[Part, int]]:
     """The parts of a remedy with their strengths, by its sentences."""
     texts = {
         part.text(strength): (part, strength)
-        for kind in (*KINDS, queues.moves)
+        for kind in (*KINDS, queues.moves, nodes.plain_nodes)
         for candidate in kind(question)
         for part in candidate.parts
         for strength in range(1, part.most + 1)

@@ -124,6 +124,34 @@ def test_a_job_moves_to_a_queue_in_which_the_other_changes_let_it_start(pod: str
     assert set(remedy.parts) == {'submit the job to queue "default"', part}
 
 
+@pytest.mark.parametrize(
+    ("world", "plugin", "expected"),
+    [
+        (
+            "node n1 cpu=8 volcanopy.io/nodegroup-name=g\nqueue q\njob a queue=q: 1 x cpu=1",
+            "nodegroup",
+            'add node group "g" to the affinity of queue "q"',
+        ),
+        (
+            "node n1 cpu=8\nnode n2 cpu=8\nqueue q\njob a queue=q: 1 x cpu=5",
+            "nodegroup",
+            'label node "n2" volcanopy.io/nodegroup-name=q; add node group "q" to the affinity of queue "q"',
+        ),
+        (
+            "node n1 cpu=8 unschedulable\nqueue q\njob a queue=q: 1 x cpu=5",
+            "nodegroup",
+            'uncordon node "n1"; label node "n1" volcanopy.io/nodegroup-name=q;'
+            ' add node group "q" to the affinity of queue "q"',
+        ),
+        # a node without the label that keeps the pods away
+        ("node n1 cpu=8 volcanopy.io/revocable-zone=z\njob a: 2 x cpu=1", "tdm", "2 nodes with 1 cpu"),
+    ],
+)
+def test_pods_that_a_policy_keeps_from_all_nodes_have_a_remedy(world: str, plugin: str, expected: str) -> None:
+    chosen = config(f"priority, gang | predicates, proportion, {plugin}", "enqueue, allocate")
+    assert expected in remedies(world, "a", chosen)
+
+
 def test_another_scheduler_and_a_large_pod_are_mended_together() -> None:
     (remedy,) = job("node n1 cpu=4", "a", None, batch_job("a", 1, "9", schedulerName="other")).remedies
     assert 'set schedulerName to "volcanopy" instead of "other"' in remedy.parts

@@ -40,6 +40,7 @@ KINDS: tuple[Kind, ...] = (
     nodes.new_nodes,
     constraints.network_topology,
     nodes.labelled_nodes,
+    nodes.node_groups,
     constraints.node_constraints,
     nodes.schedulable_nodes,
     jobs.fewer_pods,
@@ -57,6 +58,7 @@ _FIRST: dict[str, tuple[Kind, ...]] = {
         nodes.more_nodes,
         nodes.new_nodes,
         nodes.labelled_nodes,
+        nodes.node_groups,
         constraints.node_constraints,
         nodes.schedulable_nodes,
     ),
@@ -136,15 +138,15 @@ class Search:
     def _combined(self) -> Remedy | None:
         """Return the remedy of several kinds of changes: what is left of all of them together.
 
-        The job stays in its queue, unless it starts only in another one.
+        The job stays in its queue, unless it starts only in another one, and runs on nodes like the existing ones if possible.
         """
         parts: list[Part] = []
         for candidate in self._distinct():
             valid = self._valid(candidate.parts[:_COMBINED])
             if len(self._valid([*valid, *parts])) == len(valid) + len(parts):
                 parts = [*valid, *parts]  # those of the later kinds come first
-        moves = (candidate.parts for candidate in queues.moves(self.question))
-        attempts = (self._narrowed("several", [*parts, *moved]) for moved in ((), *moves))
+        others = (*queues.moves(self.question), *nodes.plain_nodes(self.question))
+        attempts = (self._narrowed("several", [*parts, *more]) for more in ((), *(other.parts for other in others)))
         return next(filter(None, attempts), None)
 
     def _distinct(self) -> list[Candidate]:

@@ -1,15 +1,16 @@
 """More nodes, of existing kinds or made for the pods of a job, and nodes that become schedulable or get labels."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
-from volcanopy.api import core, topology_read
+from volcanopy.api import core, names, topology_read
 from volcanopy.api.model import Json
 from volcanopy.api.quantity import amounts, counted, text, texts
 from volcanopy.whatif.changes import Create, Edit, Step, Steps
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.remedies.candidate import Candidate, Part, Question, single
 from volcanopy.whatif.remedies.node_needs import NodeNeed, is_given, node_needs
-from volcanopy.whatif.target import minimum_of, requests_of
+from volcanopy.whatif.target import minimum_of, queue_of, requests_of
 
 _KINDS = 4
 """The most kinds of nodes that are tried."""
@@ -74,8 +75,15 @@ def new_nodes(question: Question) -> Sequence[Candidate]:
 
     Such a node is like an existing one, with what this lacks of the pod's request and of the labels that the pod requires.
     """
-    kinds = _kinds(question)
-    template = min(kinds, key=_is_tainted, default=None)
+    return _made_nodes(question, min(_kinds(question), key=_is_tainted, default=None))
+
+
+def plain_nodes(question: Question) -> Sequence[Candidate]:
+    """Return a candidate of nodes like none of the existing ones, whose labels may keep the pods away."""
+    return _made_nodes(question, None) if question.cluster.of_kind("Node") else []
+
+
+def _made_nodes(question: Question, template: core.Node | None) -> Sequence[Candidate]:
     needs = node_needs(question.cluster, question.target)
     parts = [_new_nodes(question.cluster, template, need, number) for number, need in enumerate(needs)]
     return [Candidate("nodes", tuple(parts))] if parts else []
@@ -256,3 +264,34 @@ def _labelled(node: str, missing: Mapping[str, str]) -> Part:
 
     listed = " ".join(f"{key}={value}" for key, value in sorted(missing.items()))
     return single((Edit("Node", node, labelled),), f'label node "{node}" {listed}')
+
+
+def node_groups(question: Question) -> Sequence[Candidate]:
+    """Return a candidate that lets the pods of the queue run in node groups, where these decide.
+
+    Where no node is in one, the first nodes get into one that is named like the queue.
+    """
+    cluster, queue = question.cluster, queue_of(question.cluster, question.target)
+    if "nodegroup" not in question.config.plugins or queue not in cluster.state.queues:
+        return []
+    nodes = sorted(cluster.of_kind("Node").values(), key=_size)
+    groups = {node.metadata.labels.get(names.NODE_GROUP, "") for node in nodes} - {""}
+    parts = [] if groups else [_labelled(node.metadata.name, {names.NODE_GROUP: queue}) for node in nodes[-_LABELLED:]]
+    parts += [
+        single(
+            (Edit("Queue", queue, partial(_in_group, group)),),
+            f'add node group "{group}" to the affinity of queue "{queue}"',
+        )
+        for group in sorted(groups or {queue}, reverse=True)
+    ]
+    return [Candidate("group", tuple(parts))]
+
+
+def _in_group(group: str, body: Json) -> Json:
+    required, spec = "requiredDuringSchedulingIgnoredDuringExecution", body.get("spec") or {}
+    affinity = spec.get("affinity") or {}
+    near, away = affinity.get("nodeGroupAffinity") or {}, affinity.get("nodeGroupAntiAffinity") or {}
+    near = near | {required: [*(near.get(required) or ()), group]}
+    away = away | {required: [other for other in away.get(required) or () if other != group]}
+    affinity = affinity | {"nodeGroupAffinity": near, "nodeGroupAntiAffinity": away}
+    return body | {"spec": spec | {"affinity": affinity}}
