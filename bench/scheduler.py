@@ -3,6 +3,7 @@
 Processor time of this process, default configuration, best of three.
 """
 
+import math
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -216,6 +217,25 @@ def jobs_that_wait_for_admission(jobs: int = 5000) -> float:
     return seconds
 
 
+def queues_of_two_levels(queues: int, rounds: int) -> float:
+    """200 empty nodes; so many queues below two parents, each with four jobs, of which most are admitted in turn."""
+    state = world(200)
+    state.upsert(core.Queue(metadata=core.Meta(name="root", uid="root")))
+    for name, parent in (("a", "root"), ("b", "root"), *((f"q{number}", "ab"[number % 2]) for number in range(queues))):
+        state.upsert(core.Queue(metadata=core.Meta(name=name, uid=name), spec=core.QueueSpec(parent=parent)))
+    minimum: core.Quantities = {"cpu": "1", "memory": "4Gi", "pods": "1"}
+    for number in range(4 * queues):
+        meta = core.Meta(name=f"j{number}", namespace="bench", uid=f"j{number}", creation_timestamp=MOMENT)
+        spec = core.PodGroupSpec(min_member=1, queue=f"q{number % queues}", min_resources=minimum)
+        state.upsert(core.PodGroup(metadata=meta, spec=spec, status=core.PodGroupStatus(phase="Pending")))
+    return timed(state.snapshot(MOMENT), rounds)[0]
+
+
+def exponent_of_queues(seconds: float) -> float:
+    """Return the exponent with which 2,000 queues, which take these seconds, take longer than 250."""
+    return math.log(seconds / queues_of_two_levels(250, 3), 8)
+
+
 def add_priorities(state: State) -> None:
     """The priority classes of the cases with evictions."""
     for name, value in (("low", 1), ("high", 1000)):
@@ -318,6 +338,7 @@ def run() -> dict[str, float]:
     preempting, reclaiming = gangs_that_preempt(), gangs_that_reclaim()
     protected, infeasible = gangs_that_may_evict_nothing(), gangs_that_cannot_fit()
     fruitless = gangs_that_drf_protects()
+    queues = queues_of_two_levels(2000, 2)
     state, first = first_plan()
     return {
         "gangs_on_empty_nodes": small,
@@ -328,6 +349,9 @@ def run() -> dict[str, float]:
         "gangs_that_cannot_fit": infeasible,
         "gangs_that_drf_protects": fruitless,
         "jobs_that_wait_for_admission": jobs_that_wait_for_admission(),
+        "jobs_that_wait_20000": jobs_that_wait_for_admission(20_000),
+        "queues_2000": queues,
+        "queues_exponent": exponent_of_queues(queues),
         "pods_with_claimed_gpus": pods_with_claimed_gpus(),
         "first_plan_after_a_restart": first,
         "one_change_among_150000": single_change(state),

@@ -10,7 +10,6 @@ reservation, if its queue stays within its fair share, or if ``preempt`` could f
 admitted before do not keep it out.
 """
 
-import heapq
 import operator
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -21,6 +20,7 @@ import numpy as np
 from volcanopy.api.core import Alternative
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.actions.withdrawal import Withdrawal
+from volcanopy.scheduler.engine.queue_order import QueueOrder
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.engine.shares.queue_demand import lacking, outstanding
 from volcanopy.scheduler.ledger.views import JobView, QueueView
@@ -53,23 +53,14 @@ class Enqueue:
             job = session.cluster.job(row)
             waiting[queue_row].jobs.append((job_key, job))
             moldable = moldable or bool(session.alternatives.of(job))
-        keys = _Keys(session)
         for of_queue in waiting.values():
             of_queue.jobs.sort(key=operator.itemgetter(0), reverse=True)
-        single = len(waiting) == 1
-        queues = [(() if single else keys.of(of_queue.queue), row) for row, of_queue in waiting.items()]
-        heapq.heapify(queues)
         precedence = _Precedence(session)
+        queues = QueueOrder(session, waiting, session.admission_key)
         while queues:
-            _, row = heapq.heappop(queues)
-            of_queue = waiting[row]
-            if queues and (key := keys.of(of_queue.queue)) > queues[0][0]:
-                heapq.heappush(queues, (key, row))  # jobs admitted to other queues of the tree changed its key
-                continue
-            if _admit_first(session, of_queue, precedence, withdrawal, moldable=moldable):
-                keys.admitted += 1
-                if of_queue.jobs:
-                    heapq.heappush(queues, (() if single else keys.of(of_queue.queue), row))
+            of_queue = waiting[queues.first().row]
+            admitted = _admit_first(session, of_queue, precedence, withdrawal, moldable=moldable)
+            queues.settle(stays=admitted and bool(of_queue.jobs))
 
 
 class _Waiting:
@@ -86,23 +77,6 @@ class _Waiting:
         if jobs:
             self.jobs += [(session.job_key(job), job) for job in jobs]
             self.jobs.sort(key=operator.itemgetter(0), reverse=True)
-
-
-class _Keys:
-    """The sort keys of queues, which change only when a job is admitted."""
-
-    def __init__(self, session: Session) -> None:
-        self.admitted = 0
-        self._session = session
-        self._known: dict[int, tuple[int, Any]] = {}
-
-    def of(self, queue: QueueView) -> Any:
-        """Return the current key of a queue."""
-        admitted, key = self._known.get(queue.row, (-1, None))
-        if admitted != self.admitted:
-            key = self._session.admission_key(queue)
-            self._known[queue.row] = (self.admitted, key)
-        return key
 
 
 def _admit_first(

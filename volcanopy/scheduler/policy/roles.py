@@ -51,7 +51,7 @@ class Order:
 
     @hook("lexicographic", "enableQueueOrder")
     def queue(self, queue: QueueView) -> Key:
-        """Sort key of a queue: the first queue is considered next."""
+        """Sort key of a queue, by the queue and its ancestors only: the first queue is considered next."""
         raise NotImplementedError
 
 

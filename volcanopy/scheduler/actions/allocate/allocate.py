@@ -13,7 +13,6 @@
 7. Repeat 3 to 6 beyond fair shares for the jobs that only these rejected: they get what no queue below its share can use.
 """
 
-import heapq
 from collections.abc import Hashable, Mapping
 from functools import partial
 from typing import Any, ClassVar
@@ -30,6 +29,7 @@ from volcanopy.scheduler.actions.allocate.job_queues import (
     run_ends,
 )
 from volcanopy.scheduler.actions.allocate.running_gangs import RunningGangs, place_first
+from volcanopy.scheduler.engine.queue_order import QueueOrder
 from volcanopy.scheduler.engine.rejections import Recorded
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
@@ -65,17 +65,10 @@ class Allocate:
         if not waiting:
             return by_share
         place = _Failures(session).place if beyond_shares else partial(place_job, session)
-        single = len(waiting) == 1  # the order of a single queue does not matter
-        queues = [(() if single else session.queue_key(queue), queue) for queue in map(session.cluster.queue, waiting)]
-        heapq.heapify(queues)
         tried = session.state(RunningGangs).broken
-        nested = any(plugin.hierarchy for tier in session.config.tiers for plugin in tier)
-        nested |= session.snapshot.queues.nested
+        queues = QueueOrder(session, waiting, session.queue_key)
         while queues:
-            _, queue = heapq.heappop(queues)
-            if nested and queues and (key := session.queue_key(queue)) > queues[0][0]:
-                heapq.heappush(queues, (key, queue))  # placements in other queues of the tree changed its key
-                continue
+            queue = queues.first()
             jobs = waiting[queue.row]
             rejection = None if beyond_shares else session.hooks.queue_verdict(queue)
             if rejection is not None:
@@ -83,9 +76,10 @@ class Allocate:
                     if pending.job.row not in tried:
                         session.reject(pending.job, rejection)
                         by_share.append(pending)
+                queues.settle(stays=False)
                 continue
             pending = jobs.pop()
-            is_last, tasks = not jobs and not queues, pending.tasks
+            is_last, tasks = not jobs and len(queues) == 1, pending.tasks
             placed = pending.job.row not in tried and place(queue, pending, is_last)
             again = placed and bool(pending.left)
             rejected = not beyond_shares and not again and pending.job.row in session.quotas.rejected_by_share
@@ -99,12 +93,11 @@ class Allocate:
                         by_share.append(other)
                     else:
                         session.reject(other.job, Rejection(Gate.QUEUE, reason))
+                queues.settle(stays=False)
                 continue
             if again:
                 jobs.push(session.job_key(pending.job), pending)
-            if jobs:
-                key = session.queue_key(queue) if queues else ()
-                heapq.heappush(queues, (key, queue))
+            queues.settle(stays=bool(jobs))
         return by_share
 
 

@@ -73,10 +73,12 @@ class Tree:
         self._used: Ints = outside + allocated[:, known].sum(axis=1)
         self._can_grow: Mask = self._used < total
         self._per_unit: Floats = np.divide(1.0, total, out=np.zeros(len(total)), where=total > 0)
+        self.rebuilds = 0
+        """How often all shares changed, since a resource of the cluster was used up or became free."""
         self._grow(paths)
         width = self._jobs + len(self._weight)
         below = np.full(width, NONE, dtype=np.intp)
-        below[known] = np.array([line[-1] if line else 0 for line in self._lines], dtype=np.intp)[queue_of[known]]
+        below[known] = np.array([line[-1] if line else 0 for line in self.lines], dtype=np.intp)[queue_of[known]]
         below[self._jobs :] = self._above
         self._parent: Rows = below
         """(J + N,): the part of the tree above each."""
@@ -102,7 +104,7 @@ class Tree:
         inner = {names[:length] for names in map(_names, paths) for length in range(len(names))}
         numbers: dict[tuple[str, ...], int] = {(): 0}
         weight, above = [1], [NONE]
-        self._lines: list[list[int]] = []
+        self.lines: list[list[int]] = []
         """The parts of the tree from the top down to each queue, for a queue with children down to its own jobs."""
         for path_ in paths:
             steps = (*path_, ("", 1)) if _names(path_) in inner else path_
@@ -115,7 +117,7 @@ class Tree:
                     above.append(numbers[name[:-1]])
                 weight[numbers[name]] = max(weight[numbers[name]], own)
                 line.append(numbers[name])
-            self._lines.append(line)
+            self.lines.append(line)
         self._weight, self._above = weight, above
         self._part: Rows = np.array([numbers[_names(path_)] for path_ in paths], dtype=np.intp)
         """(Q,): the part of the tree of each queue with its descendants."""
@@ -129,7 +131,7 @@ class Tree:
         ``due`` (N,) is what the parts of the tree get beside their shares, as fractions of the cluster.
         """
         path_ = []
-        for part in self._lines[queue]:
+        for part in self.lines[queue]:
             column = self._jobs + part
             share = float(self._share[column]) - (0.0 if due is None else float(due[part]))
             path_.append((bool(self._saturated[column]), round(share / self._weight[part], defaults.EQUAL_DIGITS)))
@@ -157,7 +159,7 @@ class Tree:
     def fair_share(self, queue: int, with_descendants: bool = False) -> float:
         """Return the fraction of the cluster by the queue's weights among all parts of the tree with requests."""
         fraction, has_request = 1.0, self._has_request
-        for part in self._lines[queue]:
+        for part in self.lines[queue]:
             if with_descendants and self._above[part] == self._part[queue]:
                 break  # the part of its own jobs
             siblings = self._children[self._above[part]] - self._jobs
@@ -192,6 +194,7 @@ class Tree:
         if (can_grow != self._can_grow).any() or len(jobs) > defaults.RECOMPUTED_JOBS:
             self._can_grow = can_grow
             self._rebuild()
+            self.rebuilds += 1
             return
         parts = set()
         for job in jobs[inside].tolist():

@@ -3,7 +3,9 @@
 They are computed from the snapshot and hold for a whole session; jobs admitted in the session are in the ledger.
 """
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from volcanopy.scheduler.model.resources import Ints, Mask, sums_by
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 from volcanopy.scheduler.model.task_status import HOLDING
 
+T = TypeVar("T")
 _HOLDING = np.flatnonzero(HOLDING)
 
 
@@ -163,6 +166,7 @@ class OrderedAmounts:
         self._cluster, self._tree = cluster, tree
         self._allocated: Ints = ledger.tree_allocated if tree else ledger.queue_allocated  # views
         self._inqueue: Ints = ledger.tree_inqueue if tree else ledger.queue_inqueue
+        self._ranks: dict[int, tuple[bytes, Any]] = {}
 
     @cached_property
     def _lacking(self) -> Ints:
@@ -170,9 +174,14 @@ class OrderedAmounts:
         amounts = lacking(self._cluster)
         return self._cluster.snapshot.queues.rolled_up(amounts) if self._tree else amounts
 
-    def of(self, row: int) -> Ints:
-        """(R,): the amounts of one queue."""
-        if not self._cluster.admission:
-            return self._allocated[:, row]
-        amounts: Ints = self._allocated[:, row] + self._lacking[:, row] + self._inqueue[:, row]
-        return amounts
+    def rank(self, row: int, rank: Callable[[int, Ints], T]) -> T:
+        """Return the rank of a queue by its (R,) amounts: always by the same function, which is called when these changed."""
+        amounts = self._allocated[:, row]
+        if self._cluster.admission:
+            amounts = amounts + self._lacking[:, row] + self._inqueue[:, row]
+        content = amounts.tobytes()
+        cached = self._ranks.get(row)
+        if cached is None or cached[0] != content:
+            cached = self._ranks[row] = content, rank(row, amounts)
+        result: T = cached[1]
+        return result

@@ -195,9 +195,18 @@ class HierarchicalDrf(Drf, Quota, roles.Gate):
                 self._known.clear()
         return self._tree
 
+    @property
+    def _ordered_tree(self) -> Tree:
+        return self._admission_tree if self.cluster.admission else self._now()
+
+    def order_tree(self) -> tuple[int, Sequence[Sequence[int]]]:
+        """The paths of the queues; all shares change when a resource of the cluster is used up."""
+        tree = self._ordered_tree
+        return tree.rebuilds, tree.lines
+
     def queue(self, queue: QueueView) -> tuple[tuple[float, ...], ...]:
         """From the root down: unsaturated before saturated parts, then the smaller share by weight."""
-        return (self._admission_tree if self.cluster.admission else self._now()).share_path(queue.row, self._due)
+        return self._ordered_tree.share_path(queue.row, self._due)
 
     def verdict(self, job: JobView, moment: roles.Moment) -> Vote:
         """Count the minimum of an admitted job."""

@@ -99,14 +99,15 @@ class Capacity(Plugin[CapacityArguments], Quota, Order):
         """
         queues = self.cluster.snapshot.queues
         path = tuple(
-            self._rank(row, self._amounts.of(row) - self._due.order[:, row])
+            self._amounts.rank(row, self._rank)
             for row in reversed(queues.line_lists[queue.row] if self.hierarchy else [queue.row])
             if queues.names[row] != "root"
         )
         return (-queue.priority, self.hierarchy and queue.is_parent, path)
 
-    def _rank(self, row: int, allocated: Floats) -> tuple[float, bool]:
+    def _rank(self, row: int, allocated: Ints) -> tuple[float, bool]:
         named = self._fair_share[:, row] > 0
         if not named.any():
             return (1.0, True)
-        return (dominant_share(allocated[named], self._fair_share[named, row]), False)
+        corrected: Floats = allocated - self._due.order[:, row]
+        return (dominant_share(corrected[named], self._fair_share[named, row]), False)

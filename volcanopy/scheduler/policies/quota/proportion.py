@@ -72,7 +72,10 @@ class Proportion(Plugin[NoArguments], Quota, Order):
 
     def _rank(self, row: int) -> tuple[float, ...]:
         """Return the sort key of a queue among its siblings."""
+        return (-int(self.cluster.snapshot.queues.priority[row]), self._amounts.rank(row, self._share))
+
+    def _share(self, row: int, allocated: Ints) -> float:
+        """Return the dominant share of (R,) amounts in the fair share of a queue."""
         fair_share = self.fair_share[:, row]
-        corrected: Floats = self._amounts.of(row) - self._due.order[:, row]
-        share = dominant_share(np.where(fair_share > 0, corrected, 0.0), fair_share)
-        return (-int(self.cluster.snapshot.queues.priority[row]), share)
+        corrected: Floats = allocated - self._due.order[:, row]
+        return dominant_share(np.where(fair_share > 0, corrected, 0.0), fair_share)
