@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from volcanopy.lab.chaos.judge import Judge
+from volcanopy.api import quantity
+from volcanopy.lab.chaos.judge import Judge, units
 
 Json = dict[str, Any]
 
@@ -117,3 +118,14 @@ def test_what_is_left_is_named(judge: Judge) -> None:
     see(judge, pod("p1"))
     judge.group({"metadata": {"namespace": "x", "name": "g", "uid": "g"}}, False)
     assert judge.left() == ["PodGroup x/g", "pod x/p1"]
+
+
+@pytest.mark.parametrize("name", ["cpu", "memory"])
+@pytest.mark.parametrize("text", ["1", "500m", "1.5", ".5", "2Gi", "3k", "1e3", "1E-2", "1P", "100n", "7u", "0", "12M"])
+def test_the_judge_reads_amounts_as_the_services_do(name: str, text: str) -> None:
+    assert units(name, text) == quantity.amount(name, text)
+
+
+def test_an_amount_that_cannot_be_read_is_named() -> None:
+    with pytest.raises(ValueError, match="cpu is 'two', which is no amount"):
+        units("cpu", "two")

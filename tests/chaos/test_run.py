@@ -48,7 +48,7 @@ async def site() -> AsyncIterator[Site]:
 
 
 async def test_a_run_ends_all_jobs_and_breaks_no_rule(site: Site) -> None:
-    outcome = await run(site, RunSettings(seconds=3, jobs=5, gap=(0.05, 0.15), settle=60))
+    outcome = await run(site, RunSettings(seconds=3, jobs=5, gap=(0.05, 0.15), settle=600))
     assert outcome.faults == []
     assert outcome.submitted == 5
     assert outcome.injected

@@ -1,26 +1,25 @@
 """The judge: follows pods, jobs, PodGroups and nodes with requests of its own, and counts with definitions of its own.
 
-It shares no cache with the services. What it has not seen, because the API server was away, it reads again from a list: a
-state that lasts is found, one that comes and goes in that time is not.
+It reads raw JSON and imports nothing of volcanopy: an error of the client, of the models or of the amounts cannot hide from
+it. What it has not seen, because the API server was away, it reads again from a list: a state that lasts is found, one that
+comes and goes in that time is not.
 """
 
 import asyncio
 import contextlib
 import json
+import math
+import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import aiohttp
 
-from volcanopy.api import quantity
-from volcanopy.kube.client import raw_kinds
-from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import KubeError
-from volcanopy.kube.client.kinds import Json, Kind
-
+Json = dict[str, Any]
 OVER = frozenset({"Succeeded", "Failed"})
 FINAL = frozenset({"Completed", "Failed", "Terminated"})
 """Phases that a job does not leave."""
@@ -28,6 +27,19 @@ ENDED = FINAL | {"Aborted"}
 RELIST_PAUSE = 0.2
 STALL = 20.0
 """Seconds of silence after which a watch is opened anew: the API server sends bookmarks only each minute."""
+LONGEST_EVENT = 2**24
+"""Bytes of the longest event of a watch that is read."""
+_AMOUNT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d+)|([KMGTPE]i|[numkMGTPE]?))")
+_BINARY, _DECIMAL = "KMGTPE", {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+
+
+@dataclass(frozen=True)
+class Access:
+    """How the API server is reached: ``headers`` returns those of a request, ``options`` are further arguments of aiohttp."""
+
+    url: str
+    headers: Callable[[], Awaitable[Mapping[str, str]]]
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -76,30 +88,33 @@ class Judge:
 
     # Following
 
-    async def follow(self, client: Client) -> None:
+    async def follow(self, access: Access) -> None:
         """Follow the cluster until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._follow(client, raw_kinds.PODS, None, self.pods, self.pod))
-            tasks.create_task(self._follow(client, raw_kinds.NODES, None, self.nodes, self.node))
-            tasks.create_task(self._follow(client, raw_kinds.JOBS, self.namespace, self.jobs, self.job))
-            tasks.create_task(self._follow(client, raw_kinds.POD_GROUPS, self.namespace, self.groups, self.group))
+        jobs = f"/apis/batch.volcanopy.io/v1alpha1/namespaces/{self.namespace}/batchjobs"
+        groups = f"/apis/scheduling.volcanopy.io/v1beta1/namespaces/{self.namespace}/podgroups"
+        async with aiohttp.ClientSession(read_bufsize=LONGEST_EVENT) as session, asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow(session, access, "/api/v1/pods", self.pods, self.pod))
+            tasks.create_task(self._follow(session, access, "/api/v1/nodes", self.nodes, self.node))
+            tasks.create_task(self._follow(session, access, jobs, self.jobs, self.job))
+            tasks.create_task(self._follow(session, access, groups, self.groups, self.group))
 
     async def _follow(
         self,
-        client: Client,
-        kind: Kind[Json],
-        namespace: str | None,
+        session: aiohttp.ClientSession,
+        access: Access,
+        path: str,
         known: dict[str, Any],
         see: Callable[[Json, bool], None],
     ) -> None:
         while True:
-            with contextlib.suppress(KubeError, aiohttp.ClientError, OSError, TimeoutError, ValueError):
-                listing = await client.list(kind, namespace, page=0)
-                self._replace(listing.items, known, see)
-                async with client.watch(
-                    kind, namespace, resource_version=listing.resource_version, stall=STALL, timeout=300
-                ) as stream:
-                    async for line in stream:
+            with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError, ValueError):
+                async with _answer(session, access, path, {}) as response:
+                    listing = json.loads(await response.read())
+                self._replace(listing["items"], known, see)
+                version = listing["metadata"]["resourceVersion"]
+                watch = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": "300"}
+                async with _answer(session, access, path, watch | {"resourceVersion": version}) as response:
+                    async for line in response.content:
                         event = json.loads(line)
                         if event["type"] == "ERROR":
                             break
@@ -177,7 +192,7 @@ class Judge:
                 for name, amount in _requests(other).items():
                     used[name] += amount
         for name, amount in used.items():
-            if amount > (most := quantity.amount(name, allocatable.get(name, "0"))):
+            if amount > (most := units(name, allocatable.get(name, "0"))):
                 self._fault(f"node {node} has {name} {most}, and its pods request {amount} with {_key(pod)}")
 
     def _job_of(self, pod: Json) -> _JobRecord | None:
@@ -283,14 +298,40 @@ def _requests(pod: Json) -> dict[str, int]:
     sums["pods"] = 1
     for container in pod["spec"].get("containers") or ():
         for name, text in ((container.get("resources") or {}).get("requests") or {}).items():
-            sums[name] += quantity.amount(name, text)
+            sums[name] += units(name, text)
     return sums
 
 
+def units(name: str, text: str | float) -> int:
+    """Return an amount of a resource: cpu in milli-cpu, others as they are counted, rounded up. Raises ValueError."""
+    match = _AMOUNT.fullmatch(str(text))
+    if match is None:
+        raise ValueError(f"{name} is {text!r}, which is no amount")
+    number, exponent, suffix = match.groups()
+    if suffix and suffix[-1] == "i":
+        factor = Fraction(1024) ** (_BINARY.index(suffix[0]) + 1)
+    else:
+        factor = Fraction(10) ** (int(exponent) if exponent else _DECIMAL[suffix or ""])
+    return math.ceil(Fraction(number) * factor * (1000 if name == "cpu" else 1))
+
+
 @contextlib.asynccontextmanager
-async def following(judge: Judge, client: Client) -> AsyncIterator[None]:
+async def _answer(
+    session: aiohttp.ClientSession, access: Access, path: str, query: Mapping[str, str]
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    """Send a request; raises ClientError unless it succeeds."""
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=STALL, sock_read=STALL)
+    headers = await access.headers()
+    async with session.get(
+        access.url + path, params=query, headers=headers, timeout=timeout, raise_for_status=True, **access.options
+    ) as response:
+        yield response
+
+
+@contextlib.asynccontextmanager
+async def following(judge: Judge, access: Access) -> AsyncIterator[None]:
     """Let the judge follow the cluster for the duration of the block."""
-    task = asyncio.create_task(judge.follow(client))
+    task = asyncio.create_task(judge.follow(access))
     try:
         yield
     finally:

@@ -91,7 +91,7 @@ async def run(site: Site, settings: RunSettings) -> Outcome:
     """Run chaos in the site's namespace, which must exist and have no jobs; return what happened."""
     outcome = Outcome(missing={fault.name: why for fault in settings.faults if (why := fault.missing(site))})
     possible = [fault for fault in settings.faults if fault.name not in outcome.missing]
-    async with following(site.judge, site.client):
+    async with following(site.judge, site.access):
         submitting = asyncio.create_task(_submit(site, settings, outcome))
         try:
             await _inject(site, possible, settings, outcome)

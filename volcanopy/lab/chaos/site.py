@@ -10,7 +10,7 @@ from random import Random
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
-from volcanopy.lab.chaos.judge import ENDED, Judge
+from volcanopy.lab.chaos.judge import ENDED, Access, Judge
 from volcanopy.lab.chaos.processes import RestartedProcess
 from volcanopy.lab.chaos.proxy import FaultProxy
 from volcanopy.local.simulated.kubelet import Kubelet
@@ -48,6 +48,17 @@ class Site:
     def namespace(self) -> str:
         """The namespace of the jobs."""
         return self.judge.namespace
+
+    @property
+    def access(self) -> Access:
+        """The address and the credentials of the API server, for requests without the client."""
+        connection = self.client.connection
+        options = {
+            "ssl": True if connection.ssl is None else connection.ssl,
+            "proxy": connection.proxy,
+            "server_hostname": connection.server_name,
+        }
+        return Access(connection.url, connection.credentials.headers, options)
 
     async def pause(self, least: float, most: float) -> None:
         """Let some time pass, between these seconds at the usual pace."""

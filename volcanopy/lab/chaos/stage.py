@@ -28,7 +28,7 @@ from volcanopy.local.simulated.kubelet import Kubelet
 from volcanopy.operations.manifests import Creator
 
 SERVICES = ("scheduler", "scheduler", "controller", "controller", "admission")
-READY_SECONDS = 120.0
+READY_SECONDS = 600.0
 PROBE = "chaos-probe"
 """Name of the job whose end shows that everything works before the first fault."""
 
@@ -186,7 +186,7 @@ async def _services(site: Site, connection: Connection, folder: Path, other_pyth
 async def _probe(site: Site) -> None:
     """Run a job of one pod, so that no fault begins before everything works. Raises StageError."""
     judge, job = site.judge, gang(PROBE, 1, site.rng)
-    async with following(judge, site.client):
+    async with following(judge, site.access):
         try:
             create = partial(site.client.create, raw_kinds.JOBS, site.namespace, job)
             await surely(create, READY_SECONDS, (AlreadyExists,))
