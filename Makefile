@@ -12,6 +12,7 @@ FIRST  ?= 375
 LAST   ?= 2500
 SEED   ?= $(shell date +%j)
 SECONDS_OF_CHAOS ?= 900
+MINUTES_OF_SOAK ?= 120
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -19,7 +20,7 @@ EDITABLE := --no-deps --no-build-isolation --editable packages/apiserver --edita
 COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml packages/apiserver/pyproject.toml --quiet --group build --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo packages test seeds chaos volcano-e2e volcano-examples spark-client dask-client airflow-client operators realnode realnode-packages check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart release push-chart sign controlplane helm image-check clean
+.PHONY: demo packages test seeds chaos soak volcano-e2e volcano-examples spark-client dask-client airflow-client operators realnode realnode-packages check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart release push-chart sign controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.run: requirements.lock pyproject.toml packages/apiserver/pyproject.toml
@@ -123,6 +124,9 @@ seeds: $(VENV)/.dev  ## Seeds of the simulation that make test does not run, fro
 chaos: $(VENV)/.dev controlplane  ## All faults on an embedded API server, then on a kube-apiserver with etcd; SEED is the day of the year.
 	$(BIN)/volcanopy chaos --embedded --seconds $(SECONDS_OF_CHAOS) --jobs 150 --seed $(SEED)
 	$(BIN)/python -m tests.chaos --seconds $(SECONDS_OF_CHAOS) --jobs 150 --seed $(SEED)
+
+soak: $(VENV)/.dev  ## Whether memory, files, threads or objects grow while jobs come and go: on an embedded API server, MINUTES_OF_SOAK.
+	$(BIN)/python -m bench soak --minutes $(MINUTES_OF_SOAK)
 
 bench: $(VENV)/.dev  ## Measure times and compare them with bench/limits.toml.
 	$(BIN)/python -m bench

@@ -1,9 +1,10 @@
 """Whether anything grows for hours at a modest rate: ``python -m bench soak [--minutes 120] [--server embedded|real]``.
 
 Two schedulers, two controllers and admission run as processes; gangs of one to twelve pods arrive, complete and are deleted again.
-Every ten seconds resident memory, open files, threads, processor time and requests of each process are read. Printed is, for each
-process, the mean of the second half and the slope of a line through it: the first half has the growth of caches that fill. Broken
-rules of the chaos judge are printed and counted. ``real`` needs what ``python -m hack.controlplane`` builds.
+Every ten seconds resident memory, open files, threads, processor time and requests of each process are read, and the objects in the
+cluster are counted. Printed is the mean of the second half and the slope of a line through it: the first half has the growth of caches
+that fill. The largest slopes and the rules that the chaos judge finds broken have limits in bench/limits.toml. ``real`` needs what
+``python -m hack.controlplane`` builds.
 """
 
 import argparse
@@ -37,6 +38,7 @@ LOOK = 10.0
 """Seconds between two samples."""
 KEPT = 20
 """Seconds for which a job exists after it has ended."""
+LEVELS = (("memory", "MiB"), ("files", "files"), ("threads", "threads"), ("objects", "objects"))
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 Sample = dict[str, float]
@@ -58,16 +60,23 @@ class Soak:
                     sample["requests"] = float(requests[name])
                 self.samples[name].append(sample)
 
+    def count(self, objects: int) -> None:
+        """Take a sample of the number of objects in the cluster."""
+        self.samples["cluster"].append({"objects": float(objects), "at": time.monotonic() - self.began})
+
     def figures(self) -> dict[str, float]:
         """Return mean and slope per hour of each measure in the second half; of counters the rate and the change of the rate."""
         result: dict[str, float] = {}
         for name, samples in sorted(self.samples.items()):
             late = samples[len(samples) // 2 :]
             hours = np.array([sample["at"] for sample in late]) / 3600
-            for measure, unit in (("memory", "MiB"), ("files", "files"), ("threads", "threads")):
-                values = np.array([sample[measure] for sample in late])
-                result[f"{name}: {unit}, mean"] = float(values.mean())
-                result[f"{name}: {unit} more per hour"] = float(np.polyfit(hours, values, 1)[0])
+            for measure, unit in LEVELS:
+                if measure in late[0]:
+                    values = np.array([sample[measure] for sample in late])
+                    result[f"{name}: {unit}, mean"] = float(values.mean())
+                    slope = result[f"{name}: {unit} more per hour"] = float(np.polyfit(hours, values, 1)[0])
+                    total = f"most {unit} more per hour"
+                    result[total] = max(slope, result.get(total, slope))
             for measure, unit in (("cpu", "% of a core"), ("requests", "requests/s")):
                 if measure in late[0]:
                     values = np.array([sample[measure] for sample in late])
@@ -119,13 +128,14 @@ async def _submit(site: Site, gap: float) -> None:
 async def _measured(server: str, seconds: float, gap: float) -> dict[str, float]:
     soak = Soak()
     with tempfile.TemporaryDirectory(prefix="volcanopy-soak-") as folder:
-        async with _site(server, Path(folder)) as (site, pids), following(site.judge, site.client):
+        async with _site(server, Path(folder)) as (site, pids), following(site.judge, site.access):
             names = [f"{service.name} {number}" for number, service in enumerate(site.services)]
             submitting = asyncio.create_task(_submit(site, gap))
             while time.monotonic() < soak.began + seconds:
                 running = {name: each.pid for name, each in zip(names, site.services, strict=True) if each.pid}
                 counts = {name: proxy.requests for name, proxy in zip(names, site.proxies, strict=True)}
                 soak.look(pids | running, counts)
+                soak.count(len(site.judge.jobs) + len(site.judge.groups) + len(site.judge.pods))
                 await asyncio.sleep(LOOK)
             submitting.cancel()
             judge = site.judge
