@@ -1,10 +1,13 @@
 """Stop policies: held queues start nothing, drained queues are evicted."""
 
+import json
+
 import pytest
 
-from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup
+from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import Lines, config, decided, snapshot, world
@@ -13,7 +16,7 @@ CHAIN = "enqueue, allocate, backfill, preempt, reclaim"
 STOPS = pytest.mark.parametrize("stop", ["Hold", "HoldAndDrain"])
 
 
-def made(text: str, plugins: str = "gang, priority, predicates", actions: str = CHAIN) -> Plan:
+def made(text: str, plugins: str | SchedulerConfig = "gang, priority, predicates", actions: str = CHAIN) -> Plan:
     """Return the plan, and check that it is valid."""
     conf, seen = config(plugins, actions), snapshot(text)
     plan = schedule(seen, conf)
@@ -220,3 +223,29 @@ def test_budgets_protect_only_pods_whose_submitter_may_protect_them(queue: str, 
         budget d allowed=0 selector.app=a
     """
     assert len(made(text, "gang, pdb").of(Evict)) == gone
+
+
+@pytest.mark.parametrize(
+    ("queue", "user", "gone"),
+    [
+        ("administrators=head", "user=head", 0),
+        ("administrators=head", "user=eve", 2),
+        ("administrators=head", "user=ana", 0),
+        ("administrators=head", "user=bo groups=research", 0),
+        ("", "user=eve", 2),
+        ("", "user=ana", 0),
+        ("", "", 0),
+    ],
+)
+def test_budgets_protect_pods_of_administrators_and_of_the_permitted_subjects(queue: str, user: str, gone: int) -> None:
+    """With ``unpreemptable``, as admission decides about annotations: also in queues without administrators."""
+    text = f"""
+        node n1 cpu=8
+        queue q stop=HoldAndDrain {queue}
+        job a min=2 queue=q {user}: 2 x cpu=1 label.app=a on=n1
+        budget d allowed=0 selector.app=a
+    """
+    subjects = {"users": ["ana"], "groups": ["research"]}
+    plugins = [{"name": "gang"}, {"name": "pdb", "arguments": {"unpreemptable": subjects}}]
+    document = {"actions": CHAIN, "tiers": [{"plugins": plugins}]}
+    assert len(made(text, parse(json.dumps(document), builtin())).of(Evict)) == gone

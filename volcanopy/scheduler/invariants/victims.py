@@ -33,7 +33,7 @@ def over_budget(moves: Moves, is_enforced: IsEnforced) -> list[str]:
     pods = [
         moves.snapshot.tasks.pods[row]
         for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True)
-        if is_enforced("pdb", action_of(evict.reason)) and _may_protect(moves, row)
+        if is_enforced("pdb", action_of(evict.reason)) and _may_protect(moves, row, is_enforced)
     ]
     result = []
     for budget in budgets:
@@ -80,12 +80,13 @@ def wrongly_preempted(moves: Moves, is_enforced: IsEnforced) -> list[str]:
     return result
 
 
-def _may_protect(moves: Moves, row: int) -> bool:
-    """Return whether budgets count for a pod: not in a queue with administrators of which its submitter is none."""
+def _may_protect(moves: Moves, row: int, is_enforced: IsEnforced) -> bool:
+    """Return whether budgets count for a pod: for each that has no job, else by the rights of its submitter."""
     jobs, queues, job = moves.snapshot.jobs, moves.snapshot.queues, int(moves.snapshot.tasks.job[row])
-    if queues.terms.rights is None or job == NONE or jobs.queue[job] == NONE:
+    if job == NONE or jobs.queue[job] == NONE:
         return True
-    return queues.terms.rights.may_protect(int(jobs.queue[job]), jobs.submitters[jobs.submitter[job]])
+    others = None if is_enforced("pdb", "everybody") else core.Subjects()
+    return queues.terms.rights.may_protect(int(jobs.queue[job]), jobs.submitters[jobs.submitter[job]], others)
 
 
 def _is_critical(pod: core.Pod) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from volcanopy.api import core, quantity
-from volcanopy.api.subjects import matches
+from volcanopy.api.subjects import Subjects, matches
 from volcanopy.scheduler.model.queue_limits import Limits, Submitter, limits
 from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Ints, Mask, Rows
 
@@ -71,36 +71,38 @@ def orders_by_user(orders: Rows) -> Mask:
 
 
 class Rights:
-    """Who may protect pods from eviction in which queue: administrators of it or of an ancestor; without any, everybody."""
+    """Who may protect pods from eviction in which queue: administrators of it or of an ancestor, and those permitted besides."""
 
     def __init__(self, queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> None:
         self._administrators = [None if queue is None else queue.spec.administrators for queue in queues]
         self._lines = lines
-        self._answers: dict[tuple[int, Submitter], bool] = {}
+        self._answers: dict[tuple[int, Submitter], bool | None] = {}
 
-    def may_protect(self, queue: int, submitter: Submitter) -> bool:
-        """Whether pods of this submitter in the queue may be protected; an unknown submitter, without admission, may."""
+    def may_protect(self, queue: int, submitter: Submitter, permitted: Subjects | None = None) -> bool:
+        """Whether pods of this submitter in the queue may be protected; an unknown submitter, without admission, may.
+
+        Besides administrators these subjects are ``permitted``; None is everybody, in queues without administrators.
+        """
+        if not submitter.user or _SUPERUSERS in submitter.groups:
+            return True
         key = (queue, submitter)
-        known = self._answers.get(key)
-        if known is None:
-            listed = [self._administrators[row] for row in self._lines[queue].tolist()]
-            subjects = [each for each in listed if each is not None]
-            known = self._answers[key] = (
-                not subjects
-                or not submitter.user
-                or _SUPERUSERS in submitter.groups
-                or any(matches(each, submitter.user, submitter.groups, "") for each in subjects)
-            )
-        return known
+        if key not in self._answers:
+            self._answers[key] = self._administers(queue, submitter)
+        administers = self._answers[key]
+        if permitted is None:
+            return administers is not False
+        return bool(administers) or matches(permitted, submitter.user, submitter.groups, "")
+
+    def _administers(self, queue: int, submitter: Submitter) -> bool | None:
+        """Return whether the submitter is an administrator; None if the queue and its ancestors have none."""
+        listed = [self._administrators[row] for row in self._lines[queue].tolist()]
+        subjects = [each for each in listed if each is not None]
+        if not subjects:
+            return None
+        return any(matches(each, submitter.user, submitter.groups, "") for each in subjects)
 
 
 _SUPERUSERS = "system:masters"
-
-
-def _rights(queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> Rights | None:
-    """Return the rights; None if no queue has administrators."""
-    administered = any(queue is not None and queue.spec.administrators is not None for queue in queues)
-    return Rights(queues, lines) if administered else None
 
 
 class Terms(NamedTuple):
@@ -108,10 +110,10 @@ class Terms(NamedTuple):
 
     lending: Lending | None
     stops: Stops | None
-    limits: Limits | None = None
-    orders: Rows | None = None
+    limits: Limits | None
+    orders: Rows | None
     """(Q,): the :class:`JobOrder` of each queue."""
-    rights: Rights | None = None
+    rights: Rights
 
 
 def terms(axis: Axis, queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> Terms:
@@ -121,7 +123,7 @@ def terms(axis: Axis, queues: Sequence[core.Queue | None], lines: Sequence[Rows]
         _stops(queues, lines),
         limits(axis, queues, lines),
         _orders(queues),
-        _rights(queues, lines),
+        Rights(queues, lines),
     )
 
 

@@ -46,6 +46,8 @@ def enforced_invariants(config: SchedulerConfig) -> frozenset[str]:
             parts.add("predicates:traits")
         if entry.name == "capacity" and "enabledAllocatable" not in entry.off:
             parts.add("capacity:tree" if entry.hierarchy else "capacity:flat")
+        if entry.name == "pdb" and entry.arguments.model_dump()["unpreemptable"] is None:
+            parts.add("pdb:everybody")  # else only budgets of administrators are checked
         if entry.name == "drf" and entry.hierarchy:
             parts |= {"drf:tree"} if "enabledAllocatable" not in entry.off else set()
             parts |= {"drf:reclaim"} if "enableReclaimable" not in entry.off else set()

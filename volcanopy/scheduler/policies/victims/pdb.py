@@ -5,21 +5,31 @@ from typing import ClassVar
 
 from volcanopy.api import core
 from volcanopy.api.builtin import policy
+from volcanopy.api.scheduling import Subjects
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.selectors import matches
-from volcanopy.scheduler.model.snapshot import NONE, Snapshot
-from volcanopy.scheduler.policy.plugin import NoArguments, Plugin
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.roles import Purpose, Victims
 
 
-class Pdb(Plugin[NoArguments], Victims):
+class PdbArguments(Arguments):
+    """Whose pods budgets protect."""
+
+    unpreemptable: Subjects | None = None
+    """Subjects whose pods budgets protect, besides those of administrators of the queue, with the fields and the meaning of
+    `unpreemptable` in the configuration of admission. Without it: everybody, in queues without administrators."""
+
+
+class Pdb(Plugin[PdbArguments], Victims):
     """Allow the eviction of a pod while all budgets that select it have disruptions left.
 
-    Evictions of this session are deducted from the budgets. Pods that no budget selects are not protected, nor pods in a queue
-    with administrators that belong to another user: everybody may create budgets.
+    Evictions of this session are deducted from the budgets. Pods that no budget selects are not protected, nor those whose
+    submitter may not protect pods in the queue: everybody may create budgets.
     """
 
     name: ClassVar[str] = "pdb"
+    arguments: ClassVar[type[Arguments]] = PdbArguments
 
     def open(self) -> None:
         """Group the budgets by namespace."""
@@ -52,20 +62,19 @@ class Pdb(Plugin[NoArguments], Victims):
         known = self._budgets_of_task.get(task.row)
         if known is None:
             pod, budgets = task.pod, self.cluster.snapshot.budgets
-            numbers = (
-                self._budgets.get(pod.metadata.namespace, ()) if may_protect(self.cluster.snapshot, task.row) else ()
-            )
+            numbers = self._budgets.get(pod.metadata.namespace, ()) if self._may_protect(task) else ()
             known = tuple(number for number in numbers if _selects(budgets[number], pod))
             self._budgets_of_task[task.row] = known
         return known
 
-
-def may_protect(snapshot: Snapshot, task: int) -> bool:
-    """Return whether the submitter of the job of a task may protect pods in its queue."""
-    jobs, rights, job = snapshot.jobs, snapshot.queues.terms.rights, int(snapshot.tasks.job[task])
-    if rights is None or job == NONE or jobs.queue[job] == NONE:
-        return True
-    return rights.may_protect(int(jobs.queue[job]), jobs.submitters[jobs.submitter[job]])
+    def _may_protect(self, task: TaskView) -> bool:
+        """Return whether the submitter of the job of a task may protect pods in its queue."""
+        snapshot, job = self.cluster.snapshot, task.job
+        if job is None or snapshot.jobs.queue[job.row] == NONE:
+            return True
+        submitter = snapshot.jobs.submitters[snapshot.jobs.submitter[job.row]]
+        queue = int(snapshot.jobs.queue[job.row])
+        return snapshot.queues.terms.rights.may_protect(queue, submitter, self.args.unpreemptable)
 
 
 def _selects(budget: policy.PodDisruptionBudget, pod: core.Pod) -> bool:
