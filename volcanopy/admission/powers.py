@@ -105,7 +105,7 @@ POWERS = (
     Power(
         name="a PodDisruptionBudget",
         effect="`pdb` protects the pods that it selects",
-        permitted="for their pods: administrators of the queue, and subjects in `unpreemptable` of `pdb`; without both, everybody",
+        permitted="for their pods: administrators of the queue, subjects in `unpreemptable` of `pdb`; without both, everybody",
         enforced_by="the scheduler",
     ),
     Power(
