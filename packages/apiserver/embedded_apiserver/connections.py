@@ -126,6 +126,12 @@ class Tunnel:
         except asyncio.IncompleteReadError:
             raise ConnectionResetError("the client has left") from None
 
+    async def read(self, limit: int) -> bytes:
+        """The next bytes, at least one and at most the limit. Raises ConnectionError if the client has left."""
+        if not (data := await self._reader.read(limit)):
+            raise ConnectionResetError("the client has left")
+        return data
+
     async def write(self, data: bytes) -> None:
         """Send bytes; waits while the client reads too slowly. Raises ConnectionError if it has left."""
         self._connection.send(data)

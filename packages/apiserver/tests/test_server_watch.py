@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 
 import aiohttp
+import pytest
 
 from embedded_apiserver.server import ApiServer
 from http_client import MAPS, PODS, Client, binding, map_of, pod
@@ -59,6 +60,37 @@ async def test_a_watch_on_a_websocket_sends_each_event_as_a_message(client: Clie
         assert (await watch.receive_json())["type"] == "DELETED"
         await watch.close()
         assert watch.close_code == aiohttp.WSCloseCode.OK, "the server takes part in the closing handshake"
+
+
+@pytest.mark.parametrize(
+    ("frames", "code"),
+    [
+        (bytes((0x81, 0x01)) + b"x", aiohttp.WSCloseCode.PROTOCOL_ERROR),
+        (bytes((0xC1, 0x80)) + bytes(4), aiohttp.WSCloseCode.PROTOCOL_ERROR),
+        (bytes((0x80, 0x80)) + bytes(4), aiohttp.WSCloseCode.PROTOCOL_ERROR),
+        (bytes((0x81, 0x81)) + bytes(4) + b"\xff", aiohttp.WSCloseCode.INVALID_TEXT),
+        (
+            bytes((0x82, 0xFF)) + (17 << 20).to_bytes(8, "big") + bytes(4 + (17 << 20)),
+            aiohttp.WSCloseCode.MESSAGE_TOO_BIG,
+        ),
+    ],
+    ids=["without a mask", "reserved bit", "continuation of nothing", "no UTF-8", "longer than a message may be"],
+)
+async def test_a_client_that_breaks_the_websocket_protocol_is_told_the_reason(
+    client: Client, frames: bytes, code: aiohttp.WSCloseCode
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(client.url.rpartition(":")[2]))
+    writer.write(
+        f"GET {MAPS}?watch=true HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+    )
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in head, "the example of RFC 6455"
+    writer.write(frames)
+    opcode, size = await reader.readexactly(2)
+    assert opcode == 0x88
+    assert int.from_bytes((await reader.readexactly(size))[:2], "big") == code
+    writer.close()
 
 
 async def test_the_initial_events_end_with_a_bookmark(client: Client) -> None:
