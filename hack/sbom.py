@@ -59,7 +59,7 @@ def document(lock: str, project: dict[str, Any]) -> dict[str, Any]:
         "name": name,
         "version": version,
         "purl": f"pkg:pypi/{name}@{version}",
-        "licenses": [{"license": {"id": project["license"]}}],
+        "licenses": [{"expression": project["license"]}],
     }
     components = sorted(packages(lock), key=lambda package: (package.purl, package.marker))
     return {

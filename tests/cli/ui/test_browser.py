@@ -24,7 +24,7 @@ from volcanopy.scheduler.policy.config import default
 
 pytestmark = needs_browser
 WIDTHS = (390, 1280, 2560)
-UNNAMED = """() => [...document.querySelectorAll("a, button, input, select, textarea, canvas, [role=img]")]
+UNNAMED = """() => [...document.querySelectorAll("a, button, input, select, textarea, canvas:not(.plot *), [role=application], [role=img]")]
   .filter((element) => element.checkVisibility())
   .filter((element) => !(element.getAttribute("aria-label") || element.labels?.length || element.textContent.trim()))
   .map((element) => element.outerHTML)"""
@@ -220,5 +220,18 @@ async def test_the_report_of_a_simulation_fits_a_phone(scheme: str, tmp_path: Pa
         assert await tab.locator("canvas").count() >= 5
         drawn = "canvas => new Uint32Array(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer).some(Boolean)"
         assert await tab.locator("canvas").first.evaluate(drawn)
+        plot = tab.locator(".plot").first
+        await plot.focus()
+        await tab.keyboard.press("End")
+        last = await tab.get_by_role("tooltip").inner_text()
+        assert last.split() == (await tab.locator(".spoken").inner_text()).split()
+        box = await plot.bounding_box()
+        assert box
+        for press, part in ((tab.mouse.move, 0.4), (None, 0.6)):
+            await tab.mouse.move(box["x"] + part * box["width"], box["y"] + 50)
+            await (tab.mouse.down() if press else tab.mouse.up())
+        await plot.focus()
+        await tab.keyboard.press("Home")
+        assert await tab.get_by_role("tooltip").inner_text() != last
         assert await tab.locator(".lane i").count() == sum(len(run.placements) for run in (outcome, outcome))
         assert await tab.evaluate("[...document.querySelectorAll('[role=img]')].every((each) => each.ariaLabel)")

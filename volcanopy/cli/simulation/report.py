@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -13,8 +14,9 @@ from volcanopy.cli.simulation.comparison import Comparison
 from volcanopy.cli.simulation.figures import figures
 
 _ASSETS = resources.files("volcanopy.cli.ui") / "assets"
-_MODULES = ("dom.js", "charts.js", "report.js")
-"""The modules of the page that draw the report, each after those that it imports."""
+_MODULES = ("uPlot.min.js", "dom.js", "charts.js", "report.js")
+"""The scripts of the page that draw the report, each after those that it needs."""
+_STYLES = ("uPlot.min.css", "style.css")
 _IMPORT = re.compile(r"^import .*;\n", re.MULTILINE)
 _DEFINITIONS = {
     "Wait": "from the submission of a job to its first start; a job that never starts counts for the longest wait.",
@@ -46,7 +48,7 @@ def html(comparison: Comparison, workload: str) -> str:
     )
     seeds = f"seed {some.seed}" if count == 1 else f"{count} seeds; plots show seed {some.seed}"
     title = escape(f"Simulation of {Path(workload).name}")
-    style, script = (_ASSETS / "style.css").read_text(encoding="utf-8"), _script()
+    style, script = _text(_STYLES), re.sub(r"^export ", "", _IMPORT.sub("", _text(_MODULES)), flags=re.MULTILINE)
     policy = f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'"
     # "<" is escaped so that no text of a workload can end the element of the data.
     data = json.dumps(figures(firsts), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
@@ -62,10 +64,9 @@ def html(comparison: Comparison, workload: str) -> str:
     )
 
 
-def _script() -> str:
-    """Return the modules as one: their names differ, so that imports and exports can be left out."""
-    text = "\n".join((_ASSETS / name).read_text(encoding="utf-8") for name in _MODULES)
-    return re.sub(r"^export ", "", _IMPORT.sub("", text), flags=re.MULTILINE)
+def _text(names: Sequence[str]) -> str:
+    """Return files of the page as one: names in its modules differ, so that imports and exports can be left out."""
+    return "\n".join((_ASSETS / name).read_text(encoding="utf-8") for name in names)
 
 
 def _digest(text: str) -> str:

@@ -1,206 +1,118 @@
-// Charts of the pages and of the report of a simulation. Canvases are drawn at the resolution of the screen.
+// Charts of the pages and of the report of a simulation. Curves over time are drawn by uPlot, whose script precedes this module.
 
 import { h, hideTip, say, showTip } from "./dom.js";
 
 const HEIGHT = 240;
-const LABEL = 13;
 
 export function style(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  for (const element of document.querySelectorAll("canvas")) element.paint?.();
+  for (const element of document.querySelectorAll("canvas, .plot")) element.paint?.();
 });
-
-// A canvas that draws itself when it is laid out, and again when its width or what it shows changes. `view` is
-// { label, height, draw(context, width, height), readings }; `readings` are { at(width), text } for the pointer and the arrow keys.
-function canvas(view) {
-  const readings = view.readings ?? [];
-  const element = h("canvas", { role: readings.length ? "application" : "img", tabindex: readings.length ? 0 : null });
-  let chosen = -1;
-  element.paint = () => {
-    const width = element.clientWidth;
-    if (!width) return;
-    const scale = devicePixelRatio || 1;
-    element.width = Math.round(width * scale);
-    element.height = Math.round(element.view.height * scale);
-    const context = element.getContext("2d");
-    context.scale(scale, scale);
-    context.font = "11px system-ui, sans-serif";
-    element.view.draw(context, width, element.view.height);
-  };
-  element.adopt = ({ view: next }) => {
-    element.view = next;
-    element.setAttribute("aria-label", next.label + (next.readings?.length ? ". Arrow keys read values." : ""));
-    element.style.height = `${next.height}px`;
-    element.paint();
-  };
-  element.onmousemove = (event) => {
-    const near = nearest(element.view.readings ?? [], event.clientX - element.getBoundingClientRect().left, element.clientWidth);
-    if (near) showTip(event, near.text);
-  };
-  element.onmouseleave = element.onblur = hideTip;
-  element.onkeydown = (event) => {
-    const known = element.view.readings ?? [];
-    const next = { ArrowRight: chosen + 1, ArrowLeft: chosen < 0 ? known.length - 1 : chosen - 1, Home: 0, End: known.length - 1 }[event.key];
-    if (next === undefined || !known.length) return;
-    event.preventDefault();
-    chosen = Math.min(Math.max(next, 0), known.length - 1);
-    const box = element.getBoundingClientRect();
-    showTip({ clientX: box.left + known[chosen].at(element.clientWidth), clientY: box.top + 20 }, known[chosen].text);
-    say(known[chosen].text);
-  };
-  element.adopt({ view });
-  new ResizeObserver(element.paint).observe(element);
-  return element;
-}
-
-function nearest(readings, x, width) {
-  let best = null;
-  for (const each of readings) if (!best || Math.abs(each.at(width) - x) < Math.abs(best.at(width) - x)) best = each;
-  return best;
-}
 
 // Counts in equal periods up to now, the last one at the right.
 export function bars(counts, label, begin) {
   const most = Math.max(1, ...counts);
-  const left = 30;
-  return canvas({
-    label: `${label}: ${counts.join(", ")}`,
-    height: 66,
-    draw(context, width, height) {
-      const base = height - LABEL - 6;
-      const step = (width - left) / counts.length;
-      context.fillStyle = style("--line");
-      context.fillRect(left, base, width - left, 1);
-      context.fillStyle = style("--own");
-      counts.forEach((count, place) => {
-        const size = (count / most) * (base - 4);
-        context.fillRect(left + place * step, base - size, Math.max(1, step - 2), size);
-      });
-      context.fillStyle = style("--dim");
-      right(context, String(most), left - 5, 11);
-      right(context, "0", left - 5, base);
-      context.fillText(begin, left, height - 5);
-      right(context, "now", width, height - 5);
-    },
-  });
-}
-
-function right(context, text, x, y) {
-  context.fillText(text, x - context.measureText(text).width, y);
+  return h("div", { class: "bars", role: "img", "aria-label": `${label}: ${counts.join(", ")}` },
+    h("span", {}, String(most)),
+    h("div", {}, counts.map((count) => h("i", { title: String(count), style: { height: `${(100 * count) / most}%` } }))),
+    h("span", {}, "0"), h("div", { class: "ticks" }, h("span", {}, begin), h("span", {}, "now")));
 }
 
 // Stacked areas and lines over time, and marks as vertical lines. Areas are { times, series: [{ name, values, fill }] }, lines
-// { name, points: [[time, value]], stroke, dash }; a value that is null interrupts a line. `value` and `time` make texts.
-export function timeline({ areas = { times: [], series: [] }, lines = [], marks = [], top = 0, value, time }, label) {
-  const { times, series } = areas;
-  const moments = [...new Set([...times, ...lines.flatMap(({ points }) => points.map(([moment]) => moment))])].sort((a, b) => a - b);
-  const [begin, end] = [moments[0] ?? 0, moments.at(-1) ?? 0];
-  const totals = times.map((_, place) => series.reduce((sum, each) => sum + each.values[place], 0));
-  let most = 0;
-  for (const total of totals) most = Math.max(most, total);
-  for (const { points } of lines) for (const [, amount] of points) most = Math.max(most, amount ?? 0);
-  top ||= most || 1;
-  const ticks = [0, 0.5, 1].map((part) => [top * part, value(top * part)]);
-  const left = 8 + 6.4 * Math.max(...ticks.map(([, text]) => text.length));
-  const across = (moment, width) => left + (end > begin ? (moment - begin) / (end - begin) : 0) * (width - left - 2);
-  const base = HEIGHT - LABEL - 8;
-  const up = (amount) => 6 + (1 - Math.min(amount, top) / top) * (base - 6);
-  return canvas({
-    label,
-    height: HEIGHT,
-    readings: moments.map((moment) => ({
-      at: (width) => across(moment, width),
-      get text() { return reading(moment, { areas, lines, value, text: time(moment, end - begin) }); },
-    })),
-    draw(context, width) {
-      frame(context, { ticks, left, width, up });
-      timeAxis(context, { begin, end, left, width, text: (moment) => time(moment, end - begin) });
-      const x = (moment) => across(moment, width);
-      drawAreas(context, areas, x, up);
-      for (const moment of marks) if (moment >= begin && moment <= end) vertical(context, x(moment), base);
-      for (const line of lines) drawLine(context, line, x, up);
-    },
-  });
+// { name, points: [[time, value]], stroke, dash }; a value that is null interrupts a line. `value` and `time` make texts; times
+// of day are seconds since 1970. Dragging enlarges a period, a double click shows all; pointer and arrow keys read values.
+export function timeline(view, label) {
+  const element = h("div", { class: "plot", role: "application", tabindex: 0, "aria-label": `${label}. Arrow keys read values.` });
+  let plot = null, spoken = false;
+  element.adopt = (next) => {
+    const [zoomed, before] = [plot && (plot.scales.x.min > plot.data[0][0] || plot.scales.x.max < plot.data[0].at(-1)), element.view];
+    element.view = next.view;
+    element.setAttribute("aria-label", next.getAttribute("aria-label"));
+    if (plot && named(before) === named(next.view)) plot.setData(columns(next.view), !zoomed);
+    else element.paint();
+    if (zoomed) plot?.redraw();
+  };
+  element.paint = () => {
+    plot?.destroy();
+    plot = element.clientWidth ? new uPlot(options(element, read), columns(element.view), element) : null;
+  };
+  const read = ({ cursor: { idx: place, left }, over }) => {
+    if (place === null || place === undefined || left < 0) return hideTip();
+    const box = over.getBoundingClientRect();
+    const text = reading(element.view, plot.data, place);
+    showTip({ clientX: box.left + left, clientY: box.top + 14 }, text);
+    if (spoken) say(text);
+  };
+  element.onblur = hideTip;
+  element.onkeydown = (event) => {
+    if (!plot) return;
+    const [times, { min, max }, place] = [plot.data[0], plot.scales.x, plot.cursor.idx];
+    const [first, last] = [times.findIndex((moment) => moment >= min), times.findLastIndex((moment) => moment <= max)];
+    const next = { ArrowRight: (place ?? first - 1) + 1, ArrowLeft: (place ?? last + 1) - 1, Home: first, End: last }[event.key];
+    if (next === undefined || first < 0) return;
+    event.preventDefault();
+    spoken = true;
+    plot.setCursor({ left: plot.valToPos(times[Math.min(Math.max(next, first), last)], "x"), top: 1 });
+    spoken = false;
+  };
+  element.view = view;
+  new ResizeObserver(() => { if (plot && element.clientWidth) plot.setSize({ width: element.clientWidth, height: HEIGHT }); else element.paint(); }).observe(element);
+  return element;
 }
 
-function reading(moment, { areas, lines, value, text }) {
-  const place = areas.times.indexOf(moment);
-  const parts = place < 0 ? [] : areas.series.map((each) => `${each.name}: ${value(each.values[place])}`);
-  for (const { name, points } of lines) {
-    const point = name && points.find(([at]) => at === moment);
-    if (point && point[1] !== null) parts.push(`${name}: ${value(point[1])}`);
-  }
-  return [text, ...parts].join("\n");
+const parts = ({ areas = { times: [], series: [] }, lines = [] }) => ({ times: areas.times, series: areas.series, lines });
+
+function named(view) {
+  const { series, lines } = parts(view);
+  return JSON.stringify([...series, ...lines].map((each) => [each.name, each.fill ?? each.stroke]));
 }
 
-function frame(context, { ticks, left, width, up }) {
-  context.fillStyle = style("--dim");
-  context.strokeStyle = style("--line");
-  for (const [amount, text] of ticks) {
-    right(context, text, left - 6, up(amount) + 4);
-    context.beginPath();
-    context.moveTo(left, up(amount) + 0.5);
-    context.lineTo(width, up(amount) + 0.5);
-    context.stroke();
-  }
+// The times of all areas and lines, the areas' values each on top of those before, and each line's values twice: for its edge too.
+function columns(view) {
+  const { times, series, lines } = parts(view);
+  let below = times.map(() => 0);
+  const stacked = series.map(({ values }) => (below = below.map((sum, place) => sum + values[place])));
+  const curves = lines.map(({ points }) => [points.map(([moment]) => moment), points.map(([, amount]) => amount)]);
+  return uPlot.join([[times, ...stacked], ...curves.flatMap((curve) => [curve, curve])]);
 }
 
-function timeAxis(context, { begin, end, left, width, text }) {
-  const count = Math.max(1, Math.min(6, Math.floor((width - left) / 130)));
-  for (let place = 0; place <= count; place++) {
-    const label = text(begin + ((end - begin) * place) / count);
-    const at = left + ((width - left) * place) / count - (context.measureText(label).width * place) / count;
-    context.fillText(label, at, HEIGHT - 4);
-  }
-}
-
-function drawAreas(context, { times, series }, x, up) {
-  const below = times.map(() => 0);
-  for (const each of series) {
-    context.beginPath();
-    below.forEach((amount, place) => context.lineTo(x(times[place]), up(amount)));
-    for (let place = times.length - 1; place >= 0; place--) context.lineTo(x(times[place]), up(below[place] + each.values[place]));
-    context.closePath();
-    context.fillStyle = each.fill;
-    context.globalAlpha = 0.8;
-    context.fill();
-    context.globalAlpha = 1;
-    each.values.forEach((amount, place) => (below[place] += amount));
-  }
-}
-
-function vertical(context, x, base) {
-  context.strokeStyle = style("--error");
-  context.lineWidth = 1;
-  context.beginPath();
-  context.moveTo(x, 6);
-  context.lineTo(x, base);
-  context.stroke();
+function reading(view, data, place) {
+  const { series, lines } = parts(view);
+  const amounts = data.slice(1).map((column) => column[place]);
+  const shown = series.map(({ name }, number) => [name, amounts[number] - (number ? amounts[number - 1] : 0)])
+    .concat(lines.map(({ name }, number) => [name, amounts[series.length + 2 * number]]));
+  const texts = shown.filter(([name, amount]) => name && Number.isFinite(amount)).map(([name, amount]) => `${name}: ${view.value(amount)}`);
+  return [view.time(data[0][place], data[0].at(-1) - data[0][0]), ...texts].join("\n");
 }
 
 // A line has an edge in the colour of the card, so that it is seen on areas of its own colour.
-function drawLine(context, { points, stroke, dash = [] }, x, up) {
-  const path = new Path2D();
-  let joined = false;
-  for (const [moment, amount] of points) {
-    if (amount === null) joined = false;
-    else {
-      if (joined) path.lineTo(x(moment), up(amount));
-      else path.moveTo(x(moment), up(amount));
-      joined = true;
-    }
-  }
-  for (const [colour, width] of [[style("--card"), 4], [stroke, 2]]) {
-    context.strokeStyle = colour;
-    context.lineWidth = width;
-    context.setLineDash(dash);
-    context.stroke(path);
-  }
-  context.setLineDash([]);
-  context.lineWidth = 1;
+function options(element, read) {
+  const { series, lines } = parts(element.view);
+  const points = { show: false };
+  const paint = { stroke: () => style("--dim"), font: "11px system-ui, sans-serif", ticks: { show: false } };
+  const edges = (line) => [[() => style("--card"), 4], [line.stroke, 2]].map(([stroke, width]) => ({ stroke, width, dash: line.dash ?? [], points }));
+  return {
+    width: element.clientWidth, height: HEIGHT, legend: { show: false }, padding: [8, 2, 0, 0],
+    series: [{}, ...series.map(({ fill }) => ({ fill, points, alpha: 0.8, width: 0 })), ...lines.flatMap(edges)],
+    bands: series.slice(1).map((_, place) => ({ series: [place + 2, place + 1] })),
+    cursor: { y: false, points, drag: { x: true, y: false } },
+    scales: { x: { time: element.view.time === clock }, y: { range: (_, __, most) => [0, element.view.top || most || 1] } },
+    axes: [
+      { ...paint, grid: { show: false }, size: 24, space: 130, values: (plot, moments) => moments.map((moment) => element.view.time(moment, plot.scales.x.max - plot.scales.x.min)) },
+      { ...paint, grid: { stroke: () => style("--line"), width: 1 }, splits: (plot) => [0, plot.scales.y.max / 2, plot.scales.y.max],
+        values: (_, amounts) => amounts.map(element.view.value), size: (_, texts) => 16 + 6.4 * Math.max(0, ...(texts ?? []).map((text) => text.length)) },
+    ],
+    hooks: { setCursor: [read], draw: [(plot) => marks(plot, element.view.marks ?? [])] },
+  };
+}
+
+function marks({ ctx, bbox, scales, valToPos }, moments) {
+  ctx.fillStyle = style("--error");
+  for (const moment of moments)
+    if (moment >= scales.x.min && moment <= scales.x.max) ctx.fillRect(Math.round(valToPos(moment, "x", true)), bbox.top, devicePixelRatio || 1, bbox.height);
 }
 
 // Strips over time: rows of { head, label, strips: [{ from, until, kind, fill, title }] }; `kind` is a CSS class.
