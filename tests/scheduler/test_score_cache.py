@@ -1,7 +1,7 @@
 """Cached scores equal those of the reference implementation, and blocks score like single pairs."""
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.scheduler.reference import placement
 from volcanopy.api import core
 from volcanopy.plugin.uncached import UncachedPlacement
-from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine import defaults, score_table
 from volcanopy.scheduler.engine.session import Session
@@ -65,6 +65,49 @@ def test_alternating_shapes_are_placed_as_by_the_reference(text: str, plugins: s
     for name in ("enqueue", "allocate", "backfill"):
         actions[name](fast, {})
         actions[name](slow, {})
+    assert list(map(str, fast.effects)) == list(map(str, slow.effects))
+
+
+@st.composite
+def gangs_with_terms(draw: st.DrawFn) -> list[Object]:
+    """Nodes in zones and racks, and gangs whose pods have terms about pods of their own or of another gang."""
+    lines = [
+        f"node n{number} cpu={draw(st.sampled_from((2, 4)))} x/zone={number % 2} x/rack={number % 3} x/host=n{number}"
+        for number in range(draw(st.integers(2, 7)))
+    ]
+    count = draw(st.integers(1, 3))
+    lines += [f"job j{number} min={draw(st.integers(1, 4))}: 4 x cpu=1 label.app=j{number}" for number in range(count)]
+    specs = [draw(terms(count)) for _ in range(count)]
+    return [
+        replace(item, spec=replace(item.spec, **specs[int(item.metadata.labels["app"][1:])]))
+        if isinstance(item, core.Pod)
+        else item
+        for item in world("\n".join(lines))
+    ]
+
+
+@st.composite
+def terms(draw: st.DrawFn, count: int) -> dict[str, Any]:
+    """The fields of a specification with one required term about the pods of one of so many gangs."""
+    of_app = core.LabelSelector(match_labels={"app": f"j{draw(st.integers(0, count - 1))}"})
+    key = draw(st.sampled_from(("x/zone", "x/rack", "x/host")))
+    affinity = core.PodAffinity(required=(core.PodAffinityTerm(topology_key=key, label_selector=of_app),))
+    spread = core.TopologySpreadConstraint(
+        max_skew=draw(st.integers(1, 2)), topology_key=key, when_unsatisfiable="DoNotSchedule", label_selector=of_app
+    )
+    near = {"affinity": core.Affinity(pod_affinity=affinity)}
+    away = {"affinity": core.Affinity(pod_anti_affinity=affinity)}
+    return draw(st.sampled_from((near, away, {"topology_spread_constraints": (spread,)})))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(gangs_with_terms(), st.sampled_from(SETS))
+def test_pods_with_terms_about_pods_are_placed_as_by_the_reference(objects: list[Object], plugins: str) -> None:
+    seen = snapshot("", objects)
+    fast, slow = (Session(seen, config(plugins)) for _ in range(2))
+    slow.placement = UncachedPlacement(slow.ledger, slow.hooks)
+    for session in (fast, slow):
+        placement.actions()["allocate"](session, {})
     assert list(map(str, fast.effects)) == list(map(str, slow.effects))
 
 

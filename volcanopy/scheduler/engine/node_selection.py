@@ -19,6 +19,7 @@ from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.policy.dispatch import Hooks
 
 _NOWHERE: Rows = np.empty(0, dtype=np.intp)
@@ -46,18 +47,27 @@ class Placement:
             if chosen is not None:
                 return chosen
         entry = self._cache.entry(task)
-        if entry.is_coupled:
+        if entry.coupling.scores:
             return self._choose_among(task, self._reach)
         if not self._cache.has_capacity(entry):
             return None
         self._cache.refresh(entry)
-        best = self._cache.best(entry)
-        if entry.ranked[best] != INFEASIBLE:
+        is_coupled = entry.coupling.rejections
+        best = self._best_accepted(task, entry.ranked, is_free=True) if is_coupled else self._cache.best(entry)
+        if best != NONE and entry.ranked[best] != INFEASIBLE:
             return best, True
         fits = (self._ledger.future >= entry.request).all(axis=0)
         later = np.where(entry.feasible & fits, entry.score, INFEASIBLE)
-        best = int(later.argmax())
-        return (best, False) if later[best] != INFEASIBLE else None
+        best = self._best_accepted(task, later, is_free=False) if is_coupled else int(later.argmax())
+        return (best, False) if best != NONE and later[best] != INFEASIBLE else None
+
+    def _best_accepted(self, task: TaskView, ranked: Floats, is_free: bool) -> int:
+        """Return the first of the nodes that rank highest of those that no predicate rejects; NONE without one."""
+        rows = np.flatnonzero(ranked != INFEASIBLE)
+        if len(rows):
+            now, later = feasible(self._hooks.reject(task, NodesView(self._ledger, rows)), len(rows))
+            rows = rows[now if is_free else later]
+        return int(rows[ranked[rows].argmax()]) if len(rows) else NONE
 
     def choose_on(self, task: TaskView, node: int) -> tuple[int, bool] | None:
         """As :meth:`choose`, of one node only."""
@@ -106,7 +116,10 @@ class Placement:
 
     def feasible_nodes(self, task: TaskView) -> Mask:
         """(N,): the nodes whose free resources the task could take, as far as the rules of nodes allow."""
-        mask: Mask = self._current(task).ranked != INFEASIBLE
+        entry = self._current(task)
+        mask: Mask = entry.ranked != INFEASIBLE
+        if entry.coupling.rejections:
+            mask &= feasible(self._hooks.reject(task, NodesView(self._ledger, self._all)), len(self._all))[0]
         return mask
 
     def choose_run(self, task: TaskView, count: int) -> Rows:
@@ -117,7 +130,7 @@ class Placement:
         if count < 2 or task.nominated >= 0:
             return _NOWHERE
         entry = self._cache.entry(task)
-        if entry.is_coupled or not self._cache.has_capacity(entry):
+        if any(entry.coupling) or not self._cache.has_capacity(entry):
             return _NOWHERE
         self._cache.refresh(entry)
         if not self._hooks.follows_from_columns(task):

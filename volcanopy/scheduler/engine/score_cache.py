@@ -12,11 +12,12 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from volcanopy.scheduler.engine import defaults
-from volcanopy.scheduler.engine.score_table import INFEASIBLE, NodeScores, ScoreTable
+from volcanopy.scheduler.engine.score_table import INFEASIBLE, NodeScores, ScoresOfStates, ScoreTable
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.ledger.reads import Scope
 from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model.resources import UNLIMITED, Mask, Rows
+from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.policy.dispatch import Hooks
 from volcanopy.scheduler.policy.plugin import NodeRejection
@@ -112,15 +113,18 @@ class ScoreCache:
             tasks=TasksView([kind]),
             dims=np.flatnonzero(request),
             request=np.where(request != 0, request, -UNLIMITED)[:, None],
-            is_coupled=self._hooks.couples_nodes(kind),
+            coupling=self._hooks.coupling(kind),
+            of_states=ScoresOfStates(self._ledger),
             feasible=np.zeros(nodes, dtype=np.bool_),
             score=np.zeros(nodes, dtype=np.float64),
             ranked=np.full(nodes, INFEASIBLE, dtype=np.float64),
         )
 
     def _ask(self, entry: NodeScores, rows: Rows) -> None:
-        view = NodesView(self._ledger, rows)
-        score, rejections = self._hooks.answers(entry.kind, entry.tasks, view)
+        if entry.coupling.rejections:  # they are asked for at each placement
+            score, rejections = self._scores(entry, rows), []
+        else:
+            score, rejections = self._hooks.answers(entry.kind, entry.tasks, NodesView(self._ledger, rows))
         fits = (self._ledger.free_of(rows) >= entry.request).all(axis=0)
         now, later = feasible(rejections, len(rows)) if rejections else (fits, np.ones(len(rows), dtype=np.bool_))
         ranked = np.where(fits & now, score, INFEASIBLE)
@@ -128,6 +132,21 @@ class ScoreCache:
             entry.feasible, entry.score, entry.ranked = later, score, ranked
         else:
             entry.feasible[rows], entry.score[rows], entry.ranked[rows] = later, score, ranked
+
+    def _scores(self, entry: NodeScores, rows: Rows) -> Floats:
+        """(M,): the scores of nodes; of a single one those of a node with equal columns, where they follow from these."""
+        of_states = entry.of_states if len(rows) == 1 else None
+        state = b"" if of_states is None else of_states.key(int(rows[0]))
+        known = None if of_states is None else of_states.scores.get(state)
+        if known is not None:
+            return known
+        view = NodesView(self._ledger, rows)
+        scores, scope = self._hooks.scores(entry.tasks, view)
+        if view.rows_read or scope > Scope.COLUMNS:
+            entry.of_states = None
+        elif of_states is not None:
+            of_states.add(int(rows[0]), view.read, scores)
+        return scores
 
 
 def feasible(rejections: Sequence[NodeRejection], count: int) -> tuple[Mask, Mask]:

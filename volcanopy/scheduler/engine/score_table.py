@@ -18,10 +18,35 @@ from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.task_kinds import TaskKind
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.policy.dispatch import Hooks
+from volcanopy.scheduler.policy.dispatch import Coupling, Hooks
 
 INFEASIBLE = -np.inf
 _BLOCK = defaults.TABLE_BLOCK
+
+
+class ScoresOfStates:
+    """Scores of a node by what the plugins read of it: equal for all nodes with equal columns."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.scores: dict[bytes, Floats] = {}
+        self._resources: set[int] = set()
+        """The resources that plugins have read so far; all scores were computed from no others."""
+        self._read = ledger.positions_of(())
+
+    def key(self, node: int) -> bytes:
+        """Return the state of a node, as far as plugins read it."""
+        return self._ledger.columns_of(node, self._read)
+
+    def add(self, node: int, read: set[int], scores: Floats) -> None:
+        """Keep the scores of a node, for which plugins read the columns of these resources."""
+        if not read <= self._resources:
+            self._resources |= read
+            self._read = self._ledger.positions_of(self._resources)
+            self.scores.clear()
+        if len(self.scores) == defaults.TABLE_STATES:
+            del self.scores[next(iter(self.scores))]
+        self.scores[self.key(node)] = scores
 
 
 @dataclass(eq=False)
@@ -34,8 +59,10 @@ class NodeScores:
     """The positions of the resources that it requests."""
     request: Ints
     """(R, 1): the request; where nothing is requested, less than any node can lack."""
-    is_coupled: bool
-    """Whether the answers for a node depend on others: then they are not cached."""
+    coupling: Coupling
+    """Which answers for a node depend on others: these are not cached."""
+    of_states: ScoresOfStates | None
+    """Its scores by the columns of a node; None if they do not follow from these."""
     feasible: Mask
     """(N,): where no predicate rejects the task, at the latest after the pods that terminate there are gone."""
     score: Floats
@@ -62,11 +89,7 @@ class ScoreTable:
         self._repeats = 0
         self._columns: _Columns | None = None
         self._changes = 0
-        self._known: dict[bytes, Floats] = {}
-        """(S,): the scores by what the plugins read of a node: the columns at ``_read``."""
-        self._resources: set[int] = set()
-        """The resources that plugins have read so far; all scores were computed from no others."""
-        self._read = ledger.positions_of(())
+        self._of_states = ScoresOfStates(ledger)
 
     def refresh(self, entry: NodeScores) -> bool:
         """Update an entry that is in the table; return whether it is."""
@@ -111,7 +134,7 @@ class ScoreTable:
         self._tasks = TasksView([entry.kind for entry in self._members])
         self._requests = np.concatenate([entry.request for entry in self._members], axis=1)
         self._largest: Ints = self._requests.max(axis=1, keepdims=True)
-        self._known.clear()
+        self._of_states.scores.clear()
 
     def _update(self) -> bool:
         """Refresh the nodes that changed since; if there are too many, drop the table and return False."""
@@ -133,7 +156,7 @@ class ScoreTable:
 
     def _scores(self, node: int) -> tuple[Floats, Floats]:
         """(S,): the score of a node for each member, and the same with INFEASIBLE where its free resources do not suffice."""
-        scores = self._known.get(self._ledger.columns_of(node, self._read))
+        scores = self._of_states.scores.get(self._of_states.key(node))
         if scores is None:
             scores = self._ask(node)
         free = self._ledger.free_of(self._ledger.single(node))
@@ -146,15 +169,8 @@ class ScoreTable:
         """(S,): the score of a node for each member, common to all nodes with equal columns of what the plugins read."""
         view = NodesView(self._ledger, self._ledger.single(node))
         scores: Floats = self._hooks.score(self._tasks, view)[:, 0]
-        if view.rows_read:  # the scores may differ between nodes with equal columns
-            return scores
-        if not view.read <= self._resources:
-            self._resources |= view.read
-            self._read = self._ledger.positions_of(self._resources)
-            self._known.clear()
-        if len(self._known) == defaults.TABLE_STATES:
-            del self._known[next(iter(self._known))]
-        self._known[self._ledger.columns_of(node, self._read)] = scores
+        if not view.rows_read:  # else the scores may differ between nodes with equal columns
+            self._of_states.add(node, view.read, scores)
         return scores
 
 

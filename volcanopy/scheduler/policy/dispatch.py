@@ -64,10 +64,8 @@ class Hooks:
         self._values = tuple([value for plugin in self._of_nodes for value in plugin.task_values])
         for number, value in enumerate(self._values):
             value.number = number
-        self._coupling: tuple[Callable[[TaskView], bool], ...] = tuple(
-            [each.couples_nodes for each in self._of_nodes if isinstance(each, Nodes) and _couples(type(each))]
-        )
-        self._coupled: dict[Hashable, bool] = {}
+        self._coupling = tuple([each for each in self._of_nodes if isinstance(each, Nodes) and _couples(type(each))])
+        self._coupled: dict[Hashable, Coupling] = {}
         self._reads = reads
         self._scopes: dict[Hashable, Scope] = {}
         """By cache key: the widest scope of all answers of ``reject`` and ``score`` so far."""
@@ -171,19 +169,27 @@ class Hooks:
 
     def couples_nodes(self, task: TaskView) -> bool:
         """Return whether the answers for a node and the task depend on other nodes."""
+        return any(self.coupling(task))
+
+    def coupling(self, task: TaskView) -> "Coupling":
+        """Return which answers for a node and the task depend on other nodes: those of plugins that declare it."""
         if not self._coupling:
-            return False
+            return _UNCOUPLED
         key = self.cache_key(task)
-        coupled = self._coupled.get(key)
-        if coupled is None:
-            coupled = self._coupled[key] = any(couples_nodes(self.kind(task)) for couples_nodes in self._coupling)
-        return coupled
+        coupling = self._coupled.get(key)
+        if coupling is None:
+            kind = self.kind(task)
+            classes = [type(each) for each in self._coupling if each.couples_nodes(kind)]
+            coupling = self._coupled[key] = Coupling(
+                any(each.reject is not Nodes.reject for each in classes),
+                any(each.score is not Nodes.score for each in classes),
+            )
+        return coupling
 
     def answers(self, kind: TaskKind, tasks: TasksView, nodes: NodesView) -> tuple[Floats, list[NodeRejection]]:
         """Return the (N,) scores of nodes for a kind, which is also a block, and the rejections; record what was read."""
-        reads, before = self._reads, self._reads.start()
-        scores = self.score(tasks, nodes)[0]
-        scope = max(reads.stop(before), nodes.scope)
+        reads = self._reads
+        scores, scope = self.scores(tasks, nodes)
         nodes.forget()
         before = reads.start()
         rejections = self.reject(kind, nodes)
@@ -192,6 +198,12 @@ class Hooks:
         self._scopes[key] = max(scope, of_rejections, self._scopes.get(key, Scope.STATIC))
         self._rejection_scopes[key] = max(of_rejections, self._rejection_scopes.get(key, Scope.STATIC))
         return scores, rejections
+
+    def scores(self, tasks: TasksView, nodes: NodesView) -> tuple[Floats, Scope]:
+        """Return the (N,) scores of nodes for the first task of a block, and the scope of what was read."""
+        before = self._reads.start()
+        scores = self.score(tasks, nodes)[0]
+        return scores, max(self._reads.stop(before), nodes.scope)
 
     def rejections_are_static(self, task: TaskView) -> bool:
         """Return whether ``reject`` read nothing for the task that a placement changes."""
@@ -215,6 +227,16 @@ class Hooks:
 def _couples(kind: type[Nodes]) -> bool:
     """Whether a class of policies overrides ``couples_nodes``."""
     return kind.couples_nodes is not Nodes.couples_nodes
+
+
+class Coupling(NamedTuple):
+    """Which answers for a node depend on other nodes."""
+
+    rejections: bool
+    scores: bool
+
+
+_UNCOUPLED = Coupling(rejections=False, scores=False)
 
 
 class _Layout(NamedTuple):

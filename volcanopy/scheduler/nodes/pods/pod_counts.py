@@ -1,7 +1,7 @@
 """Numbers of tasks per node and per topology domain, kept current during a session.
 
-A tally is counted once and then updated for the nodes that changed, so that a query after every placement costs a few
-array operations, whatever the number of tasks.
+A tally is counted once and then updated for the tasks that changed, so that a query after every placement costs the same
+whatever the number of tasks.
 
 Completed pods do not count. Terminating pods count on their node with ``terminating``, except pods evicted by this
 session: the preemptor may take their place.
@@ -23,8 +23,8 @@ _ON_NODE = np.zeros(COUNT, dtype=np.bool_)
 _ON_NODE[[Status.ALLOCATED, Status.PIPELINED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.UNKNOWN]] = True
 _PLACEABLE = _ON_NODE.copy()
 _PLACEABLE[[Status.PENDING, Status.RELEASING]] = True
-_MAX_UPDATES = 8
-"""A tally is updated node by node up to this number of changed nodes, and recounted beyond."""
+_MAX_UPDATES = 16
+"""A tally is updated task by task up to this number of changed tasks, and recounted beyond."""
 
 
 class Tally:
@@ -36,6 +36,8 @@ class Tally:
         self._values = values
         self._members: Rows = np.flatnonzero(values)
         self._terminating = terminating
+        self._nodes: Rows = np.empty(0, dtype=np.intp)
+        """For each member the row of the node on which it counts, or NONE."""
         self._seen = NONE
         self._counts: Ints = np.empty(0, dtype=np.int64)
         self._sums: dict[Domains, Ints] = {}
@@ -58,34 +60,38 @@ class Tally:
 
     def _sync(self) -> None:
         pod_counts = self._pod_counts
-        changes = pod_counts.changes
-        if self._seen == changes:
+        moves = pod_counts.moves
+        if self._seen == moves:
             return
-        touched = set(pod_counts.touched_since(self._seen).tolist()) if self._seen != NONE else set()
-        if self._seen == NONE or len(touched) > _MAX_UPDATES:
+        moved = None if self._seen == NONE else pod_counts.moved_since(self._seen)
+        if moved is None or len(moved) > _MAX_UPDATES:
             self._recount()
         else:
-            for node in touched:
-                self._update_node(node)
-        self._seen = changes
+            for task in {task for task in moved.tolist() if self._values[task]}:
+                self._update(task)
+        self._seen = moves
 
     def _recount(self) -> None:
         members = self._members
         present = self._pod_counts.present(members, self._terminating)
-        nodes = self._pod_counts.node[members][present]
+        self._nodes = np.where(present, self._pod_counts.node[members], NONE)
         values = None if self._values.dtype == np.bool_ else self._values[members][present]
-        self._counts = np.bincount(nodes, weights=values, minlength=self._pod_counts.size).astype(np.int64)
+        counts = np.bincount(self._nodes[present], weights=values, minlength=self._pod_counts.size)
+        self._counts = counts.astype(np.int64)
         self._sums.clear()
 
-    def _update_node(self, node: int) -> None:
-        count = int(self._values[self._pod_counts.on_node(node, self._terminating)].sum())
-        change = count - int(self._counts[node])
-        if change:
-            self._counts[node] = count
-            for domains, sums in self._sums.items():
-                number = domains.numbers[node]
-                if number:
-                    sums[number] += change
+    def _update(self, task: int) -> None:
+        place, value = int(self._members.searchsorted(task)), int(self._values[task])
+        before, now = int(self._nodes[place]), self._pod_counts.node_of(task, self._terminating)
+        if before == now:
+            return
+        self._nodes[place] = now
+        for node, change in ((before, -value), (now, value)):
+            if node != NONE:
+                self._counts[node] += change
+                for domains, sums in self._sums.items():
+                    if number := domains.numbers[node]:
+                        sums[number] += change
 
 
 class PodCounts:
@@ -96,8 +102,6 @@ class PodCounts:
         self.size = len(cluster.snapshot.nodes)
         self._ledger = cluster.ledger
         self._tallies: dict[Hashable, Tally] = {}
-        self._on_node: dict[tuple[int, bool], Rows] = {}
-        self._on_node_at = NONE
         self._has_tasks: Mask | None = None
 
     @property
@@ -106,13 +110,13 @@ class PodCounts:
         return self._ledger.node
 
     @property
-    def changes(self) -> int:
-        """The number of changes of the ledger."""
-        return self._ledger.changes
+    def moves(self) -> int:
+        """The number of changes of tasks."""
+        return self._ledger.moves
 
-    def touched_since(self, change: int) -> Rows:
-        """Return the nodes that changed since."""
-        return self._ledger.touched_since(change)
+    def moved_since(self, move: int) -> Rows:
+        """Return the tasks that changed since."""
+        return self._ledger.moved_since(move)
 
     def tally(self, key: Hashable, values: Callable[[], Mask | Ints], terminating: bool) -> Tally:
         """Return the tally of ``key``: the (T,) values summed over present tasks, with or without terminating ones."""
@@ -137,16 +141,11 @@ class PodCounts:
             )
         return present
 
-    def on_node(self, node: int, terminating: bool) -> Rows:
-        """Return the tasks that count on a node."""
-        if self._on_node_at != self.changes:
-            self._on_node.clear()
-            self._on_node_at = self.changes
-        tasks = self._on_node.get((node, terminating))
-        if tasks is None:
-            rows = np.flatnonzero(self.node == node)
-            tasks = self._on_node[node, terminating] = rows[self.present(rows, terminating)]
-        return tasks
+    def node_of(self, task: int, terminating: bool) -> int:
+        """Return the row of the node on which a task counts; NONE without one."""
+        status = int(self._ledger.status[task])
+        present = _ON_NODE[status] or (terminating and status == self.snapshot.tasks.status[task] == Status.RELEASING)
+        return int(self._ledger.node[task]) if present else NONE
 
     def has_tasks(self, shape: int) -> bool:
         """Return whether a task of this shape is or may be placed on a node."""
