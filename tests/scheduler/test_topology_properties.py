@@ -3,9 +3,11 @@
 from random import Random
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from volcanopy.scheduler.actions.allocate import topology_search
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.invariants.check import violations
@@ -90,6 +92,18 @@ def test_a_job_never_spans_more_of_the_network_than_it_allows(text: str, plugins
     made = schedule(seen, chosen)
     assert topology_crossed(seen, made) == []
     assert violations(seen, made, chosen.plugins) == []
+
+
+@many
+@given(worlds(), st.sampled_from(PLUGINS), st.sampled_from(ACTIONS))
+def test_domains_that_cannot_hold_a_gang_are_left_out_without_another_plan(
+    text: str, plugins: str, actions: str
+) -> None:
+    seen, chosen = snapshot(text), config(plugins, actions)
+    plan = str(schedule(seen, chosen))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(topology_search._Search, "_large_enough", lambda self, pending, group: group)
+        assert plan == str(schedule(seen, chosen))
 
 
 @many

@@ -107,6 +107,14 @@ class Gangs:
         """Return the least number of further tasks that must be placed before the job can start."""
         return max(job.min_available - job.ready_count, int(not job.is_ready)) if self.starts_whole else 0
 
+    def placements_needed(self, job: JobView, part: SubJobView | None = None) -> int:
+        """Return the least number of tasks that must get a node, now or later, before a job or its part can start."""
+        counted: JobView | SubJobView = job if part is None else part
+        of_job, of_part = self.starts_whole and self._waits_whole, self._parts_start_whole and self._parts_wait_whole
+        is_whole = of_job if part is None else of_part
+        lacking = counted.min_available - counted.ready_count - counted.waiting_count
+        return max(1, lacking) if is_whole else 1
+
     def is_pipelined(self, job: JobView) -> bool:
         """Return whether the job can start once the evicted pods have terminated."""
         if self._waits_whole and not (

@@ -22,13 +22,25 @@ class TopologyFitError:
         self._table = session.snapshot.hypernodes
         self._best = (-1, NONE)
         """The most tasks that found a place in one domain, and that domain."""
+        self.is_late = False
+        """Whether domains are tried out of their order, after all others."""
+
+    @property
+    def most(self) -> int:
+        """The most tasks that were placed in one domain; -1 before the first."""
+        return self._best[0]
 
     def add(self, domain: int, placed: int) -> bool:
         """Record how many tasks were placed in a domain; return whether that is more than in any domain before."""
-        if placed <= self._best[0]:
+        if placed < self._best[0] or (placed == self._best[0] and not self._precedes(domain)):
             return False
         self._best = (placed, domain)
         return True
+
+    def _precedes(self, domain: int) -> bool:
+        """Return whether a domain that is tried late would have been tried before the one that took most tasks."""
+        tiers, best = self._table.tiers, self._best[1]
+        return self.is_late and (int(tiers[domain]), domain) < (int(tiers[best]), best)
 
     def record(self, failed: TaskView | None) -> None:
         """Reject the job: by its topology if that is required, else by the nodes for the task that failed."""

@@ -2,7 +2,7 @@
 
 1. Group the feasible domains of the job, lowest tiers first, unless a plugin orders them otherwise.
 2. Try the domains of a group by score: place the sub-groups in order, those that the minimum needs first, each in the best
-   feasible domain within this one, until the job is ready.
+   feasible domain within this one, until the job is ready. Domains whose nodes cannot hold the first of them are left out.
 3. Take the first domain in which the job becomes ready or pipelined.
 
 Each trial is rolled back; the placements of the best one are repeated in the end.
@@ -21,7 +21,7 @@ from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 
 
@@ -95,6 +95,9 @@ class _Search:
         self._pending = self._by_part(tasks)
         self._infeasible: set[tuple[str, int]] = set()
         """Sub-groups with domains in which they do not fit even when placed first."""
+        self._too_small: dict[tuple[str, int], tuple[int, _PendingPart]] = {}
+        """Those with domains that cannot hold them, by the number of pods that their nodes can hold; they were not tried."""
+        self._capacities: dict[str, Ints] = {}
         self.failed: TaskView | None = None
         """The task without a feasible node in the domain that took most tasks."""
         self.fit_error = TopologyFitError(session, job)
@@ -127,6 +130,12 @@ class _Search:
                 placements = self._within(statement, domain)
                 if placements is not None:
                     return placements
+        # The reason names the domain that takes most tasks, which may be one that was not tried.
+        self.fit_error.is_late = True
+        for (_, domain), (capacity, pending) in sorted(self._too_small.items(), key=lambda entry: -entry[1][0]):
+            if capacity <= self.fit_error.most:
+                break
+            self._fill(statement, pending, domain)
         return None
 
     def _by_score(self, group: Rows) -> list[int]:
@@ -164,7 +173,7 @@ class _Search:
     def _part_within(self, statement: Statement, pending: _PendingPart, domain: int, first: bool) -> Placements | None:
         """Place a sub-group in the feasible domain within ``domain`` that has the highest score."""
         for group in self._session.hypernodes.groups(pending.part, domain):
-            left = group
+            left = self._large_enough(pending, group) if first else group
             while len(left):
                 scores = self._session.hypernodes.scores(pending.part, left)
                 best = int(scores.argmax())
@@ -177,6 +186,26 @@ class _Search:
                     self._infeasible.add(key)
                 left = np.delete(left, best)
         return None
+
+    def _large_enough(self, pending: _PendingPart, group: Rows) -> Rows:
+        """Return the domains whose nodes can hold what a sub-group needs to start, by free and freed resources alone."""
+        part = pending.part
+        capacities = self._capacities.get(part.key)
+        if capacities is None:
+            capacities = self._capacities[part.key] = self._capacities_for(pending)
+        needed = self._gangs.placements_needed(self._job, part if self._divides else None)
+        is_enough = capacities[group] >= needed
+        for domain in group[~is_enough].tolist():
+            self._too_small.setdefault((part.key, domain), (int(capacities[domain]), pending))
+        return group[is_enough]
+
+    def _capacities_for(self, pending: _PendingPart) -> Ints:
+        """(H,): how many pods each domain can hold at most, each of the least that any pending task requests."""
+        session, count = self._session, len(pending.tasks)
+        least = session.snapshot.shapes.request.values[:, session.snapshot.tasks.shape[pending.tasks]].min(axis=1)
+        dims = np.flatnonzero(least)
+        of_nodes = np.minimum.reduce(session.ledger.future[dims] // least[dims, None], axis=0, initial=count)
+        return self._table.sums(np.maximum(of_nodes, 0)[None])[0]
 
     def _fill(self, statement: Statement, pending: _PendingPart, domain: int) -> Placements | None:
         """Place a sub-group on the nodes of one hypernode; None, with the ledger unchanged, if it cannot start there."""
