@@ -21,9 +21,9 @@ from volcanopy.admission.pod_dry_run import dry_runs
 from volcanopy.admission.request import Request
 from volcanopy.admission.review import mutate, validate
 from volcanopy.api import names
+from volcanopy.installed.job_plugins import job_registry
 from volcanopy.services.admission.pod_dry_run import pod_maker
 from volcanopy.services.admission.request_limits import NoReviewError, TooDenseError, read
-from volcanopy.services.process.job_plugins import job_registry
 
 Json = dict[str, Any]
 Judge = Callable[[Json, Context], Json]

@@ -11,11 +11,11 @@ from pathlib import Path
 from hack import gobuild
 from hack.dockerfile import Stage
 from hack.image import enter, product_root
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.cluster import LocalCluster, Parts
-from volcanopy.operations.manifests import Creator
 
 PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
 SUBCOMMANDS = ("scheduler", "controller", "admission")

@@ -22,12 +22,12 @@ from typing import Any
 
 import uvloop
 
+from volcanopy.client.manifests import CreateError, Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.local.cluster import Components, Parts
 from volcanopy.local.simulated import nodes
-from volcanopy.operations.manifests import CreateError, Creator
 
 GANG = 20
 AT_ONCE = 2

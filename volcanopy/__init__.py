@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 from volcanopy import version
 
 if TYPE_CHECKING:
-    from volcanopy.sdk.jobs import AsyncJob as AsyncJob
-    from volcanopy.sdk.jobs import Job as Job
-    from volcanopy.sdk.jobs import JobError as JobError
-    from volcanopy.sdk.official_client import client as client
+    from volcanopy.client.official_client import api_client as api_client
+    from volcanopy.client.sdk import AsyncJob as AsyncJob
+    from volcanopy.client.sdk import Job as Job
+    from volcanopy.client.sdk import JobError as JobError
 
 __version__ = version.VERSION
-_SDK = {"AsyncJob": "jobs", "Job": "jobs", "JobError": "jobs", "client": "official_client"}
+_SDK = {"AsyncJob": "sdk", "Job": "sdk", "JobError": "sdk", "api_client": "official_client"}
 
 
 def __getattr__(name: str) -> Any:
     """Import the SDK when it is used first: most processes that import the package do not need it."""
     if name in _SDK:
-        return getattr(import_module(f"volcanopy.sdk.{_SDK[name]}"), name)
+        return getattr(import_module(f"volcanopy.client.{_SDK[name]}"), name)
     raise AttributeError(f"module 'volcanopy' has no attribute {name!r}")

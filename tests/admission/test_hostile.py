@@ -16,10 +16,10 @@ from volcanopy.admission.pod_dry_run import dry_runs
 from volcanopy.admission.request import Request
 from volcanopy.admission.review import mutate, review, validate
 from volcanopy.api.model import Json
+from volcanopy.installed.job_plugins import job_registry
 from volcanopy.services.admission.admission_service import application
 from volcanopy.services.admission.pod_dry_run import pod_maker
 from volcanopy.services.admission.request_limits import NoReviewError, TooDenseError, read
-from volcanopy.services.process.job_plugins import job_registry
 
 WORLD = replace(
     world(

@@ -16,8 +16,8 @@ from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, TaskSpec
 from volcanopy.api.flow import JobTemplate
 from volcanopy.api.model import Json, Problem
+from volcanopy.installed.job_plugins import job_registry
 from volcanopy.services.admission.pod_dry_run import pod_maker
-from volcanopy.services.process.job_plugins import job_registry
 
 WORLD = replace(world({}), make_pod=pod_maker(job_registry()))
 

@@ -13,7 +13,8 @@ from embedded_apiserver.server import ApiServer
 from tests.cli.run_commands import run_in_process
 from volcanopy.api.crd import crds
 from volcanopy.cli.commands.chaos import TargetOptions
-from volcanopy.cli.errors import CommandError
+from volcanopy.client.errors import CommandError
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import Unavailable
@@ -26,7 +27,6 @@ from volcanopy.lab.chaos.site import Site
 from volcanopy.lab.chaos.stage import StageSettings, site_of
 from volcanopy.local.cluster import Components, Parts, connection_to
 from volcanopy.local.simulated import nodes
-from volcanopy.operations.manifests import Creator
 
 
 @pytest.fixture

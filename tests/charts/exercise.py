@@ -13,9 +13,9 @@ from tests.e2e.test_bare_pods import pod
 from tests.e2e.test_volumes import claim, storage_class, volume, with_volume
 from tests.e2e.world import CRON_JOBS, FLOWS, JOBS, POD_GROUPS, PODS, QUEUES, World, batch_job, condition, phase_of
 from volcanopy.api import names
+from volcanopy.client.manifests import CreateError
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import HYPER_NODES, NODES
-from volcanopy.operations.manifests import CreateError
 
 CLAIMS: Kind[Json] = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, dict)
 COMMANDS: Kind[Json] = Kind("bus.volcanopy.io", "v1alpha1", "Command", "commands", True, dict)

@@ -19,10 +19,10 @@ from tests.charts.rendering import CHART, NAMESPACE, RELEASE, Json, need_helm, r
 from tests.controlplane.fixtures import chart_crds, need_programs
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.world import QUEUES, World
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.local.cluster import Components, Parts
 from volcanopy.local.simulated import nodes
-from volcanopy.operations.manifests import Creator
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 

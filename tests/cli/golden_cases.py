@@ -15,7 +15,7 @@ from unittest import mock
 
 from tests.cli.fake_api_server import JOBS, NOW, FakeApiServer, a_job, ago, fake_api_server
 from tests.cli.run_commands import run_in_process, run_in_terminal
-from volcanopy.cli.framework.durations import CLOCK
+from volcanopy.client.durations import CLOCK
 from volcanopy.kube.client.kinds import Json
 
 GOLDEN = Path(__file__).parent / "golden"

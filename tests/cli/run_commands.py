@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Protocol
 from unittest import mock
 
-from volcanopy.cli.framework.watch import watch_objects
 from volcanopy.cli.main import main
+from volcanopy.client.watch import watch_objects
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import load_connection

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from volcanopy.api.bindings import VOLCANO
 from volcanopy.cli.conversion import convert, converted
-from volcanopy.cli.errors import CommandError
+from volcanopy.client.errors import CommandError
 
 TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
 

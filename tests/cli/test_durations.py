@@ -3,9 +3,9 @@
 import pytest
 from typer.core import TyperGroup
 
-from volcanopy.cli.errors import CommandError
-from volcanopy.cli.framework.durations import positive_seconds, seconds, whole_seconds
 from volcanopy.cli.main import all_commands
+from volcanopy.client.durations import positive_seconds, seconds, whole_seconds
+from volcanopy.client.errors import CommandError
 
 
 @pytest.mark.parametrize(

@@ -13,16 +13,17 @@ from hypothesis import strategies as st
 from tests.cli.fake_api_server import JOBS, FakeApiServer, a_job, forbidden
 from tests.cli.run_commands import run_in_process
 from volcanopy.api.batch import Phase
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework import documents
 from volcanopy.cli.framework.command import command
-from volcanopy.cli.framework.durations import seconds, since, span
-from volcanopy.cli.framework.kinds import read
-from volcanopy.cli.framework.objects import PartialError, bare_name, for_each
 from volcanopy.cli.framework.options import Cluster, DryRun, Format, Place, WriteOptions
-from volcanopy.cli.framework.watch import watch_objects
-from volcanopy.cli.jobs import status
-from volcanopy.cli.jobs.pods import Pod, state
+from volcanopy.cli.framework.selection import PartialError, for_each
+from volcanopy.client.durations import seconds, since, span
+from volcanopy.client.errors import CommandError
+from volcanopy.client.jobs import status
+from volcanopy.client.jobs.pods import Pod, state
+from volcanopy.client.kinds import read
+from volcanopy.client.objects import bare_name
+from volcanopy.client.watch import watch_objects
 from volcanopy.jobcontroller.phases import FINISHED
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden

@@ -6,9 +6,9 @@ from datetime import datetime
 import pytest
 
 from tests.cli.run_commands import Run
-from volcanopy.cli.framework.durations import local_time
 from volcanopy.cli.jobs.history import Entry, summed
 from volcanopy.cli.jobs.options import By
+from volcanopy.client.durations import local_time
 
 
 def test_a_deleted_job_is_in_the_history_and_in_the_usage(volcanopy: Run) -> None:

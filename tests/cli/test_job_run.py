@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from volcanopy.cli.errors import CommandError
-from volcanopy.cli.jobs.options import JobOptions
-from volcanopy.cli.jobs.program import array, literal
-from volcanopy.cli.jobs.run import manifest
+from volcanopy.client.errors import CommandError
+from volcanopy.client.jobs.manifest import manifest
+from volcanopy.client.jobs.options import JobOptions
+from volcanopy.client.jobs.program import array, literal
 
 
 def container(**options: Any) -> dict[str, Any]:

@@ -21,9 +21,9 @@ import yaml
 
 from tests.cli.run_commands import run_program
 from tests.e2e.world import EXAMPLES, batch_job
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.local_cluster.commands import Persistence, run, up
 from volcanopy.cli.local_cluster.process_nodes import Size
+from volcanopy.client.errors import CommandError
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind

@@ -12,9 +12,9 @@ from tests.cli.run_commands import Outcome, run_in_process, run_program
 from tests.whatif.asking import job
 from volcanopy.api import names
 from volcanopy.cli import whatif
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.manifests import read
 from volcanopy.cli.plan import PlanOptions, plan_with
+from volcanopy.client.errors import CommandError
 from volcanopy.testing.notation import NOW
 
 WORLD = """

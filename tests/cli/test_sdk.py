@@ -73,7 +73,7 @@ def test_a_template_of_another_type_or_beside_a_command_is_rejected() -> None:
 
 def test_the_official_client_uses_the_connection(kubeconfig: Path) -> None:
     job = Job(["true"], name="seen", image="busybox", cpu="100m", kubeconfig=kubeconfig).submit()
-    api = official.CustomObjectsApi(volcanopy.client(kubeconfig))
+    api = official.CustomObjectsApi(volcanopy.api_client(kubeconfig))
     group, version = job.manifest["apiVersion"].split("/")
     jobs: Any = api.list_cluster_custom_object(group, version, "batchjobs")
     assert "seen" in [body["metadata"]["name"] for body in jobs["items"]]

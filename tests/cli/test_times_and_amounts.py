@@ -7,8 +7,8 @@ import pytest
 from volcanopy.api import quantity
 from volcanopy.api.core import EstimatedStart
 from volcanopy.cli.framework.description import amounts
-from volcanopy.cli.framework.durations import local_times
-from volcanopy.cli.jobs.status import estimated_start
+from volcanopy.client.durations import local_times
+from volcanopy.client.jobs.status import estimated_start
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from volcanopy.cli import main as cli
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.vcctl import translated
+from volcanopy.client.errors import CommandError
 
 CASES = {
     "vcctl job run -N train -i nginx -m 2 -r 3": (

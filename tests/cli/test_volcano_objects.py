@@ -4,7 +4,7 @@ from volcanopy.api import core, names
 from volcanopy.api.bindings import BINDINGS, VOLCANO, VOLCANOPY
 from volcanopy.api.model import Json
 from volcanopy.api.read_model import OwnerReference
-from volcanopy.cli.volcano_objects import own_job, served, with_own_owner
+from volcanopy.client.volcano_objects import own_job, served, with_own_owner
 
 _JOB: Json = {
     "apiVersion": "batch.volcano.sh/v1alpha1",

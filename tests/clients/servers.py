@@ -13,6 +13,7 @@ from tests.controlplane.fixtures import need_programs
 from tests.controlplane.plane import ControlPlane
 from volcanopy.api.bindings import BINDINGS
 from volcanopy.api.volcano_crds import crds_of
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NotFound
@@ -20,7 +21,6 @@ from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.local.cluster import Components, LocalCluster, Parts
 from volcanopy.local.process.kubelet import ProcessKubelet
-from volcanopy.operations.manifests import Creator
 
 SECONDS = 600
 """Time for what a client does on a busy machine."""

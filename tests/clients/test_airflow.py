@@ -9,11 +9,11 @@ import pytest
 from tests.clients.interpreters import interpreter
 from tests.clients.servers import SECONDS, StartServer, on_both_servers, reason_to_wait
 from volcanopy.api.bindings import VOLCANO
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, bound
 from volcanopy.local.cluster import Parts
 from volcanopy.local.simulated import nodes
-from volcanopy.operations.manifests import Creator
 
 PYTHON = interpreter("AIRFLOW_PYTHON", "airflow")
 pytestmark = pytest.mark.skipif(

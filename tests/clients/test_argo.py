@@ -17,6 +17,7 @@ from tests.clients.test_gang_operators import QUEUE_OF_GANGS, TREES, running
 from tests.clients.workloads import QUEUE
 from tests.local.process.conftest import runtime_named
 from volcanopy.api.bindings import VOLCANO
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, bound
 from volcanopy.local.cluster import Parts
@@ -24,7 +25,6 @@ from volcanopy.local.process import machine
 from volcanopy.local.process.container_spec import DEFAULT_PATH
 from volcanopy.local.process.kubelet import ProcessSettings
 from volcanopy.local.simulated import nodes
-from volcanopy.operations.manifests import Creator
 
 ARGOEXEC = TREES / "argo/dist/argoexec"
 pytestmark = pytest.mark.skipif(

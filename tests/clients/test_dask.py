@@ -11,11 +11,11 @@ import pytest
 from tests.clients.interpreters import interpreter
 from tests.clients.servers import SECONDS, StartServer, kind_of, on_both_servers
 from volcanopy.api.bindings import VOLCANO
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, bound
 from volcanopy.local.cluster import Parts
 from volcanopy.local.simulated import nodes
-from volcanopy.operations.manifests import Creator
 from volcanopy.services.controllers.user_kinds import wait_for_kinds
 
 PYTHON = interpreter("DASK_PYTHON", "dask_kubernetes")

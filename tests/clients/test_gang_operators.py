@@ -27,13 +27,13 @@ from tests.clients.workloads import GANG, QUEUE
 from tests.controlplane.processes import free_port
 from tests.local.process.conftest import runtime_named
 from volcanopy.api.bindings import VOLCANO
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, SECRETS, bound
 from volcanopy.local.cluster import Parts
 from volcanopy.local.simulated import nodes
-from volcanopy.operations.manifests import Creator
 from volcanopy.services.process.certificates import issue, make_authority
 
 TREES = Path(os.environ.get("OPERATORS") or "/nonexistent")

@@ -14,6 +14,7 @@ from volcanopy.admission.context import AdmissionPolicy, Context
 from volcanopy.admission.review import review
 from volcanopy.api import core, names
 from volcanopy.api.bindings import BINDINGS, VOLCANO
+from volcanopy.installed.scheduler_plugins import registry
 from volcanopy.jobcontroller.plugins.registry import plugin_problems
 from volcanopy.kube.cache.followed_kinds import NODES, POD_GROUPS, PODS, slimming
 from volcanopy.kube.cache.watch import Change, ChangeType
@@ -22,7 +23,6 @@ from volcanopy.kube.client.raw_kinds import bound
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.policy.config import DEFAULT, parse
-from volcanopy.services.process.scheduler_plugins import registry
 from volcanopy.services.scheduler.state.store import Store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

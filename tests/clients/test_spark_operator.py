@@ -18,12 +18,12 @@ from tests.clients.test_gang_operators import TREES, documents, running
 from tests.clients.workloads import QUEUE
 from tests.local.process.conftest import runtime_named
 from volcanopy.api.bindings import VOLCANO
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, bound
 from volcanopy.local.cluster import Parts
 from volcanopy.local.process import machine
 from volcanopy.local.process.kubelet import ProcessSettings
-from volcanopy.operations.manifests import Creator
 
 TREE = TREES / "spark-operator"
 SPARK_HOME = Path(os.environ.get("SPARK_HOME") or "/nonexistent")

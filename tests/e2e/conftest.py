@@ -12,6 +12,7 @@ from tests.controlplane.fixtures import kubectl_program, real_control_plane
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.world import CRON_JOBS, FLOWS, JOBS, POD_GROUPS, PODS, World
 from volcanopy.api.gang_apis import GANG_APIS
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json, Kind
@@ -19,7 +20,6 @@ from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import NODES
 from volcanopy.local.cluster import Components, LocalCluster, Parts
 from volcanopy.local.simulated import nodes
-from volcanopy.operations.manifests import Creator
 from volcanopy.services.controllers.jobs import JobControllerSettings
 
 __all__ = ["kubectl_program", "real_control_plane"]

@@ -9,6 +9,7 @@ from signal import SIGKILL, Signals
 from typing import Any, Protocol
 
 from tests.e2e.replicas import Leases, PodRecorder, background_tasks
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.cache.followed_kinds import QUEUES
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client, Kind
@@ -16,7 +17,6 @@ from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.raw_kinds import LEASES, NODES
 from volcanopy.local.cluster import Components, Parts
 from volcanopy.local.simulated.nodes import manifests
-from volcanopy.operations.manifests import Creator
 
 GANGS = 50
 JOBS: Kind[dict[str, Any]] = Kind("batch.volcanopy.io", "v1alpha1", "BatchJob", "batchjobs", True, dict)

@@ -22,10 +22,10 @@ from tests.e2e.replicas import (
     start_and_wait_until_ready,
     terminated_on_exit,
 )
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.local.cluster import connection_to
-from volcanopy.operations.manifests import Creator
 
 BRIEF = ("--lease-duration", "7", "--renew-deadline", "6", "--retry-period", "0.5")
 

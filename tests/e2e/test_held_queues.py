@@ -4,7 +4,7 @@ import pytest
 
 from tests.e2e.test_user_limits import explanation, queue
 from tests.e2e.world import POD_GROUPS, PODS, QUEUES, World, batch_job
-from volcanopy.operations.manifests import CreateError
+from volcanopy.client.manifests import CreateError
 
 
 async def test_what_is_drained_waits_again_and_has_not_failed(cluster: World) -> None:

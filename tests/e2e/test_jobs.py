@@ -3,8 +3,8 @@
 import pytest
 
 from tests.e2e.world import JOBS, POD_GROUPS, PODS, World, batch_job
+from volcanopy.client.manifests import CreateError
 from volcanopy.kube.client.kinds import Json
-from volcanopy.operations.manifests import CreateError
 
 RESTART = [{"event": "PodFailed", "action": "RestartJob"}]
 

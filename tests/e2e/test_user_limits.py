@@ -8,10 +8,10 @@ import pytest
 
 from tests.e2e.world import JOBS, POD_GROUPS, QUEUES, World, batch_job
 from tests.services.test_admission_rules import Acting
+from volcanopy.client.manifests import CreateError, Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.kubeconfig import load_connection
-from volcanopy.operations.manifests import CreateError, Creator
 
 
 def queue(name: str, **spec: object) -> Json:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from volcanopy.cli.manifests import read
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.cluster import Components
 from volcanopy.local.simulated.kubelet import Kubelet
-from volcanopy.operations.manifests import Creator
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

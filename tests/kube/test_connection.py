@@ -347,7 +347,7 @@ async def test_the_official_client_sends_renewed_tokens_and_all_headers_of_imper
             received.append(CIMultiDict(request.headers))
 
         server.on_request = note
-        api = official.CoreV1Api(volcanopy.client(path))
+        api = official.CoreV1Api(volcanopy.api_client(path))
         pod = await asyncio.to_thread(api.read_namespaced_pod, "p", "ns")
         assert pod.metadata is not None
         assert pod.metadata.name == "p"

@@ -10,8 +10,8 @@ from tests.realnode.recording import STATES
 from volcanopy.api import core
 from volcanopy.api.builtin.storage import CSINode
 from volcanopy.api.decoding import convert, decode
-from volcanopy.cli.explain.pod_problems import pod_problems
-from volcanopy.cli.jobs.pods import Pod as PodOfCommands
+from volcanopy.client.explain.pod_problems import pod_problems
+from volcanopy.client.jobs.pods import Pod as PodOfCommands
 from volcanopy.jobcontroller.observed import Member, disruption
 from volcanopy.jobcontroller.unready_nodes import not_ready_reason
 from volcanopy.local.simulated.pod_status import Pod as PodOfSimulation

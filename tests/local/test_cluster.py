@@ -7,12 +7,12 @@ import pytest
 
 from tests.e2e.world import JOBS, PODS, batch_job, phase_of
 from tests.loop_time import loop_time
+from volcanopy.client.manifests import CreateError, Creator
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.cluster import ClusterError, Components, LocalCluster, Parts, connection_to
 from volcanopy.local.simulated import nodes
-from volcanopy.operations.manifests import CreateError, Creator
 from volcanopy.services.process.settings import SchedulerSettings
 
 CLIENT_ONLY = Parts(scheduler=None, controller=None, admission=None)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from volcanopy.cli import scheduler_config
+from volcanopy.client import scheduler_config
 from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.scheduler.policy.config import DEFAULT
 from volcanopy.services.process.settings import SchedulerSettings

@@ -24,8 +24,9 @@ from volcanopy.api.bindings import VOLCANOPY
 from volcanopy.api.crd import crds
 from volcanopy.api.decoding import convert
 from volcanopy.cli.framework.description import Description
-from volcanopy.cli.jobs import status, views
+from volcanopy.cli.jobs import views
 from volcanopy.cli.ui import documents
+from volcanopy.client.jobs import status
 from volcanopy.jobcontroller.plugins.registry import plugin_problems
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule

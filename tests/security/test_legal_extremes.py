@@ -12,6 +12,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e.conftest import COUNT, clear_workloads
 from tests.e2e.world import QUEUES, World, batch_job
 from tests.security.extremes import BASES, Schemas, objects
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
@@ -19,7 +20,6 @@ from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.metrics.registry import REGISTRY
 from volcanopy.local.cluster import Components, LocalCluster, Parts
 from volcanopy.local.simulated import nodes
-from volcanopy.operations.manifests import Creator
 
 SEED, EACH = 20260801, 40
 """Objects of each kind."""

@@ -17,11 +17,11 @@ from tests.e2e.world import FLOWS, JOBS, POD_GROUPS, PODS, QUEUES, World, batch_
 from tests.security.power_attempts import ENTRANCES, PROTECTIONS, RESERVED, name_of_group, protected_groups
 from tests.security.tenants import Json, Tenant, grant, install_roles
 from volcanopy.admission.context import AdmissionPolicy
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.local.cluster import Components, Parts
 from volcanopy.local.simulated import nodes
-from volcanopy.operations.manifests import Creator
 from volcanopy.services.admission.admission_service import AdmissionSettings
 
 pytestmark = pytest.mark.real

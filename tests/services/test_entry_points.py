@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from volcanopy.installed.entry_points import ThirdPartyError
+from volcanopy.installed.scheduler_plugins import ACTIONS, PLUGINS, registry
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.policy.config import parse
-from volcanopy.services.process.entry_points import ThirdPartyError
-from volcanopy.services.process.scheduler_plugins import ACTIONS, PLUGINS, registry
 from volcanopy.testing.notation import snapshot
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"

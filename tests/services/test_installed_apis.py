@@ -8,9 +8,9 @@ import pytest
 from embedded_apiserver.server import ApiServer
 from volcanopy.api.bindings import BINDINGS, VOLCANO, VOLCANOPY
 from volcanopy.api.volcano_crds import crds_of
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.local.cluster import connection_to
-from volcanopy.operations.manifests import Creator
 from volcanopy.services.process.installed_apis import InstalledApis
 from volcanopy.services.process.supervisor import PartFailedError, Supervisor
 

@@ -11,13 +11,13 @@ from tests.services.service_cluster import Cluster, controller, task
 from tests.services.test_admission import admission
 from tests.services.test_entry_points import install
 from volcanopy.api.batch import BatchJob
+from volcanopy.installed.entry_points import ThirdPartyError
+from volcanopy.installed.job_plugins import JOB_PLUGINS as GROUP
+from volcanopy.installed.job_plugins import job_registry
 from volcanopy.jobcontroller.plugins.plugin import JobPlugin
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, plugin_problems
 from volcanopy.kube.client.errors import ApiError
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.services.process.entry_points import ThirdPartyError
-from volcanopy.services.process.job_plugins import JOB_PLUGINS as GROUP
-from volcanopy.services.process.job_plugins import job_registry
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "job-plugin"
 SERVICES: Kind[Json] = Kind("", "v1", "Service", "services", True, dict)

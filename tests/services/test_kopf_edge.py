@@ -14,12 +14,12 @@ from aiohttp import web
 from tests.kube.socks_proxy import socks_proxy
 from tests.services.service_cluster import Cluster
 from tests.simulation.reflector_edge import reflector_edge
+from volcanopy.installed.entry_points import ThirdPartyError
 from volcanopy.kube.client.connection import Connection, Credentials, Headers, headers_of
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import FLOWS, JOBS, QUEUES
 from volcanopy.services.controllers import kopf_edge, kopf_operator
 from volcanopy.services.controllers.user_kinds import Edge, EdgeError, UserKinds
-from volcanopy.services.process.entry_points import ThirdPartyError
 
 SOON = 30.0
 """Seconds, where a mistake means for ever."""

@@ -17,6 +17,7 @@ from tests.controlplane.fixtures import need_programs
 from tests.controlplane.plane import ControlPlane
 from volcanopy.api.bindings import BINDINGS, VOLCANO
 from volcanopy.api.volcano_crds import crds_of
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
@@ -25,7 +26,6 @@ from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import PODS, bound
 from volcanopy.local.cluster import Components, Parts, connection_to
 from volcanopy.local.simulated import nodes
-from volcanopy.operations.manifests import Creator
 
 JOBS, GROUPS = bound(raw_kinds.JOBS, VOLCANO), bound(raw_kinds.POD_GROUPS, VOLCANO)
 QUEUES, COMMANDS = bound(raw_kinds.QUEUES, VOLCANO), bound(raw_kinds.COMMANDS, VOLCANO)

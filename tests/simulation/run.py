@@ -26,16 +26,17 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.server import FaultyServer
 from tests.simulation.steps import NAMESPACE, Steps, node
 from tests.simulation.virtual_time import MOST_STEPS, EndlessError, VirtualLoop
+from volcanopy.client.manifests import Creator
+from volcanopy.installed import entry_points
 from volcanopy.kube import machine
 from volcanopy.kube.cache import followed_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.raw_kinds import JOBS
 from volcanopy.local.simulated.kubelet import Kubelet
-from volcanopy.operations.manifests import Creator
 from volcanopy.services.controllers import controller_service
 from volcanopy.services.controllers.controller_service import JobControllerSettings
-from volcanopy.services.process import election, entry_points
+from volcanopy.services.process import election
 from volcanopy.services.process.settings import Election, SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service, start_estimates
 

@@ -28,13 +28,13 @@ from tests.volcano_e2e.building import source_folder
 from tests.volcano_e2e.exceptions import REFUSED_EXAMPLES
 from volcanopy.api.bindings import VOLCANO
 from volcanopy.api.config_file import ConfigError
+from volcanopy.client.manifests import CreateError, Creator
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import read_kubeconfig
 from volcanopy.kube.client.raw_kinds import bound
-from volcanopy.operations.manifests import CreateError, Creator
 from volcanopy.scheduler import core
 from volcanopy.scheduler.policy.config import parse
 

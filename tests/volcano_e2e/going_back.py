@@ -19,6 +19,7 @@ from hack.gobuild import BuildError
 from tests.volcano_e2e import world
 from tests.volcano_e2e.building import Programs, programs
 from volcanopy.api.bindings import VOLCANO
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
@@ -26,7 +27,6 @@ from volcanopy.kube.client.kubeconfig import read_kubeconfig
 from volcanopy.kube.client.raw_kinds import bound
 from volcanopy.local.cluster import Components, Parts
 from volcanopy.local.simulated.pod_stages import DURATION
-from volcanopy.operations.manifests import Creator
 
 JOBS, COMMANDS = bound(raw_kinds.JOBS, VOLCANO), bound(raw_kinds.COMMANDS, VOLCANO)
 COUNT = 6

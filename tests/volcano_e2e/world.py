@@ -17,6 +17,7 @@ from tests.volcano_e2e import commands
 from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.api.bindings import VOLCANO
 from volcanopy.api.volcano_crds import crds_of
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
@@ -25,7 +26,6 @@ from volcanopy.kube.client.raw_kinds import PODS as _PODS
 from volcanopy.local.cluster import Components, Parts
 from volcanopy.local.simulated import nodes
 from volcanopy.local.simulated.pod_stages import Stages
-from volcanopy.operations.manifests import Creator
 from volcanopy.services.admission.admission_service import AdmissionSettings
 from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.process.settings import SchedulerSettings

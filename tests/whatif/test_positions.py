@@ -5,9 +5,9 @@ import msgspec
 from tests.whatif.asking import ask, bodies
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.core import PodGroup
-from volcanopy.cli.explain.job import JobFacts, job_report
-from volcanopy.cli.explain.queue import waiting_groups
 from volcanopy.cli.explain.text import job_lines, plain
+from volcanopy.client.explain.job import JobFacts, job_report
+from volcanopy.client.explain.queue import waiting_groups
 from volcanopy.scheduler.model.plan import Explain
 from volcanopy.services.scheduler.state import statuses
 from volcanopy.testing.notation import NOW, decide

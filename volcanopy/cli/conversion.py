@@ -22,8 +22,8 @@ from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import InvalidObjectError, Json, Model, path_of
 from volcanopy.api.scheduling import PodGroup, Queue
 from volcanopy.api.topology import HyperNode, NumaTopology
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.manifests import read
+from volcanopy.client.errors import CommandError
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, plugin_problems
 from volcanopy.scheduler.nodes.gpus.device_names import DeviceNames
 

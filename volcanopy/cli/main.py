@@ -17,11 +17,11 @@ from typer.core import TyperGroup
 
 from volcanopy.cli import standard_output
 from volcanopy.cli.commands import chaos, local, services, simulate, ui, usage
-from volcanopy.cli.errors import CommandError, missing_part
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
 from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api, Cluster, Document
 from volcanopy.cli.local_cluster.options import SchedulerFile
 from volcanopy.cli.vcctl import PROGRAMS, translated
+from volcanopy.client.errors import CommandError
 from volcanopy.kube.client.printable import printable
 from volcanopy.version import VERSION
 
@@ -116,8 +116,8 @@ def plan_command(
     For each waiting job, also when it starts and what would let it start. Manifests may be objects of a cluster
     (volcanopy snapshot), and new ones: jobs, flows and cron jobs, Volcano's too.
     """
-    from volcanopy.cli.framework.durations import seconds
     from volcanopy.cli.plan import PlanOptions, plan_with
+    from volcanopy.client.durations import seconds
 
     limit = seconds("--budget", budget)
     options = PlanOptions(config, now, output is Output.json, remedy, diff or (), limit)
@@ -235,8 +235,8 @@ async def migrate_storage_command(
 
     Required before a version is removed from the definitions, for example before you install those of an older release. Each object is written once, without a change.
     """
-    from volcanopy.cli.framework.durations import seconds
     from volcanopy.cli.storage_migration import migrate
+    from volcanopy.client.durations import seconds
 
     await migrate(cluster, to, seconds("--settle", settle))
 
@@ -338,6 +338,8 @@ def main() -> None:
     except CommandError as error:
         status = _print_error(error)
     except ModuleNotFoundError as fault:
+        from volcanopy.cli.usage_errors import missing_part
+
         missing = missing_part(fault)
         if missing is None:
             raise

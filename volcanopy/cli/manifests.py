@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from volcanopy.api.config_file import yaml_problem
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.yaml_budget import check_budget
+from volcanopy.client.errors import CommandError
 
 SUFFIXES = (".yaml", ".yml", ".json")
 

@@ -13,15 +13,16 @@ from volcanopy.api import names
 from volcanopy.api.config_file import ConfigError
 from volcanopy.api.decoding import convert
 from volcanopy.cli import whatif
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.manifests import Manifest, read
+from volcanopy.client import whatif_engine
+from volcanopy.client.errors import CommandError
+from volcanopy.installed.entry_points import ThirdPartyError
+from volcanopy.installed.scheduler_plugins import registry
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup, document
 from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, default, parse
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.scheduler.policy.unknown_measures import unknown_measures
-from volcanopy.services.process.entry_points import ThirdPartyError
-from volcanopy.services.process.scheduler_plugins import registry
 from volcanopy.services.scheduler import replay
 from volcanopy.services.scheduler.extender_client import RecordedExtender
 from volcanopy.whatif import answer as answers
@@ -41,7 +42,7 @@ class PlanOptions:
     as_json: bool = False
     remedy: str = ""
     diff: Sequence[str] = ()
-    seconds: float = whatif.SECONDS
+    seconds: float = whatif_engine.SECONDS
 
 
 @dataclass
@@ -77,7 +78,9 @@ def plan_with(files: list[str], options: PlanOptions) -> None:
     jobs = None
     if options.remedy:
         jobs = frozenset({_named(world, options.remedy)})
-    world.answer = answers.answer(world.engine, whatif.limits(world.engine, options.seconds, jobs=jobs, estimates=True))
+    world.answer = answers.answer(
+        world.engine, whatif_engine.limits(world.engine, options.seconds, jobs=jobs, estimates=True)
+    )
     if options.remedy:
         world = _with_remedy(world, manifests, options, known)
     _show(world, options)
@@ -124,7 +127,7 @@ def _world(manifests: Sequence[Manifest], options: PlanOptions, known: Registry)
         loaded.cluster.settle_assumed(binding, cycle.evicting, moment)
         loaded.cluster.commit()
     whatif.submitted(loaded, moment)
-    engine = whatif.engine(loaded, chosen, moment, known, cycle.previous if cycle is not None else None)
+    engine = whatif_engine.engine(loaded, chosen, moment, known, cycle.previous if cycle is not None else None)
     if loaded.new:
         result = _all_cycles(engine)
     return _World(loaded, engine, result, cycle)
@@ -133,7 +136,7 @@ def _world(manifests: Sequence[Manifest], options: PlanOptions, known: Registry)
 def _all_cycles(engine: Engine) -> Plan:
     """Return the effects of all cycles until nothing changes: explanations and queue statuses of the last one only."""
     with engine.cluster.trial():
-        plans = engine.run(whatif.limits(engine).run, frozenset()).plans
+        plans = engine.run(whatif_engine.limits(engine).run, frozenset()).plans
     moves = (
         effect
         for made in plans[:-1]
@@ -146,7 +149,7 @@ def _all_cycles(engine: Engine) -> Plan:
 def _named(world: _World, text: str) -> str:
     """Return the key of the pod group of a job that waits. Raises CommandError."""
     name = text.partition(":")[0]
-    waiting = answers.answer(world.engine, whatif.limits(world.engine, jobs=frozenset(), seconds=0))
+    waiting = answers.answer(world.engine, whatif_engine.limits(world.engine, jobs=frozenset(), seconds=0))
     job = waiting.job(name)
     if job is None:
         known = ", ".join(f"{item.target.namespace}/{item.target.name}" for item in waiting.jobs) or "none"
@@ -171,7 +174,7 @@ def _with_remedy(world: _World, manifests: Sequence[Manifest], options: PlanOpti
     result.plan = _all_cycles(result.engine)
     jobs = frozenset({job.target.group})
     result.answer = answers.answer(
-        result.engine, whatif.limits(result.engine, options.seconds, jobs=jobs, estimates=True)
+        result.engine, whatif_engine.limits(result.engine, options.seconds, jobs=jobs, estimates=True)
     )
     return result
 
@@ -254,7 +257,7 @@ def _is_configuration(path: Path) -> bool:
 
 def _outcomes(world: _World, seconds: float) -> dict[str, str]:
     """Return the outcome of each waiting job and of each job that loses pods, by name."""
-    result = answers.answer(world.engine, whatif.limits(world.engine, seconds, remedies=False))
+    result = answers.answer(world.engine, whatif_engine.limits(world.engine, seconds, remedies=False))
     outcomes: dict[str, str] = {}
     for made in result.plans:
         for effect in made.of(Evict):

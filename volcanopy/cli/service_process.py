@@ -9,12 +9,12 @@ import structlog
 import uvloop
 
 from volcanopy.api.config_file import ConfigError
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.logs import configure
+from volcanopy.client.errors import CommandError
+from volcanopy.installed.entry_points import ThirdPartyError
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.services.agent.node_report import ReportError
-from volcanopy.services.process.entry_points import ThirdPartyError
 from volcanopy.services.process.health import Health, MetricsAccess, serving
 from volcanopy.services.process.supervisor import Pulse, Watchdog
 

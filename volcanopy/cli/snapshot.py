@@ -12,11 +12,13 @@ from volcanopy.api import names
 from volcanopy.api.bindings import APIS, BINDINGS, VOLCANOPY, Binding
 from volcanopy.api.config_file import ConfigError
 from volcanopy.api.model import Json
-from volcanopy.cli.errors import CommandError
-from volcanopy.cli.framework.durations import local_time
 from volcanopy.cli.framework.options import Cluster
-from volcanopy.cli.scheduler_config import KEY, chart_map
-from volcanopy.cli.volcano_objects import ApiObjects, own_job, served, unfinished_jobs, with_own_owner
+from volcanopy.client.durations import local_time
+from volcanopy.client.errors import CommandError
+from volcanopy.client.scheduler_config import KEY, chart_map
+from volcanopy.client.volcano_objects import ApiObjects, own_job, served, unfinished_jobs, with_own_owner
+from volcanopy.installed.entry_points import ThirdPartyError
+from volcanopy.installed.scheduler_plugins import registry
 from volcanopy.kube.cache import cluster_reader
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
@@ -25,8 +27,6 @@ from volcanopy.kube.client.raw_kinds import CONFIG_MAPS
 from volcanopy.scheduler.model.measures import Measured
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, parse
-from volcanopy.services.process.entry_points import ThirdPartyError
-from volcanopy.services.process.scheduler_plugins import registry
 from volcanopy.services.scheduler import measure_sources
 from volcanopy.services.scheduler.anonymous import anonymised
 from volcanopy.services.scheduler.dump import objects

@@ -6,7 +6,7 @@ import os
 import sys
 from io import TextIOWrapper
 
-from volcanopy.cli.errors import CommandError
+from volcanopy.client.errors import CommandError
 
 BROKEN_PIPE = 141
 """The exit status of a command whose reader has gone, as of one that SIGPIPE ends."""

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from volcanopy.api.crd import RESOURCES, Resource
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.options import Cluster
+from volcanopy.client.errors import CommandError
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.errors import ApiError, Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind

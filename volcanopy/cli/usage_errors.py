@@ -8,6 +8,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from volcanopy.client.errors import CommandError
+
 _NO_NUMBER = re.compile(r"'(?P<value>.*)' is not a valid (?P<type>int|float)", re.DOTALL)
 _NOT_IN_RANGE = re.compile(r"(?P<value>\S+) is not in the range ")
 
@@ -55,3 +57,12 @@ def _suggestion(option: str, subcommand: TyperCommand) -> str:
     options = [name for parameter in subcommand.params for name in parameter.opts if name.startswith("--")]
     similar = [name for name in options if name.startswith(option)] or difflib.get_close_matches(option, options, n=2)
     return f", did you mean {' or '.join(similar)}?" if similar else ""
+
+
+def missing_part(fault: ModuleNotFoundError) -> CommandError | None:
+    """Return the error for a command whose modules are not installed; None for another missing module."""
+    if not f"{fault.name}.".startswith(("embedded_apiserver.", "volcanopy.local.", "volcanopy.lab.chaos.")):
+        return None
+    return CommandError(
+        "this installation has no embedded cluster, which this command needs: install volcanopy[local], the image has none"
+    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from volcanopy.api.bindings import BINDINGS
-from volcanopy.cli.errors import CommandError
+from volcanopy.client.errors import CommandError
 
 Values = Mapping[str, str]
 """The options of a command line by their long names; a switch has the value ``true``."""

@@ -5,8 +5,8 @@ import json
 import sys
 from typing import Any
 
-from volcanopy.cli.errors import cluster_error
 from volcanopy.cli.framework.options import Cluster, Document
+from volcanopy.client.errors import cluster_error
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Json

@@ -1,31 +1,34 @@
 """What-if questions of the command line: manifests in, answers as text or JSON."""
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import UTC, datetime
 
 from volcanopy.api.model import Json
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli.conversion import converted
-from volcanopy.cli.errors import CommandError
-from volcanopy.cli.framework.durations import local_times
-from volcanopy.cli.jobs.status import estimated_start
 from volcanopy.cli.manifests import Manifest
+from volcanopy.client import whatif_engine
+from volcanopy.client.durations import local_times
+from volcanopy.client.errors import CommandError
+from volcanopy.client.explain.confirmed import UnreadableError, cluster_state
+from volcanopy.client.jobs.status import estimated_start
+from volcanopy.client.whatif_engine import RUN_CYCLES
+from volcanopy.installed.job_plugins import job_registry
+from volcanopy.kube.client.api_client import Client
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.messages import short
-from volcanopy.scheduler.policy.config import SchedulerConfig
-from volcanopy.scheduler.policy.registry import Registry
-from volcanopy.services.process.job_plugins import job_registry
+from volcanopy.whatif import answer as answers
 from volcanopy.whatif import load
-from volcanopy.whatif.answer import NO_REMEDY, Answer, JobAnswer, Limits, Start
-from volcanopy.whatif.engine import Budget, Engine, cycles_of
+from volcanopy.whatif.answer import NO_REMEDY, Answer, JobAnswer, Start
+from volcanopy.whatif.engine import Budget, Engine
 from volcanopy.whatif.kinds import ManifestError
 from volcanopy.whatif.rejected import rejected_remedies
+from volcanopy.whatif.target import targets
 
-SECONDS = 10.0
-"""Default work of the search for remedies: about so many seconds."""
-_RUN_CYCLES = 64
 _NAMED = 3
 """The most pods of which a note has the names."""
 _VOLCANO = "volcano.sh"
@@ -90,34 +93,9 @@ def submitted(result: load.Loaded, now: datetime) -> None:
         note_line(note)
 
 
-def engine(
-    result: load.Loaded, config: SchedulerConfig, now: datetime, registry: Registry, previous: datetime | None = None
-) -> Engine:
-    """Return the engine of a question, in which the controllers have handled the manifests."""
-    made = Engine(result.cluster, config, now, registry, job_registry(), previous)
-    made.settle()
-    return made
-
-
-def limits(
-    engine: Engine,
-    seconds: float = SECONDS,
-    *,
-    jobs: frozenset[str] | None = None,
-    remedies: bool = True,
-    estimates: bool = False,
-) -> Limits:
-    """Return the limits of a question: the search for remedies is work of about so many seconds, the estimates half as much.
-
-    The clock does not count, so the answers are the same on a busy machine.
-    """
-    search, estimation = (Budget(cycles_of(engine.cluster, most)) for most in (seconds, seconds / 2))
-    return Limits(Budget(_RUN_CYCLES * 16), search, jobs, remedies, estimation if estimates else None)
-
-
 def rejected_jobs(result: load.Loaded, engine: Engine) -> list[Json]:
     """Return the new objects that admission rejects, as entries of the JSON document."""
-    remedies = rejected_remedies(engine, result, Budget(_RUN_CYCLES)) if result.rejected else {}
+    remedies = rejected_remedies(engine, result, Budget(RUN_CYCLES)) if result.rejected else {}
     return [
         {
             "kind": kind,
@@ -175,3 +153,30 @@ def document(answer: Answer, result: load.Loaded, engine: Engine) -> list[Json]:
 def note_line(sentence: str) -> None:
     """Print a sentence on standard error."""
     print(f"volcanopy: {local_times(sentence)}", file=sys.stderr)
+
+
+async def print_plan(client: Client, bodies: Sequence[Json], namespace: str, as_json: bool) -> None:
+    """Print when new jobs, cron jobs or flows would start, and what would let them start. Raises CommandError."""
+    try:
+        state = await cluster_state(client)
+    except UnreadableError as fault:
+        raise CommandError(f"--plan: {fault}") from None
+    known = set(state.cluster.keys.get("BatchJob", ()))
+    now = datetime.now(UTC)
+    new: dict[tuple[str, str], Json] = {}
+    for body in bodies:
+        metadata = {"namespace": namespace, **body["metadata"]}
+        metadata.setdefault("name", f"{metadata.get('generateName', 'job-')}new")
+        whole = body | {"metadata": metadata}
+        new[str(body["kind"]), f"{metadata['namespace']}/{metadata['name']}"] = whole
+    loaded = load.Loaded(state.cluster, new=new)
+    submitted(loaded, now)
+    engine = whatif_engine.engine(loaded, state.config, now, state.registry)
+    groups = {target.group for target in targets(state.cluster) if target.job and target.job not in known}
+    result = answers.answer(engine, whatif_engine.limits(engine, jobs=frozenset(groups), estimates=True))
+    result = replace(result, jobs=tuple(job for job in result.jobs if job.target.group in groups))
+    if as_json:
+        head = {"apiVersion": "volcanopy.io/v1alpha1", "kind": "Plan", "effects": []}
+        print(json.dumps(head | {"jobs": document(result, loaded, engine)}, indent=2))
+    else:
+        print("\n".join(lines(result, loaded, engine)))

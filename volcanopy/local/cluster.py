@@ -18,6 +18,9 @@ import structlog
 from embedded_apiserver.server import ApiServer, Tls
 from volcanopy.api.bindings import VOLCANOPY
 from volcanopy.api.config_file import ConfigError
+from volcanopy.client.manifests import Creator
+from volcanopy.installed.entry_points import ThirdPartyError
+from volcanopy.installed.scheduler_plugins import registry
 from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection, Credentials
@@ -31,15 +34,12 @@ from volcanopy.local.simulated.claim_controller import ClaimController
 from volcanopy.local.simulated.kubelet import Kubelet
 from volcanopy.local.simulated.pod_stages import Stages
 from volcanopy.local.workloads.controller import WorkloadController
-from volcanopy.operations.manifests import Creator
 from volcanopy.scheduler.policy.config import DEFAULT, parse
 from volcanopy.services.admission import admission_service as admission
 from volcanopy.services.admission.admission_service import AdmissionSettings
 from volcanopy.services.controllers import controller_service
 from volcanopy.services.controllers.controller_service import JobControllerSettings
 from volcanopy.services.process.certificates import issue, make_authority
-from volcanopy.services.process.entry_points import ThirdPartyError
-from volcanopy.services.process.scheduler_plugins import registry
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service as scheduler
 

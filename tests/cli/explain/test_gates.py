@@ -9,11 +9,11 @@ import pytest
 from tests.cli.explain.scheduled_jobs import scheduled_world
 from tests.scheduler.test_waiting import RULES, cases
 from volcanopy.api import core
-from volcanopy.cli.explain.cluster_reads import job_facts
-from volcanopy.cli.explain.gates import Members, gate_rows
-from volcanopy.cli.explain.job import job_report
-from volcanopy.cli.explain.report import GateState, JobReport
 from volcanopy.cli.explain.text import job_lines, plain
+from volcanopy.client.explain.cluster_reads import job_facts
+from volcanopy.client.explain.gates import Members, gate_rows
+from volcanopy.client.explain.job import job_report
+from volcanopy.client.explain.report import GateState, JobReport
 
 ENTRY = re.compile(r"^(\S+) \[(\w+)\]\n((?:  .*\n)+)", re.MULTILINE)
 CASES = [

@@ -12,12 +12,12 @@ from tests.cli.fake_api_server import FakeApiServer, forbidden
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.core import PodGroup
 from volcanopy.api.gates import GATES
-from volcanopy.cli.explain.cluster_reads import start_warnings
-from volcanopy.cli.explain.job import JobFacts, Lease, job_report
-from volcanopy.cli.explain.report import GateRow, GateState, JobReport
 from volcanopy.cli.explain.text import job_lines, plain
-from volcanopy.cli.jobs import status as job_status
-from volcanopy.cli.jobs.pods import Pod
+from volcanopy.client.explain.cluster_reads import start_warnings
+from volcanopy.client.explain.job import JobFacts, Lease, job_report
+from volcanopy.client.explain.report import GateRow, GateState, JobReport
+from volcanopy.client.jobs import status as job_status
+from volcanopy.client.jobs.pods import Pod
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.kubeconfig import load_connection

@@ -11,13 +11,13 @@ import pytest_asyncio
 from tests.services.test_gangs import GANGS, LABEL, definition
 from volcanopy.api import core, names
 from volcanopy.api.bindings import VOLCANO
-from volcanopy.cli.errors import CommandError
-from volcanopy.cli.explain.group_reads import group_facts, job_or_group_of_pod
-from volcanopy.cli.explain.pod_group import GroupFacts, group_report, title_of
 from volcanopy.cli.explain.text import job_lines, plain
-from volcanopy.cli.framework.durations import current_time
 from volcanopy.cli.plan import plan
 from volcanopy.cli.snapshot import read_snapshot
+from volcanopy.client.durations import current_time
+from volcanopy.client.errors import CommandError
+from volcanopy.client.explain.group_reads import group_facts, job_or_group_of_pod
+from volcanopy.client.explain.pod_group import GroupFacts, group_report, title_of
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import JOBS, POD_GROUPS, PODS, bound
 from volcanopy.local.cluster import LocalCluster, Parts

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from volcanopy.api.core import PodGroup, Queue
-from volcanopy.cli.explain.hierarchy import ancestors, descendants
-from volcanopy.cli.explain.queue import QueueFacts, queue_report
 from volcanopy.cli.explain.text import plain, queue_lines
+from volcanopy.client.explain.hierarchy import ancestors, descendants
+from volcanopy.client.explain.queue import QueueFacts, queue_report
 from volcanopy.kube.client.kinds import Json
 
 

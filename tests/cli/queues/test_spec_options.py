@@ -2,8 +2,8 @@
 
 import pytest
 
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.queues.spec_options import SpecOptions, parse_amounts
+from volcanopy.client.errors import CommandError
 
 
 def test_only_given_fields_are_set() -> None:

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volcanopy.api.core import Queue
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.explain.text import plain
-from volcanopy.cli.framework.kinds import read
 from volcanopy.cli.queues.tree import BAR, Amounts, amounts_of, bar, branches, document, lines, select_resource
 from volcanopy.cli.queues.views import VIEW
+from volcanopy.client.errors import CommandError
+from volcanopy.client.kinds import read
 from volcanopy.kube.client.kinds import Json
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)

@@ -12,13 +12,13 @@ from embedded_apiserver.streams.command_streams import CommandStreams, Pipe
 from tests.e2e.world import EXAMPLES, JOBS, phase_of
 from tests.local.process.conftest import RUNTIMES, ProcessCluster, is_running, runtime_named
 from volcanopy.cli.manifests import read
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.local.process import machine
 from volcanopy.local.process.kubelet import ProcessSettings
 from volcanopy.local.process.measurements import descendants
-from volcanopy.operations.manifests import Creator
 
 
 def mounts() -> str:

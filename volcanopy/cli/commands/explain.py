@@ -87,7 +87,7 @@ async def explain_pod(
 
     The output is that of `explain job` for its job, or of `explain podgroup` for the pod group of a pod without a job.
     """
-    from volcanopy.cli.explain.group_reads import job_or_group_of_pod
+    from volcanopy.client.explain.group_reads import job_or_group_of_pod
 
     async with cluster.client() as client:
         namespace = place.of(client)
@@ -101,11 +101,11 @@ async def explain_pod(
 async def _show_job(
     client: "Client", namespace: str, name: str, system_namespace: str, budget: str, output: Format
 ) -> None:
-    from volcanopy.cli.explain.cluster_reads import job_facts
-    from volcanopy.cli.explain.job import job_report
     from volcanopy.cli.explain.output import show
     from volcanopy.cli.explain.text import job_lines
-    from volcanopy.cli.framework.durations import seconds
+    from volcanopy.client.durations import seconds
+    from volcanopy.client.explain.cluster_reads import job_facts
+    from volcanopy.client.explain.job import job_report
 
     report = job_report(await job_facts(client, namespace, name, system_namespace, seconds("--budget", budget)))
     show(report.document(), job_lines(report), output.value)
@@ -114,11 +114,11 @@ async def _show_job(
 async def _show_group(
     client: "Client", namespace: str, name: str, system_namespace: str, budget: str, output: Format
 ) -> None:
-    from volcanopy.cli.explain.group_reads import group_facts
     from volcanopy.cli.explain.output import show
-    from volcanopy.cli.explain.pod_group import group_report
     from volcanopy.cli.explain.text import job_lines
-    from volcanopy.cli.framework.durations import seconds
+    from volcanopy.client.durations import seconds
+    from volcanopy.client.explain.group_reads import group_facts
+    from volcanopy.client.explain.pod_group import group_report
 
     report = group_report(await group_facts(client, namespace, name, system_namespace, seconds("--budget", budget)))
     show(report.document(), job_lines(report), output.value)
@@ -135,9 +135,9 @@ async def explain_queue(
     Shows allocated and available resources, the fair share, the ancestors whose capability limits the queue, and its pending jobs by gate.
     """
     from volcanopy.cli.explain.output import show
-    from volcanopy.cli.explain.queue import queue_report
-    from volcanopy.cli.explain.queue_reads import queue_facts
     from volcanopy.cli.explain.text import queue_lines
+    from volcanopy.client.explain.queue import queue_report
+    from volcanopy.client.explain.queue_reads import queue_facts
 
     async with cluster.client() as client:
         report = queue_report(await queue_facts(client, name))

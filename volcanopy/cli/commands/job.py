@@ -15,7 +15,7 @@ from volcanopy.cli.framework.options import (
     WriteOptions,
 )
 from volcanopy.cli.framework.resource import Resource, add_bus_command, add_commands
-from volcanopy.cli.jobs.options import JobFilter, JobOptions, LogOptions, Report, ReportFormat, Since
+from volcanopy.cli.jobs.options import JobFilter, LogsOptions, Report, ReportFormat, RunOptions, Since
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -42,7 +42,7 @@ PlanOnly = Annotated[
 
 
 async def _print_plan(cluster: Cluster, place: Place, write: WriteOptions, bodies: list[dict[str, Any]]) -> None:
-    from volcanopy.cli.explain.confirmed import print_plan
+    from volcanopy.cli.whatif import print_plan
 
     async with cluster.client() as client:
         as_json = write.output is not None and write.output.value == "json"
@@ -61,12 +61,13 @@ async def _print_plan(cluster: Cluster, place: Place, write: WriteOptions, bodie
         "volcanopy job run --interactive -- bash",
     ],
 )
-async def run(options: JobOptions, cluster: Cluster, place: Place, write: WriteOptions, plan: PlanOnly = False) -> None:
+async def run(options: RunOptions, cluster: Cluster, place: Place, write: WriteOptions, plan: PlanOnly = False) -> None:
     """Create a job of equal pods from options."""
     from volcanopy.cli.jobs import run as job_run
+    from volcanopy.client.jobs.manifest import manifest
 
     if plan:
-        await _print_plan(cluster, place, write, [job_run.manifest(options)])
+        await _print_plan(cluster, place, write, [manifest(options)])
         return
     await job_run.run(cluster, place, write, options)
 
@@ -112,7 +113,7 @@ add_commands(app, JOB, "list", "get", "describe")
         "volcanopy job logs training -f",
     ],
 )
-async def logs(name: Name, options: LogOptions, cluster: Cluster, place: Place) -> None:
+async def logs(name: Name, options: LogsOptions, cluster: Cluster, place: Place) -> None:
     """Print the logs of a job's pods."""
     from volcanopy.cli.jobs import logs as job_logs
 
@@ -212,7 +213,8 @@ async def wait(
 
     Fails at the timeout, and as soon as a job cannot reach the phase any more.
     """
-    from volcanopy.cli.framework.durations import timeout_seconds
     from volcanopy.cli.jobs import wait as job_wait
+    from volcanopy.client.durations import timeout_seconds
+    from volcanopy.client.jobs.wait import goal as goal_of
 
-    await job_wait.wait(cluster, place, selection, job_wait.goal(goal), timeout_seconds(timeout))
+    await job_wait.wait(cluster, place, selection, goal_of(goal), timeout_seconds(timeout))

@@ -91,9 +91,9 @@ def local_run(
 
     Ends when all jobs have ended. Jobs that only a change lets start are not waited for: the reason and the changes are printed, and the exit status is 1.
     """
-    from volcanopy.cli.framework.durations import positive_seconds
     from volcanopy.cli.local_cluster.commands import run
     from volcanopy.cli.local_cluster.process_nodes import size_of
+    from volcanopy.client.durations import positive_seconds
 
     size = size_of(
         nodes, simulate, from_file=cluster is not None, run_as_root=run_as_root, isolation=isolation, rootfs=rootfs

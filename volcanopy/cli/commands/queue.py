@@ -57,8 +57,8 @@ async def create(
     ] = None,
 ) -> None:
     """Create queues from options or manifests."""
-    from volcanopy.cli.errors import CommandError
     from volcanopy.cli.queues import changes
+    from volcanopy.client.errors import CommandError
 
     if bool(names) == bool(files):
         raise CommandError("give either NAME or -f FILE" + (", not both" if names else ""), 2)
@@ -178,7 +178,7 @@ async def wait(
 
     A queue is empty when neither it nor the queues below it have unfinished jobs. Fails at the timeout.
     """
-    from volcanopy.cli.framework.durations import timeout_seconds
     from volcanopy.cli.queues import commands
+    from volcanopy.client.durations import timeout_seconds
 
     await commands.wait(cluster, selection, commands.GOALS[goal.value], timeout_seconds(timeout))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volcanopy.api import names
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import command
-from volcanopy.cli.framework.durations import positive_seconds, whole_seconds
 from volcanopy.cli.framework.options import Api, Cluster, GangApiName, ProcessOptions
+from volcanopy.client.durations import positive_seconds, whole_seconds
+from volcanopy.client.errors import CommandError
 
 if TYPE_CHECKING:
     from volcanopy.services.process.settings import Election

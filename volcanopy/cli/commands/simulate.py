@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import command
-from volcanopy.cli.framework.durations import seconds
+from volcanopy.client.durations import seconds
+from volcanopy.client.errors import CommandError
 
 if TYPE_CHECKING:
     from volcanopy.cli.simulation.runs import Task

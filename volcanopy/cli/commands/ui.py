@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import command
 from volcanopy.cli.framework.options import NAMESPACE, Cluster
+from volcanopy.client.errors import CommandError
 
 app = typer.Typer()
 

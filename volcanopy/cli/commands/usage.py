@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import command
 from volcanopy.cli.framework.options import Cluster, Place
 from volcanopy.cli.jobs.options import By, Report, ReportFormat, UsageSince
+from volcanopy.client.errors import CommandError
 
 app = typer.Typer()
 

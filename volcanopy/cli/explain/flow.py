@@ -15,7 +15,7 @@ from statistics import fmean
 from volcanopy.api import graphs
 from volcanopy.api.batch_read import FlowJobStatus, JobFlow
 from volcanopy.cli.explain.text import Line, Part
-from volcanopy.cli.framework.durations import local_time, span
+from volcanopy.client.durations import local_time, span
 from volcanopy.kube.client.kinds import Json
 
 _LOST = frozenset({"Failed", "Terminated", "Aborted"})

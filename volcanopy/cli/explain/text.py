@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 from volcanopy.api.core import position_of
 from volcanopy.api.quantity import counted
-from volcanopy.cli.explain.report import (
+from volcanopy.cli.framework.tables import plain_table
+from volcanopy.client.durations import local_times
+from volcanopy.client.explain.report import (
     GateState,
     JobReport,
     PodProblem,
@@ -14,8 +16,6 @@ from volcanopy.cli.explain.report import (
     WaitingGroup,
     listed,
 )
-from volcanopy.cli.framework.durations import local_times
-from volcanopy.cli.framework.tables import plain_table
 
 
 class Part(NamedTuple):

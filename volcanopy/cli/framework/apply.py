@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 from volcanopy.admission.jobs import job_problems
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.crd import RESOURCES
-from volcanopy.cli.errors import CommandError, cluster_error
 from volcanopy.cli.framework.changes import Changes
-from volcanopy.cli.framework.objects import for_each
 from volcanopy.cli.framework.options import Cluster, WriteOptions
+from volcanopy.cli.framework.selection import for_each
 from volcanopy.cli.manifests import Manifest, read
+from volcanopy.client.errors import CommandError, cluster_error
 from volcanopy.kube.client.api_client import Patch
 from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 
 if TYPE_CHECKING:
+    from volcanopy.client.manifests import Creator
     from volcanopy.kube.client.api_client import Client
-    from volcanopy.operations.manifests import Creator
 
 _FIRST = ("Namespace", "CustomResourceDefinition", "PriorityClass", "Queue", "JobTemplate")
 """Kinds that others refer to, in the order of their creation; other kinds follow in the order of the files."""
@@ -50,7 +50,7 @@ async def apply_files(
             _print_only(manifest, namespace, changes)
         return
     async with cluster.client() as client:
-        from volcanopy.operations.manifests import Creator
+        from volcanopy.client.manifests import Creator
 
         where = namespace or client.connection.namespace
         applier = _Applier(client, Creator(client), where, changes, create_only, force_conflicts)
@@ -94,7 +94,7 @@ class _Applier:
 
     async def apply(self, manifest: Manifest) -> None:
         """Create the object, or apply it where there is one of its name."""
-        from volcanopy.operations.manifests import CreateError
+        from volcanopy.client.manifests import CreateError
 
         try:
             await self._apply(manifest.body)

@@ -5,15 +5,15 @@ object of the same name, and is deleted with its target.
 """
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from volcanopy.cli.framework import documents
-from volcanopy.cli.framework.kinds import key_of, resource, word
 from volcanopy.cli.framework.options import Document, DryRun, WriteOptions
+from volcanopy.client.commands import Request, command_for
+from volcanopy.client.kinds import key_of, resource
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.raw_kinds import COMMANDS, of_object
+from volcanopy.kube.client.raw_kinds import COMMANDS
 
 if TYPE_CHECKING:
     from volcanopy.kube.client.api_client import Propagation
@@ -94,16 +94,6 @@ class Changes:
         self._printed += 1
 
 
-@dataclass(frozen=True)
-class Request:
-    """What the user requests of a controller."""
-
-    verb: str
-    message: str
-    timeout: float | None
-    """Seconds to wait until the controller has processed the Command; None does not wait."""
-
-
 async def send_command(
     client: Client,
     changes: Changes,
@@ -120,22 +110,3 @@ async def send_command(
         command = await client.create(COMMANDS, namespace, command, options=changes.options)
     changes.report(kind, target, result)
     return None if changes.dry_run else command
-
-
-def command_for(kind: Kind[Json], target: Json, namespace: str, request: Request, action: str) -> Json:
-    """Return the manifest of a Command for the target."""
-    name = key_of(target).name
-    reference = {"apiVersion": kind.api_version, "kind": kind.kind, "name": name, "uid": target["metadata"]["uid"]}
-    return {
-        "apiVersion": of_object(COMMANDS, kind.api_version).api_version,
-        "kind": COMMANDS.kind,
-        "metadata": {
-            "generateName": f"{name}-{request.verb}-",
-            "namespace": namespace,
-            "ownerReferences": [reference],
-        },
-        "action": action,
-        "target": reference,
-        "reason": "Requested",
-        "message": request.message or f"requested by a user: volcanopy {word(kind)} {request.verb}",
-    }

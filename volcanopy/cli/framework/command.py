@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import typer
 from typer.core import TyperGroup
 
-from volcanopy.cli.errors import CommandError, cluster_error
+from volcanopy.client.errors import CommandError, cluster_error
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """Context settings of every command and group."""
@@ -108,12 +108,13 @@ def _flat(function: Function, noun: Noun, annotations: Mapping[str, type[Any]]) 
     bundles: dict[str, tuple[type[Any], list[str]]] = {}
     omitted = frozenset() if noun.namespaced else frozenset({"namespace", "all_namespaces"})
     for parameter in inspect.signature(function, eval_str=True).parameters.values():
-        bundle = annotations.get(parameter.name, parameter.annotation)
+        bundle, *options = _unpacked(annotations.get(parameter.name, parameter.annotation))
         if not (isinstance(bundle, type) and dataclasses.is_dataclass(bundle)):
             annotation = _filled(parameter.annotation, noun)
             own.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=annotation))
             continue
         hints = get_type_hints(bundle, include_extras=True)
+        hints |= {name: Annotated[hints[name], option] for table in options for name, option in table.items()}
         fields = dataclasses.fields(bundle)
         bundles[parameter.name] = (bundle, [field.name for field in fields])
         shared += [
@@ -145,9 +146,14 @@ def _flat(function: Function, noun: Noun, annotations: Mapping[str, type[Any]]) 
     return flat
 
 
+def _unpacked(annotation: Any) -> tuple[Any, ...]:
+    """Return the type of an annotation, and what is annotated: a Typer option, or those of a bundle by their names."""
+    return get_args(annotation) if hasattr(annotation, "__metadata__") else (annotation,)
+
+
 def _filled(annotation: Any, noun: Noun) -> Any:
     """Return the annotation with the placeholders of its help text replaced."""
-    kind, *infos = get_args(annotation) if hasattr(annotation, "__metadata__") else (annotation,)
+    kind, *infos = _unpacked(annotation)
     if not infos or "{" not in (infos[0].help or ""):
         return annotation
     info = copy.copy(infos[0])

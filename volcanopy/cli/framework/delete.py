@@ -4,14 +4,15 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.changes import Changes
-from volcanopy.cli.framework.durations import seconds
-from volcanopy.cli.framework.kinds import key_of, word
-from volcanopy.cli.framework.objects import bare_name, for_each, not_found_error, select_objects
 from volcanopy.cli.framework.options import DeleteOptions, Selection, WriteOptions
-from volcanopy.cli.framework.watch import wait_until_deleted
+from volcanopy.cli.framework.selection import for_each, select_objects
 from volcanopy.cli.manifests import Manifest, read
+from volcanopy.client.durations import seconds
+from volcanopy.client.errors import CommandError
+from volcanopy.client.kinds import key_of, word
+from volcanopy.client.objects import bare_name, not_found_error
+from volcanopy.client.watch import wait_until_deleted
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json, Kind
@@ -66,7 +67,7 @@ class _Deleter:
 
     async def delete_files(self, files: Sequence[str], namespace: str | None) -> None:
         """Delete the objects of manifests in reverse order."""
-        from volcanopy.operations.manifests import CreateError, Creator
+        from volcanopy.client.manifests import CreateError, Creator
 
         creator = Creator(self._client)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from volcanopy.cli.framework.kinds import resource
 from volcanopy.cli.framework.options import Document, Format
+from volcanopy.client.kinds import resource
 from volcanopy.kube.client.kinds import Json, Kind
 
 

@@ -6,18 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from volcanopy.cli.framework import documents, tables
-from volcanopy.cli.framework.durations import current_time
-from volcanopy.cli.framework.kinds import key_of, read, readable
-from volcanopy.cli.framework.objects import (
-    PartialError,
-    empty_message,
-    find_object,
-    for_each,
-    list_objects,
-    select_objects,
-)
 from volcanopy.cli.framework.options import Format, Selection, ShowOptions
+from volcanopy.cli.framework.selection import PartialError, empty_message, for_each, select_objects
 from volcanopy.cli.framework.tables import TableForm, View
+from volcanopy.client.durations import current_time
+from volcanopy.client.kinds import key_of, read, readable
+from volcanopy.client.objects import find_object, list_objects
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Json

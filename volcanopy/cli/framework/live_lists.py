@@ -5,12 +5,12 @@ from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 from volcanopy.cli.framework import documents, tables
-from volcanopy.cli.framework.durations import current_time
-from volcanopy.cli.framework.kinds import read
 from volcanopy.cli.framework.lists import Query, matching_objects, name_order, needs_others, table_form
 from volcanopy.cli.framework.options import Format, ShowOptions
 from volcanopy.cli.framework.tables import TableForm, View, plain_table
-from volcanopy.cli.framework.watch import Changes, WatchedObjects, watch_objects
+from volcanopy.client.durations import current_time
+from volcanopy.client.kinds import read
+from volcanopy.client.watch import Changes, WatchedObjects, watch_objects
 from volcanopy.kube.cache.watch import ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound

@@ -80,7 +80,7 @@ def _add_list(app: typer.Typer, resource: Resource) -> None:
 
         module = import_module(resource.module)
         if scope.all_namespaces and scope.namespace:
-            from volcanopy.cli.errors import CommandError
+            from volcanopy.client.errors import CommandError
 
             raise CommandError("use only one of -n and -A", 2)
         async with cluster.client() as client:
@@ -174,8 +174,8 @@ def add_bus_command(app: typer.Typer, resource: Resource, verb: str, text: str, 
         ] = False,
         timeout: Timeout = "60s",
     ) -> None:
-        from volcanopy.cli.framework.changes import Request
-        from volcanopy.cli.framework.durations import timeout_seconds
+        from volcanopy.client.commands import Request
+        from volcanopy.client.durations import timeout_seconds
 
         request = Request(verb, message, timeout_seconds(timeout) if wait else None)
         await import_module(module).send(cluster, place, write, selection, request)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from volcanopy.cli.framework.durations import since
-from volcanopy.cli.framework.kinds import readable
+from volcanopy.client.durations import since
+from volcanopy.client.kinds import readable
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.printable import printable
 

@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 
 from volcanopy.api import names, quantity
 from volcanopy.api.quantity import counted
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.documents import print_report
-from volcanopy.cli.framework.durations import current_time, local_time, seconds, span
 from volcanopy.cli.framework.options import Cluster
 from volcanopy.cli.framework.tables import plain_table
 from volcanopy.cli.jobs.options import By, ReportFormat
+from volcanopy.client.durations import current_time, local_time, seconds, span
+from volcanopy.client.errors import CommandError
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json

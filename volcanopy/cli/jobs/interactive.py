@@ -15,13 +15,14 @@ from urllib.parse import urlencode
 import aiohttp
 
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.cli.errors import CommandError
-from volcanopy.cli.framework.kinds import read
 from volcanopy.cli.framework.options import Cluster
-from volcanopy.cli.framework.watch import watch_objects
-from volcanopy.cli.jobs.pods import Pod, pods_in_order, selector_of
-from volcanopy.cli.jobs.status import FINISHED, phase, summary
-from volcanopy.cli.jobs.wait_notes import GRACE, WaitNotes
+from volcanopy.cli.jobs.wait_notes import WaitNotes
+from volcanopy.client.errors import CommandError
+from volcanopy.client.jobs.logs import GRACE
+from volcanopy.client.jobs.pods import Pod, pods_in_order, selector_of
+from volcanopy.client.jobs.status import FINISHED, phase, summary
+from volcanopy.client.kinds import read
+from volcanopy.client.watch import watch_objects
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError
 from volcanopy.kube.client.raw_kinds import JOBS, PODS

@@ -4,12 +4,12 @@ from copy import deepcopy
 from typing import Any
 
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.changes import Changes
-from volcanopy.cli.framework.kinds import read
-from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.framework.options import Cluster, Place, WriteOptions
-from volcanopy.cli.jobs.status import FINISHED, phase
+from volcanopy.client.errors import CommandError
+from volcanopy.client.jobs.status import FINISHED, phase
+from volcanopy.client.kinds import read
+from volcanopy.client.objects import find_object
 from volcanopy.kube.client.api_client import Patch
 from volcanopy.kube.client.raw_kinds import JOBS
 

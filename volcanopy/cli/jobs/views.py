@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.core import Container, PodGroup
 from volcanopy.cli.framework.description import Description, amounts
-from volcanopy.cli.framework.durations import since
-from volcanopy.cli.framework.kinds import read
 from volcanopy.cli.framework.lists import Query
 from volcanopy.cli.framework.tables import AGE, NAME, Column, Joined, View, phase_style, reason_column
-from volcanopy.cli.jobs.pods import Pod, pod_rows, pods_of
-from volcanopy.cli.jobs.status import (
+from volcanopy.client.durations import since
+from volcanopy.client.jobs.pods import Pod, pod_rows, pods_of
+from volcanopy.client.jobs.status import (
     estimated_start,
     message,
     minimum,
@@ -25,6 +24,7 @@ from volcanopy.cli.jobs.status import (
     task_minimum,
     total,
 )
+from volcanopy.client.kinds import read
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.raw_kinds import JOBS, POD_GROUPS

@@ -4,12 +4,10 @@ import sys
 from collections.abc import Callable
 
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.cli.framework.durations import current_time
-from volcanopy.cli.jobs.status import estimated_start, message, phase, reason, starts_soon
+from volcanopy.client.durations import current_time
+from volcanopy.client.jobs.status import estimated_start, message, phase, reason, starts_soon
 from volcanopy.kube.client.printable import printable
 
-GRACE = 5.0
-"""Seconds after which a job that waits as usual, such as for its admission, is noted too."""
 _WAITING = frozenset({"Pending", "Restarting"})
 
 

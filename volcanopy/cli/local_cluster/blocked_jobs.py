@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from volcanopy.api.batch_read import BatchJob, JobFlow
-from volcanopy.cli.explain.confirmed import UnreadableError, answers, cluster_state
-from volcanopy.cli.jobs.status import phase, starts_soon
 from volcanopy.cli.jobs.views import group_key
+from volcanopy.client.explain.confirmed import UnreadableError, answers, cluster_state
+from volcanopy.client.jobs.status import phase, starts_soon
 from volcanopy.kube.client.api_client import Client
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.whatif.answer import JobAnswer, Start

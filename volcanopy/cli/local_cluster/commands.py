@@ -22,7 +22,6 @@ from rich.console import Console
 from embedded_apiserver.store.journal import JournalError
 from volcanopy.api.bindings import APIS, VOLCANO, VOLCANOPY, binding_of
 from volcanopy.api.gang_apis import GANG_APIS
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.apply import validate
 from volcanopy.cli.framework.options import print_warning
 from volcanopy.cli.local_cluster.last_lines import print_last_lines
@@ -33,6 +32,8 @@ from volcanopy.cli.manifests import Manifest, read
 from volcanopy.cli.ui.server import UiSettings, page_served
 from volcanopy.cli.ui.timings import of_this_process
 from volcanopy.cli.whatif import job_lines
+from volcanopy.client.errors import CommandError
+from volcanopy.client.manifests import CreateError, Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import CRON_JOBS, FLOWS, JOBS, bound, is_of
@@ -40,7 +41,6 @@ from volcanopy.local.cluster import ClusterError, LocalCluster, Parts
 from volcanopy.local.process import machine
 from volcanopy.local.process.gpus import gpus_of_machine
 from volcanopy.local.simulated import nodes as simulated
-from volcanopy.operations.manifests import CreateError, Creator
 from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.whatif.answer import JobAnswer

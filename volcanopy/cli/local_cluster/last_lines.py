@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.bindings import Binding
-from volcanopy.cli.jobs.logs import Source, log_path
-from volcanopy.cli.jobs.options import LogOptions
-from volcanopy.cli.jobs.pods import pods_of
+from volcanopy.client.jobs.logs import Source, log_path
+from volcanopy.client.jobs.options import LogOptions
+from volcanopy.client.jobs.pods import pods_of
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError
 from volcanopy.kube.client.printable import printable

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from volcanopy.api.quantity import counted
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.local_cluster.options import Isolation
+from volcanopy.client.errors import CommandError
 from volcanopy.local.engine.runtime import EngineRuntime
 from volcanopy.local.engine.start import NoEngineError, engine
 from volcanopy.local.process.cgroups import writable

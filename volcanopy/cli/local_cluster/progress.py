@@ -17,7 +17,9 @@ from rich.live import Live
 from volcanopy.api.batch_read import BatchJob, CronBatchJob, JobFlow
 from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.cli.framework.tables import NAMESPACE, Column, TableForm, phase_style, print_table, reason_column
-from volcanopy.cli.jobs.status import (
+from volcanopy.cli.local_cluster.blocked_jobs import blocked_jobs, is_blocked, is_explained
+from volcanopy.cli.views.flows import phase as flow_phase
+from volcanopy.client.jobs.status import (
     FINISHED,
     SUSPENDED,
     message,
@@ -30,8 +32,6 @@ from volcanopy.cli.jobs.status import (
     summary,
     total,
 )
-from volcanopy.cli.local_cluster.blocked_jobs import blocked_jobs, is_blocked, is_explained
-from volcanopy.cli.views.flows import phase as flow_phase
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.raw_kinds import CRON_JOBS, FLOWS, JOBS, bound

@@ -4,13 +4,13 @@ from typing import Any
 
 from volcanopy.api import names
 from volcanopy.api.core import Queue
-from volcanopy.cli.errors import CommandError
-from volcanopy.cli.explain.hierarchy import stop_policy
 from volcanopy.cli.framework.changes import Changes
-from volcanopy.cli.framework.kinds import key_of, read, spec_of
-from volcanopy.cli.framework.objects import for_each, select_objects
 from volcanopy.cli.framework.options import Cluster, Selection, WriteOptions
+from volcanopy.cli.framework.selection import for_each, select_objects
 from volcanopy.cli.queues.spec_options import SpecOptions
+from volcanopy.client.errors import CommandError
+from volcanopy.client.explain.hierarchy import stop_policy
+from volcanopy.client.kinds import key_of, read, spec_of
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.merge_patch import merge_patch
 from volcanopy.kube.client.raw_kinds import QUEUES

@@ -5,15 +5,16 @@ from dataclasses import dataclass
 
 from volcanopy.api import names
 from volcanopy.api.core import Queue
-from volcanopy.cli.errors import CommandError
-from volcanopy.cli.explain.hierarchy import CLOSED, parent_of, state, unfinished
-from volcanopy.cli.framework.changes import Changes, Request, send_command
-from volcanopy.cli.framework.description import events_of
-from volcanopy.cli.framework.durations import WEEK
-from volcanopy.cli.framework.kinds import key_of, read, readable
-from volcanopy.cli.framework.objects import for_each, select_objects
+from volcanopy.cli.framework.changes import Changes, send_command
 from volcanopy.cli.framework.options import Cluster, Place, Selection, WriteOptions
-from volcanopy.cli.framework.watch import DELETED, Objects, wait_for_selection, wait_until, watch_objects
+from volcanopy.cli.framework.selection import for_each, select_objects, wait_for_selection
+from volcanopy.client.commands import Request
+from volcanopy.client.durations import WEEK
+from volcanopy.client.errors import CommandError
+from volcanopy.client.events import events_of
+from volcanopy.client.explain.hierarchy import CLOSED, parent_of, state, unfinished
+from volcanopy.client.kinds import key_of, read, readable
+from volcanopy.client.watch import DELETED, Objects, wait_until, watch_objects
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Json

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from volcanopy.cli.errors import CommandError
+from volcanopy.client.errors import CommandError
 
 _AMOUNTS = "NAME=QUANTITY,..."
 

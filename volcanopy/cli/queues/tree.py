@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 from volcanopy.api import names, quantity
 from volcanopy.api.core import Queue
-from volcanopy.cli.errors import CommandError
-from volcanopy.cli.explain.hierarchy import UNFINISHED, full_state, parent_of, state, stop_policy
 from volcanopy.cli.explain.output import show
 from volcanopy.cli.explain.text import Line, Part, plain
-from volcanopy.cli.framework.kinds import read, readable
-from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.framework.options import Cluster
 from volcanopy.cli.framework.tables import coloured, terminal_width
-from volcanopy.cli.framework.watch import watch_objects
+from volcanopy.client.errors import CommandError
+from volcanopy.client.explain.hierarchy import UNFINISHED, full_state, parent_of, state, stop_policy
+from volcanopy.client.kinds import read, readable
+from volcanopy.client.objects import find_object
+from volcanopy.client.watch import watch_objects
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import QUEUES
 

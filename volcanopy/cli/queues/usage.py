@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 
 from volcanopy.api.core import Queue
 from volcanopy.cli import manifests
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.documents import print_report
-from volcanopy.cli.framework.durations import current_time
-from volcanopy.cli.framework.kinds import readable
 from volcanopy.cli.framework.options import Cluster
 from volcanopy.cli.framework.tables import plain_table
 from volcanopy.cli.jobs.options import ReportFormat
 from volcanopy.cli.queues.tree import branches, select_resource
+from volcanopy.client.durations import current_time
+from volcanopy.client.errors import CommandError
+from volcanopy.client.kinds import readable
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import QUEUES
 from volcanopy.scheduler.engine.defaults import HALF_LIFE

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 from volcanopy.api.core import Queue, QueueLimit, Subjects
 from volcanopy.api.queue_fields import seconds, unread_fields
-from volcanopy.cli.explain.hierarchy import COUNTS, descendants, parent_of, state, stop_policy, stopped_by
-from volcanopy.cli.explain.queue import queue_report
-from volcanopy.cli.explain.queue_reads import queue_facts
 from volcanopy.cli.framework.description import Description, amounts
-from volcanopy.cli.framework.kinds import read, readable
 from volcanopy.cli.framework.lists import Query
-from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View
 from volcanopy.cli.queues.tree import select_resource
-from volcanopy.cli.scheduler_config import configured, plugin_names
+from volcanopy.client.explain.hierarchy import COUNTS, descendants, parent_of, state, stop_policy, stopped_by
+from volcanopy.client.explain.queue import queue_report
+from volcanopy.client.explain.queue_reads import queue_facts
+from volcanopy.client.kinds import read, readable
+from volcanopy.client.objects import find_object
+from volcanopy.client.scheduler_config import configured, plugin_names
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.raw_kinds import QUEUES

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from volcanopy.api.model import Json
-from volcanopy.cli.framework.durations import span
+from volcanopy.client.durations import span
 from volcanopy.lab.simulate.measures import by_class
 from volcanopy.lab.simulate.outcome import JobOutcome, Outcome, Placement, SamplePoint
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from volcanopy.cli.errors import CommandError
+from volcanopy.client.errors import CommandError
 from volcanopy.lab.simulate.measures import bounded_slowdown
 from volcanopy.lab.simulate.outcome import JobOutcome, Outcome
 

@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 
 from volcanopy.api.config_file import ConfigError
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.simulation.source import Source
+from volcanopy.client.errors import CommandError
+from volcanopy.installed.scheduler_plugins import registry
 from volcanopy.lab.simulate.engine import Options, SimulationError, Simulator
 from volcanopy.lab.simulate.outcome import Outcome
 from volcanopy.lab.simulate.workload import WorkloadError
 from volcanopy.scheduler.policy.config import parse
-from volcanopy.services.process.scheduler_plugins import registry
 
 _INTERVAL = 0.25
 """Seconds of processor time between reports of progress."""

@@ -13,7 +13,7 @@ import yaml
 
 from volcanopy.api import core, names, quantity
 from volcanopy.api.decoding import convert
-from volcanopy.cli.errors import CommandError
+from volcanopy.client.errors import CommandError
 from volcanopy.lab.simulate import generators
 from volcanopy.lab.simulate.cluster_description import equal_nodes, queues, read_description, with_default_queue
 from volcanopy.lab.simulate.inputs import detected, read_openb_nodes, read_workload

@@ -10,12 +10,12 @@ from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.core import Node, PodGroup
 from volcanopy.api.model import Json
 from volcanopy.api.quantity import QuantityError
-from volcanopy.cli.explain.hierarchy import state
-from volcanopy.cli.jobs import status as job_status
 from volcanopy.cli.jobs.views import VIEW
 from volcanopy.cli.queues import tree
 from volcanopy.cli.ui.cluster_view import ClusterView, job_name
 from volcanopy.cli.ui.gpu_cards import used_parts
+from volcanopy.client.explain.hierarchy import state
+from volcanopy.client.jobs import status as job_status
 from volcanopy.scheduler.model.topology import TOP, forest
 
 MINUTES = 30

@@ -4,11 +4,11 @@ from datetime import datetime
 
 from volcanopy.api.batch_read import JobFlow
 from volcanopy.api.model import Json
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.explain.flow import flow_report
-from volcanopy.cli.framework.kinds import read, readable
-from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.views.flows import phase, reason
+from volcanopy.client.errors import CommandError
+from volcanopy.client.kinds import read, readable
+from volcanopy.client.objects import find_object
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.raw_kinds import FLOWS
 

@@ -6,12 +6,12 @@ from typing import Literal, get_args
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.bindings import Binding
 from volcanopy.api.model import Json
-from volcanopy.cli.errors import CommandError
-from volcanopy.cli.explain.cluster_reads import find_job
-from volcanopy.cli.framework.changes import Request, command_for
-from volcanopy.cli.framework.kinds import read
-from volcanopy.cli.jobs.commands import COMMANDS as JOB_COMMANDS
-from volcanopy.cli.jobs.status import phase
+from volcanopy.client.commands import Request, command_for
+from volcanopy.client.errors import CommandError
+from volcanopy.client.explain.cluster_reads import find_job
+from volcanopy.client.jobs.commands import COMMANDS as JOB_COMMANDS
+from volcanopy.client.jobs.status import phase
+from volcanopy.client.kinds import read
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Kind

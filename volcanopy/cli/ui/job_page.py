@@ -8,19 +8,19 @@ from typing import Any
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.bindings import Binding
 from volcanopy.api.model import Json
-from volcanopy.cli.errors import CommandError
-from volcanopy.cli.explain.cluster_reads import find_job, job_facts
-from volcanopy.cli.explain.job import job_report
-from volcanopy.cli.framework.description import events_of
 from volcanopy.cli.framework.documents import text as document_text
 from volcanopy.cli.framework.documents import whole
-from volcanopy.cli.framework.kinds import read
 from volcanopy.cli.framework.options import Format
-from volcanopy.cli.jobs import status as job_status
 from volcanopy.cli.jobs.history import existing_entry, recorded
-from volcanopy.cli.jobs.pods import Pod, pods_in_order, readiness, selector_of, state, task_of
 from volcanopy.cli.snapshot import LAST_APPLIED
 from volcanopy.cli.ui.job_changes import possible
+from volcanopy.client.errors import CommandError
+from volcanopy.client.events import events_of
+from volcanopy.client.explain.cluster_reads import find_job, job_facts
+from volcanopy.client.explain.job import job_report
+from volcanopy.client.jobs import status as job_status
+from volcanopy.client.jobs.pods import Pod, pods_in_order, readiness, selector_of, state, task_of
+from volcanopy.client.kinds import read
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden
 from volcanopy.kube.client.raw_kinds import JOBS, PODS, bound

@@ -14,9 +14,10 @@ from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
 from volcanopy.api.model import InvalidObjectError, Json
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli import whatif
-from volcanopy.cli.errors import CommandError
-from volcanopy.cli.explain.confirmed import ClusterState
 from volcanopy.cli.ui.node_usage import job_of
+from volcanopy.client import whatif_engine
+from volcanopy.client.errors import CommandError
+from volcanopy.client.explain.confirmed import ClusterState
 from volcanopy.scheduler.model.plan import Bind, Evict
 from volcanopy.whatif.answer import Answer, answer
 from volcanopy.whatif.cluster import Cluster
@@ -126,8 +127,8 @@ def ask(state: ClusterState, question: Question, now: datetime) -> Json:
 
 
 def _answer(state: ClusterState, loaded: Loaded, now: datetime) -> Answer:
-    engine = whatif.engine(loaded, state.config, now, state.registry)
-    return answer(engine, whatif.limits(engine, SECONDS, remedies=False))
+    engine = whatif_engine.engine(loaded, state.config, now, state.registry)
+    return answer(engine, whatif_engine.limits(engine, SECONDS, remedies=False))
 
 
 def _change(cluster: Cluster, question: Question) -> None:

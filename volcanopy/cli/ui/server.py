@@ -21,19 +21,19 @@ from aiohttp import web
 
 from volcanopy.api.bindings import BINDINGS, VOLCANOPY
 from volcanopy.api.model import Json
-from volcanopy.cli.errors import CommandError, cluster_error
-from volcanopy.cli.explain.confirmed import UnreadableError, cluster_state
-from volcanopy.cli.framework.durations import current_time
 from volcanopy.cli.snapshot import read_snapshot
 from volcanopy.cli.ui import documents, flow_page, job_changes, questions, queue_history
 from volcanopy.cli.ui.cluster_view import ClusterView
 from volcanopy.cli.ui.job_page import job_document
 from volcanopy.cli.ui.timings import Source, Timings
+from volcanopy.client.durations import current_time
+from volcanopy.client.errors import CommandError, cluster_error
+from volcanopy.client.explain.confirmed import UnreadableError, cluster_state
 from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, Forbidden, KubeError, NotFound
 from volcanopy.kube.client.raw_kinds import PODS
-from volcanopy.services.scheduler.threads import in_thread
+from volcanopy.kube.threads import in_thread
 
 ASSETS = resources.files("volcanopy.cli.ui") / "assets"
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

@@ -1,15 +1,15 @@
 """Columns and descriptions of job flows."""
 
 from volcanopy.api.batch_read import FlowJobStatus, JobFlow
-from volcanopy.cli.errors import CommandError
 from volcanopy.cli.explain.flow import flow_report, lines
 from volcanopy.cli.explain.output import show
 from volcanopy.cli.framework.description import Description
-from volcanopy.cli.framework.durations import current_time
-from volcanopy.cli.framework.kinds import read, readable
-from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.framework.options import Cluster, Place
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style, reason_column
+from volcanopy.client.durations import current_time
+from volcanopy.client.errors import CommandError
+from volcanopy.client.kinds import read, readable
+from volcanopy.client.objects import find_object
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.raw_kinds import FLOWS
 

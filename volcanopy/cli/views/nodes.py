@@ -8,12 +8,12 @@ from volcanopy.api.core import Node, Pod
 from volcanopy.api.names import RUNTIME_LABEL
 from volcanopy.cli.framework.description import Description
 from volcanopy.cli.framework.documents import print_report
-from volcanopy.cli.framework.durations import current_time, since
-from volcanopy.cli.framework.kinds import read, readable
-from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.framework.options import Cluster
 from volcanopy.cli.framework.tables import plain_table
 from volcanopy.cli.jobs.options import ReportFormat
+from volcanopy.client.durations import current_time, since
+from volcanopy.client.kinds import read, readable
+from volcanopy.client.objects import find_object
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import NODES, PODS

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from volcanopy.api import names
 from volcanopy.api.core import PodGroup
 from volcanopy.cli.framework.description import Description
-from volcanopy.cli.framework.kinds import readable
 from volcanopy.cli.framework.lists import Query
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style, reason_column
-from volcanopy.cli.jobs.pods import Pod, pod_rows
-from volcanopy.cli.jobs.status import position
+from volcanopy.client.jobs.pods import Pod, pod_rows
+from volcanopy.client.jobs.status import position
+from volcanopy.client.kinds import readable
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS
 

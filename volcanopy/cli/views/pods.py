@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 from volcanopy.api import names
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.cli.errors import CommandError
-from volcanopy.cli.framework.kinds import read
 from volcanopy.cli.framework.lists import Query
-from volcanopy.cli.framework.objects import bare_name, find_object
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style, reason_column
-from volcanopy.cli.jobs.pods import Pod, readiness, restarts, state, task_of
+from volcanopy.client.errors import CommandError
+from volcanopy.client.jobs.pods import Pod, readiness, restarts, state, task_of
+from volcanopy.client.kinds import read
+from volcanopy.client.objects import bare_name, find_object
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.raw_kinds import JOBS, PODS
 

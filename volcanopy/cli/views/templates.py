@@ -3,7 +3,7 @@
 from volcanopy.api.batch_read import JobTemplate
 from volcanopy.cli.framework.description import Description
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View
-from volcanopy.cli.jobs.status import task_minimum
+from volcanopy.client.jobs.status import task_minimum
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.raw_kinds import TEMPLATES
 

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
@@ -25,7 +26,6 @@ from volcanopy.lab.chaos.proxy import FaultProxy
 from volcanopy.lab.chaos.site import Site, surely
 from volcanopy.local.simulated import nodes
 from volcanopy.local.simulated.kubelet import Kubelet
-from volcanopy.operations.manifests import Creator
 
 SERVICES = ("scheduler", "scheduler", "controller", "controller", "admission")
 READY_SECONDS = 600.0

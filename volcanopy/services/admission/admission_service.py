@@ -27,6 +27,7 @@ from volcanopy.admission.response import AdmissionResponse, with_patch
 from volcanopy.admission.review import Context, mutate, mutated, validate
 from volcanopy.api.bindings import APIS, VOLCANOPY, Binding
 from volcanopy.api.model import Problem
+from volcanopy.installed.job_plugins import job_registry
 from volcanopy.jobcontroller.plugins.registry import plugin_problems
 from volcanopy.kube import machine
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, with_own_names
@@ -56,7 +57,6 @@ from volcanopy.services.admission.webhook_configuration import (
     unregister,
 )
 from volcanopy.services.process.health import Health, stale_watches
-from volcanopy.services.process.job_plugins import job_registry
 from volcanopy.services.process.supervisor import Supervisor
 from volcanopy.services.process.volcano_processes import VolcanoProcesses
 

@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 
 from volcanopy.api.bindings import APIS
+from volcanopy.installed.job_plugins import job_registry
 from volcanopy.kube.cache.followed_kinds import NODES, PRIORITY_CLASSES
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.watch import Change, Reflector, each_alone
@@ -36,7 +37,6 @@ from volcanopy.services.controllers.workqueue import WorkQueue
 from volcanopy.services.process.election import Candidate, candidacy, home
 from volcanopy.services.process.health import Health, stale_watches, unsynced
 from volcanopy.services.process.installed_apis import InstalledApis
-from volcanopy.services.process.job_plugins import job_registry
 from volcanopy.services.process.supervisor import Supervisor
 from volcanopy.services.process.volcano_processes import VolcanoProcesses
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from yarl import URL
 
+from volcanopy.installed.entry_points import ThirdPartyError
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.services.controllers.user_kinds import Edge, EdgeError, Receive
-from volcanopy.services.process.entry_points import ThirdPartyError
 
 if TYPE_CHECKING:
     import aiohttp

@@ -16,6 +16,7 @@ import structlog
 
 from volcanopy.api import names
 from volcanopy.api.shared_queues import recorded
+from volcanopy.installed.scheduler_plugins import registry as installed_registry
 from volcanopy.kube import machine
 from volcanopy.kube.cache.followed_kinds import QUEUES
 from volcanopy.kube.cache.watch import Change, ChangeType
@@ -24,6 +25,7 @@ from volcanopy.kube.client.backoff import Backoff, answered
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists, Conflict
 from volcanopy.kube.client.raw_kinds import bound
+from volcanopy.kube.threads import in_thread
 from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.invariants.check import violations
@@ -36,7 +38,6 @@ from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.scheduler.policy.unknown_measures import unknown_measures
 from volcanopy.services.process.election import Candidate, candidacy
 from volcanopy.services.process.health import Health, Heartbeat, stale_watches, unsynced
-from volcanopy.services.process.scheduler_plugins import registry as installed_registry
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.process.supervisor import Supervisor
 from volcanopy.services.process.volcano_processes import VolcanoProcesses
@@ -50,7 +51,6 @@ from volcanopy.services.scheduler.quarantine_reports import QuarantineReports
 from volcanopy.services.scheduler.start_estimates import Question, StartEstimates
 from volcanopy.services.scheduler.state.quarantine import Excluded
 from volcanopy.services.scheduler.state.store import Store
-from volcanopy.services.scheduler.threads import in_thread
 from volcanopy.services.scheduler.writers.applier import Applied, Applier
 from volcanopy.services.scheduler.writers.recheck import recheck
 from volcanopy.services.scheduler.writers.status_writer import Timing

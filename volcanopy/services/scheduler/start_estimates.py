@@ -28,12 +28,12 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, of_object
 from volcanopy.kube.metrics import registry as metrics
+from volcanopy.kube.threads import in_thread
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.services.scheduler.state import statuses
 from volcanopy.services.scheduler.state.store import Store
-from volcanopy.services.scheduler.threads import in_thread
 
 if TYPE_CHECKING:
     from volcanopy.whatif.cluster import Cluster

@@ -1,0 +1,1 @@
+"""Jobs: their manifests, phases, pods and logs, and waiting for them."""

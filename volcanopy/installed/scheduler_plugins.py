@@ -1,0 +1,44 @@
+"""Scheduler plugins and actions: those of volcanopy and those of installed packages."""
+
+from typing import Any
+
+from volcanopy.installed.entry_points import Fault, Loaded, load, what
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.policy import definition
+from volcanopy.scheduler.policy.plugin import Plugin
+from volcanopy.scheduler.policy.registry import Action, Registry
+
+PLUGINS = "volcanopy.plugins"
+ACTIONS = "volcanopy.actions"
+
+
+def registry() -> Registry:
+    """Return the plugins and actions of volcanopy and of all installed packages. Raises ThirdPartyError."""
+    ours = builtin()
+    plugins = load("plugin", PLUGINS, ours.plugins, _plugin)
+    actions = load("action", ACTIONS, ours.actions, _action)
+    return ours.with_plugins(*plugins).with_actions(*actions)
+
+
+def _plugin(candidate: Loaded) -> type[Plugin[Any]]:
+    fault = next(definition.faults(candidate.item), "")
+    candidate.must(not fault, fault)
+    candidate.must_be_named()
+    checked: type[Plugin[Any]] = candidate.item
+    return checked
+
+
+def _action(candidate: Loaded) -> Action[Any]:
+    if isinstance(candidate.item, type):
+        try:
+            candidate.item = candidate.item()
+        except Exception as error:
+            raise Fault(f"cannot be made: {type(error).__name__}: {error}") from error
+    action = candidate.item
+    candidate.must(callable(action), f"is {what(action)}, which cannot be called: give it __call__(session, arguments)")
+    candidate.must_be_named()
+    arguments = getattr(action, "arguments", None)
+    are_names = isinstance(arguments, tuple) and all(isinstance(name, str) for name in arguments)
+    candidate.must(are_names, "does not declare its arguments: give it a tuple of their names as arguments")
+    checked: Action[Any] = action
+    return checked

@@ -1,1 +1,0 @@
-"""The Python SDK: jobs as objects, synchronous and asynchronous."""
