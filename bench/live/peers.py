@@ -20,7 +20,7 @@ from bench.live.bare_client import NAMESPACE, SECONDS, SPEC, Client
 from bench.live.charts import CRD, PATHS, Json, arguments, mounts, object_of, on_this_machine, rendered
 from bench.live.load import Load, Peer
 from bench.live.services import Services
-from tests.controlplane.credentials import Authority
+from hack.certificates import Authority
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import free_port
 from tests.volcano_e2e.building import Programs

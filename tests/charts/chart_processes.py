@@ -20,8 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from hack.certificates import kubeconfig
 from tests.charts.rendering import NAMESPACE, Json, one
-from tests.controlplane.credentials import kubeconfig
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import free_port
 

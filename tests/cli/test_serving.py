@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from hack.certificates import kubeconfig
 from tests.cli.run_commands import run_program
-from tests.controlplane.credentials import kubeconfig
 
 
 @pytest.fixture

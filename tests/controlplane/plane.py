@@ -24,8 +24,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from hack.certificates import Authority, key_pem, kubeconfig, new_key, public_pem
 from hack.controlplane import assets
-from tests.controlplane.credentials import Authority, key_pem, kubeconfig, new_key, public_pem
 from tests.controlplane.processes import ProcessGroup, free_port
 
 CONTROLLERS = (

@@ -1,4 +1,4 @@
-"""Keys, certificates and kubeconfigs of one temporary cluster: its own CA, and the clients signed by it."""
+"""Keys, certificates and kubeconfigs of a temporary cluster of tests: its own CA, and what it signs."""
 
 import base64
 import ipaddress
@@ -13,7 +13,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-VALID_FOR = timedelta(days=7)
+VALID_FOR = timedelta(days=30)
+ADDRESSES = ("127.0.0.1", "10.96.0.1")
+"""Addresses of an API server: the loopback address, and that of the Service `kubernetes`."""
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:
@@ -43,7 +45,7 @@ class Pair:
 
 
 class Authority:
-    """A certificate authority that signs for one server on 127.0.0.1 and for any number of clients."""
+    """A certificate authority that signs for servers and for any number of clients."""
 
     def __init__(self) -> None:
         self._key = new_key()
@@ -66,14 +68,16 @@ class Authority:
         builder = builder.add_extension(subject_id, critical=False)
         self.certificate = builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
-    def server(self, *services: str) -> Pair:
-        """Return a certificate for 127.0.0.1, localhost, the Service `kubernetes`, and other services: their DNS names."""
+    @property
+    def pair(self) -> Pair:
+        """The certificate of the authority, with its key."""
+        return Pair(self.certificate, key_pem(self._key))
+
+    def server(self, *services: str, addresses: Sequence[str] = ADDRESSES) -> Pair:
+        """Return a certificate for localhost, the Service `kubernetes`, other services by their DNS names, and addresses."""
         names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", *services]
-        alternatives = [
-            *(x509.DNSName(name) for name in names),
-            x509.IPAddress(ipaddress.IPv4Address("127.0.0.1")),
-            x509.IPAddress(ipaddress.IPv4Address("10.96.0.1")),
-        ]
+        hosts = [x509.DNSName(name) for name in names]
+        alternatives = [*hosts, *(x509.IPAddress(ipaddress.ip_address(address)) for address in addresses)]
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
         return self._sign(subject, ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 
