@@ -12,7 +12,6 @@ import pytest
 from embedded_apiserver.server import ApiServer
 from tests.cli.run_commands import run_in_process
 from volcanopy.api.crd import crds
-from volcanopy.cli.commands.chaos import TargetOptions
 from volcanopy.client.errors import CommandError
 from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.api_client import Client
@@ -25,6 +24,7 @@ from volcanopy.lab.chaos.proxy import FaultProxy
 from volcanopy.lab.chaos.run import Outcome, RunSettings, _submit, run
 from volcanopy.lab.chaos.site import Site
 from volcanopy.lab.chaos.stage import StageSettings, site_of
+from volcanopy.lab.commands.chaos import TargetOptions
 from volcanopy.local.cluster import Components, Parts, connection_to
 from volcanopy.local.simulated import nodes
 

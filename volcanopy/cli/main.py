@@ -9,14 +9,14 @@ import shlex
 import sys
 from enum import StrEnum
 from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from volcanopy.cli import standard_output
-from volcanopy.cli.commands import chaos, local, services, simulate, ui, usage
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
 from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api, Cluster, Document
 from volcanopy.cli.local_cluster.options import SchedulerFile
@@ -40,10 +40,39 @@ GROUPS = {
     "node": ("volcanopy.cli.commands.node:node", "List and describe nodes, with what their pods request."),
     "cluster": ("volcanopy.cli.commands.node:cluster_group", "Print the resources of the whole cluster."),
 }
-"""Groups of commands: their module, with the name of the application if it is not ``app``, and their help."""
+"""Groups of commands that connect to a cluster: their module, with the name of the application if it is not ``app``, and their help."""
+_LOCAL = ("volcanopy.cli.commands.local", "Run a whole cluster on this machine.")
+_SERVICES = "volcanopy.cli.commands.services"
+MODULES = {
+    "scheduler": _SERVICES,
+    "controller": _SERVICES,
+    "admission": _SERVICES,
+    "agent": _SERVICES,
+    "chaos": "volcanopy.lab.commands.chaos",
+    "simulate": "volcanopy.lab.commands.simulate",
+    "ui": "volcanopy.cli.commands.ui",
+    "usage": "volcanopy.cli.commands.usage",
+}
+"""Modules of other commands; those of :mod:`volcanopy.lab` are registered by their names only."""
 _HELP = "Batch system for Kubernetes: gang scheduling, queues and fair sharing; also without a cluster."
 
+
+class Commands(TyperGroup):
+    """All commands; those of ``MODULES`` are imported when they are called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands in the order of the help."""
+        return [*(name for name in self.commands if name not in MODULES), *MODULES]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of that name."""
+        if cmd_name in MODULES and cmd_name not in self.commands:
+            self.commands.update(typer.main.get_group(import_module(MODULES[cmd_name]).app).commands)
+        return self.commands.get(cmd_name)
+
+
 app = typer.Typer(
+    cls=Commands,
     help=_HELP,
     no_args_is_help=True,
     add_completion=False,
@@ -51,12 +80,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings=SETTINGS,
 )
-app.add_typer(local.app, name="local")
-app.add_typer(services.app)
-app.add_typer(chaos.app)
-app.add_typer(simulate.app)
-app.add_typer(ui.app)
-app.add_typer(usage.app)
 
 
 class Shell(StrEnum):
@@ -286,7 +309,7 @@ def check_options(
         raise CommandError(f"options of `{name}` follow the command: see `volcanopy {name} --help`", 2)
 
 
-def root() -> TyperGroup:
+def root() -> Commands:
     """Return all commands; groups that connect to a cluster come first and are imported when they are called."""
     if VARIABLE in os.environ:
         from volcanopy.cli.completion import register_shells
@@ -296,19 +319,18 @@ def root() -> TyperGroup:
 
 
 @cache
-def _commands() -> TyperGroup:
+def _commands() -> Commands:
     group = typer.main.get_command(app)
-    assert isinstance(group, TyperGroup)
-    group.commands = {
-        **{name: LazyGroup(name, *place, "job" if name == "explain" else "") for name, place in GROUPS.items()},
-        **group.commands,
-    }
+    assert isinstance(group, Commands)
+    groups = {name: LazyGroup(name, *place, "job" if name == "explain" else "") for name, place in GROUPS.items()}
+    group.commands = {**groups, **group.commands, "local": LazyGroup("local", *_LOCAL)}
     return group
 
 
 def all_commands() -> TyperGroup:
-    """Return all commands with their groups imported."""
+    """Return all commands with their modules imported."""
     group = root()
+    group.commands = {name: group.get_command(None, name) for name in group.list_commands(None)}
     for subcommand in group.commands.values():
         if isinstance(subcommand, LazyGroup):
             subcommand.load()

@@ -14,8 +14,8 @@ from tests.cli.ui.chromium import browser, needs_browser
 from tests.cli.ui.conftest import GANG
 from tests.cli.ui.test_server import get, page
 from tests.e2e.world import EXAMPLES
-from volcanopy.cli.simulation.comparison import Comparison
-from volcanopy.cli.simulation.report import write_report
+from volcanopy.lab.reports.comparison import Comparison
+from volcanopy.lab.reports.report import write_report
 from volcanopy.lab.simulate.cluster_description import equal_nodes, queues, with_default_queue
 from volcanopy.lab.simulate.engine import Simulator
 from volcanopy.lab.simulate.generators import ML_QUEUES, ml_mix

@@ -18,11 +18,7 @@ from volcanopy.cli.local_cluster.options import (
     Simulate,
 )
 
-app = typer.Typer(
-    help="Run a whole cluster on this machine.",
-    no_args_is_help=True,
-    context_settings=SETTINGS,
-)
+app = typer.Typer(rich_markup_mode=None, context_settings=SETTINGS)
 
 
 @app.command("up")

@@ -16,7 +16,7 @@ from volcanopy.client.errors import CommandError
 if TYPE_CHECKING:
     from volcanopy.services.process.settings import Election
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None)
 
 
 class FailurePolicy(StrEnum):

@@ -10,7 +10,7 @@ from volcanopy.cli.framework.command import command
 from volcanopy.cli.framework.options import NAMESPACE, Cluster
 from volcanopy.client.errors import CommandError
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None)
 
 
 @command(app, "ui", examples=["volcanopy ui", "volcanopy ui -n research --port 0"])

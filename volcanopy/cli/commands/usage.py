@@ -9,7 +9,7 @@ from volcanopy.cli.framework.options import Cluster, Place
 from volcanopy.cli.jobs.options import By, Report, ReportFormat, UsageSince
 from volcanopy.client.errors import CommandError
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None)
 
 
 @command(

@@ -9,9 +9,9 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
-from volcanopy.cli.simulation.comparison import Comparison
-from volcanopy.cli.simulation.figures import figures
 from volcanopy.client.errors import CommandError
+from volcanopy.lab.reports.comparison import Comparison
+from volcanopy.lab.reports.figures import figures
 
 _ASSETS = resources.files("volcanopy.cli.ui") / "assets"
 _MODULES = ("uPlot.min.js", "dom.js", "charts.js", "report.js")

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from volcanopy.api.config_file import ConfigError
-from volcanopy.cli.simulation.source import Source
 from volcanopy.client.errors import CommandError
 from volcanopy.installed.scheduler_plugins import registry
+from volcanopy.lab.reports.source import Source
 from volcanopy.lab.simulate.engine import Options, SimulationError, Simulator
 from volcanopy.lab.simulate.outcome import Outcome
 from volcanopy.lab.simulate.workload import WorkloadError

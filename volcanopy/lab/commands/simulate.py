@@ -16,11 +16,11 @@ from volcanopy.client.durations import seconds
 from volcanopy.client.errors import CommandError
 
 if TYPE_CHECKING:
-    from volcanopy.cli.simulation.runs import Task
-    from volcanopy.cli.simulation.source import Source
+    from volcanopy.lab.reports.runs import Task
+    from volcanopy.lab.reports.source import Source
     from volcanopy.lab.simulate.engine import Options
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None)
 
 
 class MeasureFormat(StrEnum):
@@ -80,7 +80,7 @@ class InputOptions:
 
     def source(self, workload: str) -> "Source":
         """Return the input. Raises CommandError."""
-        from volcanopy.cli.simulation.source import Source
+        from volcanopy.lab.reports.source import Source
 
         first, dash, last = self.window.partition("-")
         if self.window and not (first and dash):
@@ -131,7 +131,7 @@ class RunOptions:
         """Return the runs. Raises CommandError."""
         from dataclasses import replace
 
-        from volcanopy.cli.simulation.runs import Task
+        from volcanopy.lab.reports.runs import Task
 
         options = self._options()
         return [
@@ -154,7 +154,7 @@ class RunOptions:
         )
 
     def _configurations(self, cluster: str) -> list[tuple[str, str]]:
-        from volcanopy.cli.simulation.source import configuration_of
+        from volcanopy.lab.reports.source import configuration_of
         from volcanopy.scheduler.policy.config import DEFAULT
 
         if not self.config:
@@ -222,11 +222,11 @@ def simulate_command(
 
     The scheduler, the job controller and admission decide as they do live. The command prints who waited for how long and how full the cluster was, for each scheduler configuration side by side.
     """
-    from volcanopy.cli.simulation import job_files
-    from volcanopy.cli.simulation.comparison import Comparison
-    from volcanopy.cli.simulation.progress import Progress
-    from volcanopy.cli.simulation.report import write_report
-    from volcanopy.cli.simulation.runs import FinishedRuns, run_all
+    from volcanopy.lab.reports import job_files
+    from volcanopy.lab.reports.comparison import Comparison
+    from volcanopy.lab.reports.progress import Progress
+    from volcanopy.lab.reports.report import write_report
+    from volcanopy.lab.reports.runs import FinishedRuns, run_all
 
     if jobs is not None:
         job_files.check(jobs)

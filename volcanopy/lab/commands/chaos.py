@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from volcanopy.lab.chaos.run import Outcome, RunSettings
     from volcanopy.lab.chaos.stage import StageSettings
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None)
 
 
 class OutcomeFormat(StrEnum):
