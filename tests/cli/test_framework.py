@@ -15,7 +15,7 @@ from tests.cli.run_commands import run_in_process
 from volcanopy.api.batch import Phase
 from volcanopy.cli.framework import documents
 from volcanopy.cli.framework.command import command
-from volcanopy.cli.framework.options import Cluster, DryRun, Format, Place, WriteOptions
+from volcanopy.cli.framework.options import ClusterOptions, DryRun, Format, NamespaceOption, WriteOptions
 from volcanopy.cli.framework.selection import PartialError, for_each
 from volcanopy.client.durations import seconds, since, span
 from volcanopy.client.errors import CommandError
@@ -102,7 +102,7 @@ def test_bundles_become_options_and_come_back_as_values() -> None:
     @command(app, "do", examples=["volcanopy do it -n lab"])
     async def do(
         name: Annotated[str, typer.Argument(help="What.")],
-        place: Place,
+        place: NamespaceOption,
         write: WriteOptions,
         often: Annotated[int, typer.Option("--often", help="How often.")] = 1,
     ) -> None:
@@ -112,7 +112,10 @@ def test_bundles_become_options_and_come_back_as_values() -> None:
     run = typer.main.get_command(app)
     run.main(["it", "-n", "lab", "--dry-run=server", "--often", "3"], standalone_mode=False)
     run.main(["it"], standalone_mode=False)
-    assert got == [("it", Place("lab"), WriteOptions(DryRun.server), 3), ("it", Place(), WriteOptions(), 1)]
+    assert got == [
+        ("it", NamespaceOption("lab"), WriteOptions(DryRun.server), 3),
+        ("it", NamespaceOption(), WriteOptions(), 1),
+    ]
     assert asyncio.iscoroutinefunction(do), "the function stays what it was for others"
 
 
@@ -175,7 +178,7 @@ def test_an_unknown_host_is_an_error(server: FakeApiServer, tmp_path: Path) -> N
     server.url = "http://no-such-host.invalid:6443"
     refused = run_in_process("job", "list", kubeconfig=server.kubeconfig(tmp_path))
     assert refused.sentence().startswith("no answer from http://no-such-host.invalid:6443 (context canned): ")
-    assert Cluster(Path("/nonexistent")).kubeconfig == Path("/nonexistent")
+    assert ClusterOptions(Path("/nonexistent")).kubeconfig == Path("/nonexistent")
 
 
 @pytest.mark.parametrize(

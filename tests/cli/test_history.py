@@ -6,7 +6,7 @@ from datetime import datetime
 import pytest
 
 from tests.cli.run_commands import Run
-from volcanopy.cli.jobs.history import Entry, summed
+from volcanopy.cli.jobs.history import RecordedJob, summed
 from volcanopy.cli.jobs.options import By
 from volcanopy.client.durations import local_time
 
@@ -57,7 +57,7 @@ def test_a_job_without_a_record_and_a_malformed_duration_are_errors(volcanopy: R
 )
 def test_sums(by: By, expected: list[tuple[str, int, str, str, int]]) -> None:
     entries = [
-        Entry(
+        RecordedJob(
             "a",
             "1",
             {
@@ -68,8 +68,8 @@ def test_sums(by: By, expected: list[tuple[str, int, str, str, int]]) -> None:
                 "evictions": [{"time": "2026-01-01T00:00:00Z", "pods": 2}, {"time": "2026-01-01T00:00:01Z"}],
             },
         ),
-        Entry("a", "2", {"name": "y", "queue": "q", "resourceSeconds": {"cpu": "500m"}}),
-        Entry("b", "3", {"name": "x", "queue": "q", "user": "ana", "resourceSeconds": {"cpu": "2"}}),
+        RecordedJob("a", "2", {"name": "y", "queue": "q", "resourceSeconds": {"cpu": "500m"}}),
+        RecordedJob("b", "3", {"name": "x", "queue": "q", "user": "ana", "resourceSeconds": {"cpu": "2"}}),
     ]
     rows = summed(entries, by)
     sums = [

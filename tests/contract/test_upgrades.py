@@ -18,7 +18,7 @@ from tests.controlplane.fixtures import chart_crds, real_control_plane
 from tests.controlplane.plane import ControlPlane
 from volcanopy.api.crd import RESOURCES
 from volcanopy.cli import storage_migration
-from volcanopy.cli.framework.options import Cluster
+from volcanopy.cli.framework.options import ClusterOptions
 from volcanopy.cli.storage_migration import DEFINITIONS, migrate
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Invalid, NotFound
@@ -58,7 +58,7 @@ class Site:
     def __init__(
         self,
         client: Client,
-        cluster: Cluster,
+        cluster: ClusterOptions,
         stored: Callable[[str, str, str], Json],
         kinds: AbstractSet[str],
         settle: float = 0.0,
@@ -138,7 +138,7 @@ async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     """Both servers; the real one is shared, and gets the definitions of the chart back."""
     if request.param == "real":
         plane: ControlPlane = request.getfixturevalue("real_control_plane")
-        cluster = Cluster(plane.kubeconfig)
+        cluster = ClusterOptions(plane.kubeconfig)
         async with Client(load_connection(plane.kubeconfig)) as client:
             # The API server takes a changed definition over when its own watch of it has seen the change.
             made = Site(client, cluster, lambda *key: stored_in_etcd(plane, *key), SMALL, settle=1.0)
@@ -156,7 +156,7 @@ async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         return entry.body
 
     async with Client(load_connection(path)) as client:
-        yield Site(client, Cluster(path), stored, BY_KIND.keys())
+        yield Site(client, ClusterOptions(path), stored, BY_KIND.keys())
     await server.stop()
 
 

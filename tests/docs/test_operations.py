@@ -3,7 +3,7 @@
 import re
 
 from tests.docs.pages import ROOT
-from volcanopy.kube.leader.elector import Terms
+from volcanopy.kube.leader.elector import LeaseDurations
 from volcanopy.services.controllers.controller_service import JobControllerSettings
 from volcanopy.services.process.settings import SchedulerSettings
 
@@ -18,7 +18,7 @@ def test_every_metric_on_the_page_exists() -> None:
 
 
 def test_terms_and_limits_on_the_page_are_the_defaults() -> None:
-    terms, settings = Terms(), SchedulerSettings()
+    terms, settings = LeaseDurations(), SchedulerSettings()
     assert f"| `--lease-duration` | {terms.duration:g} s |" in PAGE
     assert f"| `--renew-deadline` | {terms.renew:g} s |" in PAGE
     assert f"| `--retry-period` | {terms.retry:g} s |" in PAGE

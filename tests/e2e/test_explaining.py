@@ -10,7 +10,7 @@ import yaml
 
 from tests.e2e.world import EVENTS, JOBS, POD_GROUPS, QUEUES, World, batch_job, condition
 from volcanopy.cli.explain.text import job_lines, plain, queue_lines
-from volcanopy.cli.framework.options import Cluster
+from volcanopy.cli.framework.options import ClusterOptions
 from volcanopy.cli.plan import plan
 from volcanopy.cli.snapshot import snapshot
 from volcanopy.client.explain.cluster_reads import job_facts
@@ -142,7 +142,7 @@ async def test_plan_of_a_snapshot_equals_the_decisions_of_the_scheduler(
     for name in CASES:
         await explained(cluster, name)
     capsys.readouterr()
-    await snapshot(Cluster(cluster.kubeconfig), None, "", "volcanopy", "default")
+    await snapshot(ClusterOptions(cluster.kubeconfig), None, "", "volcanopy", "default")
     taken = capsys.readouterr()
     assert "replay it with `volcanopy plan -f FILE`" in taken.err
     path = tmp_path / "cluster.json"

@@ -12,7 +12,7 @@ from volcanopy.jobcontroller.history import (
     IN_ALL,
     OF_NAMESPACE,
     RECORDS,
-    Place,
+    HistoryObject,
     has_ended,
     is_dropped,
     place_for,
@@ -23,7 +23,7 @@ from volcanopy.jobcontroller.history import (
 )
 
 PLACES = st.builds(
-    Place,
+    HistoryObject,
     st.integers(0, 400).map(lambda day: (START + timedelta(days=day)).date().isoformat()),
     st.integers(0, 3),
     st.sampled_from(["a", "b", "c"]),
@@ -65,16 +65,16 @@ def test_a_deleted_job_has_a_record_of_its_deletion() -> None:
 
 def test_an_object_takes_a_bounded_number_of_records() -> None:
     day = datetime.fromisoformat("2026-01-31T12:00:00+00:00")
-    first, second = Place("2026-01-31", 0, "ns"), Place("2026-01-31", 1, "ns")
+    first, second = HistoryObject("2026-01-31", 0, "ns"), HistoryObject("2026-01-31", 1, "ns")
     assert place_for("ns", day, {}) == first
     assert place_for("ns", day, {first: RECORDS - 1}) == first
     assert place_for("ns", day, {first: RECORDS}) == second
     assert place_for("ns", day, {first: RECORDS, second: 3}) == second
-    assert place_for("other", day, {first: RECORDS}) == Place("2026-01-31", 0, "other")
+    assert place_for("other", day, {first: RECORDS}) == HistoryObject("2026-01-31", 0, "other")
 
 
 def test_names_of_objects_are_read_back() -> None:
-    place = Place("2026-01-31", 12, "ns")
+    place = HistoryObject("2026-01-31", 12, "ns")
     assert place_of("ns", place.name) == place
     assert place_of("ns", "mine") is None
     assert place_of("ns", "2026-01-31-x") is None
@@ -82,7 +82,7 @@ def test_names_of_objects_are_read_back() -> None:
 
 @settings(deadline=None)
 @given(st.lists(PLACES, max_size=300))
-def test_the_newest_objects_are_kept(places: list[Place]) -> None:
+def test_the_newest_objects_are_kept(places: list[HistoryObject]) -> None:
     dropped = superfluous(places)
     kept = set(places) - set(dropped)
     for namespace in "abc":
@@ -92,14 +92,14 @@ def test_the_newest_objects_are_kept(places: list[Place]) -> None:
 
 
 def test_all_namespaces_together_are_bounded() -> None:
-    places = [Place(f"2026-01-{day:02}", 0, f"ns-{number}") for day in range(1, 31) for number in range(25)]
+    places = [HistoryObject(f"2026-01-{day:02}", 0, f"ns-{number}") for day in range(1, 31) for number in range(25)]
     dropped = superfluous(places)
     assert len(places) - len(dropped) == IN_ALL
     assert max(place.day for place in dropped) <= min(place.day for place in set(places) - set(dropped))
 
 
 def test_records_of_dropped_days_are_not_written_again() -> None:
-    full = {Place((START + timedelta(days=day)).date().isoformat(), 0, "ns"): 1 for day in range(OF_NAMESPACE)}
-    assert is_dropped(Place("2025-12-31", 0, "ns"), full)
-    assert not is_dropped(Place("2026-12-31", 0, "ns"), full)
-    assert not is_dropped(Place("2025-12-31", 0, "other"), full)
+    full = {HistoryObject((START + timedelta(days=day)).date().isoformat(), 0, "ns"): 1 for day in range(OF_NAMESPACE)}
+    assert is_dropped(HistoryObject("2025-12-31", 0, "ns"), full)
+    assert not is_dropped(HistoryObject("2026-12-31", 0, "ns"), full)
+    assert not is_dropped(HistoryObject("2025-12-31", 0, "other"), full)

@@ -9,7 +9,7 @@ from tests.jobcontroller.test_groups import existing, made, pod
 from volcanopy.api import names
 from volcanopy.api.core import Meta, OwnerReference
 from volcanopy.api.model import Json
-from volcanopy.jobcontroller.jobset_podgroups import UID_LABEL, Gang, JobSet, gang_of_job_set
+from volcanopy.jobcontroller.jobset_podgroups import UID_LABEL, JobSet, JobSetGang, gang_of_job_set
 from volcanopy.jobcontroller.plan import RecordEvent
 from volcanopy.jobcontroller.workload_podgroups import GroupObserved, Owner, is_ours, reconcile_group
 
@@ -29,7 +29,7 @@ DRIVER = replicated("driver", 1, "500m")
 WORKERS = replicated("workers", 2, "2", parallelism=4, completions=3, notes={names.POD_QUEUE_NAME: "research"})
 
 
-def gang(size: str = "all", *jobs: Json, notes: Json | None = None, **spec: Any) -> Gang:
+def gang(size: str = "all", *jobs: Json, notes: Json | None = None, **spec: Any) -> JobSetGang:
     """The gang of a JobSet with this annotation."""
     raw = {
         "metadata": {"name": "train", "namespace": "ns"},
@@ -95,7 +95,9 @@ def test_a_resized_job_set_resizes_its_group() -> None:
         (gang("all", DRIVER | {"dependsOn": [{"name": "workers", "status": "Ready"}]}, WORKERS), "dependsOn"),
     ],
 )
-def test_a_gang_that_is_not_possible_is_reported_and_each_job_has_its_own_group(problem: Gang, message: str) -> None:
+def test_a_gang_that_is_not_possible_is_reported_and_each_job_has_its_own_group(
+    problem: JobSetGang, message: str
+) -> None:
     effects = reconcile_group(GroupObserved((pod("a", owner=JOB),), Owner(gang=problem)))
     assert message in next(effect.message for effect in effects if isinstance(effect, RecordEvent))
     assert made(effects)["metadata"]["name"] == "podgroup-job-uid"

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from volcanopy.kube.client.errors import NoAnswer
-from volcanopy.kube.leader.elector import Elector, LostLeadership, Terms
+from volcanopy.kube.leader.elector import Elector, LeaseDurations, LostLeadership
 from volcanopy.kube.leader.lease import LeaseChanged, ObservedLease, Record
 
 T = TypeVar("T")
@@ -139,7 +139,7 @@ class Machine:
         rate: float = 1.0,
         offset: float = 0.0,
         pauses: tuple[tuple[float, float], ...] = (),
-        terms: Terms | None = None,
+        terms: LeaseDurations | None = None,
         watches: bool = True,
     ) -> None:
         self.server, self.name, self.rate, self.offset, self.pauses = server, name, rate, offset, pauses

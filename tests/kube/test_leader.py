@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kube.elections import Machine, NetworkFaults, Server, run_virtual, virtual_loop
-from volcanopy.kube.leader.elector import AlwaysLeader, Terms
+from volcanopy.kube.leader.elector import AlwaysLeader, LeaseDurations
 from volcanopy.kube.leader.lease import Record
 
-TERMS = Terms()
+TERMS = LeaseDurations()
 
 
 async def during(seconds: float, *lives: Coroutine[Any, Any, None]) -> list[asyncio.Task[None]]:
@@ -233,7 +233,7 @@ def test_a_candidate_that_sees_another_leader_does_not_lead() -> None:
 
 def test_inconsistent_lease_durations_are_rejected() -> None:
     with pytest.raises(ValueError, match="the first must be longer than the second"):
-        Terms(duration=5, renew=5)
+        LeaseDurations(duration=5, renew=5)
 
 
 async def test_a_process_without_election_always_leads() -> None:

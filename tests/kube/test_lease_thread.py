@@ -15,11 +15,11 @@ from tests.kube.cluster import running_cluster
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.sockets import probed_socket
-from volcanopy.kube.leader.elector import Elector, LostLeadership, Terms
+from volcanopy.kube.leader.elector import Elector, LeaseDurations, LostLeadership
 from volcanopy.kube.leader.lease import LeaseLock
 from volcanopy.kube.leader.lease_thread import LeaseThread
 
-TERMS = Terms(duration=3, renew=1.0, retry=0.2)
+TERMS = LeaseDurations(duration=3, renew=1.0, retry=0.2)
 
 
 def candidate(client: Client, identity: str = "me") -> Elector:

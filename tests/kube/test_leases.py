@@ -12,12 +12,12 @@ from volcanopy.kube.cache.followed_kinds import NODES
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NotFound, NotLeading
 from volcanopy.kube.client.raw_kinds import LEASES
-from volcanopy.kube.leader.elector import Elector, LostLeadership, Terms
+from volcanopy.kube.leader.elector import Elector, LeaseDurations, LostLeadership
 from volcanopy.kube.leader.lease import LeaseChanged, LeaseLock, Record
 
 NAMESPACE, NAME = "kube-system", "test-lease"
 NOW = datetime(2026, 3, 1, 12, 0, 0, 250000, tzinfo=UTC)
-BRIEF = Terms(duration=2, renew=1.2, retry=0.3)
+BRIEF = LeaseDurations(duration=2, renew=1.2, retry=0.3)
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def test_a_simulated_node_shows_phase_and_conditions_as_a_kubelet(name: str) -> 
     init = (("first", "image", ""),) if has_init else ()
     script = pod_stages.script(notes, (("main", "image"),), init, "Never", "uid", pod_stages.Stages())
     moment = pod_stages.at(script, BORN, BORN + seconds)
-    place = pod_status.Place("10.0.0.1", "10.0.0.2")
+    place = pod_status.PodAddresses("10.0.0.1", "10.0.0.2")
     status = pod_status.status(
         pod_status.Pod(metadata=pod_status.Meta(name="p")), script, moment, BORN, BORN + seconds, place
     )

@@ -19,8 +19,8 @@ from volcanopy.services.admission.certificate_rotation import (
     ForeignKeyring,
     Keyring,
     Material,
+    RotationTimes,
     SharedKeyring,
-    Terms,
     decoded,
     renewed,
 )
@@ -77,7 +77,7 @@ def test_an_unreadable_secret_is_replaced() -> None:
 
 def test_served_certificates_are_trusted_over_thirty_years() -> None:
     """Checked every ten days, with API servers that get the bundle one check later."""
-    terms = Terms(lifetime=90 * DAY, authority_lifetime=1000 * DAY)
+    terms = RotationTimes(lifetime=90 * DAY, authority_lifetime=1000 * DAY)
     material: Material = {}
     message, authorities, now = "", set(), NOW
     for _ in range(1100):
@@ -100,7 +100,7 @@ def test_nothing_is_signed_by_an_unpublished_authority() -> None:
 async def test_a_server_reloads_its_certificate_while_serving() -> None:
     today = datetime.now(UTC)
     now = today - 7 * DAY
-    ring = Keyring(HOSTS, lambda: now, Terms(lifetime=9 * DAY))
+    ring = Keyring(HOSTS, lambda: now, RotationTimes(lifetime=9 * DAY))
     await ring.renew()
 
     async def shown() -> bytes:

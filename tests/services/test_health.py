@@ -15,7 +15,7 @@ import pytest
 from tests.kube.cluster import Cluster, running_cluster
 from tests.loop_time import loop_time
 from volcanopy.kube.client.connection import Connection
-from volcanopy.kube.leader.elector import Terms
+from volcanopy.kube.leader.elector import LeaseDurations
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.policy.registry import Registry
@@ -172,7 +172,7 @@ async def cluster() -> AsyncIterator[Cluster]:
 
 
 def elected(name: str, stuck_after: float = 120.0) -> SchedulerSettings:
-    terms = Terms(duration=9, renew=8, retry=0.5)  # a stopped leader releases its lease at once
+    terms = LeaseDurations(duration=9, renew=8, retry=0.5)  # a stopped leader releases its lease at once
     election = Election(name=name, namespace="kube-system", terms=terms)
     return SchedulerSettings(election=election, stuck_after=stuck_after)
 

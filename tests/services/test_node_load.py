@@ -31,11 +31,11 @@ from volcanopy.services.scheduler.node_load import LoadFollower
 from volcanopy.services.scheduler.node_load_sources import (
     CPU_QUERY,
     MEMORY_QUERY,
-    Answer,
     CustomMetrics,
     LoadError,
     MetricsServer,
     Prometheus,
+    SourceReadings,
 )
 from volcanopy.services.scheduler.scheduler_service import run
 from volcanopy.services.scheduler.state.store import Store
@@ -209,12 +209,12 @@ class ScriptedSource:
     async def __aexit__(self, *_: object) -> None:
         self.closed += 1
 
-    async def measure(self) -> Answer:
+    async def measure(self) -> SourceReadings:
         self.asked.release()
         said = await self.told.get()
         if isinstance(said, str):
             raise LoadError(said)
-        return Answer(of_load(said))
+        return SourceReadings(of_load(said))
 
 
 class Quick(LoadFollower):

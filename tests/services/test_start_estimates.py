@@ -17,7 +17,7 @@ from volcanopy.kube.client.kinds import Json
 from volcanopy.scheduler.core import builtin
 from volcanopy.services.scheduler.start_estimates import (
     ClusterCopy,
-    Question,
+    EstimateQuestion,
     StartEstimates,
     by_age_from_both_ends,
     differs,
@@ -45,7 +45,7 @@ def objects(text: str) -> list[Any]:
     return result
 
 
-QUESTION = Question(RULES, builtin(), NOW)
+QUESTION = EstimateQuestion(RULES, builtin(), NOW)
 
 
 def tables(items: Iterable[Any]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from volcanopy.lab.simulate.cluster_description import equal_nodes, queues, with
 from volcanopy.lab.simulate.engine import Options, Simulator
 from volcanopy.lab.simulate.generators import ML_QUEUES, lublin, ml_mix, poisson
 from volcanopy.lab.simulate.measures import Measures, bounded_slowdown, interval, measure
-from volcanopy.lab.simulate.outcome import Eviction, JobOutcome, Outcome
+from volcanopy.lab.simulate.outcome import JobEviction, JobOutcome, Outcome
 from volcanopy.lab.simulate.workload import Estimates, Job, JobAlternative, WorkloadError, load_of
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin
@@ -168,7 +168,7 @@ def test_measures_of_a_job_and_intervals_over_seeds() -> None:
     assert interval([1.0, 3.0]).mean == 2
     assert interval([1.0, 3.0]).half == pytest.approx(12.71 * math.sqrt(2) / math.sqrt(2))
     starving = job._replace(start=-1, end=-1, bound=20)
-    evictions = (Eviction(1, "a", "b", 2, 6.0), Eviction(2, "c", "b", 1, 0.0), Eviction(3, "b", "a", 1, 4.0))
+    evictions = (JobEviction(1, "a", "b", 2, 6.0), JobEviction(2, "c", "b", 1, 0.0), JobEviction(3, "b", "a", 1, 4.0))
     some = replace(
         simulated([]),
         jobs=(job, starving),

@@ -19,7 +19,7 @@ from volcanopy.api.read_model import Quantities
 
 
 @dataclass(frozen=True)
-class Entry:
+class QueueEntry:
     """An object that enters a queue: ``path`` is the field that names the queue, ``user`` the one whose right is checked.
 
     ``needs`` are the minimum resources that must fit at once; ``origin`` is the queue that it counts in so far.
@@ -39,7 +39,7 @@ class Entry:
     """Whether it counts as a waiting job. A pod in a PodGroup and a pod of an admitted workload do not."""
 
 
-def entry_problems(entry: Entry, context: Context) -> Iterator[Problem]:
+def entry_problems(entry: QueueEntry, context: Context) -> Iterator[Problem]:
     """Yield the reasons why the object cannot enter the queue."""
     yield from acceptance_problems(entry.path, entry.queue, context)
     yield from submission_problems(entry.path, entry.queue, entry.user, entry.namespace, context)
@@ -57,7 +57,7 @@ def amount_findings(path: str, queue: str, needs: Amounts, user: User, context: 
     yield from limit_findings(path, queue, needs, user, context)
 
 
-def _entered(entry: Entry, context: Context) -> list[Queue]:
+def _entered(entry: QueueEntry, context: Context) -> list[Queue]:
     """Return the queue and the ancestors in which the object does not count yet."""
     queues = context.queues or {}
     before = {queue.metadata.name for queue in lineage(entry.origin, queues)} if entry.origin else set()

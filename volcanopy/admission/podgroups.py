@@ -11,7 +11,7 @@ from volcanopy.admission.access import (
 )
 from volcanopy.admission.children import MAX_RESOURCES, quantity_problems
 from volcanopy.admission.context import Context
-from volcanopy.admission.entry import Entry, amount_findings, entry_problems
+from volcanopy.admission.entry import QueueEntry, amount_findings, entry_problems
 from volcanopy.admission.feasibility import extreme_problems, pod_findings, pod_request
 from volcanopy.admission.jobs import BOUND, budget_problems, pod_warnings, reference_problems
 from volcanopy.admission.limits import LimitEntries
@@ -77,7 +77,7 @@ def validate_pod_group(request: Request, context: Context) -> Iterator[Problem]:
         if spec.min_resources != at(request.old, "spec", "minResources") and not controlled:
             yield from amount_findings("spec.queue", spec.queue, needs, user, context)
         return
-    entry = Entry("spec.queue", spec.queue, user, request.namespace, needs)
+    entry = QueueEntry("spec.queue", spec.queue, user, request.namespace, needs)
     if moved:
         counted = recorded(request.old) or user
         entry = replace(entry, origin=before, is_admitted=_is_admitted(request), counted_for=counted)
@@ -234,7 +234,7 @@ def validate_pod(request: Request, context: Context) -> Iterator[Problem]:
     known = group or _workload_group(request, context)
     if is_checked(request.user, context) or not _is_admitted_group(known):
         needs = {} if group is not None else pod_request(spec)
-        entry = Entry(path, queue, user, request.namespace, needs, is_waiting=known is None)
+        entry = QueueEntry(path, queue, user, request.namespace, needs, is_waiting=known is None)
         yield from entry_problems(entry, context)
     else:  # the pods of an admitted job go on in a closed queue
         yield from submission_problems(path, queue, user, request.namespace, context)

@@ -13,7 +13,7 @@ from volcanopy.admission.access import (
 from volcanopy.admission.alternatives import merged_templates, with_any_alternative
 from volcanopy.admission.annotation_values import value_problems
 from volcanopy.admission.context import Context
-from volcanopy.admission.entry import Entry, amount_findings, entry_problems
+from volcanopy.admission.entry import QueueEntry, amount_findings, entry_problems
 from volcanopy.admission.feasibility import gang_of, job_findings, node_findings
 from volcanopy.admission.future_jobs import FutureJob, job_of_cron, jobs_of_flow, missing_templates
 from volcanopy.admission.jobs import (
@@ -63,7 +63,7 @@ def validate_job(request: Request, context: Context) -> Iterator[Problem]:
     if name is not None and not isinstance(name, str):
         return
     queue = name or context.policy.default_queue
-    yield from entry_problems(Entry("spec.queue", queue, user, request.namespace), context)
+    yield from entry_problems(QueueEntry("spec.queue", queue, user, request.namespace), context)
     if is_trusted(request.user, context) and (author := template_author(request.object)) is not None:
         path = f"metadata.annotations[{names.TEMPLATE_SUBMITTED_BY}]"
         yield from submission_problems(path, queue, author, request.namespace, context)
@@ -95,7 +95,7 @@ def validate_job_update(request: Request, context: Context) -> Iterator[Problem]
     spec, before = request.read(BatchJob).spec, at(request.old, "spec")
     user = recorded(request.old) or request.user
     if at(before, "suspend") is True and not spec.suspend:
-        yield from entry_problems(Entry("spec.queue", spec.queue, user, request.namespace), context)
+        yield from entry_problems(QueueEntry("spec.queue", spec.queue, user, request.namespace), context)
     if any(at(request.object, "spec", name) != at(before, name) for name in ("tasks", "minAvailable")):
         yield from with_any_alternative(spec, lambda each: _gang_findings(each, spec.queue, user, context))
 

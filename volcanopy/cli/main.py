@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from volcanopy.cli import standard_output
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
-from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api, Cluster, Document
+from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api, ClusterOptions, Document
 from volcanopy.cli.local_cluster.options import SchedulerFile
 from volcanopy.cli.vcctl import PROGRAMS, translated
 from volcanopy.client.errors import CommandError
@@ -153,7 +153,7 @@ def plan_command(
     examples=["volcanopy snapshot > cluster.json", "volcanopy snapshot --config-map batch/scheduler > cluster.json"],
 )
 async def snapshot_command(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     config: Annotated[
         Path | None,
         typer.Option("--config", metavar="FILE", help="Scheduler configuration, if it is not in a ConfigMap."),
@@ -240,7 +240,7 @@ def crd_command(
 
 @command(app, "migrate-storage", examples=["volcanopy migrate-storage --to v1alpha1"])
 async def migrate_storage_command(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     to: Annotated[
         str | None,
         typer.Option(
@@ -266,7 +266,7 @@ async def migrate_storage_command(
 
 @command(app, "version", examples=["volcanopy version --client"])
 def version_command(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     client: Annotated[bool, typer.Option("--client", help="Version of this program only.")] = False,
     output: Annotated[
         Document | None, typer.Option("-o", "--output", help="Output format.", show_default=False)

@@ -19,7 +19,7 @@ from volcanopy.services.process.health import Health, MetricsAccess, serving
 from volcanopy.services.process.supervisor import Pulse, Watchdog
 
 if TYPE_CHECKING:
-    from volcanopy.cli.framework.options import Cluster, ProcessOptions
+    from volcanopy.cli.framework.options import ClusterOptions, ProcessOptions
 
 log = structlog.get_logger(__name__)
 
@@ -29,7 +29,7 @@ Service = Callable[[Connection, asyncio.Event, Health], Awaitable[None]]
 """Runs until the event is set, and adds its checks to the health endpoints."""
 
 
-def serve(cluster: "Cluster", options: "ProcessOptions", service: Service) -> None:
+def serve(cluster: "ClusterOptions", options: "ProcessOptions", service: Service) -> None:
     """Run a service with its health endpoints until SIGINT or SIGTERM. Raises CommandError."""
     configure(verbose=options.verbose)
     try:

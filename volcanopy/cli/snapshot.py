@@ -12,7 +12,7 @@ from volcanopy.api import names
 from volcanopy.api.bindings import APIS, BINDINGS, VOLCANOPY, Binding
 from volcanopy.api.config_file import ConfigError
 from volcanopy.api.model import Json
-from volcanopy.cli.framework.options import Cluster
+from volcanopy.cli.framework.options import ClusterOptions
 from volcanopy.client.durations import local_time
 from volcanopy.client.errors import CommandError
 from volcanopy.client.scheduler_config import KEY, chart_map
@@ -44,7 +44,7 @@ _PASSWORD = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 async def snapshot(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     config: Path | None,
     config_map: str,
     scheduler_name: str,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from volcanopy.api.crd import RESOURCES, Resource
-from volcanopy.cli.framework.options import Cluster
+from volcanopy.cli.framework.options import ClusterOptions
 from volcanopy.client.errors import CommandError
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.errors import ApiError, Conflict, NotFound
@@ -35,7 +35,7 @@ class _Outcome:
     errors: list[str] = field(default_factory=list)
 
 
-async def migrate(cluster: Cluster, version: str | None, settle: float) -> None:
+async def migrate(cluster: ClusterOptions, version: str | None, settle: float) -> None:
     """Migrate the objects of all kinds; by default to the present storage version of each.
 
     Raises CommandError if no kind has ``version`` or an object could not be written; the others are migrated nevertheless.

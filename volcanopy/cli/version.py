@@ -5,7 +5,7 @@ import json
 import sys
 from typing import Any
 
-from volcanopy.cli.framework.options import Cluster, Document
+from volcanopy.cli.framework.options import ClusterOptions, Document
 from volcanopy.client.errors import cluster_error
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError
@@ -17,7 +17,7 @@ _DEADLINE = 5.0
 """Seconds for each request."""
 
 
-def version(cluster: Cluster, output: Document | None, *, client_only: bool) -> None:
+def version(cluster: ClusterOptions, output: Document | None, *, client_only: bool) -> None:
     """Print the versions; an error of the cluster is printed to standard error and is not a failure."""
     from volcanopy.cli.framework import documents
 
@@ -39,7 +39,7 @@ def version(cluster: Cluster, output: Document | None, *, client_only: bool) -> 
             print(f"serves no API group of {_DOMAIN}: volcanopy is not installed")
 
 
-async def _cluster_versions(cluster: Cluster) -> Json:
+async def _cluster_versions(cluster: ClusterOptions) -> Json:
     async def get(client: Client, path: str) -> Any:
         return json.loads(await client.get_raw(path, deadline=_DEADLINE))
 

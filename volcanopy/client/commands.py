@@ -12,7 +12,7 @@ from volcanopy.kube.client.raw_kinds import COMMANDS, of_object
 
 
 @dataclass(frozen=True)
-class Request:
+class CommandRequest:
     """What the user requests of a controller."""
 
     verb: str
@@ -21,7 +21,7 @@ class Request:
     """Seconds to wait until the controller has processed the Command; None does not wait."""
 
 
-def command_for(kind: Kind[Json], target: Json, namespace: str, request: Request, action: str) -> Json:
+def command_for(kind: Kind[Json], target: Json, namespace: str, request: CommandRequest, action: str) -> Json:
     """Return the manifest of a Command for the target."""
     name = key_of(target).name
     reference = {"apiVersion": kind.api_version, "kind": kind.kind, "name": name, "uid": target["metadata"]["uid"]}

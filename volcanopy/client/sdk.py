@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from volcanopy.api import names
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.lifecycle import Action
-from volcanopy.client.commands import Request, command_for
+from volcanopy.client.commands import CommandRequest, command_for
 from volcanopy.client.errors import CommandError
 from volcanopy.client.explain.cluster_reads import job_facts
 from volcanopy.client.explain.job import job_report
-from volcanopy.client.jobs.logs import Source, log_path
+from volcanopy.client.jobs.logs import ContainerLog, log_path
 from volcanopy.client.jobs.manifest import manifest
 from volcanopy.client.jobs.options import JobOptions, LogOptions
 from volcanopy.client.jobs.pods import pods_of
@@ -144,7 +144,7 @@ class AsyncJob:
             job = read(BatchJob, await self._read(client))
             texts = {}
             for pod in await pods_of(client, job):
-                source = Source(pod, pod.spec.containers[0].name)
+                source = ContainerLog(pod, pod.spec.containers[0].name)
                 if source.started:
                     path = log_path(source, LogOptions(tail=tail), follow=False)
                     texts[pod.metadata.name] = (await client.get_raw(path)).decode(errors="replace")
@@ -183,7 +183,7 @@ class AsyncJob:
             job = read(BatchJob, body)
             if job.status.state.phase in FINISHED:
                 raise JobError(f'job "{self.name}" has ended: {shown_phase(job)} {message(job)}'.rstrip())
-            request = Request("terminate", reason, None)
+            request = CommandRequest("terminate", reason, None)
             command = command_for(JOBS, body, self.namespace, request, str(Action.TERMINATE_JOB))
             await client.create(COMMANDS, self.namespace, command)
             await wait_until_job(client, body, goal("finished"))

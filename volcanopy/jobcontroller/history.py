@@ -24,7 +24,7 @@ DELETED = "Deleted"
 """The phase in the record of a job that was deleted before its end."""
 
 
-class Place(NamedTuple):
+class HistoryObject(NamedTuple):
     """A JobHistory. They are ordered by age."""
 
     day: str
@@ -38,10 +38,10 @@ class Place(NamedTuple):
         return f"{self.day}-{self.part}"
 
 
-def place_of(namespace: str, name: str) -> Place | None:
+def place_of(namespace: str, name: str) -> HistoryObject | None:
     """Return the place of an object by its name; None if the name is not one of this module."""
     day, _, part = name.rpartition("-")
-    return Place(day, int(part), namespace) if len(day) == len("2026-01-31") and part.isdecimal() else None
+    return HistoryObject(day, int(part), namespace) if len(day) == len("2026-01-31") and part.isdecimal() else None
 
 
 def has_ended(job: BatchJob) -> bool:
@@ -76,18 +76,18 @@ def record_json(job_record: JobRecord) -> Json:
     return {key: value for key, value in job_record.write().items() if value not in ("", [], {}, 0)}
 
 
-def place_for(namespace: str, finished: datetime, sizes: Mapping[Place, int]) -> Place:
+def place_for(namespace: str, finished: datetime, sizes: Mapping[HistoryObject, int]) -> HistoryObject:
     """Return where the record of a job that ended at this time is added: to the last object of the day, or a new one."""
     day = finished.date().isoformat()
     parts = [place for place in sizes if place.namespace == namespace and place.day == day]
-    last = max(parts, default=Place(day, 0, namespace))
-    return last if sizes.get(last, 0) < RECORDS else Place(day, last.part + 1, namespace)
+    last = max(parts, default=HistoryObject(day, 0, namespace))
+    return last if sizes.get(last, 0) < RECORDS else HistoryObject(day, last.part + 1, namespace)
 
 
-def superfluous(places: Iterable[Place]) -> list[Place]:
+def superfluous(places: Iterable[HistoryObject]) -> list[HistoryObject]:
     """Return the objects to delete: the oldest of each namespace with too many, then the oldest of all."""
     ordered = sorted(places, reverse=True)
-    kept: list[Place] = []
+    kept: list[HistoryObject] = []
     counts: dict[str, int] = {}
     for place in ordered:
         counts[place.namespace] = counts.get(place.namespace, 0) + 1
@@ -96,6 +96,6 @@ def superfluous(places: Iterable[Place]) -> list[Place]:
     return sorted(set(ordered) - set(kept))
 
 
-def is_dropped(place: Place, places: Iterable[Place]) -> bool:
+def is_dropped(place: HistoryObject, places: Iterable[HistoryObject]) -> bool:
     """Whether a new object here would be deleted at once: the records of its day were dropped."""
     return place in superfluous({*places, place})

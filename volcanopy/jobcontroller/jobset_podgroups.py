@@ -79,7 +79,7 @@ class JobSet(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 @dataclass(frozen=True)
-class Gang:
+class JobSetGang:
     """The PodGroup of a JobSet.
 
     ``problem``: why the JobSet cannot have it, empty if it can. Then each of its Jobs has a PodGroup of its own.
@@ -99,12 +99,12 @@ def is_job_set(reference: OwnerReference) -> bool:
     return reference.kind == "JobSet" and reference.api_version.startswith(f"{GROUP}/")
 
 
-def gang_of_job_set(job_set: JobSet, reference: OwnerReference, annotations: Mapping[str, str]) -> Gang | None:
+def gang_of_job_set(job_set: JobSet, reference: OwnerReference, annotations: Mapping[str, str]) -> JobSetGang | None:
     """Return the gang of a JobSet with these annotations about PodGroups; None without the size of a gang."""
     size = annotations.get(names.GROUP_MIN_MEMBER)
     if size is None:
         return None
-    return Gang(_manifest(job_set, reference, annotations), _problem(job_set.spec, size))
+    return JobSetGang(_manifest(job_set, reference, annotations), _problem(job_set.spec, size))
 
 
 def _problem(spec: JobSetSpec, size: str) -> str:

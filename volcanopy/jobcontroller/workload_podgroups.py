@@ -18,7 +18,7 @@ from volcanopy.api.core import Labels, Meta, OwnerReference, PodGroup, Quantitie
 from volcanopy.api.gang_apis import GANG_APIS, GangApi
 from volcanopy.api.model import Json
 from volcanopy.jobcontroller.job_podgroup import exact, pod_usage, written
-from volcanopy.jobcontroller.jobset_podgroups import UID_LABEL, Gang
+from volcanopy.jobcontroller.jobset_podgroups import UID_LABEL, JobSetGang
 from volcanopy.jobcontroller.observed import age
 from volcanopy.jobcontroller.plan import CreatePodGroup, DeletePodGroup, RecordEvent, UpdatePodGroup
 
@@ -47,7 +47,7 @@ ALL = "all"
 _OVER = frozenset({"Succeeded", "Failed"})
 
 
-class Part(ReadModel, frozen=True, kw_only=True, gc=False):
+class ContainerAmounts(ReadModel, frozen=True, kw_only=True, gc=False):
     """Resources of a container."""
 
     resources: ResourceRequirements = ResourceRequirements()
@@ -64,8 +64,8 @@ class WorkloadPodSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     """Resources of a pod, and the PodGroup of Kubernetes' API that it names."""
 
     priority_class_name: str = ""
-    containers: tuple[Part, ...] = ()
-    init_containers: tuple[Part, ...] = ()
+    containers: tuple[ContainerAmounts, ...] = ()
+    init_containers: tuple[ContainerAmounts, ...] = ()
     overhead: Quantities = msgspec.field(default_factory=dict)
     resources: ResourceRequirements | None = None
     scheduling_group: SchedulingGroup | None = None
@@ -107,7 +107,7 @@ class Owner:
     annotations: Mapping[str, str] = field(default_factory=dict)
     replicas: int | None = None
     at_once: int | None = None
-    gang: Gang | None = None
+    gang: JobSetGang | None = None
 
     @property
     def group(self) -> str:

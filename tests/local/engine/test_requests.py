@@ -12,7 +12,7 @@ from volcanopy.local.engine.container_body import Abilities, body_of
 from volcanopy.local.engine.images import credentials, full_name, pull_policy, registry_of
 from volcanopy.local.engine.start import NoEngineError, abilities_of, socket_of
 from volcanopy.local.process.container_spec import Sources, resolve
-from volcanopy.local.process.file_view import Placement, Source
+from volcanopy.local.process.file_view import ContainerView, MountSource
 from volcanopy.local.process.runtime import ContainerRequest, ImageError
 
 
@@ -23,7 +23,7 @@ def body(container: dict[str, Any], abilities: Abilities | None = None, **spec: 
         "spec": {"containers": [container], **spec},
         "status": {"podIP": "127.1.0.1", "hostIP": "127.0.0.1"},
     }
-    placement = Placement({"/data": Source(Path("/claims/data"))}, Path("/tmp/t"), Path("/run/hosts"), "p")
+    placement = ContainerView({"/data": MountSource(Path("/claims/data"))}, Path("/tmp/t"), Path("/run/hosts"), "p")
     request = ContainerRequest(pod, container, resolve(pod, container, Sources()), placement, Path("log"), "u-main-0")
     return body_of(request, "web:1", "cluster", abilities or Abilities())
 
@@ -37,7 +37,7 @@ def test_command_and_arguments_replace_those_of_the_image_only_where_the_pod_has
 def test_volumes_and_the_hosts_file_are_mounted_and_limits_set_where_the_engine_has_them() -> None:
     container = {"resources": {"limits": {"cpu": "500m", "memory": "64Mi"}}}
     config = body(container)["HostConfig"]
-    assert [(mount["Source"], mount["Target"], mount["ReadOnly"]) for mount in config["Mounts"]] == [
+    assert [(mount["MountSource"], mount["Target"], mount["ReadOnly"]) for mount in config["Mounts"]] == [
         ("/claims/data", "/data", False),
         ("/run/hosts", "/etc/hosts", True),
     ]

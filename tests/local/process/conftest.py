@@ -15,7 +15,7 @@ from volcanopy.kube.client.raw_kinds import EVENTS
 from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.local.process import machine
 from volcanopy.local.process.container_spec import ContainerSpec
-from volcanopy.local.process.file_view import FileView, Placement
+from volcanopy.local.process.file_view import ContainerView, FileView
 from volcanopy.local.process.isolation import Command, PlainProcesses, Process
 from volcanopy.local.process.kubelet import ProcessSettings
 from volcanopy.local.process.runtime import MachineRuntime, Runtime
@@ -124,7 +124,7 @@ def plain_command(folder: Path, *argv: str, groups: tuple[str, ...] = ()) -> Com
     """A program of this user as a plain process."""
     user = current_user()
     spec = ContainerSpec("main", argv, (), dict(os.environ), str(folder), ())
-    process = Process(spec, Placement({}, folder, folder / "hosts", "host"), user, groups)
+    process = Process(spec, ContainerView({}, folder, folder / "hosts", "host"), user, groups)
     return PlainProcesses(user).command(process)
 
 

@@ -13,7 +13,7 @@ from tests.local.process.conftest import NAMESPACE, ProcessCluster
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.process.accounts import ACCOUNTS, RENEWAL, Accounts, ApiAddress
+from volcanopy.local.process.accounts import ACCOUNTS, RENEWAL, AccountTokens, ApiAddress
 from volcanopy.local.process.api_service import ApiService
 
 ASK = """\
@@ -144,8 +144,8 @@ def pod(name: str) -> Json:
     return {"metadata": {"namespace": "team", "name": "p"}, "spec": {"serviceAccountName": name}}
 
 
-def accounts_of(server: Server, folder: Path, now: list[float]) -> Accounts:
-    return Accounts(server.client, folder, ApiAddress("127.0.0.1", 1, "PEM"), clock=lambda: now[0])
+def accounts_of(server: Server, folder: Path, now: list[float]) -> AccountTokens:
+    return AccountTokens(server.client, folder, ApiAddress("127.0.0.1", 1, "PEM"), clock=lambda: now[0])
 
 
 async def test_pods_of_an_account_share_its_token_until_it_is_due(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.process.file_view import root_operations
-from volcanopy.local.process.hosts import Entry, address_number, address_text, hosts_text, service_addresses
+from volcanopy.local.process.hosts import HostEntry, address_number, address_text, hosts_text, service_addresses
 from volcanopy.local.process.isolation import replaced_paths
 
 TREE: dict[str, list[tuple[str, str | None]]] = {
@@ -73,7 +73,7 @@ def test_paths_of_mounts_are_replaced_where_they_stand_alone(text: str, replaced
 
 def test_the_hosts_file_has_the_names_of_all_pods_and_of_their_service() -> None:
     text = hosts_text(
-        [Entry("127.1.0.2", "lab", "job-w-1", "job-w-1", "job"), Entry("127.1.0.3", "lab", "solo", "h", "")],
+        [HostEntry("127.1.0.2", "lab", "job-w-1", "job-w-1", "job"), HostEntry("127.1.0.3", "lab", "solo", "h", "")],
         {("lab", "web"): ["127.1.0.4", "127.1.0.5"], ("other", "db"): ["127.1.0.6"]},
         "lab",
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.local.process.conftest import ProcessCluster, plain_command
-from volcanopy.local.process.cgroups import Cgroups, Limits, writable
+from volcanopy.local.process.cgroups import CgroupLimits, Cgroups, writable
 from volcanopy.local.process.container_run import End
 from volcanopy.local.process.limits import EnforcedLimits, described, limits_of
 from volcanopy.local.process.program_run import ProgramRun
@@ -43,8 +43,8 @@ async def run(cgroups: Cgroups, tmp_path: Path, script: str, **limits: str) -> t
 
 
 def test_limits_are_those_of_the_container() -> None:
-    assert limits_of(container(cpu="250m", memory="1Gi")) == Limits(0.25, 1 << 30)
-    assert limits_of({"name": "main"}) == Limits()
+    assert limits_of(container(cpu="250m", memory="1Gi")) == CgroupLimits(0.25, 1 << 30)
+    assert limits_of({"name": "main"}) == CgroupLimits()
 
 
 async def test_the_kernel_kills_a_program_that_exceeds_its_memory(cgroups: Cgroups, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_version_2_of_control_groups_is_used_where_it_has_the_controllers(tmp_pa
         "memory.events",
     ):
         (made / name).touch()
-    cgroup = cgroups.create("run", Limits(0.5, 1 << 20))
+    cgroup = cgroups.create("run", CgroupLimits(0.5, 1 << 20))
     limits = [(made / name).read_text() for name in ("memory.max", "cpu.max", "pids.max")]
     assert limits == ["1048576", "50000 100000", "4096"]
     assert cgroup.files[-1] == str(made / "cgroup.procs")

@@ -7,7 +7,7 @@ import pytest
 
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.workloads import deployment, job, replica_set, stateful_set
-from volcanopy.local.workloads.plan import Create, Delete, Effect, SetStatus, Update, template_hash
+from volcanopy.local.workloads.plan import Effect, ObjectCreation, ObjectDeletion, SetStatus, Update, template_hash
 
 NOW = "2026-01-01T00:00:00Z"
 LATER = "2026-01-01T00:10:00Z"
@@ -44,11 +44,11 @@ def pod(
 
 
 def created(effects: list[Effect]) -> int:
-    return sum(isinstance(effect, Create) and effect.kind == "Pod" for effect in effects)
+    return sum(isinstance(effect, ObjectCreation) and effect.kind == "Pod" for effect in effects)
 
 
 def deleted(effects: list[Effect]) -> list[str]:
-    return [effect.body["metadata"]["name"] for effect in effects if isinstance(effect, Delete)]
+    return [effect.body["metadata"]["name"] for effect in effects if isinstance(effect, ObjectDeletion)]
 
 
 def status_of(effects: list[Effect]) -> Json:
@@ -94,7 +94,7 @@ class Rollout:
         effects = deployment.reconcile(self.deployment, list(self.sets.values()), NOW)
         for effect in effects:
             match effect:
-                case Create(_, body):
+                case ObjectCreation(_, body):
                     body["metadata"]["uid"] = body["metadata"]["name"]
                     self.sets[body["metadata"]["name"]] = body
                 case Update("ReplicaSet", body, patch):
@@ -103,7 +103,7 @@ class Rollout:
                     target["metadata"]["annotations"] |= patch.get("metadata", {}).get("annotations", {})
                 case Update(_, _, patch):
                     self.deployment["metadata"]["annotations"] = patch["metadata"]["annotations"]
-                case Delete(_, body):
+                case ObjectDeletion(_, body):
                     del self.sets[body["metadata"]["name"]]
                 case SetStatus(status):
                     self.deployment["status"] = status
@@ -199,7 +199,7 @@ def test_an_indexed_job_runs_every_index_once() -> None:
     owner = batch(parallelism=3, completions=3, completionMode="Indexed")
     pods = [pod(owner, phase="Succeeded", annotations={job.INDEX: "1"}), pod(owner, annotations={job.INDEX: "0"})]
     effects = job.reconcile(owner, pods, NOW)
-    bodies = [effect.body for effect in effects if isinstance(effect, Create)]
+    bodies = [effect.body for effect in effects if isinstance(effect, ObjectCreation)]
     assert [body["metadata"]["annotations"][job.INDEX] for body in bodies] == ["2"]
     assert {"name": "JOB_COMPLETION_INDEX", "value": "2"} in bodies[0]["spec"]["containers"][0]["env"]
 
@@ -244,7 +244,9 @@ def member(owner: Json, number: int, revision: str, **options: Any) -> Json:
 def test_pods_are_created_in_order_each_when_the_one_before_is_ready() -> None:
     owner, revision = stateful(2)
     names = [
-        effect.body["metadata"]["name"] for effect in stateful_set.reconcile(owner, []) if isinstance(effect, Create)
+        effect.body["metadata"]["name"]
+        for effect in stateful_set.reconcile(owner, [])
+        if isinstance(effect, ObjectCreation)
     ]
     assert names == ["w-0"]
     waiting = [member(owner, 0, revision, ready=False)]
@@ -255,7 +257,7 @@ def test_pods_are_created_in_order_each_when_the_one_before_is_ready() -> None:
 def test_parallel_pods_are_created_at_once_with_their_claims() -> None:
     claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
     owner, _ = stateful(2, podManagementPolicy="Parallel", volumeClaimTemplates=[claim])
-    effects = [effect for effect in stateful_set.reconcile(owner, []) if isinstance(effect, Create)]
+    effects = [effect for effect in stateful_set.reconcile(owner, []) if isinstance(effect, ObjectCreation)]
     assert [effect.body["metadata"]["name"] for effect in effects] == ["data-w-0", "w-0", "data-w-1", "w-1"]
     spec = effects[1].body["spec"]
     assert spec["volumes"] == [{"name": "data", "persistentVolumeClaim": {"claimName": "data-w-0"}}]

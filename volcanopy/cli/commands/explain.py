@@ -7,7 +7,7 @@ import typer
 
 from volcanopy.cli.framework.command import command
 from volcanopy.cli.framework.name_completion import names_of
-from volcanopy.cli.framework.options import Cluster, Place
+from volcanopy.cli.framework.options import ClusterOptions, NamespaceOption
 
 if TYPE_CHECKING:
     from volcanopy.kube.client.api_client import Client
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None)
 
 
-class Format(StrEnum):
+class ExplanationFormat(StrEnum):
     """Format of an explanation."""
 
     text = "text"
@@ -23,7 +23,7 @@ class Format(StrEnum):
     yaml = "yaml"
 
 
-Output = Annotated[Format, typer.Option("-o", "--output", help="Output format.")]
+Output = Annotated[ExplanationFormat, typer.Option("-o", "--output", help="Output format.")]
 SystemNamespace = Annotated[
     str, typer.Option("--system-namespace", metavar="NAME", help="Namespace of the scheduler's Lease.")
 ]
@@ -41,9 +41,9 @@ Budget = Annotated[
 @command(app, "job", examples=["volcanopy explain job train", "volcanopy explain job train -n research -o json"])
 async def explain_job(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the job.", autocompletion=names_of("job"))],
-    cluster: Cluster,
-    place: Place,
-    output: Output = Format.text,
+    cluster: ClusterOptions,
+    place: NamespaceOption,
+    output: Output = ExplanationFormat.text,
     system_namespace: SystemNamespace = "volcanopy-system",
     budget: Budget = "5s",
 ) -> None:
@@ -60,9 +60,9 @@ async def explain_podgroup(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Name of the pod group.", autocompletion=names_of("podgroup"))
     ],
-    cluster: Cluster,
-    place: Place,
-    output: Output = Format.text,
+    cluster: ClusterOptions,
+    place: NamespaceOption,
+    output: Output = ExplanationFormat.text,
     system_namespace: SystemNamespace = "volcanopy-system",
     budget: Budget = "5s",
 ) -> None:
@@ -77,9 +77,9 @@ async def explain_podgroup(
 @command(app, "pod", examples=["volcanopy explain pod train-worker-0"])
 async def explain_pod(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the pod.", autocompletion=names_of("pod"))],
-    cluster: Cluster,
-    place: Place,
-    output: Output = Format.text,
+    cluster: ClusterOptions,
+    place: NamespaceOption,
+    output: Output = ExplanationFormat.text,
     system_namespace: SystemNamespace = "volcanopy-system",
     budget: Budget = "5s",
 ) -> None:
@@ -99,7 +99,7 @@ async def explain_pod(
 
 
 async def _show_job(
-    client: "Client", namespace: str, name: str, system_namespace: str, budget: str, output: Format
+    client: "Client", namespace: str, name: str, system_namespace: str, budget: str, output: ExplanationFormat
 ) -> None:
     from volcanopy.cli.explain.output import show
     from volcanopy.cli.explain.text import job_lines
@@ -112,7 +112,7 @@ async def _show_job(
 
 
 async def _show_group(
-    client: "Client", namespace: str, name: str, system_namespace: str, budget: str, output: Format
+    client: "Client", namespace: str, name: str, system_namespace: str, budget: str, output: ExplanationFormat
 ) -> None:
     from volcanopy.cli.explain.output import show
     from volcanopy.cli.explain.text import job_lines
@@ -127,8 +127,8 @@ async def _show_group(
 @command(app, "queue", examples=["volcanopy explain queue research", "volcanopy explain queue research -o yaml"])
 async def explain_queue(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the queue.", autocompletion=names_of("queue"))],
-    cluster: Cluster,
-    output: Output = Format.text,
+    cluster: ClusterOptions,
+    output: Output = ExplanationFormat.text,
 ) -> None:
     """Explain the state of a queue, and which of its jobs are pending.
 

@@ -7,9 +7,9 @@ import typer
 from volcanopy.cli.framework.command import command
 from volcanopy.cli.framework.options import (
     NAME,
-    Cluster,
+    ClusterOptions,
     Files,
-    Place,
+    NamespaceOption,
     Selection,
     Timeout,
     WriteOptions,
@@ -41,7 +41,9 @@ PlanOnly = Annotated[
 ]
 
 
-async def _print_plan(cluster: Cluster, place: Place, write: WriteOptions, bodies: list[dict[str, Any]]) -> None:
+async def _print_plan(
+    cluster: ClusterOptions, place: NamespaceOption, write: WriteOptions, bodies: list[dict[str, Any]]
+) -> None:
     from volcanopy.cli.whatif import print_plan
 
     async with cluster.client() as client:
@@ -61,7 +63,9 @@ async def _print_plan(cluster: Cluster, place: Place, write: WriteOptions, bodie
         "volcanopy job run --interactive -- bash",
     ],
 )
-async def run(options: RunOptions, cluster: Cluster, place: Place, write: WriteOptions, plan: PlanOnly = False) -> None:
+async def run(
+    options: RunOptions, cluster: ClusterOptions, place: NamespaceOption, write: WriteOptions, plan: PlanOnly = False
+) -> None:
     """Create a job of equal pods from options."""
     from volcanopy.cli.jobs import run as job_run
     from volcanopy.client.jobs.manifest import manifest
@@ -83,8 +87,8 @@ async def run(options: RunOptions, cluster: Cluster, place: Place, write: WriteO
 )
 async def submit(
     files: Files,
-    cluster: Cluster,
-    place: Place,
+    cluster: ClusterOptions,
+    place: NamespaceOption,
     write: WriteOptions,
     force_conflicts: Annotated[
         bool, typer.Option("--force-conflicts", help="Overwrite fields of other field managers.")
@@ -113,7 +117,7 @@ add_commands(app, JOB, "list", "get", "describe")
         "volcanopy job logs training -f",
     ],
 )
-async def logs(name: Name, options: LogsOptions, cluster: Cluster, place: Place) -> None:
+async def logs(name: Name, options: LogsOptions, cluster: ClusterOptions, place: NamespaceOption) -> None:
     """Print the logs of a job's pods."""
     from volcanopy.cli.jobs import logs as job_logs
 
@@ -130,8 +134,8 @@ async def logs(name: Name, options: LogsOptions, cluster: Cluster, place: Place)
     ],
 )
 async def history(
-    cluster: Cluster,
-    place: Place,
+    cluster: ClusterOptions,
+    place: NamespaceOption,
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="Name of the job; by default all jobs.")] = "",
     all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="All namespaces.")] = False,
     since: Since = "",
@@ -164,8 +168,8 @@ add_bus_command(app, JOB, "complete", "Complete jobs for good, with phase Comple
 async def scale(
     name: Name,
     replicas: Annotated[int, typer.Option("-r", "--replicas", min=0, metavar="N", help="Number of pods of the task.")],
-    cluster: Cluster,
-    place: Place,
+    cluster: ClusterOptions,
+    place: NamespaceOption,
     write: WriteOptions,
     task: Annotated[
         str, typer.Option("-t", "--task", metavar="NAME", help="Name of the task; required if there are several.")
@@ -197,8 +201,8 @@ add_commands(app, JOB, "delete")
 )
 async def wait(
     selection: Selection,
-    cluster: Cluster,
-    place: Place,
+    cluster: ClusterOptions,
+    place: NamespaceOption,
     goal: Annotated[
         str,
         typer.Option(

@@ -6,7 +6,7 @@ import typer
 
 from volcanopy.cli.framework.command import command
 from volcanopy.cli.framework.name_completion import names_of_group
-from volcanopy.cli.framework.options import Cluster
+from volcanopy.cli.framework.options import ClusterOptions
 from volcanopy.cli.jobs.options import Report, ReportFormat
 
 node, cluster_group = (typer.Typer(rich_markup_mode=None) for _ in range(2))
@@ -14,7 +14,7 @@ Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of no
 
 
 @command(node, "list", examples=["volcanopy node list", "volcanopy node list -o json"])
-async def list_(cluster: Cluster, output: Report = ReportFormat.table) -> None:
+async def list_(cluster: ClusterOptions, output: Report = ReportFormat.table) -> None:
     """List nodes with what their pods request."""
     from volcanopy.cli.views.nodes import print_nodes
 
@@ -22,7 +22,7 @@ async def list_(cluster: Cluster, output: Report = ReportFormat.table) -> None:
 
 
 @command(node, "describe", examples=["volcanopy node describe local-1"])
-async def describe(cluster: Cluster, names: Names) -> None:
+async def describe(cluster: ClusterOptions, names: Names) -> None:
     """Describe nodes with their pods."""
     from volcanopy.cli.views.nodes import describe_nodes
 
@@ -30,7 +30,7 @@ async def describe(cluster: Cluster, names: Names) -> None:
 
 
 @command(cluster_group, "top", examples=["volcanopy cluster top", "volcanopy cluster top -o json"])
-async def top(cluster: Cluster, output: Report = ReportFormat.table) -> None:
+async def top(cluster: ClusterOptions, output: Report = ReportFormat.table) -> None:
     """Print what the pods of all nodes request."""
     from volcanopy.cli.views.nodes import print_top
 

@@ -7,7 +7,7 @@ import typer
 
 from volcanopy.cli.framework.command import command
 from volcanopy.cli.framework.name_completion import names_of_group
-from volcanopy.cli.framework.options import Cluster, Document, Selection, SubtreeFilter, Timeout, WriteOptions
+from volcanopy.cli.framework.options import ClusterOptions, Document, Selection, SubtreeFilter, Timeout, WriteOptions
 from volcanopy.cli.framework.resource import Resource, add_bus_command, add_commands
 from volcanopy.cli.queues.spec_options import SpecOptions
 
@@ -27,7 +27,7 @@ QUEUE = Resource(
 )
 
 
-class State(StrEnum):
+class QueueGoal(StrEnum):
     """Goals of ``queue wait``."""
 
     open = "open"
@@ -46,7 +46,7 @@ class State(StrEnum):
     ],
 )
 async def create(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     options: SpecOptions,
     write: WriteOptions,
     names: Annotated[
@@ -81,7 +81,7 @@ add_commands(app, QUEUE, "list")
     examples=["volcanopy queue tree", "volcanopy queue tree research --resource nvidia.com/gpu"],
 )
 async def tree(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     name: Annotated[
         str,
         typer.Argument(metavar="[NAME]", show_default=False, help="Root of the tree.", autocompletion=names_of_group),
@@ -127,7 +127,7 @@ add_bus_command(
 def _add_stop_command(verb: str, text: str) -> None:
     """Add a command that sets the stop policy."""
 
-    async def act(selection: Selection, cluster: Cluster, write: WriteOptions) -> None:
+    async def act(selection: Selection, cluster: ClusterOptions, write: WriteOptions) -> None:
         from volcanopy.cli.queues.changes import set_stop_policy
 
         await set_stop_policy(cluster, write, selection, verb)
@@ -154,7 +154,7 @@ _add_stop_command("resume", "Resume held or drained queues.")
     ],
     noun=QUEUE.noun,
 )
-async def update(selection: Selection, cluster: Cluster, options: SpecOptions, write: WriteOptions) -> None:
+async def update(selection: Selection, cluster: ClusterOptions, options: SpecOptions, write: WriteOptions) -> None:
     """Update the spec of queues.
 
     A resource list replaces the present one; an empty text removes the field.
@@ -170,8 +170,8 @@ add_commands(app, QUEUE, "delete")
 @command(app, "wait", examples=["volcanopy queue wait research --for=empty --timeout=10m"], noun=QUEUE.noun)
 async def wait(
     selection: Selection,
-    cluster: Cluster,
-    goal: Annotated[State, typer.Option("--for", help="State to wait for.")] = State.open,
+    cluster: ClusterOptions,
+    goal: Annotated[QueueGoal, typer.Option("--for", help="State to wait for.")] = QueueGoal.open,
     timeout: Timeout = "30s",
 ) -> None:
     """Wait until queues are open, closed, empty or deleted.

@@ -6,7 +6,15 @@ import typer
 
 from volcanopy.cli.framework.command import command
 from volcanopy.cli.framework.name_completion import names_of_group
-from volcanopy.cli.framework.options import Cluster, Document, Files, Place, PodFilter, QueueFilter, WriteOptions
+from volcanopy.cli.framework.options import (
+    ClusterOptions,
+    Document,
+    Files,
+    NamespaceOption,
+    PodFilter,
+    QueueFilter,
+    WriteOptions,
+)
 from volcanopy.cli.framework.resource import Resource, add_commands
 
 POD = Resource(
@@ -49,7 +57,7 @@ add_commands(job_flow, JOB_FLOW, "create")
 
 
 @command(job_flow, "run", examples=["volcanopy jobflow run -f flow.yaml"], noun=JOB_FLOW.noun)
-async def run_job_flow(files: Files, cluster: Cluster, place: Place, write: WriteOptions) -> None:
+async def run_job_flow(files: Files, cluster: ClusterOptions, place: NamespaceOption, write: WriteOptions) -> None:
     """Create job flows, and apply the other objects of manifests."""
     from volcanopy.cli.framework.apply import apply_files
 
@@ -62,8 +70,8 @@ add_commands(job_flow, JOB_FLOW, "list")
 @command(job_flow, "tree", examples=["volcanopy jobflow tree pipeline"], noun=JOB_FLOW.noun)
 async def print_job_flow_tree(
     name: Annotated[str, typer.Argument(help="Name of the job flow.", autocompletion=names_of_group)],
-    cluster: Cluster,
-    place: Place,
+    cluster: ClusterOptions,
+    place: NamespaceOption,
     output: Annotated[
         Document | None,
         typer.Option("-o", "--output", help="Output format instead of the drawing.", show_default=False),

@@ -9,7 +9,7 @@ import typer
 
 from volcanopy.api import names
 from volcanopy.cli.framework.command import command
-from volcanopy.cli.framework.options import Api, Cluster, GangApiName, ProcessOptions
+from volcanopy.cli.framework.options import Api, ClusterOptions, GangApiName, ProcessOptions
 from volcanopy.client.durations import positive_seconds, whole_seconds
 from volcanopy.client.errors import CommandError
 
@@ -79,13 +79,13 @@ class ElectionOptions:
 
     def election(self, name: str) -> "Election | None":
         """Return the election to take part in; ``name`` is the default name of the Lease."""
-        from volcanopy.kube.leader.elector import Terms
+        from volcanopy.kube.leader.elector import LeaseDurations
         from volcanopy.services.process.settings import Election
 
         if not self.leader_elect:
             return None
         try:
-            terms = Terms(
+            terms = LeaseDurations(
                 duration=whole_seconds("--lease-duration", self.lease_duration, minimum=1),
                 renew=positive_seconds("--renew-deadline", self.renew_deadline),
                 retry=positive_seconds("--retry-period", self.retry_period),
@@ -106,7 +106,7 @@ ServedApi = Annotated[
 
 @command(app, "scheduler")
 def scheduler_command(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     process: ProcessOptions,
     election: ElectionOptions,
     config: Annotated[
@@ -147,7 +147,7 @@ def scheduler_command(
 
 @command(app, "controller")
 def controller_command(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     process: ProcessOptions,
     election: ElectionOptions,
     scheduler_name: SchedulerName = names.SCHEDULER,
@@ -188,7 +188,7 @@ def controller_command(
 
 @command(app, "admission")
 def admission_command(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     process: ProcessOptions,
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="Port of the webhook (HTTPS); 0: any free port.")
@@ -237,7 +237,7 @@ def admission_command(
 
 @command(app, "agent")
 def agent_command(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     process: ProcessOptions,
     node: Annotated[
         str,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from volcanopy.cli.framework.command import command
-from volcanopy.cli.framework.options import NAMESPACE, Cluster
+from volcanopy.cli.framework.options import NAMESPACE, ClusterOptions
 from volcanopy.client.errors import CommandError
 
 app = typer.Typer(rich_markup_mode=None)
@@ -15,7 +15,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 @command(app, "ui", examples=["volcanopy ui", "volcanopy ui -n research --port 0"])
 async def ui_command(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     namespace: Annotated[str | None, NAMESPACE] = None,
     address: Annotated[
         str, typer.Option("--address", metavar="IP", help="Address to listen on. There is no login: keep it private.")

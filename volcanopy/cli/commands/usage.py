@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from volcanopy.cli.framework.command import command
-from volcanopy.cli.framework.options import Cluster, Place
+from volcanopy.cli.framework.options import ClusterOptions, NamespaceOption
 from volcanopy.cli.jobs.options import By, Report, ReportFormat, UsageSince
 from volcanopy.client.errors import CommandError
 
@@ -22,8 +22,8 @@ app = typer.Typer(rich_markup_mode=None)
     ],
 )
 async def usage_command(
-    cluster: Cluster,
-    place: Place,
+    cluster: ClusterOptions,
+    place: NamespaceOption,
     by: Annotated[By | None, typer.Option("--by", help="What to sum by; by default user.", show_default=False)] = None,
     since: UsageSince = None,
     decayed: Annotated[

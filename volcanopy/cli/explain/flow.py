@@ -14,7 +14,7 @@ from statistics import fmean
 
 from volcanopy.api import graphs
 from volcanopy.api.batch_read import FlowJobStatus, JobFlow
-from volcanopy.cli.explain.text import Line, Part
+from volcanopy.cli.explain.text import Line, StyledText
 from volcanopy.client.durations import local_time, span
 from volcanopy.kube.client.kinds import Json
 
@@ -161,19 +161,19 @@ def lines(report: FlowReport, now: datetime) -> Iterator[Line]:
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for number, row in enumerate(table):
         text = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        yield [Part(text, "" if number else "bold")]
+        yield [StyledText(text, "" if number else "bold")]
     yield []
     least = "at least " if report.unknown else ""
-    yield [Part(f"* critical path: {' -> '.join(report.critical_path)} ({least}{span(report.critical_seconds)})")]
+    yield [StyledText(f"* critical path: {' -> '.join(report.critical_path)} ({least}{span(report.critical_seconds)})")]
     if report.expected_end is not None:
         left = span((report.expected_end - now).total_seconds())
         yield [
-            Part(
+            StyledText(
                 f"Expected end: {local_time(report.expected_end)} (in {left}), from completed jobs of the same templates"
             )
         ]
     elif report.unknown:
-        yield [Part(f"Expected end: unknown: no job of template {', '.join(report.unknown)} has completed")]
+        yield [StyledText(f"Expected end: unknown: no job of template {', '.join(report.unknown)} has completed")]
 
 
 def _cells(step: Step) -> tuple[str, str, str, str]:

@@ -18,14 +18,14 @@ from volcanopy.client.explain.report import (
 )
 
 
-class Part(NamedTuple):
+class StyledText(NamedTuple):
     """A part of a line with its style on a terminal."""
 
     text: str
     style: str = ""
 
 
-Line = Sequence[Part]
+Line = Sequence[StyledText]
 
 _MARKS = {
     GateState.PASSED: ("✓", "green"),
@@ -64,12 +64,12 @@ def plain(lines: Iterable[Line]) -> str:
 
 def job_lines(report: JobReport) -> Iterator[Line]:
     """Return the lines of a report about a job."""
-    yield [Part(report.summary, f"bold {_STYLES.get(report.state, '')}".strip())]
+    yield [StyledText(report.summary, f"bold {_STYLES.get(report.state, '')}".strip())]
     position = position_of(report.numbers)
     facts = f"namespace {report.namespace}, queue {report.queue}, phase {report.phase}"
-    yield [Part(f"  {facts}" + (f", position {position} in queue" if position else ""), "dim")]
+    yield [StyledText(f"  {facts}" + (f", position {position} in queue" if position else ""), "dim")]
     if start := report.expected_start or report.estimated_start:
-        yield [Part(f"  estimated start {start}", "dim")]
+        yield [StyledText(f"  estimated start {start}", "dim")]
     yield from _section("Alternatives", report.alternatives)
     if report.gates:
         yield from _heading("Gates")
@@ -78,14 +78,14 @@ def job_lines(report: JobReport) -> Iterator[Line]:
             mark, style = _MARKS[row.state]
             text = row.message or ("" if row.state is GateState.PASSED else row.state.value)
             yield [
-                Part(f"  {mark} ", style),
-                Part(row.name.ljust(width) + " "),
-                Part(text, "" if row.state is GateState.BLOCKED else "dim"),
+                StyledText(f"  {mark} ", style),
+                StyledText(row.name.ljust(width) + " "),
+                StyledText(text, "" if row.state is GateState.BLOCKED else "dim"),
             ]
     if report.nodes:
         yield from _heading("Nodes rejected by")
         width = max(len(str(number)) for number in report.nodes.values())
-        yield from ([Part(f"  {str(number).rjust(width)}  {reason}")] for reason, number in report.nodes.items())
+        yield from ([StyledText(f"  {str(number).rjust(width)}  {reason}")] for reason, number in report.nodes.items())
     yield from _section("Blocked by", report.blocked_by)
     yield from _section("Starts with", report.starts_with)
     if report.unblocked_by and not report.starts_with:
@@ -104,18 +104,18 @@ def _pods(problems: Sequence[PodProblem]) -> Iterator[Line]:
     yield from _heading("Pods")
     for problem in problems:
         task = f' of task "{problem.task}"' if problem.task else ""
-        yield [Part(f"  {counted(len(problem.names), 'pod')}{task} {problem.state}: {listed(problem.names)}")]
+        yield [StyledText(f"  {counted(len(problem.names), 'pod')}{task} {problem.state}: {listed(problem.names)}")]
         if problem.message:
-            yield [Part(f"    {problem.message}", "dim")]
+            yield [StyledText(f"    {problem.message}", "dim")]
 
 
 def queue_lines(report: QueueReport) -> Iterator[Line]:
     """Return the lines of a report about a queue."""
     normal = report.stop_policy == "None" and report.state == "Open"
-    yield [Part(report.summary, "bold" if normal else "bold yellow")]
+    yield [StyledText(report.summary, "bold" if normal else "bold yellow")]
     parents = f"parent {' < '.join(report.ancestors)}, " if report.ancestors else ""
     share = f", share {report.share}" if report.share else ""
-    yield [Part(f"  {parents}state {report.state}, stop policy {report.stop_policy}{share}", "dim")]
+    yield [StyledText(f"  {parents}state {report.state}, stop policy {report.stop_policy}{share}", "dim")]
     if report.resources:
         yield from _heading("Resources")
         yield from _resource_table(report.resources)
@@ -127,7 +127,7 @@ def queue_lines(report: QueueReport) -> Iterator[Line]:
     if report.gates:
         yield from _heading("Pending by gate")
         width = max(map(len, report.gates))
-        yield from ([Part(f"  {gate.ljust(width)}  {number}")] for gate, number in report.gates.items())
+        yield from ([StyledText(f"  {gate.ljust(width)}  {number}")] for gate, number in report.gates.items())
     yield from _waiting(report.waiting)
     yield from _section("Notes", report.notes)
 
@@ -138,24 +138,27 @@ def _waiting(groups: Sequence[WaitingGroup]) -> Iterator[Line]:
     yield from _heading("Pending jobs")
     for group in groups[:_WAITING_SHOWN]:
         position = f"{group.position}. " if group.position else ""
-        yield [Part(f"  {position}{group.namespace}/{group.name} [{group.gate}] "), Part(group.message, "dim")]
+        yield [
+            StyledText(f"  {position}{group.namespace}/{group.name} [{group.gate}] "),
+            StyledText(group.message, "dim"),
+        ]
     if len(groups) > _WAITING_SHOWN:
-        yield [Part(f"  and {len(groups) - _WAITING_SHOWN} more", "dim")]
+        yield [StyledText(f"  and {len(groups) - _WAITING_SHOWN} more", "dim")]
 
 
 def _resource_table(resources: Sequence[ResourceRow]) -> Iterator[Line]:
     columns = [name for name in _COLUMNS if any(getattr(row, name) for row in resources)]
     rows = [[getattr(row, name) or "-" for name in columns] for row in resources]
     for number, line in enumerate(plain_table([name.upper().replace("_", " ") for name in columns], rows).splitlines()):
-        yield [Part(f"  {line}", "" if number else "bold")]
+        yield [StyledText(f"  {line}", "" if number else "bold")]
 
 
 def _heading(text: str) -> Iterator[Line]:
     yield []
-    yield [Part(text, "bold")]
+    yield [StyledText(text, "bold")]
 
 
 def _section(title: str, lines: Sequence[str]) -> Iterator[Line]:
     if lines:
         yield from _heading(title)
-        yield from ([Part(f"  {local_times(line)}")] for line in lines)
+        yield from ([StyledText(f"  {local_times(line)}")] for line in lines)

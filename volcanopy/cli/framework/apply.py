@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from volcanopy.admission.jobs import job_problems
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.crd import RESOURCES
-from volcanopy.cli.framework.changes import Changes
-from volcanopy.cli.framework.options import Cluster, WriteOptions
+from volcanopy.cli.framework.changes import ChangeWriter
+from volcanopy.cli.framework.options import ClusterOptions, WriteOptions
 from volcanopy.cli.framework.selection import for_each
 from volcanopy.cli.manifests import Manifest, read
 from volcanopy.client.errors import CommandError, cluster_error
@@ -25,7 +25,7 @@ _FIRST = ("Namespace", "CustomResourceDefinition", "PriorityClass", "Queue", "Jo
 
 
 async def apply_files(
-    cluster: Cluster,
+    cluster: ClusterOptions,
     namespace: str | None,
     files: Sequence[str],
     write: WriteOptions,
@@ -44,7 +44,7 @@ async def apply_files(
         raise CommandError(f"no {kind} in {', '.join(files)}", 2)
     for manifest in manifests:
         validate(manifest)
-    changes = Changes(write)
+    changes = ChangeWriter(write)
     if changes.client_only:
         for manifest in manifests:
             _print_only(manifest, namespace, changes)
@@ -72,7 +72,7 @@ def validate(manifest: Manifest) -> None:
         raise CommandError(f"{manifest.place}: {text}", 2)
 
 
-def _print_only(manifest: Manifest, namespace: str | None, changes: Changes) -> None:
+def _print_only(manifest: Manifest, namespace: str | None, changes: ChangeWriter) -> None:
     body = manifest.body
     metadata = body.get("metadata") or {}
     if namespace and not metadata.get("namespace"):
@@ -88,7 +88,7 @@ class _Applier:
     client: "Client"
     creator: "Creator"
     namespace: str
-    changes: Changes
+    changes: ChangeWriter
     create_only: bool
     force_conflicts: bool
 

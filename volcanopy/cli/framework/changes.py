@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from volcanopy.cli.framework import documents
 from volcanopy.cli.framework.options import Document, DryRun, WriteOptions
-from volcanopy.client.commands import Request, command_for
+from volcanopy.client.commands import CommandRequest, command_for
 from volcanopy.client.kinds import key_of, resource
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.kinds import Json, Kind
@@ -22,7 +22,7 @@ _STRICT = {"fieldValidation": "Strict"}
 _SUFFIX = {DryRun.none: "", DryRun.client: " (dry run)", DryRun.server: " (server dry run)"}
 
 
-class Changes:
+class ChangeWriter:
     """Applies the changes of one command, or dry-runs them, and prints each result."""
 
     def __init__(self, write: WriteOptions) -> None:
@@ -96,11 +96,11 @@ class Changes:
 
 async def send_command(
     client: Client,
-    changes: Changes,
+    changes: ChangeWriter,
     kind: Kind[Json],
     target: Json,
     namespace: str,
-    request: Request,
+    request: CommandRequest,
     action: str,
     result: str,
 ) -> Json | None:

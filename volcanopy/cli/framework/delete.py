@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from volcanopy.cli.framework.changes import Changes
+from volcanopy.cli.framework.changes import ChangeWriter
 from volcanopy.cli.framework.options import DeleteOptions, Selection, WriteOptions
 from volcanopy.cli.framework.selection import for_each, select_objects
 from volcanopy.cli.manifests import Manifest, read
@@ -51,7 +51,7 @@ class _Deleter:
 
     def __init__(self, client: Client, write: WriteOptions, options: DeleteOptions) -> None:
         self._client, self._options = client, options
-        self._changes = Changes(write)
+        self._changes = ChangeWriter(write)
         self._timeout = seconds("--timeout", options.timeout)
         self._deleted: list[tuple[Kind[Json], Json]] = []
 

@@ -93,7 +93,7 @@ Timeout = Annotated[str, typer.Option("--timeout", metavar="DURATION", help="Max
 
 
 @dataclass(frozen=True)
-class Cluster:
+class ClusterOptions:
     """The cluster that a command connects to."""
 
     kubeconfig: Annotated[Path | None, KUBECONFIG] = None
@@ -122,7 +122,7 @@ def print_warning(text: str) -> None:
 
 
 @dataclass(frozen=True)
-class Place:
+class NamespaceOption:
     """The namespace of a command's objects; cluster-scoped kinds have no such option."""
 
     namespace: Annotated[str | None, NAMESPACE] = None

@@ -10,10 +10,10 @@ import typer
 from volcanopy.cli.framework.command import Noun, command
 from volcanopy.cli.framework.name_completion import names_of_group
 from volcanopy.cli.framework.options import (
-    Cluster,
+    ClusterOptions,
     DeleteOptions,
     Files,
-    Place,
+    NamespaceOption,
     Scope,
     Selection,
     ShowOptions,
@@ -63,7 +63,7 @@ class Resource:
         """Return command lines of the group."""
         return [f"volcanopy {self.group} {line}" for line in lines]
 
-    def namespace(self, client: "Client", place: Place) -> str | None:
+    def namespace(self, client: "Client", place: NamespaceOption) -> str | None:
         """Return the namespace of the objects; None for a cluster-scoped kind."""
         return place.of(client) if self.namespaced else None
 
@@ -75,7 +75,7 @@ def add_commands(app: typer.Typer, resource: Resource, *verbs: str) -> None:
 
 
 def _add_list(app: typer.Typer, resource: Resource) -> None:
-    async def list_(cluster: Cluster, scope: Scope, show: ShowOptions, filters: Any) -> None:
+    async def list_(cluster: ClusterOptions, scope: Scope, show: ShowOptions, filters: Any) -> None:
         from volcanopy.cli.framework.lists import Query, show_list
 
         module = import_module(resource.module)
@@ -106,7 +106,7 @@ def _add_list(app: typer.Typer, resource: Resource) -> None:
 
 
 def _add_get(app: typer.Typer, resource: Resource) -> None:
-    async def get(names: Names, cluster: Cluster, place: Place, show: ShowOptions) -> None:
+    async def get(names: Names, cluster: ClusterOptions, place: NamespaceOption, show: ShowOptions) -> None:
         from volcanopy.cli.framework.lists import show_named
 
         view = import_module(resource.module).VIEW
@@ -119,7 +119,7 @@ def _add_get(app: typer.Typer, resource: Resource) -> None:
 
 
 def _add_describe(app: typer.Typer, resource: Resource) -> None:
-    async def describe(selection: Selection, cluster: Cluster, place: Place) -> None:
+    async def describe(selection: Selection, cluster: ClusterOptions, place: NamespaceOption) -> None:
         from volcanopy.cli.framework.lists import describe_selected
 
         module = import_module(resource.module)
@@ -133,7 +133,7 @@ def _add_describe(app: typer.Typer, resource: Resource) -> None:
 
 
 def _add_create(app: typer.Typer, resource: Resource) -> None:
-    async def create(files: Files, cluster: Cluster, place: Place, write: WriteOptions) -> None:
+    async def create(files: Files, cluster: ClusterOptions, place: NamespaceOption, write: WriteOptions) -> None:
         from volcanopy.cli.framework.apply import apply_files
 
         kind = import_module(resource.module).VIEW.kind.kind
@@ -145,7 +145,11 @@ def _add_create(app: typer.Typer, resource: Resource) -> None:
 
 def _add_delete(app: typer.Typer, resource: Resource) -> None:
     async def delete(
-        selection: Selection, cluster: Cluster, place: Place, write: WriteOptions, options: DeleteOptions
+        selection: Selection,
+        cluster: ClusterOptions,
+        place: NamespaceOption,
+        write: WriteOptions,
+        options: DeleteOptions,
     ) -> None:
         from volcanopy.cli.framework import delete as deletion
 
@@ -163,8 +167,8 @@ def add_bus_command(app: typer.Typer, resource: Resource, verb: str, text: str, 
 
     async def act(
         selection: Selection,
-        cluster: Cluster,
-        place: Place,
+        cluster: ClusterOptions,
+        place: NamespaceOption,
         write: WriteOptions,
         message: Annotated[
             str, typer.Option("--reason", metavar="TEXT", help="Message for the status and the events.")
@@ -174,10 +178,10 @@ def add_bus_command(app: typer.Typer, resource: Resource, verb: str, text: str, 
         ] = False,
         timeout: Timeout = "60s",
     ) -> None:
-        from volcanopy.client.commands import Request
+        from volcanopy.client.commands import CommandRequest
         from volcanopy.client.durations import timeout_seconds
 
-        request = Request(verb, message, timeout_seconds(timeout) if wait else None)
+        request = CommandRequest(verb, message, timeout_seconds(timeout) if wait else None)
         await import_module(module).send(cluster, place, write, selection, request)
 
     examples = resource.examples(f"{verb} {resource.example} --wait")

@@ -2,10 +2,10 @@
 
 from volcanopy.api.batch import Phase
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.cli.framework.changes import Changes, send_command
-from volcanopy.cli.framework.options import Cluster, Place, Selection, WriteOptions
+from volcanopy.cli.framework.changes import ChangeWriter, send_command
+from volcanopy.cli.framework.options import ClusterOptions, NamespaceOption, Selection, WriteOptions
 from volcanopy.cli.framework.selection import for_each, select_objects
-from volcanopy.client.commands import Request
+from volcanopy.client.commands import CommandRequest
 from volcanopy.client.errors import CommandError
 from volcanopy.client.jobs.commands import COMMANDS, JobCommand
 from volcanopy.client.jobs.status import phase
@@ -15,9 +15,11 @@ from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import JOBS
 
 
-async def send(cluster: Cluster, place: Place, write: WriteOptions, selection: Selection, request: Request) -> None:
+async def send(
+    cluster: ClusterOptions, place: NamespaceOption, write: WriteOptions, selection: Selection, request: CommandRequest
+) -> None:
     """Create the Command for each job; with a ``timeout``, wait until the controller has processed it."""
-    command, changes = COMMANDS[request.verb], Changes(write)
+    command, changes = COMMANDS[request.verb], ChangeWriter(write)
     async with cluster.client() as client:
         bodies = await select_objects(client, JOBS, place.of(client), selection)
         if not selection.by_name:

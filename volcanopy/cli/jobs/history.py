@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from volcanopy.api import names, quantity
 from volcanopy.api.quantity import counted
 from volcanopy.cli.framework.documents import print_report
-from volcanopy.cli.framework.options import Cluster
+from volcanopy.cli.framework.options import ClusterOptions
 from volcanopy.cli.framework.tables import plain_table
 from volcanopy.cli.jobs.options import By, ReportFormat
 from volcanopy.client.durations import current_time, local_time, seconds, span
@@ -22,7 +22,7 @@ _RECORD = ("admitted", "placed", "finished")
 
 
 @dataclass(frozen=True)
-class Entry:
+class RecordedJob:
     """A job: the fields of its record, with its namespace and uid. One that has not ended has no ``finished``."""
 
     namespace: str
@@ -53,7 +53,7 @@ class Entry:
 
 
 async def history(
-    cluster: Cluster, namespace: str | None, everywhere: bool, name: str, since: str, output: ReportFormat
+    cluster: ClusterOptions, namespace: str | None, everywhere: bool, name: str, since: str, output: ReportFormat
 ) -> None:
     """Print the history of jobs of a name, or of all jobs: those that have ended and those that exist."""
     async with cluster.client() as client:
@@ -78,7 +78,7 @@ async def history(
 
 
 async def usage(
-    cluster: Cluster, namespace: str | None, everywhere: bool, by: By, since: str, output: ReportFormat
+    cluster: ClusterOptions, namespace: str | None, everywhere: bool, by: By, since: str, output: ReportFormat
 ) -> None:
     """Print what the jobs that ended within some time used, by user, queue or namespace."""
     async with cluster.client() as client:
@@ -103,9 +103,9 @@ async def usage(
     print(plain_table((*headings, "GPU-HOURS"), rows))
 
 
-def summed(entries: Iterable[Entry], by: By) -> list[Json]:
+def summed(entries: Iterable[RecordedJob], by: By) -> list[Json]:
     """Return the sums of jobs by user, queue or namespace, the greatest use of cpu first."""
-    groups: dict[str, list[Entry]] = {}
+    groups: dict[str, list[RecordedJob]] = {}
     for entry in entries:
         key = entry.namespace if by is By.namespace else str(entry.fields.get(by.value) or "")
         groups.setdefault(key, []).append(entry)
@@ -126,7 +126,7 @@ def summed(entries: Iterable[Entry], by: By) -> list[Json]:
     return [row for _, _, row in sorted(rows, key=lambda entry: entry[:2])]
 
 
-def _total(entries: Iterable[Entry]) -> dict[str, int]:
+def _total(entries: Iterable[RecordedJob]) -> dict[str, int]:
     total: dict[str, int] = {}
     for entry in entries:
         for name, units in entry.used().items():
@@ -157,25 +157,25 @@ def _begin(since: str) -> datetime:
         raise CommandError(f"--since: {since!r} is too long", 2) from None
 
 
-async def recorded(client: Client, namespace: str | None) -> list[Entry]:
+async def recorded(client: Client, namespace: str | None) -> list[RecordedJob]:
     """Return the jobs that have ended; raises CommandError if the cluster has no job history."""
     try:
         listing = await client.list(JOB_HISTORIES, namespace)
     except NotFound:
         raise CommandError("the cluster has no job history: install the CRDs of this version") from None
     return [
-        Entry(str(item["metadata"].get("namespace") or ""), uid, {"name": "", **fields})
+        RecordedJob(str(item["metadata"].get("namespace") or ""), uid, {"name": "", **fields})
         for item in listing.items
         for uid, fields in (item.get("records") or {}).items()
     ]
 
 
-async def _existing(client: Client, namespace: str | None) -> list[Entry]:
+async def _existing(client: Client, namespace: str | None) -> list[RecordedJob]:
     """Return the jobs that exist, as far as they have come."""
     return [existing_entry(job) for job in (await client.list(JOBS, namespace)).items]
 
 
-def existing_entry(job: Json) -> Entry:
+def existing_entry(job: Json) -> RecordedJob:
     """Return a job that exists, as far as it has come."""
     metadata, spec, status = job["metadata"], job.get("spec") or {}, job.get("status") or {}
     state = status.get("state") or {}
@@ -194,10 +194,10 @@ def existing_entry(job: Json) -> Entry:
         "pods": sum(int(task.get("replicas", 1)) for task in spec.get("tasks") or ()),
         "resourceSeconds": status.get("resourceSeconds"),
     }
-    return Entry(metadata["namespace"], metadata["uid"], {key: value for key, value in fields.items() if value})
+    return RecordedJob(metadata["namespace"], metadata["uid"], {key: value for key, value in fields.items() if value})
 
 
-def _table(entries: list[Entry], *, everywhere: bool) -> str:
+def _table(entries: list[RecordedJob], *, everywhere: bool) -> str:
     headings = ("NAME", "PHASE", "QUEUE", "USER", "QUEUED", "WAITED", "RAN", "RESTARTS", "EVICTED PODS", "CPU-HOURS")
     rows = [
         (
@@ -219,7 +219,7 @@ def _table(entries: list[Entry], *, everywhere: bool) -> str:
     return plain_table((*(("NAMESPACE",) if everywhere else ()), *headings, "GPU-HOURS"), rows)
 
 
-def _described(entry: Entry) -> str:
+def _described(entry: RecordedJob) -> str:
     """Return the course of a job, a line for each moment."""
     fields = entry.fields
     reason = f", {fields['reason']}" if fields.get("reason") else ""

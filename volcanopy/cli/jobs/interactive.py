@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import aiohttp
 
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.cli.framework.options import Cluster
+from volcanopy.cli.framework.options import ClusterOptions
 from volcanopy.cli.jobs.wait_notes import WaitNotes
 from volcanopy.client.errors import CommandError
 from volcanopy.client.jobs.logs import GRACE
@@ -32,7 +32,7 @@ _STDIN, _STDOUT, _STDERR, _STATUS, _SIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _CHUNK = 1 << 15
 
 
-async def interact(cluster: Cluster, namespace: str, name: str) -> None:
+async def interact(cluster: ClusterOptions, namespace: str, name: str) -> None:
     """Wait for the pod of a job, and connect the terminal with it until it ends. Raises CommandError."""
     async with cluster.client() as client:
         pod = await _running_pod(client, namespace, name)

@@ -4,12 +4,12 @@ import sys
 from collections.abc import Sequence
 
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.cli.framework.options import Cluster, Place
+from volcanopy.cli.framework.options import ClusterOptions, NamespaceOption
 from volcanopy.cli.framework.tables import coloured
 from volcanopy.cli.jobs.wait_notes import WaitNotes
 from volcanopy.client.durations import seconds
 from volcanopy.client.errors import CommandError
-from volcanopy.client.jobs.logs import Follower, Source, no_pod_error, read_logs, sources_of
+from volcanopy.client.jobs.logs import ContainerLog, Follower, no_pod_error, read_logs, sources_of
 from volcanopy.client.jobs.options import LogOptions
 from volcanopy.client.jobs.pods import pods_of
 from volcanopy.client.jobs.status import message, summary
@@ -24,7 +24,7 @@ _COLOURS = (36, 33, 32, 35, 34, 31)
 """Colours of prefixes (SGR codes), one pod after the other."""
 
 
-async def logs(cluster: Cluster, place: Place, name: str, options: LogOptions) -> None:
+async def logs(cluster: ClusterOptions, place: NamespaceOption, name: str, options: LogOptions) -> None:
     """Print the logs of the job's pods; raises CommandError when there are none."""
     if options.since:
         seconds("--since", options.since)
@@ -53,7 +53,7 @@ async def follow_logs(client: Client, body: Json, options: LogOptions, *, requir
         raise no_pod_error(follower.job, options)
 
 
-async def _print_all(client: Client, job: BatchJob, sources: Sequence[Source], options: LogOptions) -> None:
+async def _print_all(client: Client, job: BatchJob, sources: Sequence[ContainerLog], options: LogOptions) -> None:
     """Print the logs one after the other; containers that have not started are reported."""
     prefix = len(sources) > 1 if options.prefix is None else options.prefix
     results = await read_logs(client, sources, options)
@@ -94,11 +94,11 @@ class _FollowedLogs(WaitNotes):
         single = (pods == 1 or (options.index is not None and bool(options.task))) and not options.all_containers
         self._prefix = not single if options.prefix is None else options.prefix
 
-    def write(self, source: Source, text: bytes) -> None:
+    def write(self, source: ContainerLog, text: bytes) -> None:
         """Print lines of a container."""
         number = self._numbers.setdefault(source.pod.metadata.name, len(self._numbers))
         _write(text, _coloured(source.title if self._prefix else "", number))
 
-    def interrupted(self, source: Source, fault: KubeError) -> None:
+    def interrupted(self, source: ContainerLog, fault: KubeError) -> None:
         """Report a log that ended too early."""
         print(f'volcanopy: log of pod "{source.pod.metadata.name}" interrupted: {fault}', file=sys.stderr)

@@ -3,8 +3,8 @@
 import asyncio
 import re
 
-from volcanopy.cli.framework.changes import Changes
-from volcanopy.cli.framework.options import Cluster, Place, WriteOptions
+from volcanopy.cli.framework.changes import ChangeWriter
+from volcanopy.cli.framework.options import ClusterOptions, NamespaceOption, WriteOptions
 from volcanopy.cli.jobs.interactive import interact
 from volcanopy.cli.jobs.logs import follow_logs
 from volcanopy.client.errors import CommandError
@@ -18,13 +18,13 @@ from volcanopy.kube.client.raw_kinds import JOBS
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-async def run(cluster: Cluster, place: Place, write: WriteOptions, options: JobOptions) -> None:
+async def run(cluster: ClusterOptions, place: NamespaceOption, write: WriteOptions, options: JobOptions) -> None:
     """Create the job; with ``--follow``, print its logs until it has finished."""
     if options.name and not _NAME.fullmatch(options.name):
         raise CommandError(
             f"--name: {options.name!r} is invalid: use lower case letters, digits and '-', at most 63", 2
         )
-    body, changes = manifest(options), Changes(write)
+    body, changes = manifest(options), ChangeWriter(write)
     if changes.client_only:
         if place.namespace:
             body["metadata"]["namespace"] = place.namespace
@@ -41,7 +41,7 @@ async def run(cluster: Cluster, place: Place, write: WriteOptions, options: JobO
         await _follow(cluster, key.namespace, key.name)
 
 
-async def _follow(cluster: Cluster, namespace: str, name: str) -> None:
+async def _follow(cluster: ClusterOptions, namespace: str, name: str) -> None:
     """Print the job's logs until it has finished; raises CommandError unless it is Completed."""
     async with cluster.client() as client:
         body = await client.get(JOBS, namespace, name)

@@ -4,8 +4,8 @@ from copy import deepcopy
 from typing import Any
 
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.cli.framework.changes import Changes
-from volcanopy.cli.framework.options import Cluster, Place, WriteOptions
+from volcanopy.cli.framework.changes import ChangeWriter
+from volcanopy.cli.framework.options import ClusterOptions, NamespaceOption, WriteOptions
 from volcanopy.client.errors import CommandError
 from volcanopy.client.jobs.status import FINISHED, phase
 from volcanopy.client.kinds import read
@@ -15,8 +15,8 @@ from volcanopy.kube.client.raw_kinds import JOBS
 
 
 async def scale(
-    cluster: Cluster,
-    place: Place,
+    cluster: ClusterOptions,
+    place: NamespaceOption,
     write: WriteOptions,
     name: str,
     task_name: str,
@@ -49,7 +49,7 @@ async def scale(
         if minimum is not None:
             patch.append({"op": "add", "path": f"{path}/minAvailable", "value": minimum})
             after["spec"]["tasks"][number]["minAvailable"] = minimum
-        await Changes(write).patch(client, JOBS, body, patch, after, "scaled", Patch.JSON)
+        await ChangeWriter(write).patch(client, JOBS, body, patch, after, "scaled", Patch.JSON)
 
 
 def _task_number(job: BatchJob, name: str) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.bindings import Binding
-from volcanopy.client.jobs.logs import Source, log_path
+from volcanopy.client.jobs.logs import ContainerLog, log_path
 from volcanopy.client.jobs.options import LogOptions
 from volcanopy.client.jobs.pods import pods_of
 from volcanopy.kube.client.api_client import Client
@@ -16,7 +16,7 @@ async def print_last_lines(client: Client, jobs: Sequence[tuple[Binding, BatchJo
     """Print the last lines of the first container of every pod of jobs, each given with its API."""
     for api, job in jobs:
         for pod in await pods_of(client, job, binding=api):
-            source = Source(pod, pod.spec.containers[0].name)
+            source = ContainerLog(pod, pod.spec.containers[0].name)
             try:
                 text = await client.get_raw(log_path(source, LogOptions(tail=count), follow=False))
             except ApiError:

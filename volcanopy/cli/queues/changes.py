@@ -4,8 +4,8 @@ from typing import Any
 
 from volcanopy.api import names
 from volcanopy.api.core import Queue
-from volcanopy.cli.framework.changes import Changes
-from volcanopy.cli.framework.options import Cluster, Selection, WriteOptions
+from volcanopy.cli.framework.changes import ChangeWriter
+from volcanopy.cli.framework.options import ClusterOptions, Selection, WriteOptions
 from volcanopy.cli.framework.selection import for_each, select_objects
 from volcanopy.cli.queues.spec_options import SpecOptions
 from volcanopy.client.errors import CommandError
@@ -19,9 +19,9 @@ STOP_POLICIES = {"hold": ("Hold", "held"), "drain": ("HoldAndDrain", "drained"),
 """Stop policy and result by command."""
 
 
-async def create(cluster: Cluster, write: WriteOptions, queue_names: list[str], options: SpecOptions) -> None:
+async def create(cluster: ClusterOptions, write: WriteOptions, queue_names: list[str], options: SpecOptions) -> None:
     """Create queues of these names with the same spec."""
-    changes, spec = Changes(write), _without_none(options.spec())
+    changes, spec = ChangeWriter(write), _without_none(options.spec())
     bodies: list[Json] = [
         {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind, "metadata": {"name": name}, "spec": spec}
         for name in queue_names
@@ -38,12 +38,12 @@ def _without_none(spec: Json) -> Json:
     return {key: value for key, value in spec.items() if value is not None}
 
 
-async def update(cluster: Cluster, write: WriteOptions, selection: Selection, options: SpecOptions) -> None:
+async def update(cluster: ClusterOptions, write: WriteOptions, selection: Selection, options: SpecOptions) -> None:
     """Change the given fields; a resource list is replaced as a whole."""
     fields = options.spec()
     if not fields:
         raise CommandError("no field to update: give an option such as --weight or --capability", 2)
-    changes = Changes(write)
+    changes = ChangeWriter(write)
     async with cluster.client() as client:
 
         async def change(queue: Json) -> None:
@@ -58,10 +58,10 @@ async def update(cluster: Cluster, write: WriteOptions, selection: Selection, op
         await for_each(await select_objects(client, QUEUES, None, selection), change)
 
 
-async def set_stop_policy(cluster: Cluster, write: WriteOptions, selection: Selection, verb: str) -> None:
+async def set_stop_policy(cluster: ClusterOptions, write: WriteOptions, selection: Selection, verb: str) -> None:
     """Hold, drain or resume queues."""
     policy, result = STOP_POLICIES[verb]
-    changes = Changes(write)
+    changes = ChangeWriter(write)
     async with cluster.client() as client:
         queues = await select_objects(client, QUEUES, None, selection)
         if not selection.by_name:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from volcanopy.api import names
 from volcanopy.api.core import Queue
-from volcanopy.cli.framework.changes import Changes, send_command
-from volcanopy.cli.framework.options import Cluster, Place, Selection, WriteOptions
+from volcanopy.cli.framework.changes import ChangeWriter, send_command
+from volcanopy.cli.framework.options import ClusterOptions, NamespaceOption, Selection, WriteOptions
 from volcanopy.cli.framework.selection import for_each, select_objects, wait_for_selection
-from volcanopy.client.commands import Request
+from volcanopy.client.commands import CommandRequest
 from volcanopy.client.durations import WEEK
 from volcanopy.client.errors import CommandError
 from volcanopy.client.events import events_of
@@ -54,9 +54,11 @@ GOALS = {
 """Goals by the values of ``--for``."""
 
 
-async def send(cluster: Cluster, place: Place, write: WriteOptions, selection: Selection, request: Request) -> None:
+async def send(
+    cluster: ClusterOptions, place: NamespaceOption, write: WriteOptions, selection: Selection, request: CommandRequest
+) -> None:
     """Create the Command for each queue; with a ``timeout``, wait until the controller has processed it."""
-    command, changes = VERBS[request.verb], Changes(write)
+    command, changes = VERBS[request.verb], ChangeWriter(write)
     async with cluster.client() as client:
         bodies = await select_objects(client, QUEUES, None, selection)
         if not selection.by_name:
@@ -119,7 +121,7 @@ async def _wait_until_processed(client: Client, body: Json, command: QueueComman
         raise CommandError(message) from None
 
 
-async def wait(cluster: Cluster, selection: Selection, goal: Goal, timeout: float) -> None:
+async def wait(cluster: ClusterOptions, selection: Selection, goal: Goal, timeout: float) -> None:
     """Wait for all queues; raises CommandError at the timeout."""
     async with cluster.client() as client:
         await wait_for_selection(

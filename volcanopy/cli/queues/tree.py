@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from volcanopy.api import names, quantity
 from volcanopy.api.core import Queue
 from volcanopy.cli.explain.output import show
-from volcanopy.cli.explain.text import Line, Part, plain
-from volcanopy.cli.framework.options import Cluster
+from volcanopy.cli.explain.text import Line, StyledText, plain
+from volcanopy.cli.framework.options import ClusterOptions
 from volcanopy.cli.framework.tables import coloured, terminal_width
 from volcanopy.client.errors import CommandError
 from volcanopy.client.explain.hierarchy import UNFINISHED, full_state, parent_of, state, stop_policy
@@ -57,7 +57,7 @@ class Branch:
         return self.queue.metadata.name
 
 
-async def print_tree(cluster: Cluster, top: str, resource: str, output: str, *, watch: bool = False) -> None:
+async def print_tree(cluster: ClusterOptions, top: str, resource: str, output: str, *, watch: bool = False) -> None:
     """Draw the tree below ``top`` (all queues if empty), or print it as a document; ``watch``: again after each change."""
     async with cluster.client() as client:
         if top:
@@ -190,10 +190,10 @@ def amounts_of(queue: Queue, resource: str) -> Amounts:
     )
 
 
-def bar(amounts: Amounts, scale: int, width: int = BAR) -> list[Part]:
+def bar(amounts: Amounts, scale: int, width: int = BAR) -> list[StyledText]:
     """Return the bar: allocated, of it borrowed, then up to the fair share, then up to the capability."""
     if scale <= 0:
-        return [Part(" " * width)]
+        return [StyledText(" " * width)]
 
     def end(units: int) -> int:
         return min(max(round(units * width / scale), 1) if units else 0, width)
@@ -203,11 +203,11 @@ def bar(amounts: Amounts, scale: int, width: int = BAR) -> list[Part]:
     fair_share = max(end(amounts.fair_share), allocated)
     capability = max(end(amounts.capability or 0), fair_share)
     return [
-        Part(_ALLOCATED * own, "green"),
-        Part(_BORROWED * (allocated - own), "yellow"),
-        Part(_FAIR_SHARE * (fair_share - allocated), "cyan"),
-        Part(_CAPABILITY * (capability - fair_share), "dim"),
-        Part(" " * (width - capability)),
+        StyledText(_ALLOCATED * own, "green"),
+        StyledText(_BORROWED * (allocated - own), "yellow"),
+        StyledText(_FAIR_SHARE * (fair_share - allocated), "cyan"),
+        StyledText(_CAPABILITY * (capability - fair_share), "dim"),
+        StyledText(" " * (width - capability)),
     ]
 
 
@@ -229,26 +229,26 @@ def lines(tree: Sequence[Branch], resource: str, width: int = _PIPE_WIDTH) -> It
         return "".join(text.rjust(size) + _GAP for text, size in zip(texts, widths, strict=True))
 
     title = f"{'QUEUE'.ljust(stem)}{_GAP}" + (f"{resource.upper().ljust(bar_width)}{_GAP}" if bar_width else "")
-    yield [Part(f"{title}{numbers(columns)}STATE", "bold")]
+    yield [StyledText(f"{title}{numbers(columns)}STATE", "bold")]
     for (branch, amounts), row, text in zip(rows, cells, states, strict=True):
         yield [
-            Part(branch.stem, "dim"),
-            Part(branch.name.ljust(stem - len(branch.stem)) + _GAP),
-            *([*bar(amounts, scale, bar_width), Part(_GAP)] if bar_width else ()),
-            Part(numbers([row[column] for column in columns])),
-            Part(text, "yellow" if text != "Open" else ""),
+            StyledText(branch.stem, "dim"),
+            StyledText(branch.name.ljust(stem - len(branch.stem)) + _GAP),
+            *([*bar(amounts, scale, bar_width), StyledText(_GAP)] if bar_width else ()),
+            StyledText(numbers([row[column] for column in columns])),
+            StyledText(text, "yellow" if text != "Open" else ""),
         ]
     if bar_width:
         yield []
         yield [
-            Part(_ALLOCATED, "green"),
-            Part(" allocated  "),
-            Part(_BORROWED, "yellow"),
-            Part(" borrowed  "),
-            Part(_FAIR_SHARE, "cyan"),
-            Part(" fair share  "),
-            Part(_CAPABILITY, "dim"),
-            Part(" capability"),
+            StyledText(_ALLOCATED, "green"),
+            StyledText(" allocated  "),
+            StyledText(_BORROWED, "yellow"),
+            StyledText(" borrowed  "),
+            StyledText(_FAIR_SHARE, "cyan"),
+            StyledText(" fair share  "),
+            StyledText(_CAPABILITY, "dim"),
+            StyledText(" capability"),
         ]
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from volcanopy.api.core import Queue
 from volcanopy.cli import manifests
 from volcanopy.cli.framework.documents import print_report
-from volcanopy.cli.framework.options import Cluster
+from volcanopy.cli.framework.options import ClusterOptions
 from volcanopy.cli.framework.tables import plain_table
 from volcanopy.cli.jobs.options import ReportFormat
 from volcanopy.cli.queues.tree import branches, select_resource
@@ -22,7 +22,7 @@ _GIB = 2**30
 _HOUR = 3600
 
 
-async def print_usage(cluster: Cluster, files: Sequence[str], resource: str, output: ReportFormat) -> None:
+async def print_usage(cluster: ClusterOptions, files: Sequence[str], resource: str, output: ReportFormat) -> None:
     """Print the usage of the queues of a cluster, or of manifests at the time of their newest status."""
     if files:
         queues = readable(Queue, (each.body for each in manifests.read(files) if each.kind == "Queue"))

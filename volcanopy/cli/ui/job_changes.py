@@ -6,7 +6,7 @@ from typing import Literal, get_args
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.bindings import Binding
 from volcanopy.api.model import Json
-from volcanopy.client.commands import Request, command_for
+from volcanopy.client.commands import CommandRequest, command_for
 from volcanopy.client.errors import CommandError
 from volcanopy.client.explain.cluster_reads import find_job
 from volcanopy.client.jobs.commands import COMMANDS as JOB_COMMANDS
@@ -68,7 +68,7 @@ async def change(client: Client, namespace: str, name: str, verb: Verb, api: str
     current = phase(read(BatchJob, body))
     if not command.is_allowed(current):
         raise CommandError(f'job "{name}" is {current}: it cannot be {command.result}')
-    request = Request(verb, "requested by a user on the web page", None)
+    request = CommandRequest(verb, "requested by a user on the web page", None)
     commands = bound(COMMANDS, binding)
     await client.create(commands, namespace, command_for(kind, body, namespace, request, str(command.action)))
     return f'job "{name}" {command.result}'

@@ -35,7 +35,7 @@ class QuestionError(Exception):
 
 
 @dataclass(frozen=True)
-class Question:
+class WhatIfQuestion:
     """Changes: nodes like an existing one, nodes removed, fields of queues by name, and new manifests."""
 
     like: str = ""
@@ -45,7 +45,7 @@ class Question:
     manifests: tuple[Json, ...] = ()
 
 
-def question_of(body: Any, namespace: str) -> Question:
+def question_of(body: Any, namespace: str) -> WhatIfQuestion:
     """Return the question in a request; ``namespace`` is that of jobs without one. Raises QuestionError."""
     if not isinstance(body, dict):
         raise QuestionError("the question must be a JSON object")
@@ -58,7 +58,7 @@ def question_of(body: Any, namespace: str) -> Question:
     remove = body.get("remove") or []
     if not isinstance(remove, list):
         raise QuestionError("remove: must be a list of node names")
-    return Question(
+    return WhatIfQuestion(
         str(body.get("like") or ""),
         count,
         tuple(map(str, remove)),
@@ -96,7 +96,7 @@ def _items(document: Any) -> list[Any]:
     return [document]
 
 
-def ask(state: ClusterState, question: Question, now: datetime) -> Json:
+def ask(state: ClusterState, question: WhatIfQuestion, now: datetime) -> Json:
     """Return what changes for which job, and where pods are placed with the changes. Raises QuestionError.
 
     It may take twice ``SECONDS``; it runs in a thread of its own.
@@ -131,7 +131,7 @@ def _answer(state: ClusterState, loaded: Loaded, now: datetime) -> Answer:
     return answer(engine, whatif_engine.limits(engine, SECONDS, remedies=False))
 
 
-def _change(cluster: Cluster, question: Question) -> None:
+def _change(cluster: Cluster, question: WhatIfQuestion) -> None:
     nodes = cluster.of_kind("Node")
     if question.count:
         if question.like not in nodes:
@@ -168,7 +168,7 @@ def _workload(manifest: Json) -> Json | None:
     return with_namespace(manifest, WORKLOADS[identity]) if identity in WORKLOADS else None
 
 
-def _workloads(question: Question) -> dict[tuple[str, str], Json]:
+def _workloads(question: WhatIfQuestion) -> dict[tuple[str, str], Json]:
     whole = (_workload(manifest) for manifest in question.manifests)
     return {(str(body["kind"]), key_of(body)): body for body in whole if body is not None}
 

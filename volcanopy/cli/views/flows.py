@@ -4,7 +4,7 @@ from volcanopy.api.batch_read import FlowJobStatus, JobFlow
 from volcanopy.cli.explain.flow import flow_report, lines
 from volcanopy.cli.explain.output import show
 from volcanopy.cli.framework.description import Description
-from volcanopy.cli.framework.options import Cluster, Place
+from volcanopy.cli.framework.options import ClusterOptions, NamespaceOption
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style, reason_column
 from volcanopy.client.durations import current_time
 from volcanopy.client.errors import CommandError
@@ -69,7 +69,7 @@ async def describe(client: Client, flow: JobFlow) -> str:
     return lines.text()
 
 
-async def print_tree(cluster: Cluster, place: Place, name: str, output: str) -> None:
+async def print_tree(cluster: ClusterOptions, place: NamespaceOption, name: str, output: str) -> None:
     """Draw the jobs of a flow as a tree, or print them as a document."""
     async with cluster.client() as client:
         namespace = place.of(client)

@@ -8,7 +8,7 @@ from volcanopy.api.core import Node, Pod
 from volcanopy.api.names import RUNTIME_LABEL
 from volcanopy.cli.framework.description import Description
 from volcanopy.cli.framework.documents import print_report
-from volcanopy.cli.framework.options import Cluster
+from volcanopy.cli.framework.options import ClusterOptions
 from volcanopy.cli.framework.tables import plain_table
 from volcanopy.cli.jobs.options import ReportFormat
 from volcanopy.client.durations import current_time, since
@@ -81,7 +81,7 @@ async def node_uses(client: Client) -> list[NodeUse]:
     ]
 
 
-async def print_nodes(cluster: Cluster, output: ReportFormat) -> None:
+async def print_nodes(cluster: ClusterOptions, output: ReportFormat) -> None:
     """Print a line for each node."""
     async with cluster.client() as client:
         uses = await node_uses(client)
@@ -113,7 +113,7 @@ def _document(use: NodeUse) -> Json:
     return {"name": use.node.metadata.name, "status": use.state, "resources": resources}
 
 
-async def describe_nodes(cluster: Cluster, names: Sequence[str]) -> None:
+async def describe_nodes(cluster: ClusterOptions, names: Sequence[str]) -> None:
     """Print the description of each node."""
     async with cluster.client() as client:
         uses = {use.node.metadata.name: use for use in await node_uses(client)}
@@ -143,7 +143,7 @@ def _requests(pod: Pod) -> list[str]:
     return [quantity.shown(name, request.get(name, 0)) for name in _MAIN]
 
 
-async def print_top(cluster: Cluster, output: ReportFormat) -> None:
+async def print_top(cluster: ClusterOptions, output: ReportFormat) -> None:
     """Print the sums of all nodes that are ready."""
     async with cluster.client() as client:
         uses = await node_uses(client)

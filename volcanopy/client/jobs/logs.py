@@ -34,7 +34,7 @@ _PARALLEL = 8
 
 
 @dataclass(frozen=True)
-class Source:
+class ContainerLog:
     """A container of a pod."""
 
     pod: Pod
@@ -73,17 +73,17 @@ class Source:
 class LogOutput(Protocol):
     """Where followed logs go."""
 
-    def write(self, source: Source, text: bytes) -> None:
+    def write(self, source: ContainerLog, text: bytes) -> None:
         """Take whole lines of a container."""
 
-    def interrupted(self, source: Source, fault: KubeError) -> None:
+    def interrupted(self, source: ContainerLog, fault: KubeError) -> None:
         """Take the error that ended a log too early."""
 
     def observe(self, job: BatchJob, *, patient: bool) -> None:
         """Take a state of the job; not ``patient``: nothing has changed for some time."""
 
 
-def log_path(source: Source, options: LogOptions, *, follow: bool) -> str:
+def log_path(source: ContainerLog, options: LogOptions, *, follow: bool) -> str:
     """Return the URL path of a container's log; raises CommandError for an invalid ``--since``."""
     parameters = {
         "container": source.container,
@@ -97,23 +97,23 @@ def log_path(source: Source, options: LogOptions, *, follow: bool) -> str:
     return f"{PODS.path(source.pod.metadata.namespace, source.pod.metadata.name, 'log')}?{query}"
 
 
-def sources_of(pods: Iterable[Pod], options: LogOptions) -> list[Source]:
+def sources_of(pods: Iterable[Pod], options: LogOptions) -> list[ContainerLog]:
     """Return the selected containers of the selected pods. Raises CommandError for a container that does not exist."""
     selected = (pod for pod in pods if options.index is None or index_of(pod) == options.index)
     return [source for pod in selected for source in _sources(pod, options)]
 
 
-def _sources(pod: Pod, options: LogOptions) -> list[Source]:
+def _sources(pod: Pod, options: LogOptions) -> list[ContainerLog]:
     """Return the selected containers of a pod, by default the first one."""
     containers = [container.name for container in pod.spec.containers]
     init_containers = [container.name for container in pod.spec.init_containers]
     if options.all_containers:
-        return [Source(pod, name) for name in (*init_containers, *containers)]
+        return [ContainerLog(pod, name) for name in (*init_containers, *containers)]
     name = options.container or containers[0]
     if name not in {*containers, *init_containers}:
         names = ", ".join((*init_containers, *containers))
         raise CommandError(f'--container: pod "{pod.metadata.name}" has no container "{name}", only {names}')
-    return [Source(pod, name)]
+    return [ContainerLog(pod, name)]
 
 
 def no_pod_error(job: BatchJob, options: LogOptions) -> CommandError:
@@ -123,11 +123,11 @@ def no_pod_error(job: BatchJob, options: LogOptions) -> CommandError:
     return CommandError(f'no {pods}{task} of job "{job.metadata.name}" found; the job is {summary(job)}')
 
 
-async def read_logs(client: Client, sources: Sequence[Source], options: LogOptions) -> list[bytes | CommandError]:
+async def read_logs(client: Client, sources: Sequence[ContainerLog], options: LogOptions) -> list[bytes | CommandError]:
     """Return the log of each container, or why there is none."""
     slots = asyncio.Semaphore(_PARALLEL)
 
-    async def fetch(source: Source) -> bytes | CommandError:
+    async def fetch(source: ContainerLog) -> bytes | CommandError:
         name = source.pod.metadata.name
         if not source.started and not options.previous:
             return CommandError(f'pod "{name}" has not started: {source.wait_reason}')
@@ -204,7 +204,7 @@ class Follower:
         self.job = read(BatchJob, current)
         return phase(self.job) in FINISHED or phase(self.job) == SUSPENDED
 
-    async def _copy(self, source: Source) -> None:
+    async def _copy(self, source: ContainerLog) -> None:
         """Output a container's log until it ends; a broken connection is reported and ends it."""
         try:
             async with aclosing(self._lines(source)) as lines:
@@ -215,7 +215,7 @@ class Follower:
         except KubeError as fault:
             self._output.interrupted(source, fault)
 
-    async def _lines(self, source: Source) -> AsyncGenerator[bytes, None]:
+    async def _lines(self, source: ContainerLog) -> AsyncGenerator[bytes, None]:
         """Yield whole lines as they arrive, and the rest at the end."""
         path = log_path(source, self._options, follow=True)
         async with self._client.stream(path, stall=WEEK) as stream:

@@ -10,7 +10,7 @@ from volcanopy.api.quantity import QuantityError, parse
 from volcanopy.client.durations import whole_seconds
 from volcanopy.client.errors import CommandError
 from volcanopy.client.jobs import program
-from volcanopy.client.jobs.options import JobOptions, Restart
+from volcanopy.client.jobs.options import JobOptions, RestartOption
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import JOBS
 
@@ -44,7 +44,7 @@ def manifest(options: JobOptions) -> Json:
         container["env"] = [{"name": name, "value": value} for name, value in variables.items()]
     if resources := _resources(options):
         container["resources"] = resources
-    restart = options.restart or (Restart.OnFailure if array else Restart.Never)
+    restart = options.restart or (RestartOption.OnFailure if array else RestartOption.Never)
     pod: Json = {"restartPolicy": restart.value, "containers": [container]}
     if options.here:
         program.run_here(container, pod)

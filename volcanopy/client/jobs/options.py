@@ -5,7 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 
 
-class Restart(StrEnum):
+class RestartOption(StrEnum):
     """Restart policies of containers."""
 
     Never = "Never"
@@ -37,7 +37,7 @@ class JobOptions:
     label: list[str] | None = None
     annotation: list[str] | None = None
     plugin: list[str] | None = None
-    restart: Restart | None = None
+    restart: RestartOption | None = None
     max_retry: int | None = None
     ttl: str | None = None
     deadline: str | None = None

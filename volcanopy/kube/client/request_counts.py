@@ -24,7 +24,7 @@ class RequestKey(NamedTuple):
     resource: str
 
 
-class Answer:
+class ResponseStatus:
     """The HTTP status of a request, 0 until there is one."""
 
     __slots__ = ("code",)
@@ -40,11 +40,11 @@ class RequestCounts:
         self.counts: Counter[RequestKey] = Counter()
 
     @contextmanager
-    def request(self, verb: str, path: str) -> Iterator[Answer]:
+    def request(self, verb: str, path: str) -> Iterator[ResponseStatus]:
         """Count a request to this path, which may end with a query, and measure it for the block, which sets the status."""
         key = RequestKey(verb, resource(path))
         self.counts[key] += 1
-        answer, begun = Answer(), time.perf_counter()
+        answer, begun = ResponseStatus(), time.perf_counter()
         code = 0
         try:
             yield answer

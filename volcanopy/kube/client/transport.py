@@ -34,7 +34,7 @@ from volcanopy.kube.client.errors import (
 )
 from volcanopy.kube.client.http_channel import Channels, NotConnectedError, Response
 from volcanopy.kube.client.kinds import JSON
-from volcanopy.kube.client.request_counts import Answer
+from volcanopy.kube.client.request_counts import ResponseStatus
 from volcanopy.version import VERSION
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class Transport:
         headers: CIMultiDict[str],
         timeout: float,
         warnings: list[str] | None,
-        answer: Answer,
+        answer: ResponseStatus,
     ) -> bytes:
         if self.connection.proxy:
             response = await self._streams.request(method, path, body, headers, timeout)

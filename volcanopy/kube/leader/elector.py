@@ -46,7 +46,7 @@ class LostLeadership(KubeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class LeaseDurations:
     """The durations of a Lease, in seconds.
 
     After a leader's crash the next one starts within ``duration + retry`` at most: without a working watch it may see the
@@ -119,13 +119,13 @@ class Elector:
         self,
         lock: Lock,
         identity: str,
-        terms: Terms | None = None,
+        terms: LeaseDurations | None = None,
         *,
         clock: Clock = machine.boottime,
         sleep: Sleep = asyncio.sleep,
         now: Callable[[], datetime] = machine.utc_now,
     ) -> None:
-        self.identity, self.terms = identity, terms or Terms()
+        self.identity, self.terms = identity, terms or LeaseDurations()
         self._lock, self._clock, self._sleep, self._now = lock, clock, sleep, now
         self._held: ObservedLease | None = None
         """The Lease as last seen."""

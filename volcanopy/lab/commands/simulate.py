@@ -17,7 +17,7 @@ from volcanopy.client.errors import CommandError
 
 if TYPE_CHECKING:
     from volcanopy.lab.reports.runs import Task
-    from volcanopy.lab.reports.source import Source
+    from volcanopy.lab.reports.source import SimulationInput
     from volcanopy.lab.simulate.engine import Options
 
 app = typer.Typer(rich_markup_mode=None)
@@ -78,9 +78,9 @@ class InputOptions:
     ] = ""
     pod_cpus: Annotated[int, typer.Option("--pod-cpus", min=1, help="Processors of a pod of an SWF trace.")] = 1
 
-    def source(self, workload: str) -> "Source":
+    def source(self, workload: str) -> "SimulationInput":
         """Return the input. Raises CommandError."""
-        from volcanopy.lab.reports.source import Source
+        from volcanopy.lab.reports.source import SimulationInput
 
         first, dash, last = self.window.partition("-")
         if self.window and not (first and dash):
@@ -91,7 +91,7 @@ class InputOptions:
             raise CommandError(f"--window: {last} is not after {first}", 2)
         cluster = str(self.cluster) if self.cluster is not None else ""
         kind = self.kind.value if self.kind is not None else ""
-        return Source(workload, cluster, kind, self.load, (begin, end), self.pod_cpus)
+        return SimulationInput(workload, cluster, kind, self.load, (begin, end), self.pod_cpus)
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class RunOptions:
     repair: Annotated[str, typer.Option("--repair", metavar="TIME", help="Time that a failed node is gone.")] = "1h"
     check: Annotated[bool, typer.Option("--check", help="Check each plan for violations of invariants.")] = False
 
-    def tasks(self, source: "Source") -> "list[Task]":
+    def tasks(self, source: "SimulationInput") -> "list[Task]":
         """Return the runs. Raises CommandError."""
         from dataclasses import replace
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 from volcanopy.api.model import Json
 from volcanopy.client.durations import span
 from volcanopy.lab.simulate.measures import by_class
-from volcanopy.lab.simulate.outcome import JobOutcome, Outcome, Placement, SamplePoint
+from volcanopy.lab.simulate.outcome import JobOutcome, JobRun, Outcome, SamplePoint
 
 _POINTS = 600
 """The most points of a line."""
@@ -191,6 +191,6 @@ def _runs(name: str, outcome: Outcome) -> Json:
     }
 
 
-def _strip(run: Placement, colour: int, unit: str) -> Json:
+def _strip(run: JobRun, colour: int, unit: str) -> Json:
     title = f"{run.job} in {run.queue}: {run.size:g} {unit}, {span(run.end - run.begin)}"
     return {"title": title, "from": round(run.begin, 1), "until": round(run.end, 1), "colour": colour}

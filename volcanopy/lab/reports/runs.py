@@ -15,7 +15,7 @@ import msgspec
 from volcanopy.api.config_file import ConfigError
 from volcanopy.client.errors import CommandError
 from volcanopy.installed.scheduler_plugins import registry
-from volcanopy.lab.reports.source import Source
+from volcanopy.lab.reports.source import SimulationInput
 from volcanopy.lab.simulate.engine import Options, SimulationError, Simulator
 from volcanopy.lab.simulate.outcome import Outcome
 from volcanopy.lab.simulate.workload import WorkloadError
@@ -29,7 +29,7 @@ _INTERVAL = 0.25
 class Task:
     """A run: what is simulated, under which configuration."""
 
-    source: Source
+    source: SimulationInput
     config: str
     options: Options
 

@@ -39,7 +39,7 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
-class Source:
+class SimulationInput:
     """A cluster and a workload. Empty texts stand for the default cluster of a generator."""
 
     workload: str

@@ -53,7 +53,7 @@ class Sample:
     fragmentation: float
 
 
-class Accounts:
+class QueueAllocations:
     """Allocations of queues over time."""
 
     def __init__(self, queues: Sequence[str], nodes: Sequence[core.Node], interval: float) -> None:

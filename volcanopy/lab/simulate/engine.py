@@ -18,12 +18,12 @@ from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 
 from volcanopy.api import core
-from volcanopy.lab.simulate.accounts import Accounts, is_gpu
+from volcanopy.lab.simulate.accounts import QueueAllocations, is_gpu
 from volcanopy.lab.simulate.existing_jobs import existing_jobs
 from volcanopy.lab.simulate.failures import NodeFailures
 from volcanopy.lab.simulate.job_objects import JobObjectCache, JobObjects, Rejected, priority_class
 from volcanopy.lab.simulate.outcome import Outcome
-from volcanopy.lab.simulate.records import Entry, Records
+from volcanopy.lab.simulate.records import OpenJob, Records
 from volcanopy.lab.simulate.virtual_cluster import VirtualCluster
 from volcanopy.lab.simulate.workload import Estimates, Job, WorkloadError
 from volcanopy.scheduler.cache.cluster_cache import Object
@@ -110,7 +110,7 @@ class Simulator:
         nodes = list(self.cluster.of_kind("Node").values())
         queues = sorted(self.cluster.state.queues)
         last = max((job.submit for job in jobs), default=0.0)
-        self.accounts = Accounts(queues, nodes, last / max(self.options.samples, 1))
+        self.accounts = QueueAllocations(queues, nodes, last / max(self.options.samples, 1))
         self.records = Records(self.accounts, self.cluster, self.jobs)
         self.estimates = Estimates(self.options.estimates)
         self.time = 0.0
@@ -241,7 +241,7 @@ class Simulator:
         if objects.group.status.phase not in {"", "Pending"}:
             self._create_pods(entry, objects)
 
-    def _create_pods(self, entry: Entry, objects: JobObjects, alternative: str = "") -> None:
+    def _create_pods(self, entry: OpenJob, objects: JobObjects, alternative: str = "") -> None:
         entry.created = True
         pods = objects.pods_of(entry.job, self.now, alternative)
         if alternative:

@@ -32,7 +32,7 @@ class JobOutcome(NamedTuple):
     """Why a job that never started was still waiting at the end."""
 
 
-class Eviction(NamedTuple):
+class JobEviction(NamedTuple):
     """A job that lost pods: for another job (``preemptor``), or by a failure (empty)."""
 
     time: float
@@ -43,7 +43,7 @@ class Eviction(NamedTuple):
     """Seconds of work in cores (cards where there are any) that were lost."""
 
 
-class Placement(NamedTuple):
+class JobRun(NamedTuple):
     """A run of a job, for the Gantt chart."""
 
     job: str
@@ -83,8 +83,8 @@ class Outcome:
     """Cores, bytes and cards."""
     queues: tuple[str, ...]
     jobs: tuple[JobOutcome, ...]
-    evictions: tuple[Eviction, ...] = ()
-    placements: tuple[Placement, ...] = ()
+    evictions: tuple[JobEviction, ...] = ()
+    placements: tuple[JobRun, ...] = ()
     samples: tuple[SamplePoint, ...] = ()
     utilisation: dict[str, float] = field(default_factory=dict)
     """Mean allocated part of the capacity from the first submission to the end, by resource."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from volcanopy.api import core
-from volcanopy.lab.simulate.accounts import RESOURCES, Accounts, amounts_of
-from volcanopy.lab.simulate.outcome import Eviction, JobOutcome, Outcome, Placement, SamplePoint
+from volcanopy.lab.simulate.accounts import RESOURCES, QueueAllocations, amounts_of
+from volcanopy.lab.simulate.outcome import JobEviction, JobOutcome, JobRun, Outcome, SamplePoint
 from volcanopy.lab.simulate.workload import Job
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Floats
@@ -19,7 +19,7 @@ PLACEMENTS = 5000
 
 
 @dataclass(eq=False, slots=True)
-class Entry:
+class OpenJob:
     """A job that has not ended."""
 
     job: Job
@@ -48,15 +48,15 @@ class Entry:
 class Records:
     """The jobs of a simulation by the keys of their PodGroups."""
 
-    def __init__(self, accounts: Accounts, cluster: Cluster, jobs: Sequence[Job]) -> None:
+    def __init__(self, accounts: QueueAllocations, cluster: Cluster, jobs: Sequence[Job]) -> None:
         self.accounts = accounts
-        self.entries: dict[str, Entry] = {}
-        self.waiting: dict[str, Entry] = {}
+        self.entries: dict[str, OpenJob] = {}
+        self.waiting: dict[str, OpenJob] = {}
         """Jobs whose minimum does not run."""
-        self.running: dict[str, Entry] = {}
+        self.running: dict[str, OpenJob] = {}
         self.ended: list[JobOutcome] = []
-        self.evictions: list[Eviction] = []
-        self.placements: list[Placement] = []
+        self.evictions: list[JobEviction] = []
+        self.placements: list[JobRun] = []
         self.rejected: dict[str, str] = {}
         self._longest = max((job.ends_after for job in jobs if math.isfinite(job.ends_after)), default=0.0)
         self._backlog: dict[str, float] = {}
@@ -68,18 +68,18 @@ class Records:
         """Whether jobs wait or run."""
         return bool(self.entries)
 
-    def submit(self, job: Job) -> Entry:
+    def submit(self, job: Job) -> OpenJob:
         """Add a job."""
         amounts, work = self._amounts_and_work(job)
         before = self._backlog.get(job.queue, 0.0)
         limit = self._longest + before / self._share.get(job.queue, 1.0)
-        entry = Entry(job, f"{job.namespace}/{job.name}", self.accounts.row(job.queue), amounts, work, limit)
+        entry = OpenJob(job, f"{job.namespace}/{job.name}", self.accounts.row(job.queue), amounts, work, limit)
         self.entries[entry.key] = self.waiting[entry.key] = entry
         self._backlog[job.queue] = before + work
         self.accounts.submitted(job.requests, job.pods)
         return entry
 
-    def select(self, entry: Entry, alternative: str) -> None:
+    def select(self, entry: OpenJob, alternative: str) -> None:
         """Let a job run with an alternative."""
         entry.job = entry.job.with_alternative(alternative)
         self._backlog[entry.job.queue] -= entry.work
@@ -93,11 +93,11 @@ class Records:
             parts = np.where(self.accounts.capacity > 0, amounts / self.accounts.capacity, 0.0)
         return amounts, float(parts.max()) * job.pods * (job.ends_after if math.isfinite(job.ends_after) else 0.0)
 
-    def of_pod(self, pod: core.Pod) -> Entry | None:
+    def of_pod(self, pod: core.Pod) -> OpenJob | None:
         """Return the job of a pod."""
         return self.entries.get(pod_fields.job_key(pod))
 
-    def bind(self, entry: Entry, pods: Sequence[str], time: float) -> bool:
+    def bind(self, entry: OpenJob, pods: Sequence[str], time: float) -> bool:
         """Let pods of a job run; return whether its minimum runs from now on."""
         entry.bound.update(dict.fromkeys(pods, time))
         self.accounts.allocated[entry.row] += entry.amounts * len(pods)
@@ -112,7 +112,7 @@ class Records:
         self.running[entry.key] = entry
         return True
 
-    def interrupt(self, entry: Entry, pods: Iterable[str], preemptor: str, time: float) -> None:
+    def interrupt(self, entry: OpenJob, pods: Iterable[str], preemptor: str, time: float) -> None:
         """Stop pods of a job: below its minimum it starts again from the beginning."""
         since = [entry.bound.pop(pod) for pod in pods if pod in entry.bound]
         if not since:
@@ -129,9 +129,9 @@ class Records:
             entry.started = None
             del self.running[entry.key]
             self.waiting[entry.key] = entry
-        self.evictions.append(Eviction(time, entry.job.name, preemptor.partition("/")[2], len(since), lost))
+        self.evictions.append(JobEviction(time, entry.job.name, preemptor.partition("/")[2], len(since), lost))
 
-    def end(self, entry: Entry, time: float) -> None:
+    def end(self, entry: OpenJob, time: float) -> None:
         """End a job."""
         self.accounts.allocated[entry.row] -= entry.amounts * len(entry.bound)
         self._placed(entry, time)
@@ -139,12 +139,12 @@ class Records:
         del self.running[entry.key]
         self.ended.append(self._outcome(entry, time))
 
-    def _placed(self, entry: Entry, time: float) -> None:
+    def _placed(self, entry: OpenJob, time: float) -> None:
         if entry.started is not None and len(self.placements) < PLACEMENTS:
             size = float(entry.amounts[self.accounts.main]) * entry.job.pods
-            self.placements.append(Placement(entry.job.name, entry.job.queue, entry.started, time, size))
+            self.placements.append(JobRun(entry.job.name, entry.job.queue, entry.started, time, size))
 
-    def _outcome(self, entry: Entry, end: float) -> JobOutcome:
+    def _outcome(self, entry: OpenJob, end: float) -> JobOutcome:
         job, amounts = entry.job, entry.amounts * entry.job.pods
         return JobOutcome(
             job.name,
@@ -163,7 +163,7 @@ class Records:
             self._reason(entry) if entry.first_started < 0 else "",
         )
 
-    def _reason(self, entry: Entry) -> str:
+    def _reason(self, entry: OpenJob) -> str:
         """Return why a job waits, as the last cycle states it."""
         group = self._cluster.group(entry.key)
         condition = pod_fields.condition(group, "Unschedulable") if group is not None else None

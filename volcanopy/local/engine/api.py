@@ -26,7 +26,7 @@ class EngineError(Exception):
         self.status = status
 
 
-class Part(NamedTuple):
+class OutputChunk(NamedTuple):
     """A part of what a container or a command writes."""
 
     is_error: bool
@@ -39,17 +39,17 @@ class Stream:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, tty: bool) -> None:
         self._reader, self._writer, self._tty = reader, writer, tty
 
-    async def read(self, size: int) -> Part | None:
+    async def read(self, size: int) -> OutputChunk | None:
         """The next output; None at its end. A terminal has no errors of its own."""
         if self._tty:
             data = await self._reader.read(size)
-            return Part(False, data) if data else None
+            return OutputChunk(False, data) if data else None
         try:
             header = await self._reader.readexactly(_HEADER)
             data = await self._reader.readexactly(int.from_bytes(header[4:], "big"))
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
-        return Part(header[0] == _ERRORS, data)
+        return OutputChunk(header[0] == _ERRORS, data)
 
     async def write(self, data: bytes) -> None:
         """Send input. Raises OSError."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.process.file_view import Source
+from volcanopy.local.process.file_view import MountSource
 from volcanopy.local.process.gpus import RESOURCE, VARIABLE
 from volcanopy.local.process.limits import limits_of
 from volcanopy.local.process.runtime import ContainerRequest
@@ -66,7 +66,7 @@ def _user(security: Json) -> str:
 
 
 def _host_config(request: ContainerRequest, security: Json, abilities: Abilities) -> Json:
-    mounts = {"/etc/hosts": Source(request.placement.hosts, read_only=True), **request.placement.mounts}
+    mounts = {"/etc/hosts": MountSource(request.placement.hosts, read_only=True), **request.placement.mounts}
     limits, capabilities = limits_of(request.container), security.get("capabilities") or {}
     config: Json = {
         "NetworkMode": "host",
@@ -74,7 +74,7 @@ def _host_config(request: ContainerRequest, security: Json, abilities: Abilities
         "LogConfig": {"Type": "none"},
         "SecurityOpt": ["label=disable"],
         "Mounts": [
-            {"Type": "bind", "Source": str(source.folder), "Target": path, "ReadOnly": source.read_only}
+            {"Type": "bind", "MountSource": str(source.folder), "Target": path, "ReadOnly": source.read_only}
             for path, source in sorted(mounts.items())
         ],
         "Privileged": bool(security.get("privileged")),

@@ -81,7 +81,7 @@ class _Issued:
     due: float
 
 
-class Accounts:
+class AccountTokens:
     """The credentials of service accounts: one token for each account and audience, until it is due."""
 
     def __init__(

@@ -23,7 +23,7 @@ _NEEDED = ("memory", "cpu", "pids")
 
 
 @dataclass(frozen=True)
-class Limits:
+class CgroupLimits:
     """Limits of a container: cpus and bytes of memory; None for one that has none."""
 
     cpu: float | None = None
@@ -67,7 +67,7 @@ class Cgroups:
         """The folders that must be deleted in the end."""
         return set(self._folders.values())
 
-    def create(self, name: str, limits: Limits) -> Cgroup:
+    def create(self, name: str, limits: CgroupLimits) -> Cgroup:
         """The groups of a container with these limits, and at most :data:`PROCESSES` processes. Raises OSError."""
         requested = {"memory": limits.memory is not None, "cpu": limits.cpu is not None, "pids": True}
         folders = {controller: folder / name for controller, folder in self._folders.items() if requested[controller]}

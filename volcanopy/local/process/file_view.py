@@ -20,7 +20,7 @@ _LONGEST_PATH = 200
 
 
 @dataclass(frozen=True)
-class Source:
+class MountSource:
     """What is mounted: the path `inside` of a folder, whose own path has no symbolic links."""
 
     folder: Path
@@ -40,20 +40,20 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Placement:
+class ContainerView:
     """What a container sees beside the machine: its mounts by path, private folder for /tmp, hosts file and host name."""
 
-    mounts: Mapping[str, Source]
+    mounts: Mapping[str, MountSource]
     temporary: Path
     hosts: Path
     hostname: str
     names: Callable[[str], str] = str
     """Replaces names of pods and Services in a text by their addresses, for programs without a hosts file of their own."""
 
-    def with_paths(self) -> Placement:
+    def with_paths(self) -> ContainerView:
         """The placement with the paths that its mounts have at this moment. Raises PathError, OSError."""
         return replace(
-            self, mounts={path: Source(source.path(), source.read_only) for path, source in self.mounts.items()}
+            self, mounts={path: MountSource(source.path(), source.read_only) for path, source in self.mounts.items()}
         )
 
     @property
@@ -73,16 +73,16 @@ class FileView:
     """Folders that the user of programs cannot enter: they are empty but for `trees`."""
     trees: tuple[Path, ...] = ()
 
-    def operations(self, placement: Placement, directory: str) -> list[Operation]:
+    def operations(self, placement: ContainerView, directory: str) -> list[Operation]:
         """The operations for a container that begins in a directory, which is made if it is missing. Raises PathError."""
         mounts = {resolved(self.root, path): mount for path, mount in placement.mounts.items()}
-        mounts["/etc/hosts"] = Source(Path(os.path.realpath(placement.hosts)), read_only=True)
-        mounts.setdefault("/tmp", Source(Path(os.path.realpath(placement.temporary))))
+        mounts["/etc/hosts"] = MountSource(Path(os.path.realpath(placement.hosts)), read_only=True)
+        mounts.setdefault("/tmp", MountSource(Path(os.path.realpath(placement.temporary))))
         points = (*mounts, "/dev", "/proc", *([directory] if directory != "/" else ()))
         operations = root_operations(points, self._entries, self._exists, str(self.root).rstrip("/"))
         operations += self._covers()
         if os.path.isdir("/dev/shm"):
-            mounts.setdefault("/dev/shm", Source(Path(os.path.realpath(placement.shared_memory))))
+            mounts.setdefault("/dev/shm", MountSource(Path(os.path.realpath(placement.shared_memory))))
         folders = [operation[1] for operation in operations if operation[0] == "tmpfs"]
         operations += [("dev-bind", "/dev", "/dev"), ("proc", "/proc")]
         for path, source in sorted(mounts.items()):
@@ -114,7 +114,7 @@ class FileView:
             elif path.exists():
                 yield ("ro-bind", "/dev/null", str(path))
 
-    def _covers_in(self, source: Source, path: str) -> Iterator[Operation]:
+    def _covers_in(self, source: MountSource, path: str) -> Iterator[Operation]:
         """Hide what programs must not see in a mounted folder of the machine. Raises PathError for what is all hidden."""
         mounted = source.path()
         for hidden in map(Path, map(os.path.realpath, self.hidden)):

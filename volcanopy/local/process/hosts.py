@@ -17,7 +17,7 @@ BLOCK = 256
 """Addresses between the first ones of two clusters: the pods of one that runs long may reach those of another."""
 
 
-class Entry(NamedTuple):
+class HostEntry(NamedTuple):
     """A pod with its address and names."""
 
     address: str
@@ -42,7 +42,7 @@ def address_number(address: str) -> int:
     return value - _FIRST if value >= _FIRST else -1
 
 
-def hosts_text(entries: Iterable[Entry], services: Mapping[tuple[str, str], Sequence[str]], namespace: str) -> str:
+def hosts_text(entries: Iterable[HostEntry], services: Mapping[tuple[str, str], Sequence[str]], namespace: str) -> str:
     """The hosts file of a namespace: `hostname.subdomain` in all its forms, host names, every subdomain's pods, and services.
 
     `services` has the addresses of the pods behind a service by (namespace, name); the short name is for its own namespace.
@@ -99,7 +99,7 @@ class HostsFiles:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, HostEntry] = {}
         self.services: dict[tuple[str, str], list[str]] = {}
         """The addresses behind services, by namespace and name."""
         self._changed: set[str] = set()
@@ -111,7 +111,7 @@ class HostsFiles:
             self._changed.add(namespace)
         return self._folder / namespace
 
-    def add(self, uid: str, entry: Entry) -> None:
+    def add(self, uid: str, entry: HostEntry) -> None:
         """Add the pod with this uid."""
         self._entries[uid] = entry
         self._changed.add(entry.namespace)

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from volcanopy.local.process.beneath import open_beneath, open_source, opened
 from volcanopy.local.process.container_spec import ContainerSpec
-from volcanopy.local.process.file_view import FileView, Operation, Placement
+from volcanopy.local.process.file_view import ContainerView, FileView, Operation
 from volcanopy.local.process.users import HOME, User, current_user
 
 INPUT, INFO = "<descriptor of the input>", "<descriptor of the info>"
@@ -45,7 +45,7 @@ class Process:
     """What runs in a container: its specification and surroundings, its user, and the control groups that it joins."""
 
     spec: ContainerSpec
-    placement: Placement
+    placement: ContainerView
     user: User
     groups: tuple[str, ...] = ()
     tty: bool = False
@@ -155,7 +155,7 @@ def _by_descriptor(operation: Operation, descriptors: list[int]) -> Operation:
     return (f"{operation[0]}-fd", str(descriptors[-1]), operation[3])
 
 
-def _make_mount_points(placement: Placement) -> None:
+def _make_mount_points(placement: ContainerView) -> None:
     """Make the mount points that are within other volumes, which bubblewrap would make wherever links lead."""
     for path, source in placement.mounts.items():
         for above, volume in placement.mounts.items():

@@ -26,7 +26,7 @@ from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.local.log_queries import NoLogError
 from volcanopy.local.process import api_service, container_logs, exec_commands, hosts, pod_status
-from volcanopy.local.process.accounts import Accounts, ApiAddress, audiences_of
+from volcanopy.local.process.accounts import AccountTokens, ApiAddress, audiences_of
 from volcanopy.local.process.api_service import ApiService
 from volcanopy.local.process.container_run import ContainerRun
 from volcanopy.local.process.container_spec import Sources, containers_of, referenced
@@ -83,10 +83,10 @@ class ProcessKubelet:
     def __init__(self, client: Client, settings: ProcessSettings, address: ApiAddress | None = None) -> None:
         """`address` is where pods reach the API server; without it they get no credentials for it."""
         self.runtime = settings.runtime
-        self._accounts: Accounts | None = None
+        self._accounts: AccountTokens | None = None
         self._api_service: ApiService | None = None
         if address is not None and settings.runtime.has_mounts:
-            self._accounts = Accounts(client, settings.folder / "accounts", address)
+            self._accounts = AccountTokens(client, settings.folder / "accounts", address)
             self._api_service = ApiService(address)
         self.nodes = Heartbeats(
             client, is_own=is_process_node, arrived=self._arrived, left=self._left, describe=description
@@ -292,7 +292,7 @@ class ProcessKubelet:
         self._last_address = max(self._last_address, hosts.address_number(address))
         if not self.runtime.has_mounts and place[1]:
             self._reserved[place] = address
-        self._hosts.add(metadata["uid"], hosts.Entry(address, namespace, name, hostname, place[1]))
+        self._hosts.add(metadata["uid"], hosts.HostEntry(address, namespace, name, hostname, place[1]))
         return Surroundings(
             folder=self._settings.folder / "pods" / metadata["uid"],
             temporary=self._settings.temporary or self._settings.folder / "tmp",

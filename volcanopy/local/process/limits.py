@@ -8,18 +8,18 @@ from collections.abc import Callable
 
 from volcanopy.api import quantity
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.process.cgroups import PROCESSES, Cgroup, Cgroups, Limits
+from volcanopy.local.process.cgroups import PROCESSES, Cgroup, CgroupLimits, Cgroups
 from volcanopy.local.process.measurements import Usage
 
 MEASURED = 0.5
 """Seconds between measurements of memory where no control group limits it."""
 
 
-def limits_of(container: Json) -> Limits:
+def limits_of(container: Json) -> CgroupLimits:
     """The limits of cpu and memory of a container."""
     amounts = (container.get("resources") or {}).get("limits") or {}
     cpu, memory = (quantity.parse(str(amounts[name])) if name in amounts else None for name in ("cpu", "memory"))
-    return Limits(None if cpu is None else float(cpu), None if memory is None else math.ceil(memory))
+    return CgroupLimits(None if cpu is None else float(cpu), None if memory is None else math.ceil(memory))
 
 
 class EnforcedLimits:

@@ -36,7 +36,7 @@ from volcanopy.local.process.container_spec import (
     is_sidecar,
     resolve,
 )
-from volcanopy.local.process.file_view import Placement, Source
+from volcanopy.local.process.file_view import ContainerView, MountSource
 from volcanopy.local.process.folders import temporary_folders
 from volcanopy.local.process.gpus import VARIABLE
 from volcanopy.local.process.measurements import Usage
@@ -332,12 +332,12 @@ class PodRunner:
             else:
                 return
 
-    def _placement(self, spec: ContainerSpec) -> Placement:
+    def _placement(self, spec: ContainerSpec) -> ContainerView:
         mounts = {mount.path: self._volumes.source(mount) for mount in spec.mounts}
         if self._credentials.folder is not None:
-            mounts.setdefault(MOUNT_PATH, Source(self._credentials.folder.resolve(), read_only=True))
+            mounts.setdefault(MOUNT_PATH, MountSource(self._credentials.folder.resolve(), read_only=True))
         hostname = self.pod["spec"].get("hostname") or self.pod["metadata"]["name"]
-        return Placement(mounts, self._temporary[spec.name], self._around.hosts, hostname[:63], self._around.names)
+        return ContainerView(mounts, self._temporary[spec.name], self._around.hosts, hostname[:63], self._around.names)
 
     # Probes and hooks
 

@@ -17,7 +17,7 @@ from volcanopy.local.process.beneath import PathError, open_beneath, opened
 from volcanopy.local.process.cgroups import Cgroups
 from volcanopy.local.process.container_run import ContainerRun, StartError
 from volcanopy.local.process.container_spec import DEFAULT_PATH, ContainerSpec, Sources
-from volcanopy.local.process.file_view import Placement, Source, resolved
+from volcanopy.local.process.file_view import ContainerView, MountSource, resolved
 from volcanopy.local.process.folders import make_folder
 from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Isolation, Process
@@ -47,7 +47,7 @@ class ContainerRequest:
     pod: Json
     container: Json
     spec: ContainerSpec
-    placement: Placement
+    placement: ContainerView
     log: Path
     name: str
 
@@ -190,7 +190,7 @@ def _has_ssh_keys(pod: Json, container: Json) -> bool:
     return any(item.get("key") == "authorized_keys" for items in mounted for item in items)
 
 
-def _with_login(placement: Placement, user: User, root: Path) -> Placement:
+def _with_login(placement: ContainerView, user: User, root: Path) -> ContainerView:
     """The placement with an /etc/passwd of its own, if the one of its files has no entry with which the user can log in."""
     path = Path(_on_machine(root, _PASSWD))
     mounted = {mount for mount in placement.mounts if mount == _PASSWD or _PASSWD.startswith(f"{mount}/")}
@@ -202,10 +202,10 @@ def _with_login(placement: Placement, user: User, root: Path) -> Placement:
     file = placement.temporary.with_name(f"{placement.temporary.name}.passwd")
     file.write_text(entries)
     file.chmod(0o644)
-    return replace(placement, mounts={**placement.mounts, _PASSWD: Source(file, read_only=True)})
+    return replace(placement, mounts={**placement.mounts, _PASSWD: MountSource(file, read_only=True)})
 
 
-def _check_executable(spec: ContainerSpec, placement: Placement, root: Path) -> None:
+def _check_executable(spec: ContainerSpec, placement: ContainerView, root: Path) -> None:
     """Raise StartError unless the program exists: it is searched as the container will, below the root of its files."""
     program = spec.argv[0]
     if "/" not in program:

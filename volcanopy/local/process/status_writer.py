@@ -24,7 +24,7 @@ PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
 
 
 @dataclass
-class _Written:
+class _LatestStatus:
     """The newest status of a pod, and the version of the pod that has it; -1 until it is written."""
 
     status: Json = field(default_factory=dict)
@@ -37,7 +37,7 @@ class StatusWriter:
 
     def __init__(self, client: Client, events: EventRecorder) -> None:
         self._client, self._events = client, events
-        self._written: dict[str, _Written] = {}
+        self._written: dict[str, _LatestStatus] = {}
         self._closed = False
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ class StatusWriter:
         """Write a new status; returns when the server has it, or the pod is gone."""
         if self._closed:
             return
-        written = self._written.setdefault(pod["metadata"]["uid"], _Written())
+        written = self._written.setdefault(pod["metadata"]["uid"], _LatestStatus())
         for event in events_of(pod, written.status, status):
             self.record(pod, event)
         written.status = status
@@ -80,7 +80,7 @@ class StatusWriter:
         """The pod is deleted."""
         self._written.pop(uid, None)
 
-    async def _send(self, pod: Json, written: _Written) -> None:
+    async def _send(self, pod: Json, written: _LatestStatus) -> None:
         metadata = pod["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]
         async with written.lock:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volcanopy.local.process.container_spec import DEFAULT_PATH, ContainerSpec
-from volcanopy.local.process.file_view import FileView, Placement
+from volcanopy.local.process.file_view import ContainerView, FileView
 from volcanopy.local.process.isolation import Bubblewrap, Isolation, Namespaces, PlainProcesses, Process
 from volcanopy.local.process.launching import trial
 from volcanopy.local.process.users import User
@@ -67,7 +67,7 @@ def _failure(isolation: Isolation, user: User) -> str:
     """Why a program cannot be started; empty if it can."""
     with tempfile.TemporaryDirectory(prefix="volcanopy-trial-") as name:
         folder = Path(name).resolve()
-        placement = Placement({}, folder / "tmp", folder / "hosts", "trial")
+        placement = ContainerView({}, folder / "tmp", folder / "hosts", "trial")
         placement.temporary.mkdir()
         placement.shared_memory.mkdir()
         placement.hosts.touch()

@@ -18,7 +18,7 @@ from volcanopy.local.process.container_spec import (
     resource_value,
     selected_items,
 )
-from volcanopy.local.process.file_view import Source
+from volcanopy.local.process.file_view import MountSource
 from volcanopy.local.process.folders import make_folder
 from volcanopy.local.process.users import User
 
@@ -49,10 +49,10 @@ class Volumes:
         for volume in self._pod["spec"].get("volumes") or ():
             self._paths[volume["name"]] = self._create(volume, sources)
 
-    def source(self, mount: Mount) -> Source:
+    def source(self, mount: Mount) -> MountSource:
         """What is mounted; a missing `subPath` is made as a folder. Raises ContainerConfigError."""
         volume = next(each for each in self._pod["spec"]["volumes"] if each["name"] == mount.volume)
-        source = Source(
+        source = MountSource(
             self._paths[mount.volume],
             mount.read_only or any(kind in volume for kind in _OF_OBJECTS),
             mount.sub_path,

@@ -25,7 +25,7 @@ from volcanopy.local.simulated import pod_status
 from volcanopy.local.simulated.heartbeats import Heartbeats
 from volcanopy.local.simulated.nodes import SIMULATED
 from volcanopy.local.simulated.pod_stages import AnnotationError, Moment, Script, Stages
-from volcanopy.local.simulated.pod_status import PODS, Place, Pod, Shown
+from volcanopy.local.simulated.pod_status import PODS, Pod, PodAddresses, Shown
 from volcanopy.local.simulated.timers import TimedWorkers
 
 log = structlog.get_logger(__name__)
@@ -43,13 +43,13 @@ class _WrittenMeta(msgspec.Struct, rename="camel"):
     resource_version: str = "0"
 
 
-class _Written(msgspec.Struct):
+class _PatchedPod(msgspec.Struct):
     """The part of the response to a status patch that is read."""
 
     metadata: _WrittenMeta
 
 
-_STATUS: Kind[_Written] = Kind("", "v1", "Pod", "pods", True, _Written)
+_STATUS: Kind[_PatchedPod] = Kind("", "v1", "Pod", "pods", True, _PatchedPod)
 
 
 class _PodRecord:
@@ -256,7 +256,7 @@ class Kubelet:
         return math.inf
 
     async def _write_moment(self, record: _PodRecord, script: Script, moment: Moment, now: float) -> None:
-        place = Place(record.address, self.nodes.address(record.pod.spec.node_name))
+        place = PodAddresses(record.address, self.nodes.address(record.pod.spec.node_name))
         status = pod_status.status(record.pod, script, moment, record.began, now, place)
         await self._write(record, status, pod_status.to_show(moment))
 

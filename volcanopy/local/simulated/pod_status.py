@@ -77,7 +77,7 @@ Shown = tuple[str, tuple[tuple[str, int], ...]]
 """The part of a status that changes: the phase, and state and restarts of each container."""
 
 
-class Place(NamedTuple):
+class PodAddresses(NamedTuple):
     """Addresses of a pod and its node."""
 
     pod_ip: str
@@ -112,7 +112,7 @@ def _state(state: ContainerState) -> str:
     return "running" if state.running is not None else "terminated" if state.terminated is not None else "waiting"
 
 
-def status(pod: Pod, script: Script, moment: Moment, began: float, now: float, place: Place) -> Json:
+def status(pod: Pod, script: Script, moment: Moment, began: float, now: float, place: PodAddresses) -> Json:
     """Return the status of a pod at a moment, as a strategic merge patch; ``now`` is the time of the write."""
     uid = pod.metadata.uid
     running = moment.phase == "Running"

@@ -21,7 +21,7 @@ from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.local.simulated.timers import TimedWorkers
 from volcanopy.local.workloads import daemon_set, deployment, job, replica_set, stateful_set
-from volcanopy.local.workloads.plan import Create, Delete, Effect, SetStatus, Update, controller_uid
+from volcanopy.local.workloads.plan import Effect, ObjectCreation, ObjectDeletion, SetStatus, Update, controller_uid
 
 log = structlog.get_logger(__name__)
 
@@ -138,12 +138,12 @@ class WorkloadController:
         """Write the effects of a reconciliation. Raises the error with which a pod was rejected, after it is reported."""
         rejected: ApiError | None = None
         for effect in self._reconciled(kind, workload):
-            if rejected is not None and isinstance(effect, Create):
+            if rejected is not None and isinstance(effect, ObjectCreation):
                 continue  # the next is most likely rejected for the same reason
             try:
                 await self._write(workload, effect)
             except ApiError as error:
-                if not isinstance(effect, Create) or error.namespace_is_deleted:
+                if not isinstance(effect, ObjectCreation) or error.namespace_is_deleted:
                     raise
                 rejected = error
                 self._report(workload, effect, str(error))
@@ -157,7 +157,7 @@ class WorkloadController:
         if rejected is not None:
             raise rejected
 
-    def _report(self, workload: Json, creation: Create, message: str) -> None:
+    def _report(self, workload: Json, creation: ObjectCreation, message: str) -> None:
         """Record the event of an object that was rejected, with the message of kube-controller-manager."""
         kind, metadata = workload["kind"], workload["metadata"]
         text = f"Error creating: {message}"
@@ -196,11 +196,11 @@ class WorkloadController:
         namespace, unseen = metadata["namespace"], self._unseen.setdefault(metadata["uid"], {})
         try:
             match effect:
-                case Create(kind, body):
+                case ObjectCreation(kind, body):
                     made = await self._client.create(_KINDS[kind], namespace, body)
                     if kind != CLAIMS.kind and not self._knows(kind, made):
                         unseen[made["metadata"]["uid"]] = self._clock()
-                case Delete(kind, body):
+                case ObjectDeletion(kind, body):
                     gone = body["metadata"]
                     unseen[f"-{gone['uid']}"] = self._clock()
                     await self._client.delete(_KINDS[kind], namespace, gone["name"], uid=gone["uid"])

@@ -12,9 +12,9 @@ from volcanopy.api import core
 from volcanopy.api.decoding import convert
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.workloads.plan import (
-    Create,
-    Delete,
     Effect,
+    ObjectCreation,
+    ObjectDeletion,
     changed,
     from_template,
     has_ended,
@@ -54,9 +54,12 @@ def reconcile(daemon_set: Json, pods: Sequence[Json], nodes: Sequence[Json]) -> 
     effects: list[Effect] = []
     if "deletionTimestamp" not in metadata:
         effects += [
-            Delete("Pod", pod) for pod in (*misplaced, *surplus, *ended, *_replaced(spec, current, old, eligible))
+            ObjectDeletion("Pod", pod)
+            for pod in (*misplaced, *surplus, *ended, *_replaced(spec, current, old, eligible))
         ]
-        effects += [Create("Pod", _pod(daemon_set, name, revision)) for name in eligible if name not in occupied]
+        effects += [
+            ObjectCreation("Pod", _pod(daemon_set, name, revision)) for name in eligible if name not in occupied
+        ]
     ready = sum(map(is_ready, current.values()))
     status = {
         "observedGeneration": metadata.get("generation", 1),

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.workloads.plan import (
     REPLICA_FAILURE,
-    Create,
-    Delete,
     Effect,
+    ObjectCreation,
+    ObjectDeletion,
     Update,
     changed,
     owned,
@@ -50,7 +50,9 @@ def reconcile(deployment: Json, replica_sets: Sequence[Json], now: str) -> list[
     revision = max((_revision(each) for each in others), default=0) + 1
     effects: list[Effect] = []
     if current is None:
-        effects.append(Create("ReplicaSet", _replica_set(deployment, suffix, _first_size(spec, others), revision)))
+        effects.append(
+            ObjectCreation("ReplicaSet", _replica_set(deployment, suffix, _first_size(spec, others), revision))
+        )
     else:
         expected = _annotations(deployment, max(revision, _revision(current)))
         if not expected.items() <= (current["metadata"].get("annotations") or {}).items():
@@ -144,7 +146,7 @@ def _annotations(deployment: Json, revision: int) -> Json:
 def _expired(spec: Json, others: Sequence[Json]) -> list[Effect]:
     empty = [each for each in others if _size(each) == 0 and _counted(each, "replicas") == 0]
     surplus = len(empty) - int(spec.get("revisionHistoryLimit", 10))
-    return [Delete("ReplicaSet", each) for each in sorted(empty, key=_revision)[: max(surplus, 0)]]
+    return [ObjectDeletion("ReplicaSet", each) for each in sorted(empty, key=_revision)[: max(surplus, 0)]]
 
 
 def _status(deployment: Json, current: Json | None, sets: Sequence[Json], now: str) -> Json:

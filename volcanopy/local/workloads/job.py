@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.workloads.plan import (
-    Create,
-    Delete,
     Effect,
+    ObjectCreation,
+    ObjectDeletion,
     SetStatus,
     changed,
     from_template,
@@ -72,12 +72,12 @@ def _sized(job: Json, active: Sequence[Json], succeeded: Sequence[Json], done: i
     else:
         size = min(parallelism, completions - done)
     if len(active) > size:
-        return [Delete("Pod", pod) for pod in sorted(active, key=is_ready)[: len(active) - size]]
+        return [ObjectDeletion("Pod", pod) for pod in sorted(active, key=is_ready)[: len(active) - size]]
     if not _is_indexed(job):
-        return [Create("Pod", _pod(job, None)) for _ in range(size - len(active))]
+        return [ObjectCreation("Pod", _pod(job, None)) for _ in range(size - len(active))]
     taken = _indexes([*active, *succeeded])
     free = [index for index in range(completions or 0) if index not in taken]
-    return [Create("Pod", _pod(job, index)) for index in free[: size - len(active)]]
+    return [ObjectCreation("Pod", _pod(job, index)) for index in free[: size - len(active)]]
 
 
 def _pod(job: Json, index: int | None) -> Json:
@@ -122,7 +122,7 @@ def _cleaned(job: Json, now: str) -> list[Effect]:
     """Delete a finished job after its time to live."""
     until = deadline(job)
     due = "deletionTimestamp" not in job["metadata"] and until is not None and _time(now) >= until
-    return [Delete("Job", job)] if due else []
+    return [ObjectDeletion("Job", job)] if due else []
 
 
 def _condition(status: Json, *kinds: str) -> Json | None:
@@ -144,7 +144,7 @@ def _indexes(pods: Sequence[Json]) -> set[int]:
 
 
 def _all(pods: Sequence[Json]) -> list[Effect]:
-    return [Delete("Pod", pod) for pod in pods]
+    return [ObjectDeletion("Pod", pod) for pod in pods]
 
 
 def _time(text: str) -> float:

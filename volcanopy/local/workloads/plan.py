@@ -17,7 +17,7 @@ REPLICA_FAILURE = "ReplicaFailure"
 
 
 @dataclass(frozen=True)
-class Create:
+class ObjectCreation:
     """Create an object of this kind; one that exists already is left alone."""
 
     kind: str
@@ -25,7 +25,7 @@ class Create:
 
 
 @dataclass(frozen=True)
-class Delete:
+class ObjectDeletion:
     """Delete the object with this uid."""
 
     kind: str
@@ -48,7 +48,7 @@ class SetStatus:
     status: Json
 
 
-Effect = Create | Delete | Update | SetStatus
+Effect = ObjectCreation | ObjectDeletion | Update | SetStatus
 
 
 def owner_reference(owner: Json) -> Json:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.workloads.plan import (
-    Create,
-    Delete,
     Effect,
+    ObjectCreation,
+    ObjectDeletion,
     changed,
     from_template,
     is_active,
@@ -31,13 +31,13 @@ def reconcile(replica_set: Json, pods: Sequence[Json], now: str, failure: str = 
     if "deletionTimestamp" not in metadata:
         missing = range(replicas - len(active))
         effects += [
-            Create("Pod", from_template(replica_set, spec["template"], generateName=f"{metadata['name']}-"))
+            ObjectCreation("Pod", from_template(replica_set, spec["template"], generateName=f"{metadata['name']}-"))
             for _ in missing
         ]
         # The newest of those that are least useful are deleted first; times of creation are whole seconds.
         newest_first = sorted(active, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
         surplus = sorted(newest_first, key=_usefulness)[: max(len(active) - replicas, 0)]
-        effects += [Delete("Pod", pod) for pod in surplus]
+        effects += [ObjectDeletion("Pod", pod) for pod in surplus]
     ready = sum(map(is_ready, active))
     status = {
         "replicas": len(active),

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.workloads.plan import (
-    Create,
-    Delete,
     Effect,
+    ObjectCreation,
+    ObjectDeletion,
     changed,
     from_template,
     has_ended,
@@ -60,14 +60,14 @@ def _steps(stateful_set: Json, mine: dict[str, Json], names: Sequence[str], revi
         if pod is None:
             effects += _creation(stateful_set, name, revision)
         elif has_ended(pod) and "deletionTimestamp" not in pod["metadata"]:
-            effects.append(Delete("Pod", pod))
+            effects.append(ObjectDeletion("Pod", pod))
         if ordered and (pod is None or not is_ready(pod) or not is_active(pod)):
             # An old pod that never becomes ready would block its own update.
             if pod is not None and _may_replace(stateful_set, pod, revision):
-                effects.append(Delete("Pod", pod))
+                effects.append(ObjectDeletion("Pod", pod))
             return effects
     surplus = [pod for name, pod in mine.items() if name not in names and is_active(pod)]
-    effects += [Delete("Pod", pod) for pod in sorted(surplus, key=_ordinal, reverse=True)]
+    effects += [ObjectDeletion("Pod", pod) for pod in sorted(surplus, key=_ordinal, reverse=True)]
     return effects or _replacement(stateful_set, [mine[name] for name in names], revision)
 
 
@@ -75,7 +75,7 @@ def _replacement(stateful_set: Json, pods: Sequence[Json], revision: str) -> lis
     """The deletion of the pod that an update replaces next: the last one that is old, once those after it are ready."""
     for pod in reversed(pods):
         if _may_replace(stateful_set, pod, revision):
-            return [Delete("Pod", pod)]
+            return [ObjectDeletion("Pod", pod)]
         if not (is_active(pod) and is_ready(pod)):
             return []
     return []
@@ -92,7 +92,7 @@ def _may_replace(stateful_set: Json, pod: Json, revision: str) -> bool:
 def _first_step(effects: list[Effect]) -> list[Effect]:
     """The claims of the first pod and the pod itself, or one deletion."""
     for index, effect in enumerate(effects):
-        if not (isinstance(effect, Create) and effect.kind == "PersistentVolumeClaim"):
+        if not (isinstance(effect, ObjectCreation) and effect.kind == "PersistentVolumeClaim"):
             return effects[: index + 1]
     return effects
 
@@ -112,11 +112,11 @@ def _creation(stateful_set: Json, name: str, revision: str) -> list[Effect]:
         claim = copy.deepcopy({key: template[key] for key in ("metadata", "spec") if key in template})
         volume = claim["metadata"]["name"]
         claim["metadata"] |= {"name": f"{volume}-{name}", "namespace": namespace}
-        effects.append(Create("PersistentVolumeClaim", claim))
+        effects.append(ObjectCreation("PersistentVolumeClaim", claim))
         volumes[volume] = {"name": volume, "persistentVolumeClaim": {"claimName": f"{volume}-{name}"}}
     if volumes:
         pod["spec"]["volumes"] = list(volumes.values())
-    return [*effects, Create("Pod", pod)]
+    return [*effects, ObjectCreation("Pod", pod)]
 
 
 def _revision(pod: Json) -> str:

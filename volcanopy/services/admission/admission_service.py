@@ -39,7 +39,7 @@ from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import PODS, bound
 from volcanopy.services.admission import cert_manager, request_limits
 from volcanopy.services.admission.access_reviews import may_change_target
-from volcanopy.services.admission.certificate_rotation import ForeignKeyring, Keyring, SharedKeyring, Terms
+from volcanopy.services.admission.certificate_rotation import ForeignKeyring, Keyring, RotationTimes, SharedKeyring
 from volcanopy.services.admission.cluster_cache import QUEUES, ClusterCache
 from volcanopy.services.admission.job_templates import job_templates
 from volcanopy.services.admission.pod_dry_run import PodDryRuns, pod_maker
@@ -96,7 +96,7 @@ class AdmissionSettings:
     """The policy without a file."""
     certificates: Literal["auto", "memory", "secret", "cert-manager"] = "auto"
     """The issuer: ``auto`` is cert-manager or a shared Secret behind a Service, this process otherwise."""
-    terms: Terms = field(default_factory=Terms)
+    terms: RotationTimes = field(default_factory=RotationTimes)
     """Lifetimes of certificates."""
     period: float = 30.0
     """Seconds between two checks of certificates, configurations and the file."""

@@ -40,7 +40,7 @@ Material = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Terms:
+class RotationTimes:
     """Lifetimes of certificates, and when they are renewed."""
 
     lifetime: timedelta = timedelta(days=365)
@@ -50,10 +50,10 @@ class Terms:
 
 
 def renewed(
-    material: Material, hosts: Sequence[str], now: datetime, published: bytes = b"", terms: Terms | None = None
+    material: Material, hosts: Sequence[str], now: datetime, published: bytes = b"", terms: RotationTimes | None = None
 ) -> Material:
     """Return the material as it should be now, the same if nothing is due; ``published`` is the caBundle in use."""
-    terms = terms or Terms()
+    terms = terms or RotationTimes()
     try:
         return _renewed(material, hosts, now, published, terms)
     except (ValueError, KeyError, IndexError, TypeError, UnsupportedAlgorithm) as error:
@@ -62,12 +62,14 @@ def renewed(
         return _begun(hosts, now, terms)
 
 
-def _begun(hosts: Sequence[str], now: datetime, terms: Terms) -> Material:
+def _begun(hosts: Sequence[str], now: datetime, terms: RotationTimes) -> Material:
     authority = make_authority(now, terms.authority_lifetime)
     return _signed({TRUSTED: authority.certificate.decode()}, authority, hosts, now, terms)
 
 
-def _signed(rest: Material, authority: Authority, hosts: Sequence[str], now: datetime, terms: Terms) -> Material:
+def _signed(
+    rest: Material, authority: Authority, hosts: Sequence[str], now: datetime, terms: RotationTimes
+) -> Material:
     made = issue(authority, hosts, now, terms.lifetime)
     return {
         **rest,
@@ -77,7 +79,9 @@ def _signed(rest: Material, authority: Authority, hosts: Sequence[str], now: dat
     }
 
 
-def _renewed(material: Material, hosts: Sequence[str], now: datetime, published: bytes, terms: Terms) -> Material:
+def _renewed(
+    material: Material, hosts: Sequence[str], now: datetime, published: bytes, terms: RotationTimes
+) -> Material:
     trusted = x509.load_pem_x509_certificates(material[TRUSTED].encode())
     texts = [_text(certificate) for certificate in trusted]
     authority = Authority(texts[0].encode(), material[AUTHORITY_KEY].encode())
@@ -101,7 +105,7 @@ def _renewed(material: Material, hosts: Sequence[str], now: datetime, published:
     return material
 
 
-def _is_due(begins: datetime, ends: datetime, now: datetime, terms: Terms) -> bool:
+def _is_due(begins: datetime, ends: datetime, now: datetime, terms: RotationTimes) -> bool:
     return ends - now <= (ends - begins) * terms.renew_share
 
 
@@ -117,7 +121,7 @@ def _hosts(certificate: x509.Certificate) -> set[str]:
 class Keyring:
     """The certificate of the server, renewed at run time. ``trusted`` is the caBundle for the API server."""
 
-    def __init__(self, hosts: Sequence[str], now: Callable[[], datetime], terms: Terms | None = None) -> None:
+    def __init__(self, hosts: Sequence[str], now: Callable[[], datetime], terms: RotationTimes | None = None) -> None:
         self._hosts, self._now, self._terms = list(hosts), now, terms
         self.material: Material = {}
         self.context: ssl.SSLContext | None = None
@@ -160,7 +164,7 @@ class SharedKeyring(Keyring):
         namespace: str,
         hosts: Sequence[str],
         now: Callable[[], datetime],
-        terms: Terms | None = None,
+        terms: RotationTimes | None = None,
     ) -> None:
         super().__init__(hosts, now, terms)
         self._client, self._namespace = client, namespace

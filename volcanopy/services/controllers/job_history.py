@@ -16,7 +16,7 @@ from volcanopy.api.batch import BatchJob
 from volcanopy.api.history import JobRecord
 from volcanopy.api.model import InvalidObjectError
 from volcanopy.jobcontroller.history import (
-    Place,
+    HistoryObject,
     has_ended,
     is_dropped,
     place_for,
@@ -50,9 +50,9 @@ class JobHistoryWriter:
 
     def __init__(self, client: Client, now: Callable[[], datetime]) -> None:
         self._client, self._now = client, now
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, HistoryObject] = {}
         """Where the record of each job is, by uid."""
-        self._sizes: dict[Place, int] = {}
+        self._sizes: dict[HistoryObject, int] = {}
         self._pending: dict[str, dict[str, JobRecord]] = {}
         """Records to write, by namespace and uid."""
         self._locks: dict[str, asyncio.Lock] = {}
@@ -162,7 +162,7 @@ class JobHistoryWriter:
                 self._pending[namespace] = pending | self._pending.get(namespace, {})
                 raise
 
-    def _batch(self, namespace: str, pending: dict[str, JobRecord]) -> tuple[Place, dict[str, JobRecord]]:
+    def _batch(self, namespace: str, pending: dict[str, JobRecord]) -> tuple[HistoryObject, dict[str, JobRecord]]:
         """Return an object and the pending records that belong into it; records of dropped days are removed."""
         places = {uid: self._place(namespace, uid, entry) for uid, entry in pending.items()}
         place = next(iter(places.values()))
@@ -173,10 +173,10 @@ class JobHistoryWriter:
             return place, {}
         return place, {uid: entry for uid, entry in pending.items() if places[uid] == place}
 
-    def _place(self, namespace: str, uid: str, entry: JobRecord) -> Place:
+    def _place(self, namespace: str, uid: str, entry: JobRecord) -> HistoryObject:
         return self._places.get(uid) or place_for(namespace, entry.finished or self._now(), self._sizes)
 
-    async def _write(self, place: Place, batch: dict[str, JobRecord]) -> None:
+    async def _write(self, place: HistoryObject, batch: dict[str, JobRecord]) -> None:
         records = {uid: record_json(entry) for uid, entry in batch.items()}
         try:
             await self._client.patch(JOB_HISTORIES, place.namespace, place.name, {"records": records})

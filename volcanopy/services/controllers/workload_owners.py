@@ -16,7 +16,7 @@ import structlog
 from volcanopy.api import names
 from volcanopy.api.bindings import VOLCANOPY, Binding, with_own_keys
 from volcanopy.api.core import Meta, OwnerReference, ReadModel
-from volcanopy.jobcontroller.jobset_podgroups import Gang, JobSet, gang_of_job_set, is_job_set
+from volcanopy.jobcontroller.jobset_podgroups import JobSet, JobSetGang, gang_of_job_set, is_job_set
 from volcanopy.jobcontroller.workload_podgroups import Owner, group_annotations
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
@@ -146,7 +146,7 @@ class WorkloadOwners:
             return owner
         return replace(owner, gang=await self._gang(above, namespace))
 
-    async def _gang(self, reference: OwnerReference, namespace: str) -> Gang | None:
+    async def _gang(self, reference: OwnerReference, namespace: str) -> JobSetGang | None:
         """Return the gang of a JobSet; None without one, or if the JobSet is gone or not readable."""
         kind = await self._kind(reference)
         if kind is None:

@@ -6,7 +6,7 @@ from tempfile import gettempdir
 
 from volcanopy.api import names
 from volcanopy.api.bindings import APIS, VOLCANOPY, Binding
-from volcanopy.kube.leader.elector import Terms
+from volcanopy.kube.leader.elector import LeaseDurations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +16,7 @@ class Election:
     name: str
     namespace: str = ""
     """Where the Lease is; empty: the pod's own namespace, or kube-system for a process that runs in none."""
-    terms: Terms = field(default_factory=Terms)
+    terms: LeaseDurations = field(default_factory=LeaseDurations)
     """Its durations."""
 
 

@@ -33,7 +33,7 @@ Attempt = Callable[[], Awaitable[bool]]
 async def isolate(quarantine: Quarantine, attempt: Attempt, error: str) -> list[Excluded]:
     """Exclude the objects that make ``attempt`` fail with ``error`` and return them; none if they cannot be found."""
     suspects = sorted(quarantine.recent(), key=_rank)
-    search = _Search(quarantine, attempt, suspects)
+    search = _SuspectList(quarantine, attempt, suspects)
     if not suspects or not await search.passes(0):
         search.admit(len(suspects))
         return []
@@ -48,7 +48,7 @@ async def isolate(quarantine: Quarantine, attempt: Attempt, error: str) -> list[
     return [entry for entry in quarantine.entries() if (entry.kind, entry.key) in excluded]
 
 
-class _Search:
+class _SuspectList:
     """The suspects, of which a number from the front is in the state."""
 
     def __init__(self, quarantine: Quarantine, attempt: Attempt, suspects: Sequence[Any]) -> None:

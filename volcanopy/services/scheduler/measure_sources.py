@@ -12,21 +12,21 @@ from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.model.measures import Reading
 from volcanopy.scheduler.policy.metrics_source import MeasureQueries, Metrics
 from volcanopy.services.scheduler.node_load_sources import (
-    Answer,
     CustomMetrics,
     LoadError,
+    MeasureSource,
     MetricsServer,
     NodeAgents,
     Prometheus,
     PrometheusServer,
-    Source,
+    SourceReadings,
     node_of,
 )
 
 
-def source(settings: Metrics, client: Client, state: State) -> Source:
+def source(settings: Metrics, client: Client, state: State) -> MeasureSource:
     """Return the configured sources as one; the state has the nodes and the reports of their agents."""
-    sources: list[Source] = []
+    sources: list[MeasureSource] = []
     match settings.type:
         case "prometheus":
             sources.append(Prometheus(settings.address, insecure=settings.insecure))
@@ -56,7 +56,7 @@ class PrometheusMeasure(PrometheusServer):
         super().__init__(address, insecure=insecure)
         self._name, self._queries = name, queries
 
-    async def measure(self) -> Answer:
+    async def measure(self) -> SourceReadings:
         """Run the queries. Raises LoadError."""
         parts, key = self._queries.parts, pod_of if self._queries.pods else node_of
         try:
@@ -70,7 +70,7 @@ class PrometheusMeasure(PrometheusServer):
                 of_target[part] = value
                 of_target["at"] = min(moment.timestamp(), of_target.get("at", math.inf))
         readings = {self._name: {target: Reading(**each) for target, each in sorted(values.items())}}
-        return Answer({}, readings) if self._queries.pods else Answer(readings)
+        return SourceReadings({}, readings) if self._queries.pods else SourceReadings(readings)
 
 
 def pod_of(labels: Mapping[str, Any]) -> str:
@@ -82,9 +82,9 @@ def pod_of(labels: Mapping[str, Any]) -> str:
 class Sources:
     """Several sources as one: those that fail keep their last values."""
 
-    def __init__(self, sources: Iterable[Source]) -> None:
+    def __init__(self, sources: Iterable[MeasureSource]) -> None:
         self._sources = tuple(sources)
-        self._last: dict[int, Answer] = {}
+        self._last: dict[int, SourceReadings] = {}
         self._opened = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -95,23 +95,23 @@ class Sources:
     async def __aexit__(self, *_: object) -> None:
         await self._opened.aclose()
 
-    async def measure(self) -> Answer:
+    async def measure(self) -> SourceReadings:
         """Read all sources at once. Raises LoadError if all fail."""
         results = await asyncio.gather(*(_measured(each) for each in self._sources))
         problems = [result for result in results if isinstance(result, str)]
         if len(problems) == len(results):
             raise LoadError("; ".join(problems))
-        self._last |= {place: result for place, result in enumerate(results) if isinstance(result, Answer)}
+        self._last |= {place: result for place, result in enumerate(results) if isinstance(result, SourceReadings)}
         nodes: dict[str, dict[str, Reading]] = {}
         pods: dict[str, dict[str, Reading]] = {}
         for place in sorted(self._last):
             for total, own in ((nodes, self._last[place].nodes), (pods, self._last[place].pods)):
                 for name, readings in own.items():
                     _merge(total.setdefault(name, {}), readings)
-        return Answer(nodes, pods, "; ".join(problems))
+        return SourceReadings(nodes, pods, "; ".join(problems))
 
 
-async def _measured(single: Source) -> Answer | str:
+async def _measured(single: MeasureSource) -> SourceReadings | str:
     try:
         return await single.measure()
     except LoadError as fault:

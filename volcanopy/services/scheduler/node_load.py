@@ -17,7 +17,7 @@ from volcanopy.scheduler.model.measures import Measured
 from volcanopy.scheduler.policy.metrics_source import Metrics
 from volcanopy.services.scheduler.config_file import ConfigFile
 from volcanopy.services.scheduler.measure_sources import source
-from volcanopy.services.scheduler.node_load_sources import LoadError, Source
+from volcanopy.services.scheduler.node_load_sources import LoadError, MeasureSource
 from volcanopy.services.scheduler.state.store import Store
 
 log = structlog.get_logger(__name__)
@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 300.0
 """Seconds between attempts while all sources fail."""
 
-Opener = Callable[[Metrics, Client, State], Source]
+Opener = Callable[[Metrics, Client, State], MeasureSource]
 
 
 class LoadFollower:
@@ -52,7 +52,7 @@ class LoadFollower:
                 async with self._opener(settings, self._client, self._store.state) as opened:
                     await self._measure(opened, settings)
 
-    async def _measure(self, opened: Source, settings: Metrics) -> None:
+    async def _measure(self, opened: MeasureSource, settings: Metrics) -> None:
         """Read these sources while they are the configured ones."""
         backoff = Backoff(self._rng, _FIRST_PAUSE, _LONGEST_PAUSE)
         while self._config.current.metrics == settings:

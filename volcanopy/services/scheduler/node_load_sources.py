@@ -46,7 +46,7 @@ MEMORY_QUERY = (
 """Both queries are over all nodes and read metrics of Prometheus' node exporter."""
 
 
-class Answer(NamedTuple):
+class SourceReadings(NamedTuple):
     """The measures that a source returned, by name and by node or pod; ``problem`` names what it could not read."""
 
     nodes: Readings
@@ -58,7 +58,7 @@ class LoadError(Exception):
     """A source failed; the message names the source and the reason."""
 
 
-class Source(Protocol):
+class MeasureSource(Protocol):
     """A source, opened and closed with ``async with``."""
 
     async def __aenter__(self) -> Self:
@@ -67,7 +67,7 @@ class Source(Protocol):
     async def __aexit__(self, *_: object) -> None:
         """Close the source."""
 
-    async def measure(self) -> Answer:
+    async def measure(self) -> SourceReadings:
         """Read the measures. Raises LoadError."""
 
 
@@ -108,10 +108,10 @@ class PrometheusServer:
             raise LoadError(f"Prometheus at {self._url} returned no result ({status}): {text[:80]!r}") from None
 
 
-def _of_both(cpu: Mapping[str, tuple[float, datetime]], memory: Mapping[str, tuple[float, datetime]]) -> Answer:
+def _of_both(cpu: Mapping[str, tuple[float, datetime]], memory: Mapping[str, tuple[float, datetime]]) -> SourceReadings:
     """Return the load of the nodes of which both values are known, at the earlier time."""
     nodes = sorted(cpu.keys() & memory.keys())
-    return Answer(
+    return SourceReadings(
         of_load({node: (cpu[node][0], memory[node][0], min(cpu[node][1], memory[node][1])) for node in nodes})
     )
 
@@ -136,7 +136,7 @@ def node_of(labels: Mapping[str, Any]) -> str:
 class Prometheus(PrometheusServer):
     """The load of nodes from Prometheus, which scrapes the node exporter."""
 
-    async def measure(self) -> Answer:
+    async def measure(self) -> SourceReadings:
         """Run two queries, whatever the number of nodes."""
         cpu, memory = await asyncio.gather(self.query(CPU_QUERY, node_of), self.query(MEMORY_QUERY, node_of))
         return _of_both(cpu, memory)
@@ -177,7 +177,7 @@ class CustomMetrics(_OfApiServer):
 
     VERSIONS = ("v1beta2", "v1beta1")
 
-    async def measure(self) -> Answer:
+    async def measure(self) -> SourceReadings:
         """Both metrics of all nodes."""
         cpu, memory = [await self._values(name) for name in ("node_cpu_usage_avg", "node_memory_usage_avg")]
         return _of_both(cpu, memory)
@@ -219,7 +219,7 @@ class MetricsServer(_OfApiServer):
         self._capacities = capacities
         self._seen: dict[str, deque[tuple[datetime, float, float]]] = {}
 
-    async def measure(self) -> Answer:
+    async def measure(self) -> SourceReadings:
         """Mean, deviation and peak of what was seen of each node in the last ten minutes."""
         try:
             usages = await self._client.list(self.KIND, deadline=ANSWER_WITHIN)
@@ -242,7 +242,7 @@ class MetricsServer(_OfApiServer):
         samples = sorted(self._seen.items())
         cpu = {name: _statistics([used for _, used, _ in seen], seen[-1][0]) for name, seen in samples}
         memory = {name: _statistics([used for _, _, used in seen], seen[-1][0]) for name, seen in samples}
-        return Answer({"cpu": cpu, "memory": memory})
+        return SourceReadings({"cpu": cpu, "memory": memory})
 
 
 class NodeAgents(_OfApiServer):
@@ -252,7 +252,7 @@ class NodeAgents(_OfApiServer):
         super().__init__(client)
         self._reports = reports
 
-    async def measure(self) -> Answer:
+    async def measure(self) -> SourceReadings:
         """Return the loads of the nodes with an agent."""
         loads: dict[str, dict[str, Reading]] = {"cpu": {}, "memory": {}}
         for report in self._reports():
@@ -270,7 +270,7 @@ class NodeAgents(_OfApiServer):
                 loads[measure][report.metadata.name] = Reading(mean, at, *spread)
         if not loads["cpu"]:
             raise LoadError("no NumaTopology has the load of its node: run volcanopy agent on the nodes")
-        return Answer(loads)
+        return SourceReadings(loads)
 
 
 def _part(used: Mapping[str, int], capacity: Mapping[str, int], resource: str) -> float:

@@ -48,7 +48,7 @@ from volcanopy.services.scheduler.isolation import isolate
 from volcanopy.services.scheduler.metrics import SchedulerMetrics
 from volcanopy.services.scheduler.node_load import LoadFollower
 from volcanopy.services.scheduler.quarantine_reports import QuarantineReports
-from volcanopy.services.scheduler.start_estimates import Question, StartEstimates
+from volcanopy.services.scheduler.start_estimates import EstimateQuestion, StartEstimates
 from volcanopy.services.scheduler.state.quarantine import Excluded
 from volcanopy.services.scheduler.state.store import Store
 from volcanopy.services.scheduler.writers.applier import Applied, Applier
@@ -125,9 +125,9 @@ async def run(
             cycles = Cycles(store, applier, configuration, registry, settings, heartbeat)
             _freeze_garbage_collector()
 
-            def question() -> Question:
+            def question() -> EstimateQuestion:
                 served, queue = settings.scheduler_names, settings.default_queue
-                return Question(configuration.current, registry, machine.utc_now(), served, queue)
+                return EstimateQuestion(configuration.current, registry, machine.utc_now(), served, queue)
 
             supervisor.add("estimated starts", StartEstimates(store, client, question).run)
             if ready is not None:

@@ -61,7 +61,7 @@ Tables = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Question:
+class EstimateQuestion:
     """What a round asks about: how the jobs of the cluster are scheduled."""
 
     config: SchedulerConfig
@@ -72,7 +72,7 @@ class Question:
 
 
 @dataclass
-class _Written:
+class _WrittenEstimate:
     """The estimate that a group has, and when it was written (monotonic seconds)."""
 
     uid: str
@@ -111,11 +111,11 @@ class ClusterCopy:
 class StartEstimates:
     """Estimates and writes, one round after the other."""
 
-    def __init__(self, store: Store, client: Client, question: Callable[[], Question]) -> None:
+    def __init__(self, store: Store, client: Client, question: Callable[[], EstimateQuestion]) -> None:
         """``question``: returns the question under the present configuration."""
         self._store, self._client, self._question = store, client, question
         self._copy = ClusterCopy()
-        self._written: dict[str, _Written] = {}
+        self._written: dict[str, _WrittenEstimate] = {}
 
     async def run(self) -> None:
         """Estimate for ever."""
@@ -177,7 +177,7 @@ class StartEstimates:
         except KubeError as fault:
             log.warning("estimated start not written", podgroup=meta.key, error=str(fault))
             return
-        self._written[meta.key] = _Written(meta.uid, estimate)
+        self._written[meta.key] = _WrittenEstimate(meta.uid, estimate)
 
 
 def waits(group: core.PodGroup) -> bool:
@@ -202,7 +202,7 @@ def differs(before: EstimatedStart, after: EstimatedStart, now: datetime) -> boo
     return abs(after.time - before.time) > max(timedelta(seconds=30), (after.time - now) / 20)
 
 
-def estimated(copy: ClusterCopy, tables: Tables, question: Question) -> tuple[dict[str, EstimatedStart], float]:
+def estimated(copy: ClusterCopy, tables: Tables, question: EstimateQuestion) -> tuple[dict[str, EstimatedStart], float]:
     """Return the estimated starts by pod group, and the processor time. Runs in a thread."""
     from volcanopy.whatif.engine import Budget, Engine  # noqa: PLC0415
     from volcanopy.whatif.expected import estimated_starts  # noqa: PLC0415

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from volcanopy.api import core, names
 from volcanopy.lab.simulate.cluster_description import equal_nodes
-from volcanopy.lab.simulate.inputs.columns import Format, Row, Trace, rows
+from volcanopy.lab.simulate.inputs.columns import Row, Trace, TraceFormat, rows
 from volcanopy.lab.simulate.workload import Job
 
 CARD = 1000
@@ -13,7 +13,7 @@ CARD = 1000
 MODEL = "gpu-model"
 """Label of nodes with the model of their cards."""
 
-OPENB = Format(
+OPENB = TraceFormat(
     "openb",
     {
         "name": ("name",),
@@ -30,12 +30,12 @@ OPENB = Format(
     (("name",), ("cpu",), ("gpus",), ("submit",)),
     frozenset({"pod_phase"}),
 )
-OPENB_NODES = Format(
+OPENB_NODES = TraceFormat(
     "openb node list",
     {"name": ("sn",), "cpu": ("cpu_milli",), "memory": ("memory_mib",), "gpus": ("gpu",), "model": ("model",)},
     (("name",), ("cpu",), ("memory",), ("gpus",)),
 )
-PHILLY = Format(
+PHILLY = TraceFormat(
     "Philly or Helios",
     {
         "name": ("job_id", "jobid"),
@@ -54,7 +54,7 @@ PHILLY = Format(
     (("name",), ("submit",), ("gpus",), ("run_time", "end")),
     frozenset({"state", "status", "attempts", "date"}),
 )
-BORG = Format(
+BORG = TraceFormat(
     "Borg",
     {
         "name": ("collection_id", "job_id"),

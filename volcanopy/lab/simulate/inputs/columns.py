@@ -80,7 +80,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Format:
+class TraceFormat:
     """The columns of a trace: for each field the names that it has, and which fields are required."""
 
     name: str
@@ -100,7 +100,7 @@ class Format:
         return next((fields for fields in self.required if not there & set(fields)), None)
 
 
-def rows(lines: Iterable[str], known: Format, trace: Trace) -> Iterator[Row]:
+def rows(lines: Iterable[str], known: TraceFormat, trace: Trace) -> Iterator[Row]:
     """Yield the lines of a table with the fields of a format; unknown columns are noted. Raises WorkloadError."""
     reader = csv.reader(lines)
     headings = [heading.strip().lstrip("\ufeff") for heading in next(reader, [])]

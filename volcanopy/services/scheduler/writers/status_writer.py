@@ -251,7 +251,7 @@ class QueueStatusWriter:
             context.store.settle_queue(name, expected)
 
 
-class _Written(NamedTuple):
+class _LastMessage(NamedTuple):
     """The last message of a job, and its time (the loop's seconds)."""
 
     uid: str
@@ -269,7 +269,7 @@ class ExplanationWriter:
     def __init__(self, context: WriterContext, timing: Timing) -> None:
         self._context, self._timing = context, timing
         self._explains: dict[str, Explain] = {}
-        self._written: dict[str, _Written] = {}
+        self._written: dict[str, _LastMessage] = {}
         self._running: set[str] = set()
         """The jobs whose explanation is being written."""
 
@@ -335,7 +335,7 @@ class ExplanationWriter:
         if fresh or repeat:
             if last is None or fresh or last.message != explain.message:
                 context.record_event(group, "Warning", statuses.UNSCHEDULABLE, explain.message)
-            self._written[job] = _Written(group.metadata.uid, explain.message, now)
+            self._written[job] = _LastMessage(group.metadata.uid, explain.message, now)
         elif last is not None:
             # Only pods without the condition are written now, the others with the next repetition.
             if last.message != explain.message:
