@@ -121,6 +121,62 @@ _DOCUMENTS = (".md", ".yaml", ".yml", ".tpl", ".txt", ".toml", "dashboards/volca
 SELF = ("hack/language.py", "tests/test_language.py")
 
 
+BARE = frozenset(
+    [
+        "added",
+        "asked",
+        "begun",
+        "changed",
+        "chosen",
+        "counted",
+        "drawn",
+        "each",
+        "found",
+        "given",
+        "gone",
+        "held",
+        "kept",
+        "known",
+        "left",
+        "listed",
+        "lost",
+        "made",
+        "mine",
+        "named",
+        "needed",
+        "other",
+        "others",
+        "ours",
+        "own",
+        "placed",
+        "removed",
+        "said",
+        "seen",
+        "sent",
+        "shown",
+        "stood",
+        "stopped",
+        "taken",
+        "theirs",
+        "told",
+        "used",
+        "written",
+    ]
+)
+"""Participles, adjectives and pronouns that are no name of a variable or parameter: use the noun of what it is."""
+
+
+def bare_names(source: str) -> list[str]:
+    """Return the variables and parameters of Python code whose name is only a participle, adjective or pronoun."""
+    nodes = ast.walk(ast.parse(source))
+    names = (
+        node.arg if isinstance(node, ast.arg) else node.id
+        for node in nodes
+        if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    )
+    return [name for name in names if name in BARE]
+
+
 class Hit(NamedTuple):
     """A retired word: where it is, what it is, and the text around it."""
 

@@ -1,5 +1,7 @@
 """The product speaks plain technical English: no retired word in names, messages, docstrings or documents."""
 
+import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -51,3 +53,68 @@ def test_every_exception_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_pattern_names_its_replacement() -> None:
     assert all(use for use in (*language.PROSE.values(), *language.NAMES.values()))
     assert Path(language.__file__).is_relative_to(language.ROOT)
+
+
+MOST_BARE_NAMES = {
+    "admission": 94,
+    "api": 33,
+    "cli": 127,
+    "client": 32,
+    "installed": 4,
+    "jobcontroller": 139,
+    "kube": 61,
+    "lab": 75,
+    "local": 123,
+    "plugin": 9,
+    "scheduler": 907,
+    "services": 198,
+    "testing": 15,
+    "whatif": 62,
+}
+"""Variables and parameters that are only a participle, adjective or pronoun, by package: lower it, never raise it."""
+
+
+@pytest.mark.parametrize(
+    "package", sorted(path.name for path in (language.ROOT / "volcanopy").iterdir() if (path / "__init__.py").is_file())
+)
+def test_a_package_has_no_more_names_that_are_no_nouns(package: str) -> None:
+    count = sum(
+        len(language.bare_names(path.read_text())) for path in (language.ROOT / "volcanopy" / package).rglob("*.py")
+    )
+    assert count <= MOST_BARE_NAMES.get(package, 0), "name variables by nouns: see hack.language.BARE"
+
+
+def test_a_variable_and_a_parameter_without_a_noun_are_found() -> None:
+    assert language.bare_names("def f(known, pods):\n    for each in pods: left = known_pods = each") == [
+        "known",
+        "each",
+        "left",
+    ]
+
+
+SHARED_CLASS_NAMES = {
+    *(
+        "Alternative",
+        "AlternativeTask",
+        "ContainerState",
+        "ContainerStatus",
+        "EstimatedStart",
+        "Member",
+        "Patch",
+        "Pod",
+    ),
+    *("PodStatus", "Subjects", "VolumeSpec"),  # fields of the API, for each of their readers
+    *("Change", "Cluster", "Request", "Rule", "_Search"),
+}
+"""Classes of one name in three or more modules."""
+
+
+def test_a_class_name_stands_in_at_most_two_modules() -> None:
+    modules = Counter(
+        node.name
+        for path in (language.ROOT / "volcanopy").rglob("*.py")
+        for node in {
+            node.name: node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)
+        }.values()
+    )
+    assert {name for name, number in modules.items() if number > 2} <= SHARED_CLASS_NAMES
