@@ -18,11 +18,11 @@ import numpy as np
 
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
-from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.measures import Measured, Reading
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.policy.config import parse
-from volcanopy.testing.notation import NOW, world
+from volcanopy.testing.notation import NOW, all_policies, world
 
 NODES, CORES, BATCHES, BATCH, SETS = 30, 16, 30, 20, 10
 SLOWDOWN = {"cache": {"cache": 10, "stream": 30}, "stream": {"cache": 5, "stream": 20}}
@@ -63,7 +63,7 @@ def run(plugin: str, seed: int) -> dict[str, float]:
         for item in world(f"node n{node:02} cpu={CORES} memory=64Gi pods=500 label.kind={kind} {notes}"):
             state.upsert(item)
     entries = [{"name": "gang"}, {"name": "predicates"}, {"name": plugin, "arguments": dict(PLUGINS[plugin])}]
-    config = parse(json.dumps({"actions": "allocate", "tiers": [{"plugins": entries}]}), builtin())
+    config = parse(json.dumps({"actions": "allocate", "tiers": [{"plugins": entries}]}), all_policies())
     placed: list[Placed] = []
     for batch in range(BATCHES):
         now = NOW + timedelta(minutes=2 * batch)

@@ -14,13 +14,13 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from volcanopy.api.attribute_docstrings import attribute_docstrings
-from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.nodes.gpus.device_names import DeviceNames
 from volcanopy.scheduler.policies.nodes.deviceshare import DeviceShare
 from volcanopy.scheduler.policy import keys_without_effect
 from volcanopy.scheduler.policy.config import DEFAULT
 from volcanopy.scheduler.policy.hook_table import SWITCHES
 from volcanopy.scheduler.policy.metrics_source import Metrics
+from volcanopy.testing.notation import all_policies
 
 PAGE = Path(__file__).parents[1] / "docs" / "scheduler-configuration.md"
 
@@ -75,7 +75,7 @@ tiers:
 
 def page() -> str:
     """The text of docs/scheduler-configuration.md."""
-    registry = builtin()
+    registry = all_policies()
     parts = [
         _HEAD.format(default=DEFAULT),
         _EXAMPLE,

@@ -11,8 +11,8 @@ from statistics import fmean
 from bench.quality.queueing import WORKLOADS
 from volcanopy.lab.simulate.engine import Options, Simulator
 from volcanopy.lab.simulate.workload import Job
-from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import DEFAULT, parse
+from volcanopy.testing.notation import all_policies
 
 CONFIGURATIONS = {"slowdown": DEFAULT, "primetime": DEFAULT.replace("  - name: slowdown\n", "  - name: primetime\n", 1)}
 SMALL = 8
@@ -32,7 +32,7 @@ def waits(configuration: str, seeds: int, number: int) -> dict[str, float]:
     workload = WORKLOADS["ml"]
     for seed in range(42, 42 + seeds):
         jobs = workload.generator(number, seed)
-        config = parse(CONFIGURATIONS[configuration], builtin())
+        config = parse(CONFIGURATIONS[configuration], all_policies())
         outcome = Simulator(workload.objects(), jobs, config, Options(seed=seed)).run()
         groups = {job.name: group(job) for job in jobs}
         for job in outcome.jobs:

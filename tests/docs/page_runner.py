@@ -15,8 +15,8 @@ import yaml
 
 from tests.docs.pages import ROOT, Block, commands, like
 from volcanopy.admission import context as policy
-from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import parse
+from volcanopy.testing.notation import all_policies
 
 COMMAND_TIMEOUT = 120.0
 """Seconds that a command may take."""
@@ -148,7 +148,7 @@ class Reader:
         if "part" in block.words or "values" in block.words:
             assert list(yaml.safe_load_all(block.text)), block
         elif "scheduler" in block.words:
-            parse(block.text, builtin())
+            parse(block.text, all_policies())
         elif "policy" in block.words:
             policy.parse(block.text)
         else:

@@ -25,14 +25,13 @@ from volcanopy.plugin import (
     TasksView,
     Victims,
     Vote,
-    builtin,
     check,
     parse,
     schedule,
 )
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.policy.hook_table import HOOKS, declaration
-from volcanopy.testing.notation import snapshot
+from volcanopy.testing.notation import all_policies, snapshot
 
 WORLD = """
     node n1 cpu=8
@@ -56,7 +55,7 @@ def plugin(bases: tuple[type, ...] = (Plugin,), /, **members: Any) -> type[Plugi
 def error(**members: Any) -> str:
     """Return the error of a cycle with such a plugin, which passes registration."""
     kind = plugin((Plugin, Gate, Nodes, Order, Victims), **members)
-    registry = builtin().with_plugins(kind)
+    registry = all_policies().with_plugins(kind)
     document = 'actions: "enqueue, allocate, preempt"\ntiers: [{plugins: [{name: wrong}, {name: gang}, {name: predicates}, {name: nodeorder}]}]'
     with pytest.raises(PluginError) as raised:
         schedule(snapshot(WORLD), parse(document, registry), registry)
@@ -91,7 +90,7 @@ def test_a_class_that_violates_the_contract_is_rejected_when_it_is_registered(
     members: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(PluginError) as raised:
-        builtin().with_plugins(plugin((Plugin, Nodes), **members))
+        all_policies().with_plugins(plugin((Plugin, Nodes), **members))
     assert str(raised.value).endswith(text)
 
 
@@ -106,7 +105,7 @@ def test_coroutines_and_generators_are_no_hooks() -> None:
         with pytest.raises(
             PluginError, match=f'"{method.__name__}", which must return its result: use neither async nor yield'
         ):
-            builtin().with_plugins(plugin((Plugin, Order, Victims), **{method.__name__: method}))
+            all_policies().with_plugins(plugin((Plugin, Order, Victims), **{method.__name__: method}))
 
 
 def returns(value: Any) -> Callable[..., Any]:
@@ -214,13 +213,15 @@ def test_the_kit_accepts_a_plugin_that_abstains() -> None:
 def entries() -> Mapping[str, list[dict[str, Any]]]:
     """The entries of plugins in the configurations of the corpus."""
     fixed = [entry for _, tiers in configurations.FIXED.values() for tier in tiers for entry in tier]
-    return {name: [entry for entry in fixed if entry["name"] == name] or [{"name": name}] for name in builtin().plugins}
+    return {
+        name: [entry for entry in fixed if entry["name"] == name] or [{"name": name}] for name in all_policies().plugins
+    }
 
 
-@pytest.mark.parametrize("name", sorted(builtin().plugins))
+@pytest.mark.parametrize("name", sorted(all_policies().plugins))
 def test_every_policy_keeps_the_contract(name: str) -> None:
     """Each with other worlds, and its entries in turn."""
-    kind, first = builtin().plugins[name], STEP * sorted(builtin().plugins).index(name)
+    kind, first = all_policies().plugins[name], STEP * sorted(all_policies().plugins).index(name)
     for number, entry in enumerate(entries()[name]):
         worlds = [corpus_worlds.text(first + 3 * number + offset) for offset in range(3)]
         check.check(kind, entry.get("arguments"), states=worlds, hierarchy=entry.get("enableHierarchy", False))

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from tests.scheduler.properties import LATE, PROPERTIES
 from tests.scheduler.worlds import problems, shrunk
-from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.snapshot import Snapshot, TaskTable
-from volcanopy.testing.notation import config, snapshot
+from volcanopy.testing.notation import all_policies, config, snapshot
 from volcanopy.testing.random_worlds import ARGUMENTS, EXCLUDED, case
 from volcanopy.testing.strategies import worlds
 
@@ -64,7 +64,7 @@ def test_a_cycle_leaves_no_tables_to_the_garbage_collector() -> None:
 
 
 def test_every_plugin_is_in_random_configurations_or_excluded_with_a_reason() -> None:
-    registered = set(builtin().plugins)
+    registered = set(all_policies().plugins)
     assert registered == ARGUMENTS.keys() | EXCLUDED.keys()
     assert not ARGUMENTS.keys() & EXCLUDED.keys()
     assert all(EXCLUDED.values())
@@ -73,7 +73,7 @@ def test_every_plugin_is_in_random_configurations_or_excluded_with_a_reason() ->
 def test_random_configurations_name_every_plugin_and_every_action() -> None:
     configs = [case(Random(seed)).config() for seed in range(60)]
     assert {name for config in configs for name in config.plugins} == ARGUMENTS.keys()
-    assert {name for config in configs for name in config.actions} == builtin().actions.keys()
+    assert {name for config in configs for name in config.actions} == all_policies().actions.keys()
 
 
 def test_tables_grow_while_they_are_written() -> None:

@@ -13,7 +13,6 @@ from tests.scheduler.reference import placement
 from volcanopy.api import core
 from volcanopy.plugin.uncached import UncachedPlacement
 from volcanopy.scheduler.cache.cluster_cache import Object, State
-from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine import defaults, score_table
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
@@ -23,7 +22,7 @@ from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.plugin import NoArguments, Plugin
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.scheduler.policy.roles import Nodes
-from volcanopy.testing.notation import NOW, config, snapshot, world
+from volcanopy.testing.notation import NOW, all_policies, config, snapshot, world
 
 PLUGINS = "gang, priority, predicates, proportion, nodeorder, binpack"
 SETS = (PLUGINS, "gang, predicates, binpack", "gang, predicates, nodeorder", "gang, nodeorder, binpack, drf")
@@ -161,7 +160,7 @@ class Mixed(Nodes, Plugin[NoArguments]):
         return idle / 1000.0 + np.where(idle < 3000, pods, 0.0)
 
 
-MIXED = Registry({**builtin().plugins, "mixed": Mixed}, builtin().actions)
+MIXED = Registry({**all_policies().plugins, "mixed": Mixed}, all_policies().actions)
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,6 +1,7 @@
 """Plugins and actions of other packages."""
 
 import shutil
+import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from volcanopy.api.config_file import ConfigError
 from volcanopy.installed.entry_points import ThirdPartyError
 from volcanopy.installed.scheduler_plugins import ACTIONS, PLUGINS, registry
 from volcanopy.scheduler.core import builtin, schedule
@@ -36,9 +38,37 @@ def install(
     monkeypatch.delitem(sys.modules, name, raising=False)
 
 
-def test_without_packages_only_builtin_plugins_exist() -> None:
-    assert registry().plugins.keys() == builtin().plugins.keys()
+OPTIONAL = {"datalocality", "demand", "energy", "interference", "loadvariation", "primetime", "targetload", "telemetry"}
+
+
+def test_without_packages_of_others_only_the_plugins_of_volcanopy_exist() -> None:
+    assert registry().plugins.keys() == builtin().plugins.keys() | OPTIONAL
     assert registry().actions.keys() == builtin().actions.keys()
+
+
+def test_optional_policies_are_imported_when_a_configuration_names_them() -> None:
+    program = """
+import sys
+from volcanopy.installed.scheduler_plugins import registry
+from volcanopy.scheduler.policy.config import default, parse
+policies = lambda: sorted(name for name in sys.modules if name.startswith("volcanopy.policies."))
+plugins = registry()
+default(plugins)
+print(policies())
+parse("actions: allocate\\ntiers: [{plugins: [{name: demand}]}]", plugins)
+print(policies())
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n['volcanopy.policies.demand']\n"
+
+
+def test_a_broken_package_that_no_configuration_names_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, monkeypatch, "broken", {PLUGINS: {"good": "nowhere:Good"}})
+    parse("actions: allocate\ntiers: [{plugins: [{name: gang}]}]", registry())
+    with pytest.raises(ConfigError, match=r"plugin .good. of package broken 1\.0"):
+        parse("actions: allocate\ntiers: [{plugins: [{name: good}]}]", registry())
 
 
 def test_the_example_plugin_is_loaded_by_its_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +211,7 @@ def test_a_broken_package_gives_a_one_line_error(
 ) -> None:
     install(tmp_path, monkeypatch, "broken", {group: {name: value}}, PLUGIN + ACTION)
     with pytest.raises(ThirdPartyError) as refused:
-        registry()
+        (registry().plugins if group == PLUGINS else registry().actions)[name]
     assert str(refused.value) == sentence
 
 

@@ -2,34 +2,60 @@
 
 A package provides a scheduler plugin as an entry point of the group ``volcanopy.plugins``, an action as one of
 ``volcanopy.actions``, a job plugin as one of ``volcanopy.job_plugins``. The name of the entry point is the one that the
-configuration file, or a job's ``spec.plugins``, uses.
+configuration file, or a job's ``spec.plugins``, uses. A package is loaded and checked when one of these names it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
+
+from volcanopy.api.config_file import ConfigError
 
 T = TypeVar("T")
 
 
-class ThirdPartyError(ValueError):
+class ThirdPartyError(ConfigError):
     """An installed package is invalid; the message names it."""
 
 
-def load(kind: str, group: str, ours: Mapping[str, Any], check: Callable[["Loaded"], T]) -> list[T]:
-    """Return the checked objects of a group by name. Raises ThirdPartyError, also for the name of one of ours."""
-    loaded: dict[str, tuple[str, T]] = {}
-    for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
-        origin = f"{kind} {point.name!r} of {_package(point)}"
-        if point.name in ours:
-            raise ThirdPartyError(f"{origin} has the name of a {kind} that comes with volcanopy: give it another")
-        if point.name in loaded:
-            raise ThirdPartyError(f"{origin} has the name of one of {loaded[point.name][0]}: uninstall one of the two")
-        try:
-            loaded[point.name] = (_package(point), check(_load(point)))
-        except Fault as fault:
-            raise ThirdPartyError(f"{origin} (entry point {point.value}) {fault}") from fault.__cause__
-    return [item for _, item in loaded.values()]
+class Installed(Mapping[str, T]):
+    """The objects of a group by name: those that come with volcanopy, and those of packages, loaded when they are used."""
+
+    def __init__(self, kind: str, group: str, ours: Mapping[str, T], check: Callable[["Loaded"], T]) -> None:
+        """Raises ThirdPartyError for a name that two packages have, or volcanopy and a package."""
+        self._kind, self._objects, self._check = kind, dict(ours), check
+        self._points: dict[str, EntryPoint] = {}
+        for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
+            if point.name in ours:
+                raise ThirdPartyError(
+                    f"{self._origin(point)} has the name of a {kind} that comes with volcanopy: give it another"
+                )
+            if point.name in self._points:
+                first = _package(self._points[point.name])
+                raise ThirdPartyError(f"{self._origin(point)} has the name of one of {first}: uninstall one of the two")
+            self._points[point.name] = point
+        self._names = (*ours, *self._points)
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._objects:
+            point = self._points[name]
+            try:
+                self._objects[name] = self._check(_load(point))
+            except Fault as fault:
+                raise ThirdPartyError(f"{self._origin(point)} (entry point {point.value}) {fault}") from fault.__cause__
+        return self._objects[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def _origin(self, point: EntryPoint) -> str:
+        return f"{self._kind} {point.name!r} of {_package(point)}"
 
 
 class Fault(Exception):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from volcanopy.installed.entry_points import Loaded, ThirdPartyError, load, what
+from volcanopy.installed.entry_points import Installed, Loaded, ThirdPartyError, what
 from volcanopy.jobcontroller.plugins import plugin as jobplugin
 from volcanopy.jobcontroller.plugins import registry as jobregistry
 
@@ -11,10 +11,8 @@ JOB_PLUGINS = "volcanopy.job_plugins"
 
 def job_registry() -> jobregistry.Registry:
     """Return the job plugins of volcanopy, then those of all installed packages by name. Raises ThirdPartyError."""
-    ours = jobregistry.JOB_PLUGINS
-    theirs = load("job plugin", JOB_PLUGINS, ours, _job_plugin)
-    plugins = {**ours, **{plugin.name: plugin for plugin in theirs}}
-    for plugin in theirs:
+    plugins = dict(Installed("job plugin", JOB_PLUGINS, jobregistry.JOB_PLUGINS, _job_plugin))
+    for plugin in plugins.values():
         if unknown := next((name for name in plugin.implies if name not in plugins), None):
             problem = f"job plugin {plugin.name!r} implies {unknown!r}, which does not exist"
             raise ThirdPartyError(f"{problem}: install the package that has it, or uninstall this one")

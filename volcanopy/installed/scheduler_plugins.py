@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from volcanopy.installed.entry_points import Fault, Loaded, load, what
+from volcanopy.installed.entry_points import Fault, Installed, Loaded, what
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy import definition
 from volcanopy.scheduler.policy.plugin import Plugin
@@ -13,11 +13,14 @@ ACTIONS = "volcanopy.actions"
 
 
 def registry() -> Registry:
-    """Return the plugins and actions of volcanopy and of all installed packages. Raises ThirdPartyError."""
+    """Return the plugins and actions of volcanopy and of all installed packages.
+
+    It and the use of an invalid one raise ThirdPartyError.
+    """
     ours = builtin()
-    plugins = load("plugin", PLUGINS, ours.plugins, _plugin)
-    actions = load("action", ACTIONS, ours.actions, _action)
-    return ours.with_plugins(*plugins).with_actions(*actions)
+    return Registry(
+        Installed("plugin", PLUGINS, ours.plugins, _plugin), Installed("action", ACTIONS, ours.actions, _action)
+    )
 
 
 def _plugin(candidate: Loaded) -> type[Plugin[Any]]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from volcanopy.plugin.scope_check import scope_faults
 from volcanopy.plugin.uncached import schedule_uncached
-from volcanopy.scheduler.core import builtin, open_session, run, schedule
+from volcanopy.scheduler.core import open_session, run, schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.policy import answers, definition
 from volcanopy.scheduler.policy.combine import Tiers
@@ -31,7 +31,7 @@ from volcanopy.scheduler.policy.hook_table import HOOKS
 from volcanopy.scheduler.policy.plugin import Plugin
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.testing import eviction_worlds, random_worlds
-from volcanopy.testing.notation import snapshot
+from volcanopy.testing.notation import all_policies, snapshot
 
 STATES = 20
 CHAINS = (
@@ -83,7 +83,7 @@ def _faults_of_state(
     plugin: type[Plugin[Any]], arguments: dict[str, Any], hierarchy: bool, state: str, number: int
 ) -> Iterable[str]:
     entry = {"name": plugin.name, "arguments": arguments} | ({"enableHierarchy": True} if hierarchy else {})
-    ours = builtin()
+    ours = all_policies()
     registry = Registry({**ours.plugins, plugin.name: plugin}, ours.actions)
     config = _config(entry, CHAINS[number % len(CHAINS)], registry)
     seen = snapshot(state)

@@ -18,26 +18,18 @@ from volcanopy.scheduler.model.extender_port import Extender as ExtenderPort
 from volcanopy.scheduler.model.plan import Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policies.nodes.binpack import Binpack
-from volcanopy.scheduler.policies.nodes.datalocality import DataLocality
 from volcanopy.scheduler.policies.nodes.deviceshare import DeviceShare
-from volcanopy.scheduler.policies.nodes.energy import Energy
 from volcanopy.scheduler.policies.nodes.extender import Extender
 from volcanopy.scheduler.policies.nodes.fragmentation import Fragmentation
-from volcanopy.scheduler.policies.nodes.interference import Interference
-from volcanopy.scheduler.policies.nodes.loadvariation import LoadVariation
 from volcanopy.scheduler.policies.nodes.nodegroup import NodeGroup
 from volcanopy.scheduler.policies.nodes.nodeorder import NodeOrder
 from volcanopy.scheduler.policies.nodes.numaaware import NumaAware
 from volcanopy.scheduler.policies.nodes.predicates import Predicates
 from volcanopy.scheduler.policies.nodes.resource_strategy_fit import ResourceStrategyFit
-from volcanopy.scheduler.policies.nodes.targetload import TargetLoad
 from volcanopy.scheduler.policies.nodes.task_topology import TaskTopology
-from volcanopy.scheduler.policies.nodes.telemetry import Telemetry
 from volcanopy.scheduler.policies.nodes.usage import Usage
-from volcanopy.scheduler.policies.order.demand import Demand
 from volcanopy.scheduler.policies.order.drf import Drf
 from volcanopy.scheduler.policies.order.gang import Gang
-from volcanopy.scheduler.policies.order.primetime import Primetime
 from volcanopy.scheduler.policies.order.priority import Priority
 from volcanopy.scheduler.policies.order.sla import Sla
 from volcanopy.scheduler.policies.order.slowdown import Slowdown
@@ -64,14 +56,13 @@ _JOBS = (
     Gang,
     Overcommit,
     Pdb,
-    Primetime,
     Priority,
     Rescheduling,
     Reservation,
     Sla,
     Slowdown,
 )
-_QUEUES = (Capacity, Demand, Proportion, ResourceQuota)
+_QUEUES = (Capacity, Proportion, ResourceQuota)
 _NODES = (
     Binpack,
     DeviceShare,
@@ -84,9 +75,8 @@ _NODES = (
     Tdm,
     Usage,
 )
-_MEASURES = (DataLocality, Energy, Interference, LoadVariation, TargetLoad, Telemetry)
 _TOPOLOGY = (NetworkTopologyAware, TaskTopology)
-PLUGINS: tuple[type[Plugin[Any]], ...] = (*_JOBS, *_QUEUES, *_NODES, *_MEASURES, *_TOPOLOGY)
+PLUGINS: tuple[type[Plugin[Any]], ...] = (*_JOBS, *_QUEUES, *_NODES, *_TOPOLOGY)
 ACTIONS = (
     Allocate(),
     Backfill(),

@@ -33,14 +33,16 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import msgspec
 
 from volcanopy.api import core
 from volcanopy.api.builtin import policy
+from volcanopy.installed.scheduler_plugins import registry as installed_registry
 from volcanopy.scheduler.cache.cluster_cache import Object, State
-from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
@@ -141,6 +143,12 @@ def world(text: str) -> list[Object]:
     return objects
 
 
+@cache
+def all_policies() -> Registry:
+    """Return the registry with the policies of volcanopy and of installed packages."""
+    return installed_registry()
+
+
 def config(
     plugins: str | SchedulerConfig, actions: str = "enqueue, allocate, backfill", registry: Registry | None = None
 ) -> SchedulerConfig:
@@ -151,7 +159,7 @@ def config(
         {"plugins": [{"name": name.strip()} for name in tier.split(",") if name.strip()]} for tier in plugins.split("|")
     ]
     document = {"actions": actions, "tiers": tiers}
-    return parse(msgspec.json.encode(document).decode(), registry or builtin())
+    return parse(msgspec.json.encode(document).decode(), registry or all_policies())
 
 
 def snapshot(text: str, objects: Iterable[Object] = ()) -> Snapshot:

@@ -11,9 +11,9 @@ from random import Random
 from typing import Any
 
 from volcanopy.api import names
-from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.scheduler.policy.registry import Registry
+from volcanopy.testing.notation import all_policies
 
 NODES, TASKS, QUEUES = 12, 40, 6
 """The most of each in a world."""
@@ -115,7 +115,7 @@ class Case:
 
     def config(self, registry: Registry | None = None) -> SchedulerConfig:
         """Return the parsed configuration."""
-        return parse(self.document, registry or builtin())
+        return parse(self.document, registry or all_policies())
 
     def __str__(self) -> str:
         return f"{self.world}\n--\n{self.document}"
@@ -152,7 +152,9 @@ def document(rng: Random) -> str:
 
 def chain(rng: Random) -> list[str]:
     """Random actions, allocate always among them; enqueue, if there, mostly first."""
-    rest = [name for name in sorted(builtin().actions) if name not in {"enqueue", "allocate"} and rng.randint(0, 1)]
+    rest = [
+        name for name in sorted(all_policies().actions) if name not in {"enqueue", "allocate"} and rng.randint(0, 1)
+    ]
     rest.append("allocate")
     rng.shuffle(rest)
     if rng.randint(0, 4):

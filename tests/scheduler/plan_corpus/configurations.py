@@ -5,8 +5,8 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, parse
+from volcanopy.testing.notation import all_policies
 
 Tiers = tuple[tuple[dict[str, Any], ...], ...]
 
@@ -144,12 +144,12 @@ def document(name: str, seed: int) -> str:
 
 def config(name: str, seed: int) -> SchedulerConfig:
     """Return a configuration."""
-    return parse(document(name, seed), builtin()) if name.startswith("drawn") else _fixed(name)
+    return parse(document(name, seed), all_policies()) if name.startswith("drawn") else _fixed(name)
 
 
 @cache
 def _fixed(name: str) -> SchedulerConfig:
-    return parse(document(name, 0), builtin())
+    return parse(document(name, 0), all_policies())
 
 
 def _drawn(rng: Random) -> str:

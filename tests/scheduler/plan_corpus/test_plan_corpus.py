@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from tests.scheduler.plan_corpus import __main__, configurations, corpus_worlds, hashes
-from volcanopy.scheduler.core import builtin
+from volcanopy.testing.notation import all_policies
 from volcanopy.testing.random_worlds import EXCLUDED
 
 STEP, PARTS = 49, 4
@@ -22,8 +22,8 @@ def test_plans_of_a_sample_are_the_recorded_ones(part: int, capsys: pytest.Captu
 
 def test_every_plugin_and_every_action_is_in_a_fixed_configuration() -> None:
     configs = [configurations.config(name, 0) for name in ("default", *configurations.FIXED)]
-    assert {name for config in configs for name in config.plugins} | EXCLUDED.keys() == builtin().plugins.keys()
-    assert {name for config in configs for name in config.actions} == builtin().actions.keys()
+    assert {name for config in configs for name in config.plugins} | EXCLUDED.keys() == all_policies().plugins.keys()
+    assert {name for config in configs for name in config.actions} == all_policies().actions.keys()
 
 
 def test_worlds_have_all_kinds_of_objects_that_decisions_depend_on() -> None:

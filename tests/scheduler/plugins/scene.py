@@ -9,7 +9,7 @@ import numpy as np
 
 from volcanopy.api.config_file import ConfigError
 from volcanopy.scheduler.cache.cluster_cache import State
-from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
@@ -17,7 +17,7 @@ from volcanopy.scheduler.model.measures import Measured, of_load
 from volcanopy.scheduler.model.plan import Evict, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
-from volcanopy.testing.notation import NOW, world
+from volcanopy.testing.notation import NOW, all_policies, world
 
 Loads = Mapping[str, tuple[float, float]]
 """Percent of cpu and of memory by node."""
@@ -27,7 +27,7 @@ def configured(plugins: Mapping[str, Mapping[str, Any]], actions: str = "allocat
     """One tier of plugins, each with its arguments."""
     entries = [{"name": name, "arguments": dict(arguments)} for name, arguments in plugins.items()]
     document = {"actions": actions, "tiers": [{"plugins": entries}]}
-    return parse(msgspec.json.encode(document).decode(), builtin())
+    return parse(msgspec.json.encode(document).decode(), all_policies())
 
 
 def argument_error(name: str, arguments: Mapping[str, Any]) -> str:

@@ -9,10 +9,10 @@ import pytest
 from tests.scheduler.plugins.scene import argument_error
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
-from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Explain
 from volcanopy.scheduler.policy.config import parse
-from volcanopy.testing.notation import world
+from volcanopy.testing.notation import all_policies, world
 
 MONDAY = datetime(2030, 1, 7, 12, tzinfo=UTC)
 """Noon."""
@@ -40,7 +40,7 @@ def order(
             state.upsert(item)
     plugins = [{"name": "gang"}, {"name": "primetime", "arguments": arguments}, {"name": "predicates"}]
     document = msgspec.json.encode({"actions": "allocate", "tiers": [{"plugins": plugins}]}).decode()
-    plan = schedule(state.snapshot(at, "test"), parse(document, builtin()))
+    plan = schedule(state.snapshot(at, "test"), parse(document, all_policies()))
     positions = {each.job.removeprefix("default/"): int(each.numbers["position"]) for each in plan.of(Explain)}
     return sorted(positions, key=positions.__getitem__)
 

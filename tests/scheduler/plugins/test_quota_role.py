@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.engine.shares.share_rules import ShareRules
 from volcanopy.scheduler.model.plan import Bind, Evict
@@ -17,7 +16,7 @@ from volcanopy.scheduler.policy.definition import PluginError
 from volcanopy.scheduler.policy.plugin import NoArguments, Plugin
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.scheduler.policy.roles import Purpose, Quota
-from volcanopy.testing.notation import decide, snapshot
+from volcanopy.testing.notation import all_policies, decide, snapshot
 
 
 class Equal(Plugin[NoArguments], Quota):
@@ -49,7 +48,7 @@ class SingleColumn(Equal):
         return Shares(right.fair[:, 0], right.limit, right.guarantee)
 
 
-REGISTRY = Registry({**builtin().plugins, "equal": Equal}, builtin().actions)
+REGISTRY = Registry({**all_policies().plugins, "equal": Equal}, all_policies().actions)
 
 
 def config(actions: str, **switches: Any) -> SchedulerConfig:
