@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.jobcontroller.world import World, job, task
-from volcanopy.api.batch import BatchJob, TaskSpec
+from volcanopy.api.batch import TaskSpec
 from volcanopy.jobcontroller import pods
 from volcanopy.jobcontroller.plan import CreatePod, DeletePod, JobPlan, RecordEvent
 from volcanopy.jobcontroller.reconcile import reconcile
@@ -52,9 +52,9 @@ def test_a_step_makes_the_manifests_of_its_own_pods_only(monkeypatch: pytest.Mon
     made: list[int] = []
     labels = pods._labels_of_index
 
-    def note(job: BatchJob, task: TaskSpec, index: int) -> dict[str, str]:
+    def note(task: TaskSpec, index: int) -> dict[str, str]:
         made.append(index)
-        return labels(job, task, index)
+        return labels(task, index)
 
     monkeypatch.setattr(pods, "_labels_of_index", note)
     created = [effect.manifest["metadata"]["name"] for effect in step.effects if isinstance(effect, CreatePod)]

@@ -9,7 +9,7 @@ import pytest
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.bindings import VOLCANO
 from volcanopy.api.core import Pod, PodGroup
-from volcanopy.api.volcano import bound
+from volcanopy.api.translation import read_with_own_names, with_own_names
 from volcanopy.jobcontroller.observed import Observed
 from volcanopy.jobcontroller.plan import (
     CreatePod,
@@ -72,7 +72,7 @@ def pod(index: int, version: int) -> Pod:
         "spec": {"nodeName": "n1", "schedulerName": "volcano"},
         "status": {"phase": "Running"},
     }
-    return msgspec.convert(body, Pod)
+    return read_with_own_names(msgspec.convert(body, Pod), (VOLCANO,), only=True)
 
 
 def pod_group() -> PodGroup:
@@ -83,13 +83,13 @@ def pod_group() -> PodGroup:
         "spec": {"minMember": 3, "minTaskMember": {"worker": 3}, "queue": "default"},
         "status": {"phase": "Running", "running": 3},
     }
-    return msgspec.convert(body, PodGroup)
+    return read_with_own_names(msgspec.convert(body, PodGroup), (VOLCANO,), only=True)
 
 
 def taken_over(version: int) -> JobPlan:
     """The first plan for the job, and the next one with the status that the first one writes."""
     observed = Observed(pods=tuple(pod(index, version) for index in range(3)), pod_group=pod_group())
-    return reconcile(bound(BatchJob, VOLCANO).read(job(version)), observed, NOW)
+    return reconcile(BatchJob.read(with_own_names(job(version), VOLCANO)), observed, NOW)
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -114,7 +114,7 @@ def test_an_action_is_announced_with_the_event_of_volcano() -> None:
     failing["spec"]["policies"] = [{"event": "PodFailed", "action": "TerminateJob"}]
     failed = msgspec.convert({"phase": "Failed"}, type(pod(0, 0).status))
     pods = (msgspec.structs.replace(pod(0, 0), status=failed), pod(1, 0), pod(2, 0))
-    plan = reconcile(bound(BatchJob, VOLCANO).read(failing), Observed(pods=pods, pod_group=pod_group()), NOW)
+    plan = reconcile(BatchJob.read(with_own_names(failing, VOLCANO)), Observed(pods=pods, pod_group=pod_group()), NOW)
     messages = [
         effect.message
         for effect in plan.effects

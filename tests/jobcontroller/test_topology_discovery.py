@@ -1,11 +1,10 @@
 """HyperNodes from the labels of nodes: what is made, kept, changed and deleted."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
-from volcanopy.api.bindings import VOLCANO, VOLCANOPY
+from volcanopy.api import names
 from volcanopy.api.config_file import ConfigError
 from volcanopy.jobcontroller.topology_discovery import (
     Discovery,
@@ -32,9 +31,9 @@ def existing(*made: Json) -> list[Json]:
     return [item | {"metadata": item["metadata"] | {"uid": item["metadata"]["name"]}} for item in made]
 
 
-def created(nodes: Mapping[str, Mapping[str, str]], binding: Any = VOLCANOPY) -> dict[str, Json]:
+def created(nodes: Mapping[str, Mapping[str, str]], api_version: str = names.TOPOLOGY_V1ALPHA1) -> dict[str, Json]:
     """The HyperNodes of nodes by the value of their label, where none existed."""
-    made = changes(TYPES, nodes, [], binding)
+    made = changes(TYPES, nodes, [], api_version)
     assert not made.change
     assert not made.delete
     return {item["metadata"]["labels"][item["spec"]["tierName"]]: item for item in made.create}
@@ -65,7 +64,7 @@ def test_a_moved_node_changes_both_racks_and_an_empty_rack_is_deleted() -> None:
 
 
 def test_a_hypernode_that_volcano_discovered_keeps_its_name_and_api() -> None:
-    [old] = existing(*created({"n1": node("r1")}, VOLCANO).values())
+    [old] = existing(*created({"n1": node("r1")}, "topology.volcano.sh/v1alpha1").values())
     old["metadata"]["name"] = "hypernode-plain-tier1-x7k2p"
     result = changes(TYPES, {"n1": node("r1"), "n2": node("r1")}, [old])
     [item] = result.change

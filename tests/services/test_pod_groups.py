@@ -11,6 +11,7 @@ from tests.services.service_cluster import Cluster, controller
 from volcanopy.api import names
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_view import ApiViews
 from volcanopy.kube.client.errors import Invalid
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.writes.event_writer import EventRecorder
@@ -215,7 +216,7 @@ async def test_rejected_writes_are_retried_and_immediately_when_a_queue_opens(
     client = cluster.client
     async with EventRecorder(client, "test") as recorder:
         groups = GroupController(client, recorder)
-        queues = QueueController(client, recorder, groups.queue_opened)
+        queues = QueueController(ApiViews(client), recorder, groups.queue_opened)
         running = [asyncio.create_task(follow()) for _, follow in groups.following()]
         running.append(asyncio.create_task(groups.work()))
         await create(cluster, pod("late"))

@@ -15,7 +15,6 @@ from volcanopy.api.bindings import with_own_keys
 from volcanopy.api.cron import CronBatchJob, TemplateMeta, longest_job_name
 from volcanopy.api.flow import FlowJob, JobFlow, JobTemplate, job_spec
 from volcanopy.api.model import PATH_PATTERN, InvalidObjectError, Json, ObjectMeta, Problem
-from volcanopy.api.volcano import read_as
 
 MOST_TASKS = 2048
 """The jobs of a flow are checked up to this number of tasks in total; further ones are checked when they are created."""
@@ -75,7 +74,7 @@ def jobs_of_flow(request: Request, context: Context) -> Iterator[FutureJob]:
     if context.job_templates is None:
         return
     try:
-        flow = read_as(JobFlow, request.object or {})
+        flow = JobFlow.read(request.object or {}, unknown="forbid")
     except InvalidObjectError:
         return
     left, jobs = MOST_TASKS, {id(job) for job in flow.spec.jobs}

@@ -30,7 +30,6 @@ from volcanopy.api.model import (
 )
 from volcanopy.api.quantity import amount
 from volcanopy.api.queue_gate import with_queue_gate
-from volcanopy.api.volcano import read_as
 
 _MAX_POD_NAME = 63
 _BUDGET_KEYS = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)
@@ -111,7 +110,7 @@ def _named(task: Any, number: int) -> Any:
 def job_problems(manifest: Json, plugins: PluginCheck) -> Iterator[Problem]:
     """Yield every problem of a job that does not depend on the cluster."""
     try:
-        job = read_as(BatchJob, manifest)
+        job = BatchJob.read(manifest, unknown="forbid")
     except InvalidObjectError as error:
         yield from error.problems
         return

@@ -26,7 +26,7 @@ from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobTemplate
 from volcanopy.api.job_alternatives import with_alternative
 from volcanopy.api.model import InvalidObjectError, Json, ObjectMeta, Problem
-from volcanopy.api.volcano import bound, read_as
+from volcanopy.api.volcano import bound
 
 _NAME = "dry-run"
 _MAX_REPLICAS = 2
@@ -36,12 +36,12 @@ _MOST_OF_FLOW = 32
 """Maximum number of dry-run pods of one flow."""
 _TOO_LARGE = f"the pods of the tasks exceed {MAX_BYTES} bytes in total"
 _TEMPLATES: dict[tuple[str, str], tuple[str, Callable[[Json], BatchJobSpec]]] = {
-    (names.BATCH, "BatchJob"): ("", lambda manifest: read_as(BatchJob, manifest).spec),
+    (names.BATCH, "BatchJob"): ("", lambda manifest: BatchJob.read(manifest, unknown="forbid").spec),
     (names.BATCH, "CronBatchJob"): (
         "spec.jobTemplate.",
-        lambda manifest: read_as(CronBatchJob, manifest).spec.job_template.spec,
+        lambda manifest: CronBatchJob.read(manifest, unknown="forbid").spec.job_template.spec,
     ),
-    (names.FLOW, "JobTemplate"): ("", lambda manifest: read_as(JobTemplate, manifest).spec),
+    (names.FLOW, "JobTemplate"): ("", lambda manifest: JobTemplate.read(manifest, unknown="forbid").spec),
 }
 
 

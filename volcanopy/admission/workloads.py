@@ -48,7 +48,7 @@ from volcanopy.api.model import (
     quoted,
     too_long,
 )
-from volcanopy.api.volcano import bound, read_as
+from volcanopy.api.volcano import bound
 
 _MAX_JOB_NAME = 60
 _MAX_CRON_NAME = 52
@@ -235,7 +235,7 @@ def _repeated(steps: object) -> Iterator[tuple[str, str]]:
 def flow_problems(manifest: Json) -> Iterator[Problem]:
     """Yield every problem of a flow that does not depend on its templates."""
     try:
-        flow = read_as(JobFlow, manifest)
+        flow = JobFlow.read(manifest, unknown="forbid")
     except InvalidObjectError as error:
         yield from error.problems
         return

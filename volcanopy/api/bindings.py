@@ -58,6 +58,8 @@ class Binding:
     """Kinds in which the default queue counts as no queue, so that the queue of the namespace applies."""
     dotted_job_names: bool = False
     """Whether the name of a job may contain dots."""
+    repeats_labels: bool = False
+    """Whether annotations of pods repeat their labels, because programs for the API read those."""
     action_events: bool = False
     """Whether its jobs get an event for each action, besides those for the phases that follow from it."""
     ignores_arguments: bool = False
@@ -125,7 +127,7 @@ _WITHOUT_EFFECT: Mapping[str, Mapping[str, str]] = {
         "spec.jobTemplate.metadata.finalizers": "jobs get no finalizers from a template",
     },
 }
-VOLCANOPY = Binding("volcanopy", _DOMAIN, names.SCHEDULER)
+VOLCANOPY = Binding(names.API, _DOMAIN, names.SCHEDULER)
 VOLCANO = Binding(
     "volcano",
     "volcano.sh",
@@ -136,6 +138,7 @@ VOLCANO = Binding(
     writes_defaults=True,
     default_queue_is_none=frozenset({"PodGroup"}),
     dotted_job_names=True,
+    repeats_labels=True,
     action_events=True,
     ignores_arguments=True,
     shared_groups=True,

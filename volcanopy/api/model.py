@@ -31,7 +31,7 @@ from pydantic_core import CoreSchema, ErrorDetails
 
 from volcanopy.api import quantity
 from volcanopy.api.attribute_docstrings import attribute_docstrings
-from volcanopy.api.bindings import VOLCANOPY, Binding
+from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of
 from volcanopy.api.messages import MESSAGE_LENGTH, shortened
 
 Json = dict[str, Any]
@@ -184,10 +184,14 @@ class Model(BaseModel):
 
     @classmethod
     def read(cls, data: Mapping[str, Any], unknown: Literal["forbid", "ignore"] = "ignore") -> Self:
-        """Parse a JSON object; null is the same as an absent field. Raises InvalidObjectError with every problem and its path."""
+        """Parse a JSON object, as the model in the API that it is of; null is the same as an absent field.
+
+        Raises InvalidObjectError with every problem and its path.
+        """
+        model = cls._of_api(data)
         while True:
             try:
-                return cls.model_validate(data, extra=unknown)
+                return model.model_validate(data, extra=unknown)
             except ValidationError as error:
                 problems = error.errors(include_url=False)
             nulls = [
@@ -195,8 +199,17 @@ class Model(BaseModel):
             ]
             content = reduce(_without, nulls, data)
             if content is data:
-                raise InvalidObjectError(cls.__name__, map(_problem, problems[:MOST_PROBLEMS]))
+                raise InvalidObjectError(model.__name__, map(_problem, problems[:MOST_PROBLEMS]))
             data = content
+
+    @classmethod
+    def _of_api(cls, data: Mapping[str, Any]) -> type[Self]:
+        binding = binding_of(str(data.get("apiVersion") or ""))
+        if binding is cls.binding or "api_version" not in cls.model_fields:
+            return cls
+        from volcanopy.api.volcano import bound  # noqa: PLC0415 - its models are derived from this class
+
+        return bound(cls, binding)
 
     @classmethod
     def problems(cls, data: Mapping[str, Any]) -> tuple[Problem, ...]:

@@ -8,6 +8,8 @@ BUS = "bus.volcanopy.io"
 FLOW = "flow.volcanopy.io"
 TOPOLOGY = "topology.volcanopy.io"
 
+API = "volcanopy"
+"""The name of volcanopy's API, as in ``--api``."""
 BATCH_V1ALPHA1 = f"{BATCH}/v1alpha1"
 SCHEDULING_V1BETA1 = f"{SCHEDULING}/v1beta1"
 FLOW_V1ALPHA1 = f"{FLOW}/v1alpha1"
@@ -15,6 +17,8 @@ BUS_V1ALPHA1 = f"{BUS}/v1alpha1"
 TOPOLOGY_V1ALPHA1 = f"{TOPOLOGY}/v1alpha1"
 NODEINFO = "nodeinfo.volcanopy.io"
 NODEINFO_V1ALPHA1 = f"{NODEINFO}/v1alpha1"
+
+JOB_KIND = "BatchJob"
 
 SCHEDULER = "volcanopy"
 """``spec.schedulerName`` of pods that volcanopy schedules."""
@@ -212,6 +216,11 @@ def with_submitter_of(annotations: Mapping[str, str], owner: Mapping[str, str] |
 def workload_group(uid: str) -> str:
     """Return the name of the PodGroup of a workload, by the uid of the workload."""
     return f"podgroup-{uid}"
+
+
+def is_job(api_version: str, kind: str) -> bool:
+    """Whether this is the kind of jobs."""
+    return kind == JOB_KIND and api_version.startswith(f"{BATCH}/")
 
 
 def part_of_device(resource: str) -> bool:

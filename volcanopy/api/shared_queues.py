@@ -16,7 +16,6 @@ from typing import Any
 from msgspec.structs import fields
 
 from volcanopy.api import core, names
-from volcanopy.api.bindings import Binding, binding_of, with_own_keys
 from volcanopy.api.model import Json
 
 _FIELDS = frozenset(field.encode_name for field in fields(core.QueueSpec))
@@ -28,8 +27,7 @@ Content = Mapping[str, Any]
 
 def content_of(queue: Json) -> Content:
     """Return the content that the objects of a queue share."""
-    spec, written = queue.get("spec") or {}, (queue["metadata"].get("annotations") or {})
-    annotations = with_own_keys(written, (_binding(queue),))
+    spec, annotations = queue.get("spec") or {}, (queue["metadata"].get("annotations") or {})
     content = {key: spec[key] for key in _FIELDS & spec.keys()} | {
         key: annotations[key] for key in _ANNOTATIONS & annotations.keys()
     }
@@ -61,10 +59,6 @@ def copy_in(queue: Json, api_version: str) -> Json:
     return _changed(empty, {}, content_of(queue))
 
 
-def _binding(queue: Json) -> Binding:
-    return binding_of(queue["apiVersion"])
-
-
 def _record(queue: Json) -> tuple[Content, Content] | None:
     """Return the recorded content of a queue and its copy; None without a record that can be read."""
     try:
@@ -89,10 +83,9 @@ def _changed(queue: Json, content: Content, changes: Content) -> Json:
     after = {key: value for key, value in {**content, **changes}.items() if value is not None}
     if after == content:
         return queue
-    binding, metadata = _binding(queue), queue["metadata"]
-    renamed = {name for key in _ANNOTATIONS for name in (key, binding.key(key))}
-    annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key not in renamed}
-    annotations |= {binding.key(key): after[key] for key in _ANNOTATIONS & after.keys()}
+    metadata = queue["metadata"]
+    annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key not in _ANNOTATIONS}
+    annotations |= {key: after[key] for key in _ANNOTATIONS & after.keys()}
     spec = {key: value for key, value in (queue.get("spec") or {}).items() if key not in _FIELDS}
     spec |= {key: after[key] for key in _FIELDS & after.keys()}
     return {**queue, "metadata": {**metadata, "annotations": annotations}, "spec": spec}

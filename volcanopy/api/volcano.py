@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, cast
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, create_model
 
 from volcanopy.api.batch import BatchJob, BatchJobSpec, BatchJobStatus, TaskCounts, TaskSpec
-from volcanopy.api.bindings import VOLCANO, Binding, binding_of
+from volcanopy.api.bindings import VOLCANO, Binding
 from volcanopy.api.cron import (
     CronBatchJob,
     CronBatchJobSpec,
@@ -276,11 +276,6 @@ BOUND: Mapping[type[Model], type[Model]] = MappingProxyType(
 """Volcano's model of each model of volcanopy."""
 
 
-def read_as(model: type[M], manifest: Mapping[str, Any]) -> M:
-    """Parse an object that a user wrote as the model in the API that it is of. Raises InvalidObjectError."""
-    return bound(model, binding_of(str(manifest.get("apiVersion") or ""))).read(manifest, unknown="forbid")
-
-
 def bound(model: type[M], binding: Binding) -> type[M]:
-    """Return a model under the names of an API. Raises KeyError if the API lacks the kind."""
-    return model if binding is model.binding else cast("type[M]", BOUND[model])
+    """Return a model under the names of an API, the model itself if the API lacks the kind."""
+    return model if binding is model.binding else cast("type[M]", BOUND.get(model, model))

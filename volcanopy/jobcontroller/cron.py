@@ -83,7 +83,7 @@ def reconcile_cron(cron: CronBatchJob, jobs: Mapping[str, BatchJob], now: dateti
 
 def scheduled_time(job: BatchJob) -> datetime | None:
     """Return the scheduled time of a job, if it has one."""
-    text = (job.metadata.annotations or {}).get(job.binding.key(names.SCHEDULED_TIME), "")
+    text = (job.metadata.annotations or {}).get(names.SCHEDULED_TIME, "")
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -142,5 +142,5 @@ def _manifest(cron: CronBatchJob, time: datetime, schedule: Schedule) -> Json:
     template = cron.spec.job_template
     labels = dict((template.metadata.labels if template.metadata else None) or {})
     annotations = dict((template.metadata.annotations if template.metadata else None) or {})
-    annotations |= {cron.binding.key(names.SCHEDULED_TIME): schedule.text(time)}
+    annotations |= {names.SCHEDULED_TIME: schedule.text(time)}
     return job_manifest(cron, job_name(cron, time), labels, annotations, template.spec.write_given())

@@ -6,7 +6,6 @@ from typing import Literal, NamedTuple
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec, TaskSpec
-from volcanopy.api.bindings import Binding
 from volcanopy.api.core import Pod
 from volcanopy.api.flow import FlowJob, FlowJobStatus, JobFlow, JobTemplate, Probe, job_spec
 from volcanopy.api.model import InvalidObjectError, Json
@@ -90,8 +89,8 @@ def manifest(flow: JobFlow, step: FlowJob, template: JobTemplate, attempt: int) 
     if step.patch is not None:
         BatchJobSpec.read(spec, unknown="forbid")
     made_by = {
-        flow.binding.key(names.CREATED_BY_FLOW): f"{flow.metadata.namespace}.{flow.metadata.name}",
-        flow.binding.key(names.CREATED_BY_TEMPLATE): f"{flow.metadata.namespace}.{template.metadata.name}",
+        names.CREATED_BY_FLOW: f"{flow.metadata.namespace}.{flow.metadata.name}",
+        names.CREATED_BY_TEMPLATE: f"{flow.metadata.namespace}.{template.metadata.name}",
     }
     annotations = inherited_annotations(template.metadata) | made_by | _author(template)
     if attempt:
@@ -151,7 +150,7 @@ class Waiting:
                 pods_of_task = f'{number}/{max(task.needed, 1)} pods of task "{task.name}"'
                 self.reasons.append(f'waiting for job "{target}": {pods_of_task} {required.phase}')
         pods = seen.pods.get(job.metadata.name, ())
-        for task_name, pod_probes in _pod_probes(probe, pods, job.binding):
+        for task_name, pod_probes in _pod_probes(probe, pods):
             if (task := tasks.get(task_name)) is None:
                 continue
             answered = sum(seen.answers.get(pod_probe, False) for pod_probe in pod_probes.values())
@@ -176,10 +175,10 @@ def _asked_tasks(probe: Probe | None) -> set[str]:
     }
 
 
-def _pod_probes(probe: Probe, pods: Iterable[Pod], binding: Binding) -> Iterator[tuple[str, dict[str, PodProbe]]]:
+def _pod_probes(probe: Probe, pods: Iterable[Pod]) -> Iterator[tuple[str, dict[str, PodProbe]]]:
     """For each HTTP or TCP entry of a probe its task, and the question to each of the task's pods that has an address."""
     there = [
-        (pod.metadata.labels.get(binding.key(names.TASK_SPEC), ""), pod)
+        (pod.metadata.labels.get(names.TASK_SPEC, ""), pod)
         for pod in sorted(pods, key=lambda pod: pod.metadata.name)
         if pod.status.pod_ip and not pod.metadata.deletion_timestamp and pod.status.phase == "Running"
     ]

@@ -13,7 +13,6 @@ import msgspec
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobStatus, TaskSpec
-from volcanopy.api.bindings import Binding
 from volcanopy.api.builtin.pod_requests import pod_limits, pod_requests, resources_of_json
 from volcanopy.api.core import PodGroup
 from volcanopy.api.job_alternatives import with_alternative
@@ -46,20 +45,19 @@ def pod_group(
     pods_created: bool = False,
 ) -> Json:
     """The manifest of the job's PodGroup, of the job's present version. ``started`` are the tasks that may start."""
-    key_of = job.binding.key
     return {
-        "apiVersion": job.binding.api_version(names.SCHEDULING_V1BETA1),
+        "apiVersion": names.SCHEDULING_V1BETA1,
         "kind": "PodGroup",
         "metadata": {
             "name": pod_group_name(job),
             "namespace": job.metadata.namespace,
-            "labels": {key_of(names.JOB_NAME): job.metadata.name} | (job.metadata.labels or {}),
+            "labels": {names.JOB_NAME: job.metadata.name} | (job.metadata.labels or {}),
             "annotations": {
                 key: value for key, value in inherited_annotations(job.metadata).items() if key not in _CONTROLLED
             }
             | run_times(job, learnt)
             | ({names.PODS_CREATED: "true"} if pods_created else {})
-            | {key_of(names.JOB_VERSION): str(status.version)},
+            | {names.JOB_VERSION: str(status.version)},
             "ownerReferences": [owner_reference(job)],
         },
         "spec": pod_group_spec(job, started, priorities, learnt_by_alternative),
@@ -109,7 +107,7 @@ def pod_group_spec(
         spec["priorityClassName"] = job.spec.priority_class_name
     if job.spec.network_topology:
         spec["networkTopology"] = _topology(job.spec.network_topology)
-    if groups := [_sub_group(task, job.binding) for task in job.spec.tasks if task.partition_policy]:
+    if groups := [_sub_group(task) for task in job.spec.tasks if task.partition_policy]:
         spec["subGroupPolicy"] = groups
     return spec
 
@@ -195,14 +193,14 @@ def _topology(topology: NetworkTopology) -> Json:
     return made
 
 
-def _sub_group(task: TaskSpec, binding: Binding) -> Json:
+def _sub_group(task: TaskSpec) -> Json:
     assert task.partition_policy is not None
     made: Json = {
         "name": task.name,
         "subGroupSize": task.partition_policy.partition_size,
         "minSubGroups": task.partition_policy.min_partitions,
-        "labelSelector": {"matchLabels": {binding.key(names.TASK_SPEC): task.name}},
-        "matchLabelKeys": [binding.key(names.PARTITION_ID)],
+        "labelSelector": {"matchLabels": {names.TASK_SPEC: task.name}},
+        "matchLabelKeys": [names.PARTITION_ID],
     }
     if task.partition_policy.network_topology:
         made["networkTopology"] = _topology(task.partition_policy.network_topology)

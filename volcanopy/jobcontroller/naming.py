@@ -43,8 +43,8 @@ def job_manifest(
 ) -> Json:
     """Return a job of a flow or cron job, whose submitter it inherits."""
     return {
-        "apiVersion": owner.binding.api_version(names.BATCH_V1ALPHA1),
-        "kind": owner.binding.kind("BatchJob"),
+        "apiVersion": names.BATCH_V1ALPHA1,
+        "kind": names.JOB_KIND,
         "metadata": {
             "name": name,
             "namespace": owner.metadata.namespace,

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, Restart
-from volcanopy.api.bindings import Binding, binding_of
 from volcanopy.api.container_states import ContainerStatus, Terminated, repeated_failure, termination, waiting_problem
 from volcanopy.api.core import Meta, Pod, PodGroup, PodStatus
 from volcanopy.api.lifecycle import Command
@@ -253,7 +252,7 @@ class Observed:
 def _members(job: BatchJob, pods: Iterable[Pod]) -> Iterator[Member]:
     uid = job.metadata.uid
     for pod in pods:
-        if _controls(uid, pod) and (member := _member(pod, job.binding)) is not None:
+        if _controls(uid, pod) and (member := _member(pod)) is not None:
             yield member
 
 
@@ -292,17 +291,17 @@ def _controls(uid: str, pod: Pod) -> bool:
     return owner is not None and owner.uid == uid
 
 
-def _member(pod: Pod, binding: Binding) -> Member | None:
-    notes, labels, key_of = pod.metadata.annotations, pod.metadata.labels, binding.key
-    task, index = key_of(names.TASK_SPEC), key_of(names.TASK_INDEX)
+def _member(pod: Pod) -> Member | None:
+    notes, labels = pod.metadata.annotations, pod.metadata.labels
+    task, index = names.TASK_SPEC, names.TASK_INDEX
     try:
         return Member(
             pod,
             notes[task] if task in notes else labels[task],
             int(notes[index] if index in notes else labels[index]),
-            int(notes.get(key_of(names.JOB_VERSION), "0")),
-            int(notes.get(key_of(names.JOB_RETRY_COUNT), "0")),
-            labels.get(key_of(names.PARTITION_ID), ""),
+            int(notes.get(names.JOB_VERSION, "0")),
+            int(notes.get(names.JOB_RETRY_COUNT, "0")),
+            labels.get(names.PARTITION_ID, ""),
         )
     except (KeyError, ValueError):
         return None
@@ -313,7 +312,7 @@ def is_of_version(group: PodGroup, version: int) -> bool:
 
     That of a job which another controller has created, and which is taken over, notes no version: it is the current one.
     """
-    noted = group.metadata.annotations.get(binding_of(group.api_version).key(names.JOB_VERSION), "")
+    noted = group.metadata.annotations.get(names.JOB_VERSION, "")
     return not noted.isdecimal() or int(noted) >= version
 
 

@@ -13,7 +13,6 @@ import msgspec
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobStatus, TaskSpec, VolumeSpec
-from volcanopy.api.bindings import VOLCANO
 from volcanopy.api.model import Json
 from volcanopy.jobcontroller.naming import owner_reference, pod_group_name, pod_name
 from volcanopy.jobcontroller.observed import Member
@@ -112,9 +111,9 @@ def maker(job: BatchJob, status: BatchJobStatus, task: TaskSpec, plugins: Sequen
         made: Json = msgspec.json.decode(shared)
         metadata = made["metadata"]
         metadata["name"] = pod_name(job, task, index, replacement)
-        metadata["labels"] |= _labels_of_index(job, task, index)
-        if job.binding is VOLCANO:
-            metadata["annotations"][job.binding.key(names.TASK_INDEX)] = str(index)
+        metadata["labels"] |= _labels_of_index(task, index)
+        if job.binding.repeats_labels:
+            metadata["annotations"][names.TASK_INDEX] = str(index)
         for plugin in plugins:
             made = plugin.pod(made, task, index)
         return made
@@ -122,44 +121,42 @@ def maker(job: BatchJob, status: BatchJobStatus, task: TaskSpec, plugins: Sequen
     return make
 
 
-def _labels_of_index(job: BatchJob, task: TaskSpec, index: int) -> dict[str, str]:
-    labels = {job.binding.key(names.TASK_INDEX): str(index)}
+def _labels_of_index(task: TaskSpec, index: int) -> dict[str, str]:
+    labels = {names.TASK_INDEX: str(index)}
     if task.partition_policy:
-        labels[job.binding.key(names.PARTITION_ID)] = str(index // task.partition_policy.partition_size)
+        labels[names.PARTITION_ID] = str(index // task.partition_policy.partition_size)
     return labels
 
 
 def _labels(job: BatchJob, task: TaskSpec) -> dict[str, str]:
-    key_of = job.binding.key
     labels = {
-        key_of(names.TASK_SPEC): task.name,
-        key_of(names.JOB_NAME): job.metadata.name,
-        key_of(names.JOB_NAMESPACE): job.metadata.namespace,
+        names.TASK_SPEC: task.name,
+        names.JOB_NAME: job.metadata.name,
+        names.JOB_NAMESPACE: job.metadata.namespace,
     }
     if len(job.spec.queue) <= _LABEL_VALUE_LENGTH:
-        labels[key_of(names.QUEUE_NAME)] = job.spec.queue
+        labels[names.QUEUE_NAME] = job.spec.queue
     given = job.metadata.labels or {}
-    return labels | {key: given[key] for key in map(key_of, _FROM_JOB_LABELS) if key in given}
+    return labels | {key: given[key] for key in _FROM_JOB_LABELS if key in given}
 
 
 def _annotations(job: BatchJob, status: BatchJobStatus, task: TaskSpec) -> dict[str, str]:
-    key_of = job.binding.key
     notes = {names.GROUP_NAME: pod_group_name(job)}
     if len(job.spec.queue) > _LABEL_VALUE_LENGTH:
-        notes[key_of(names.QUEUE_NAME)] = job.spec.queue
+        notes[names.QUEUE_NAME] = job.spec.queue
     for key, number in ((names.JOB_VERSION, status.version), (names.JOB_RETRY_COUNT, status.retry_count)):
-        if number or job.binding is VOLCANO:
-            notes[key_of(key)] = str(number)
-    if job.binding is VOLCANO:  # programs for Volcano read these; each annotation costs the API server 5 KiB a pod
-        notes[key_of(names.TASK_SPEC)] = task.name
-        notes[key_of(names.QUEUE_NAME)] = job.spec.queue
-        notes[key_of(names.JOB_NAME)] = job.metadata.name
-        notes[key_of(names.TEMPLATE_UID)] = f"{job.metadata.name}-{task.name}"
+        if number or job.binding.repeats_labels:
+            notes[key] = str(number)
+    if job.binding.repeats_labels:  # programs for Volcano read these; each annotation costs the API server 5 KiB a pod
+        notes[names.TASK_SPEC] = task.name
+        notes[names.QUEUE_NAME] = job.spec.queue
+        notes[names.JOB_NAME] = job.metadata.name
+        notes[names.TEMPLATE_UID] = f"{job.metadata.name}-{task.name}"
     if task.topology_policy:
-        notes[key_of(names.NUMA_TOPOLOGY_POLICY)] = task.topology_policy
+        notes[names.NUMA_TOPOLOGY_POLICY] = task.topology_policy
     given = job.metadata.annotations or {}
-    copied = [key for key in map(key_of, _FROM_JOB_ANNOTATIONS) if key in given]
-    copied += [key for key in map(key_of, _BUDGETS) if key in given][:1]
+    copied = [key for key in _FROM_JOB_ANNOTATIONS if key in given]
+    copied += [key for key in _BUDGETS if key in given][:1]
     return notes | {key: given[key] for key in copied}
 
 
@@ -190,7 +187,7 @@ def claims(job: BatchJob) -> Iterator[Json]:
                 "metadata": {
                     "name": claim_name(job, number, volume),
                     "namespace": job.metadata.namespace,
-                    "labels": {job.binding.key(names.JOB_NAME): job.metadata.name},
+                    "labels": {names.JOB_NAME: job.metadata.name},
                     "ownerReferences": [owner_reference(job)],
                 },
                 "spec": deepcopy(volume.volume_claim),

@@ -123,7 +123,7 @@ def state_of(queue: Queue) -> QueueState:
 
 def is_marked(queue: Queue) -> bool:
     """Whether a queue is closed because its parent is."""
-    return (queue.metadata.annotations or {}).get(queue.binding.key(names.CLOSED_BY_PARENT)) == "true"
+    return (queue.metadata.annotations or {}).get(names.CLOSED_BY_PARENT) == "true"
 
 
 class _Course:
@@ -220,9 +220,7 @@ def _left(seen: QueueObserved) -> Iterator[str]:
 
 def _marking(queue: Queue, marked: bool) -> Iterable[PatchQueue]:
     if marked != is_marked(queue):
-        yield PatchQueue(
-            {"metadata": {"annotations": {queue.binding.key(names.CLOSED_BY_PARENT): "true" if marked else None}}}
-        )
+        yield PatchQueue({"metadata": {"annotations": {names.CLOSED_BY_PARENT: "true" if marked else None}}})
 
 
 def _placing(queue: Queue) -> Iterable[PatchQueue]:

@@ -14,7 +14,6 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from volcanopy.api import names
-from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of
 from volcanopy.api.config_file import ConfigError, read_config
 from volcanopy.api.model import Bool, InvalidObjectError, Json, Model
 
@@ -129,12 +128,12 @@ def changes(
     types: Mapping[str, Sequence[str]],
     nodes: Mapping[str, Mapping[str, str]],
     existing: Iterable[Json],
-    binding: Binding = VOLCANOPY,
+    api_version: str = names.TOPOLOGY_V1ALPHA1,
 ) -> HyperNodeChanges:
     """Compare the HyperNodes of the labels with the existing ones.
 
     ``nodes`` are the labels of nodes by name, ``existing`` all HyperNodes. One that was discovered before, also by Volcano, keeps
-    its name and API; ``binding`` is the API of new ones.
+    its name and API; ``api_version`` is that of new ones.
     """
     discovered = [item for item in existing if _label(item, names.NETWORK_TOPOLOGY_SOURCE) == SOURCE]
     left = {_identity(item): item for item in discovered}
@@ -143,10 +142,10 @@ def changes(
     for domain, name in _named(_domains(types, nodes), discovered):
         known = by_name.get(name)
         if known is None:
-            create.append(_hyper_node(domain, name, binding))
+            create.append(_hyper_node(domain, name, api_version))
             continue
         left.pop(_identity(known), None)
-        after = _hyper_node(domain, name, binding_of(known["apiVersion"]))
+        after = _hyper_node(domain, name, known["apiVersion"])
         if not _same(known, after):
             change.append(after)
     return HyperNodeChanges(tuple(create), tuple(change), tuple(left.values()))
@@ -188,15 +187,15 @@ def _named(domains: Sequence[_Domain], discovered: Sequence[Json]) -> list[tuple
     return result
 
 
-def _hyper_node(domain: _Domain, name: str, binding: Binding) -> Json:
-    labels = {binding.key(names.NETWORK_TOPOLOGY_SOURCE): SOURCE, domain.label: domain.value}
+def _hyper_node(domain: _Domain, name: str, api_version: str) -> Json:
+    labels = {names.NETWORK_TOPOLOGY_SOURCE: SOURCE, domain.label: domain.value}
     kind = "Node" if domain.tier == 1 else "HyperNode"
     members = [{"type": kind, "selector": {"exactMatch": {"name": member}}} for member in sorted(domain.members)]
     if domain.tier == 1 and len(members) > MOST_MEMBERS:
         members = [{"type": kind, "selector": {"labelMatch": {"matchLabels": {domain.label: domain.value}}}}]
     return {
-        "apiVersion": binding.api_version(names.TOPOLOGY_V1ALPHA1),
-        "kind": binding.kind("HyperNode"),
+        "apiVersion": api_version,
+        "kind": "HyperNode",
         "metadata": {"name": name, "labels": labels},
         "spec": {"tier": domain.tier, "tierName": domain.label, "members": members},
     }
@@ -215,6 +214,4 @@ def _identity(item: Json) -> tuple[str, str]:
 
 
 def _label(item: Json, key: str) -> str:
-    """Return a label of a HyperNode by volcanopy's name."""
-    own = binding_of(item["apiVersion"]).key(key)
-    return str((item["metadata"].get("labels") or {}).get(own) or "")
+    return str((item["metadata"].get("labels") or {}).get(key) or "")

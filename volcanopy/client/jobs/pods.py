@@ -10,9 +10,9 @@ from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding
 from volcanopy.api.core import PodSpec
 from volcanopy.api.read_model import Condition, Meta, ReadModel
+from volcanopy.api.translation import read_with_own_names
 from volcanopy.client.durations import since
 from volcanopy.client.kinds import readable
-from volcanopy.kube.cache.followed_kinds import with_own_names
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import PODS
@@ -96,7 +96,7 @@ def index_of(pod: Pod) -> int:
 def pods_in_order(bodies: Iterable[Json], job: BatchJob) -> list[Pod]:
     """Return the pods that this job owns, not an earlier one of its name, in the order of tasks and indexes."""
     tasks = {task.name: number for number, task in enumerate(job.spec.tasks)}
-    pods = [with_own_names(pod, BINDINGS) for pod in readable(Pod, bodies)]
+    pods = [read_with_own_names(pod, BINDINGS) for pod in readable(Pod, bodies)]
     own = [pod for pod in pods if any(owner.uid == job.metadata.uid for owner in pod.metadata.owner_references)]
     return sorted(own, key=lambda pod: (tasks.get(task_of(pod), len(tasks)), index_of(pod), pod.metadata.name))
 

@@ -115,7 +115,7 @@ class JobPlugin(Generic[ArgumentsT]):
         return {
             "name": name,
             "namespace": self.job.metadata.namespace,
-            "labels": {self.job.binding.key(names.JOB_NAME): self.job.metadata.name},
+            "labels": {names.JOB_NAME: self.job.metadata.name},
             "ownerReferences": [owner_reference(self.job)],
         }
 

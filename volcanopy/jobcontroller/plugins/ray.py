@@ -67,11 +67,10 @@ class Ray(JobPlugin[RayArguments]):
         ports = [
             {"name": name, "port": number, "targetPort": number, "protocol": "TCP"} for name, number in self._ports()
         ]
-        key_of = self.job.binding.key
         selector = {
-            key_of(names.JOB_NAME): self.job.metadata.name,
-            key_of(names.JOB_NAMESPACE): self.job.metadata.namespace,
-            key_of(names.TASK_SPEC): self.arguments.head,
+            names.JOB_NAME: self.job.metadata.name,
+            names.JOB_NAMESPACE: self.job.metadata.namespace,
+            names.TASK_SPEC: self.arguments.head,
         }
         spec = {"type": "ClusterIP", "selector": selector, "ports": ports}
         return [Needed({"apiVersion": "v1", "kind": "Service", "metadata": self.metadata(self._service), "spec": spec})]

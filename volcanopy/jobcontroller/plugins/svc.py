@@ -106,8 +106,8 @@ class Svc(JobPlugin[SvcArguments]):
 
     @property
     def _selector(self) -> dict[str, str]:
-        key_of, metadata = self.job.binding.key, self.job.metadata
-        return {key_of(names.JOB_NAME): metadata.name, key_of(names.JOB_NAMESPACE): metadata.namespace}
+        metadata = self.job.metadata
+        return {names.JOB_NAME: metadata.name, names.JOB_NAMESPACE: metadata.namespace}
 
     @cached_property
     def _data(self) -> dict[str, str]:

@@ -6,10 +6,11 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from volcanopy.api import core, topology_read
-from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of, binding_of_scheduler, with_own_keys
+from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.builtin import devices, pod_claims, policy, storage
 from volcanopy.api.builtin.resize import with_resized_requests
 from volcanopy.api.gang_apis import GANG_APIS
+from volcanopy.api.translation import read_with_own_names
 from volcanopy.kube.cache.shared_parts import SharedParts
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.kinds import Kind
@@ -86,15 +87,6 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 T = TypeVar("T", bound=Any)
 
 
-def _api_of(item: Any) -> Binding | None:
-    """Return the API whose names an object has; None for objects of administrators, such as nodes, that may have those of all."""
-    if (api_version := getattr(item, "api_version", None)) is not None:
-        return binding_of(api_version)
-    spec = getattr(item, "spec", None)
-    scheduler = getattr(spec, "scheduler_name", None)
-    return None if scheduler is None else binding_of_scheduler(scheduler)
-
-
 def slim(item: T) -> T:
     """Return an object without kubectl's last-applied-configuration."""
     meta = _slim_meta(item.metadata)
@@ -139,22 +131,11 @@ def slimming(kind: Kind[Any], bindings: Sequence[Binding] = (VOLCANOPY,)) -> Cal
     """
     own: dict[str, Callable[[Any], Any]] = {NODES.kind: slim_node, PODS.kind: slim_pod}
     slimmed = own.get(kind.kind, slim)
-    named = slimmed if tuple(bindings) == (VOLCANOPY,) else lambda item: with_own_names(slimmed(item), bindings)
+    named = slimmed if tuple(bindings) == (VOLCANOPY,) else lambda item: read_with_own_names(slimmed(item), bindings)
     if kind.kind != PODS.kind:
         return named
     shared = SharedParts()
     return lambda pod: shared.pod(named(pod))
-
-
-def with_own_names(item: T, bindings: Sequence[Binding]) -> T:
-    """Return an object whose labels and annotations of these APIs have volcanopy's names as well."""
-    meta, api = item.metadata, _api_of(item)
-    if api is not None:
-        bindings = (api,)
-    labels, annotations = with_own_keys(meta.labels, bindings), with_own_keys(meta.annotations, bindings)
-    if labels is meta.labels and annotations is meta.annotations:
-        return item
-    return replace(item, metadata=replace(meta, labels=labels, annotations=annotations))
 
 
 def _slim_meta(meta: core.Meta) -> core.Meta:

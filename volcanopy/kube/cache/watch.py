@@ -110,7 +110,7 @@ class Reflector(Generic[T]):
         sleep: Sleep = asyncio.sleep,
         clock: Clock = machine.monotonic,
     ) -> None:
-        self.kind = kind
+        self.kind = client.of_api(kind)
         self.objects: dict[str, T] = {}
         """The cache by ``namespace/name`` (or ``name``). The batch being delivered is already in it."""
         self.rejected: dict[str, T | None] = {}
@@ -128,7 +128,7 @@ class Reflector(Generic[T]):
         """The time of the first such error (monotonic seconds), None without one."""
         self._client, self._namespace = client, namespace
         self._labels, self._fields = label_selector, field_selector
-        self._transform, self._page = transform, page
+        self._named, self._transform, self._page = client.reading(None), client.reading(transform), page
         self._watch_timeout, self._stall = watch_timeout, stall
         self._rng, self._sleep, self._clock = rng or machine.new_random(), sleep, clock
         self._identify, self._delivers_unreadable = kind.identify, unreadable
@@ -393,7 +393,8 @@ class Reflector(Generic[T]):
                 self.counters.replayed += 1
             else:
                 del self.objects[key]
-                changes.append(Change(ChangeType.DELETED, item if same else known, known))
+                last = (self._named(item) if self._named else item) if same else known
+                changes.append(Change(ChangeType.DELETED, last, known))
         elif version < self._seen or (was is not None and _number(was.version) >= version):
             self.counters.replayed += 1
         else:

@@ -40,7 +40,7 @@ from volcanopy.kube.client.backoff import Backoff
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.decoding import Listing, Rejected, read_object, read_page
 from volcanopy.kube.client.errors import Conflict, Gone, NotFound
-from volcanopy.kube.client.kinds import Bare, Json, Kind
+from volcanopy.kube.client.kinds import Bare, Json, Kind, OwnNames
 from volcanopy.kube.client.merge_patch import merge_patch
 from volcanopy.kube.client.transport import Clock, Fence, Retry, Sleep, Transport, delete_options, query
 
@@ -76,7 +76,7 @@ class _Placed(Bare):
     spec: _Placement = msgspec.field(default_factory=_Placement)
 
 
-class Client:
+class Client(OwnNames):
     """A client of one cluster, used from one event loop and closed with ``async with``.
 
     ``connections`` limits the requests in flight, watches excluded. While ``fence`` returns False, no write is sent and

@@ -181,6 +181,18 @@ class Kind(Generic[T]):
         return cast("msgspec.json.Decoder[WatchEvent[T]]", decoder(WatchEvent[self.type]))  # type: ignore[name-defined]
 
 
+class OwnNames:
+    """The names of a client: volcanopy's, on the server as in the program."""
+
+    def of_api(self, kind: Kind[T]) -> Kind[T]:
+        """Return a kind as the server names it."""
+        return kind
+
+    def reading(self, transform: Callable[[T], T] | None) -> Callable[[T], T] | None:
+        """Return the transformation of objects that are listed or watched, so that they have volcanopy's names."""
+        return transform
+
+
 @functools.lru_cache(65536)
 def _quoted(name: str) -> str:
     return quote(name, safe="")

@@ -27,10 +27,11 @@ from volcanopy.admission.response import AdmissionResponse, with_patch
 from volcanopy.admission.review import Context, mutate, mutated, validate
 from volcanopy.api.bindings import APIS, VOLCANOPY, Binding
 from volcanopy.api.model import Problem
+from volcanopy.api.translation import read_with_own_names
 from volcanopy.installed.job_plugins import job_registry
 from volcanopy.jobcontroller.plugins.registry import plugin_problems
 from volcanopy.kube import machine
-from volcanopy.kube.cache.followed_kinds import POD_GROUPS, with_own_names
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import answered
 from volcanopy.kube.client.connection import Connection
@@ -291,7 +292,7 @@ class ReviewHandlers:
             except KubeError as fault:
                 log.warning("object not readable", kind=kind.kind, name=name, error=str(fault))
                 return None
-            return with_own_names(item, self._bindings)
+            return read_with_own_names(item, self._bindings)
         return None
 
     async def _with_new_group(self, body: Json, context: Context) -> Context:

@@ -12,13 +12,13 @@ from volcanopy.api import names
 from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.core import Meta, Node, NodeStatus, PodGroup, Queue
 from volcanopy.api.scheduling import PodGroupPhase
+from volcanopy.api.translation import read_with_own_names
 from volcanopy.kube.cache.followed_kinds import (
     HYPER_NODES,
     NAMESPACES,
     NODES,
     POD_GROUPS,
     PRIORITY_CLASSES,
-    with_own_names,
 )
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector, each_alone
@@ -74,7 +74,7 @@ class ClusterCache:
         )
 
     def _named(self, item: T) -> T:
-        return with_own_names(item, self._bindings)
+        return read_with_own_names(item, self._bindings)
 
     def watch(self, supervisor: Supervisor) -> None:
         """Start the watches."""

@@ -24,7 +24,8 @@ from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.core import Queue
 from volcanopy.api.model import Json
 from volcanopy.api.scheduling import PodGroupPhase
-from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS, with_own_names
+from volcanopy.api.translation import read_with_own_names
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.client.api_client import PAGE as PAGE_SIZE
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, KubeError, NotFound
@@ -120,7 +121,7 @@ class QueueEdits:
     async def _with_pods(self, namespace: str) -> set[str]:
         """Return the keys of the PodGroups of a namespace that have pods which are neither over nor being deleted."""
         listed = await self._client.list(PODS, namespace, deadline=DEADLINE)
-        pods = [with_own_names(pod, self._bindings) for pod in listed.items]
+        pods = [read_with_own_names(pod, self._bindings) for pod in listed.items]
         alive = [pod for pod in pods if not pod.metadata.deletion_timestamp and pod.status.phase not in _OVER]
         notes = [pod.metadata.annotations for pod in alive]
         return {f"{namespace}/{note.get(names.GROUP_NAME) or note.get(names.POD_GROUP_NAME)}" for note in notes}
@@ -136,7 +137,7 @@ class QueueEdits:
                 if binding is self._bindings[0]:
                     raise
                 continue  # its definitions are not installed
-            items += [with_own_names(item, self._bindings) for item in listed.items]
+            items += [read_with_own_names(item, self._bindings) for item in listed.items]
         return items
 
     def _is_open(self, row: Json, queues: dict[str, Queue]) -> bool:

@@ -8,7 +8,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from volcanopy.api import names
-from volcanopy.api.bindings import Binding
 from volcanopy.api.core import Pod, PodGroup, PodSpec
 from volcanopy.jobcontroller.observed import DISRUPTION_TARGET
 from volcanopy.jobcontroller.plugins.registry import Registry
@@ -17,7 +16,7 @@ from volcanopy.kube.cache.shared_parts import SharedParts
 from volcanopy.kube.cache.watch import Change, Reflector, each_alone
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
-from volcanopy.kube.client.raw_kinds import bound, is_of
+from volcanopy.kube.client.raw_kinds import is_of
 from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.services.controllers.controller import Controller
 from volcanopy.services.controllers.cron_jobs import CronController
@@ -28,7 +27,6 @@ from volcanopy.services.controllers.pod_groups import GroupController
 from volcanopy.services.controllers.queues import QueueContents
 from volcanopy.services.controllers.run_times import RunTimes
 from volcanopy.services.controllers.worker import Worker
-from volcanopy.services.process.settings import scheduler_names
 
 Following = Callable[[], Coroutine[Any, Any, None]]
 """The work of a watch."""
@@ -99,30 +97,28 @@ def api_controllers(
     client: Client,
     recorder: EventRecorder,
     settings: JobControllerSettings,
-    binding: Binding,
+    scheduler_name: str,
     plugins: Registry,
     run_times: RunTimes,
     gangs: GangController,
 ) -> ApiControllers:
-    """Return the controllers of one API; ``gangs`` is that of gangs of other APIs."""
-    jobs = JobController(client, recorder, settings, plugins=plugins, binding=binding, run_times=run_times)
-    pods = Reflector(client, PODS, label_selector=binding.key(names.JOB_NAME), transform=slimming_of_jobs())
-    groups = Reflector(client, bound(POD_GROUPS, binding))
+    """Return the controllers of the API that the client is a view of; ``gangs`` is that of gangs of other APIs."""
+    jobs = JobController(client, recorder, settings, plugins=plugins, run_times=run_times)
+    pods = Reflector(client, PODS, label_selector=names.JOB_NAME, transform=slimming_of_jobs())
+    groups = Reflector(client, POD_GROUPS)
     pods.on_listed = lambda: jobs.cache.listed("pods", int(pods.resource_version))
     groups.on_listed = lambda: jobs.cache.listed("podgroups", int(groups.resource_version))
-    [scheduler_name] = scheduler_names(settings.scheduler_name, (binding,))[:1]
     return ApiControllers(
         jobs,
         (
-            FlowController(client, recorder, jobs.cache.pods_of, binding=binding),
-            CronController(client, recorder, binding=binding),
+            FlowController(client, recorder, jobs.cache.pods_of),
+            CronController(client, recorder),
         ),
         GroupController(
             client,
             recorder,
             scheduler_name,
             at_once=settings.pods_at_once,
-            binding=binding,
             queue_labels=settings.queue_labels,
             gangs=gangs,
         ),

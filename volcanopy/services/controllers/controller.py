@@ -5,12 +5,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
-from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.raw_kinds import bound, is_of
+from volcanopy.kube.client.raw_kinds import is_of
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_objects import OutdatedError
@@ -23,13 +22,10 @@ class Controller(Worker):
     of_kind: ClassVar[Kind[Json]]
     """The kind, in volcanopy's API."""
 
-    def __init__(
-        self, client: Client, recorder: EventRecorder, now: Callable[[], datetime], binding: Binding = VOLCANOPY
-    ) -> None:
-        """``binding``: the API whose objects are reconciled."""
+    def __init__(self, client: Client, recorder: EventRecorder, now: Callable[[], datetime]) -> None:
+        """``client``: the view of the API whose objects are reconciled."""
         super().__init__(client, recorder, now)
-        self.binding = binding
-        self.kind = bound(self.of_kind, binding)
+        self.kind = client.of_api(self.of_kind)
         self.noun = self.queue.name = self.kind.kind
         self.objects: dict[str, Json] = {}
         """The cached objects by ``namespace/name`` (or ``name``)."""

@@ -12,12 +12,14 @@ from typing import Any
 
 import structlog
 
-from volcanopy.api.bindings import APIS
+from volcanopy.api.bindings import APIS, binding_of
+from volcanopy.api.translation import with_own_names
 from volcanopy.installed.job_plugins import job_registry
 from volcanopy.kube.cache.followed_kinds import NODES, PRIORITY_CLASSES
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.watch import Change, Reflector, each_alone
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_view import ApiViews, in_api
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import JOBS, is_of
@@ -37,6 +39,7 @@ from volcanopy.services.controllers.workqueue import WorkQueue
 from volcanopy.services.process.election import Candidate, candidacy, home
 from volcanopy.services.process.health import Health, stale_watches, unsynced
 from volcanopy.services.process.installed_apis import InstalledApis
+from volcanopy.services.process.settings import scheduler_names
 from volcanopy.services.process.supervisor import Supervisor
 from volcanopy.services.process.volcano_processes import VolcanoProcesses
 
@@ -80,19 +83,24 @@ async def run(
         apis_of_cluster = InstalledApis(client, APIS[settings.api])
         bindings = await apis_of_cluster.installed()
         gangs = _gangs(client, recorder, settings)
-        apis = [api_controllers(client, recorder, settings, binding, plugins, run_times, gangs) for binding in bindings]
+        views = ApiViews(client, bindings)
+        apis = []
+        for view, binding in zip(views, bindings, strict=True):
+            [scheduler_name] = scheduler_names(settings.scheduler_name, (binding,))[:1]
+            apis.append(api_controllers(view, recorder, settings, scheduler_name, plugins, run_times, gangs))
         groups = [*(api.loose for api in apis), gangs]
 
         def opened(queue: str) -> None:
             for group in groups:
                 group.queue_opened(queue)
 
-        queues = QueueController(client, recorder, opened, bindings=bindings)
+        queues = QueueController(views, recorder, opened)
         nodes = Reflector(client, NODES, transform=with_labels_and_readiness)
-        hyper_nodes = HyperNodeController(client, recorder, bindings, config, nodes)
+        hyper_nodes = HyperNodeController(views, recorder, config, nodes)
         priorities = Reflector(client, PRIORITY_CLASSES)
 
         def dispatch(event: str, manifest: Json) -> None:
+            manifest = with_own_names(manifest, binding_of(manifest["apiVersion"]))
             for api in apis:
                 api.dispatch(event, manifest)
             if any(is_of(kind, manifest) for kind in queues.kinds()):
@@ -165,11 +173,10 @@ def _follow_cluster(
 def _gangs(client: Client, recorder: EventRecorder, settings: JobControllerSettings) -> GangController:
     """Return the controller of gangs of other APIs; without such an API it does nothing."""
     return GangController(
-        client,
+        in_api(client, APIS[settings.api][0]),
         recorder,
         settings.gang_apis,
         at_once=settings.pods_at_once,
-        binding=APIS[settings.api][0],
         queue_labels=settings.queue_labels,
     )
 

@@ -4,7 +4,6 @@ from datetime import datetime
 
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.model import InvalidObjectError
-from volcanopy.api.volcano import bound as model_of
 from volcanopy.jobcontroller.cron import UpdateCronStatus, reconcile_cron
 from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, RecordEvent
 from volcanopy.kube.client.kinds import Json
@@ -22,7 +21,7 @@ class CronController(JobOwnerController):
     async def reconcile_object(self, manifest: Json) -> datetime | None:
         """Reconcile a cron job."""
         try:
-            cron = model_of(CronBatchJob, self.binding).read(manifest)
+            cron = CronBatchJob.read(manifest)
         except InvalidObjectError as error:
             self.record(manifest, "Warning", "Unreadable", str(error))
             return None

@@ -18,9 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from volcanopy.api.batch import BatchJob
-from volcanopy.api.bindings import Binding
 from volcanopy.api.core import Pod, PodGroup
-from volcanopy.api.volcano import bound as model_of
 from volcanopy.jobcontroller import plan as effects
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.client.api_client import Client
@@ -34,7 +32,6 @@ from volcanopy.kube.client.raw_kinds import (
     SECRETS,
     SERVICES,
     VOLUME_CLAIMS,
-    bound,
 )
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.services.controllers.job_cache import JobCache, key_of, uid_of
@@ -78,14 +75,11 @@ class JobEffects:
         now: Callable[[], datetime],
         pods_at_once: int,
         ending: Ending,
-        binding: Binding,
         written: Callable[[str], None],
     ) -> None:
         """``written`` is called with the key of a job after each write for it."""
         self._written = written
-        self._ending, self._model = ending, model_of(BatchJob, binding)
-        self._jobs, self._commands = bound(JOBS, binding), bound(COMMANDS, binding)
-        self._pod_groups = bound(POD_GROUPS, binding)
+        self._ending = ending
         self._client, self._cache, self._recorder, self._now = client, cache, recorder, now
         self._slots = asyncio.Semaphore(pods_at_once)
 
@@ -124,17 +118,17 @@ class JobEffects:
         meta = job["metadata"]
         ended = None
         if is_final(effect.status) and not is_final(job.get("status") or {}):
-            ended = self._model.read({**job, "status": effect.status})
+            ended = BatchJob.read({**job, "status": effect.status})
             if self._ending.history is not None:
                 await self._ending.history.ended(ended)
         try:
-            written = await self._client.update_status(self._jobs, job, effect.status)
+            written = await self._client.update_status(JOBS, job, effect.status)
         except NotFound as gone:
             self._cache.drop(key_of(job))
             raise OutdatedError from gone
         except Conflict as conflict:
             try:
-                self._cache.written(await self._client.get(self._jobs, meta["namespace"], meta["name"]))
+                self._cache.written(await self._client.get(JOBS, meta["namespace"], meta["name"]))
             except NotFound:
                 self._cache.drop(key_of(job))
             raise OutdatedError from conflict
@@ -148,14 +142,12 @@ class JobEffects:
         namespace, owner = job["metadata"]["namespace"], uid_of(job)
         match effect:
             case effects.CreatePodGroup():
-                self._cache.pod_group_made(
-                    owner, await self._create(self._pod_groups, namespace, effect.manifest, owner)
-                )
+                self._cache.pod_group_made(owner, await self._create(POD_GROUPS, namespace, effect.manifest, owner))
             case effects.UpdatePodGroup():
-                changed = await self._client.patch(self._pod_groups, namespace, effect.name, effect.patch)
+                changed = await self._client.patch(POD_GROUPS, namespace, effect.name, effect.patch)
                 self._cache.pod_group_changed(owner, changed)
             case effects.DeletePodGroup():
-                await delete_same(self._client, self._pod_groups, namespace, effect.name, effect.uid)
+                await delete_same(self._client, POD_GROUPS, namespace, effect.name, effect.uid)
                 self._cache.pod_group_going(owner, effect.uid, self._now())
             case effects.CreatePod():
                 await self._create_pod(job, effect)
@@ -169,10 +161,10 @@ class JobEffects:
                 await self._delete_object(namespace, owner, effect)
                 self._cache.applied.get(owner, {}).pop(effect.key, None)
             case effects.DeleteCommand():
-                await delete_same(self._client, self._commands, namespace, effect.name, effect.uid)
+                await delete_same(self._client, COMMANDS, namespace, effect.name, effect.uid)
                 self._cache.command_done(key_of(job), effect.uid)
             case effects.DeleteJob():
-                await delete_same(self._client, self._jobs, namespace, effect.name, effect.uid)
+                await delete_same(self._client, JOBS, namespace, effect.name, effect.uid)
             case effects.RecordEvent():
                 self._recorder.record(reference(job), effect.type, effect.reason, effect.message)
             case effects.UpdateStatus():

@@ -9,11 +9,9 @@ import aiohttp
 import structlog
 
 from volcanopy.api import names
-from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.core import Pod
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import InvalidObjectError
-from volcanopy.api.volcano import bound as model_of
 from volcanopy.jobcontroller.flow_jobs import CommandJob, FlowObserved, PodProbe
 from volcanopy.jobcontroller.flows import dependents, reconcile_flow
 from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, RecordEvent, UpdateStatus
@@ -21,7 +19,7 @@ from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.raw_kinds import COMMANDS, FLOWS, TEMPLATES, bound, is_of
+from volcanopy.kube.client.raw_kinds import COMMANDS, FLOWS, JOBS, TEMPLATES, is_of
 from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_jobs import JobOwnerController
@@ -50,11 +48,10 @@ class FlowController(JobOwnerController):
         recorder: EventRecorder,
         pods_of: PodsOf,
         now: Callable[[], datetime] = machine.utc_now,
-        binding: Binding = VOLCANOPY,
     ) -> None:
-        super().__init__(client, recorder, now, binding)
+        super().__init__(client, recorder, now)
         self._pods_of = pods_of
-        self._template_kind, self._command_kind = bound(TEMPLATES, binding), bound(COMMANDS, binding)
+        self._template_kind = client.of_api(TEMPLATES)
         self._templates: dict[str, JobTemplate] = {}
 
     def kinds(self) -> Sequence[Kind[Any]]:
@@ -74,7 +71,7 @@ class FlowController(JobOwnerController):
             self._templates.pop(key, None)
         else:
             try:
-                self._templates[key] = model_of(JobTemplate, self.binding).read(manifest)
+                self._templates[key] = JobTemplate.read(manifest)
             except InvalidObjectError as error:
                 log.warning("invalid JobTemplate ignored", key=key, error=str(error))
                 return
@@ -86,7 +83,7 @@ class FlowController(JobOwnerController):
     async def reconcile_object(self, manifest: Json) -> datetime | None:
         """Reconcile a flow."""
         try:
-            flow = model_of(JobFlow, self.binding).read(manifest)
+            flow = JobFlow.read(manifest)
         except InvalidObjectError as error:
             self.record(manifest, "Warning", "Unreadable", str(error))
             return None
@@ -133,18 +130,17 @@ class FlowController(JobOwnerController):
         )
 
     async def _command(self, namespace: str, effect: CommandJob) -> None:
-        job = self.job_kind
         manifest = {
-            "apiVersion": self._command_kind.api_version,
+            "apiVersion": COMMANDS.api_version,
             "kind": "Command",
             "metadata": {"name": f"{effect.name}-{effect.uid}-end", "namespace": namespace},
             "action": effect.action,
-            "target": {"apiVersion": job.api_version, "kind": job.kind, "name": effect.name, "uid": effect.uid},
+            "target": {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": effect.name, "uid": effect.uid},
             "reason": "FlowFailed",
             "message": effect.message,
         }
         try:
-            await self.client.create(self._command_kind, namespace, manifest)
+            await self.client.create(COMMANDS, namespace, manifest)
         except AlreadyExists:
             log.debug("Command exists already", job=f"{namespace}/{effect.name}")
 
@@ -158,7 +154,7 @@ class FlowController(JobOwnerController):
                 continue
             status = {"status": {"jobDependsOnList": jobs}}
             written = await self.client.patch_status(self._template_kind, namespace, name, status)
-            self._templates[f"{namespace}/{name}"] = model_of(JobTemplate, self.binding).read(written)
+            self._templates[f"{namespace}/{name}"] = JobTemplate.read(written)
 
     def _made(self, namespace: str) -> dict[str, str]:
         """Return the template of each job of the namespace's flows."""
@@ -167,7 +163,7 @@ class FlowController(JobOwnerController):
             if key.partition("/")[0] != namespace:
                 continue
             for name, job in self.jobs.of(uid).items():
-                source = (job.metadata.annotations or {}).get(job.binding.key(names.CREATED_BY_TEMPLATE), "")
+                source = (job.metadata.annotations or {}).get(names.CREATED_BY_TEMPLATE, "")
                 made[name] = source.removeprefix(f"{namespace}.")
         return made
 

@@ -9,13 +9,12 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of
 from volcanopy.api.core import OwnerReference, PodGroup
 from volcanopy.api.gang_apis import GANG_APIS, GangApi, GangGroup
 from volcanopy.jobcontroller.gang_podgroups import GangObserved, PatchGangStatus, reconcile_gang
 from volcanopy.jobcontroller.workload_podgroups import WorkloadPod, gang_of
 from volcanopy.kube import machine
-from volcanopy.kube.cache.followed_kinds import with_own_names
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.watch import Change, ChangeType, each_alone
 from volcanopy.kube.client.api_client import Client
@@ -40,11 +39,10 @@ class GangController(GroupWorker):
         apis: Sequence[str],
         now: Callable[[], datetime] = machine.utc_now,
         at_once: int = 48,
-        binding: Binding = VOLCANOPY,
         queue_labels: Sequence[str] = (),
     ) -> None:
-        """``apis``: names of gang APIs; ``binding``: the API of the PodGroups; ``queue_labels``: labels that name the queue."""
-        super().__init__(client, recorder, now, binding, at_once)
+        """``apis``: names of gang APIs; ``client``: the view of the PodGroups' API; ``queue_labels``: queue labels."""
+        super().__init__(client, recorder, now, at_once)
         self._apis = tuple(api for name, api in GANG_APIS.items() if name in apis)
         self._queue_labels = tuple(queue_labels)
         self._gangs: dict[str, GangGroup] = {}
@@ -96,7 +94,7 @@ class GangController(GroupWorker):
     def take_group(self, change: Change[PodGroup]) -> bool:
         """Take a change of a PodGroup of volcanopy; False if it is not that of a gang of these APIs."""
         group, owner = change.object, change.object.metadata.controller
-        if owner is None or binding_of(group.api_version) is not self._binding:
+        if owner is None or group.api_version != self.client.of_api(POD_GROUPS).api_version:
             return False
         key = self._key(owner, group.metadata.namespace)
         if not key:
@@ -120,7 +118,7 @@ class GangController(GroupWorker):
         key = "" if owner is None else self._key(owner, group.metadata.namespace)
         known = self._groups.get(key)
         if key and (known is None or int(known.metadata.resource_version) < int(group.metadata.resource_version)):
-            self._groups[key] = with_own_names(group, (self._binding,))
+            self._groups[key] = group
             self.queue.add(key, SETTLE)
 
     def _gang_changes(self, api: GangApi, changes: Sequence[Change[GangGroup]]) -> None:
@@ -154,7 +152,6 @@ class GangController(GroupWorker):
         api, kind = GANG_APIS[name], self._reflectors[name].kind
         gang, group = self._gangs.get(key), self._groups.get(key)
         if gang is not None:
-            gang = with_own_names(gang, (self._binding,))
             owner = None if group is None else group.metadata.controller
             if owner is not None and owner.uid != gang.metadata.uid:
                 group = None  # of an earlier PodGroup of this name, which the garbage collector deletes

@@ -9,16 +9,13 @@ from functools import partial
 from itertools import groupby
 
 from volcanopy.api import names
-from volcanopy.api.bindings import Binding
 from volcanopy.api.core import PodGroup
 from volcanopy.jobcontroller.plan import CreatePodGroup, DeletePodGroup, Plan, RecordEvent, UpdatePodGroup
 from volcanopy.jobcontroller.workload_podgroups import GroupEffect, JoinGroup, WorkloadPod, slim
-from volcanopy.kube.cache.followed_kinds import POD_GROUPS, with_own_names
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
-from volcanopy.kube.client.kinds import Json
-from volcanopy.kube.client.raw_kinds import bound
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.services.controllers.owned_objects import OutdatedError, all_of, create_owned
 from volcanopy.services.controllers.steps import MOST_WRITES
@@ -33,12 +30,9 @@ SETTLE = 0.02
 class GroupWorker(Worker):
     """Reconciles PodGroups of volcanopy with the pods that belong to them. A key starts with the namespace."""
 
-    def __init__(
-        self, client: Client, recorder: EventRecorder, now: Callable[[], datetime], binding: Binding, at_once: int
-    ) -> None:
-        """``binding``: the API of the PodGroups; ``at_once`` limits the requests in flight."""
+    def __init__(self, client: Client, recorder: EventRecorder, now: Callable[[], datetime], at_once: int) -> None:
+        """``client``: the view of the API of the PodGroups; ``at_once`` limits the requests in flight."""
         super().__init__(client, recorder, now)
-        self._binding, self._kind = binding, bound(POD_GROUPS, binding)
         self._pods: defaultdict[str, dict[str, WorkloadPod]] = defaultdict(dict)
         """By key, by name: the pods that have, or will get, a group of this controller."""
         self._groups: dict[str, PodGroup] = {}
@@ -98,14 +92,13 @@ class GroupWorker(Worker):
                 self._group_seen(await self._make(namespace, effect))
             case UpdatePodGroup():
                 try:
-                    patch = self._patch(effect.patch)
-                    self._group_seen(await self.client.patch(self._kind, namespace, effect.name, patch))
+                    self._group_seen(await self.client.patch(POD_GROUPS, namespace, effect.name, effect.patch))
                 except NotFound:
                     self._groups.pop(key, None)
                     raise OutdatedError from None
             case DeletePodGroup():
                 try:
-                    await self.client.delete(self._kind, namespace, effect.name, uid=effect.uid)
+                    await self.client.delete(POD_GROUPS, namespace, effect.name, uid=effect.uid)
                 except NotFound:
                     return
                 except Conflict as error:
@@ -124,8 +117,7 @@ class GroupWorker(Worker):
         def owned(group: PodGroup) -> bool:
             return bool({reference.uid for reference in group.metadata.owner_references} & owners)
 
-        manifest = self._patch(effect.manifest) | {"apiVersion": self._kind.api_version}
-        group, _ = await create_owned(self.client, self._kind, namespace, manifest, owned, "owner of the pod")
+        group, _ = await create_owned(self.client, POD_GROUPS, namespace, effect.manifest, owned, "owner of the pod")
         return group
 
     async def _join(self, key: str, effect: JoinGroup) -> None:
@@ -137,20 +129,7 @@ class GroupWorker(Worker):
             return
         known = self._pods.get(key, {}).get(effect.pod)
         if known is not None and known.metadata.uid == joined.metadata.uid:
-            self._pods[key][effect.pod] = self._slim(joined)
-
-    def _slim(self, pod: WorkloadPod) -> WorkloadPod:
-        return slim(with_own_names(pod, (self._binding,)))
-
-    def _patch(self, patch: Json) -> Json:
-        """Return a patch or manifest with the names that labels and annotations have in the API."""
-        metadata = {
-            part: {self._binding.key(key): value for key, value in content.items()}
-            if part in {"labels", "annotations"}
-            else content
-            for part, content in patch.get("metadata", {}).items()
-        }
-        return {**patch, "metadata": metadata} if metadata else patch
+            self._pods[key][effect.pod] = slim(joined)
 
 
 def _reference(pod: WorkloadPod) -> ObjectReference:

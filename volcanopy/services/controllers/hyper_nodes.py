@@ -10,7 +10,6 @@ from typing import Any
 import structlog
 
 from volcanopy.api import core, topology_read
-from volcanopy.api.bindings import Binding
 from volcanopy.api.decoding import convert
 from volcanopy.jobcontroller.topology_discovery import (
     Discovery,
@@ -20,10 +19,10 @@ from volcanopy.jobcontroller.topology_discovery import (
 )
 from volcanopy.kube import machine
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
-from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_view import ApiViews
 from volcanopy.kube.client.errors import AlreadyExists, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.raw_kinds import HYPER_NODES, bound, of_object
+from volcanopy.kube.client.raw_kinds import HYPER_NODES
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.services.controllers.worker import Worker
 from volcanopy.services.process.watched_file import RereadFile
@@ -53,16 +52,15 @@ class HyperNodeController(Worker):
 
     def __init__(
         self,
-        client: Client,
+        apis: ApiViews,
         recorder: EventRecorder,
-        bindings: Sequence[Binding],
         config: ControllerConfigFile,
         nodes: Reflector[core.Node],
         now: Callable[[], datetime] = machine.utc_now,
     ) -> None:
-        """``bindings``: the APIs whose HyperNodes are counted; new ones are created in the last. Others run ``nodes``."""
-        super().__init__(client, recorder, now)
-        self._bindings = tuple(bindings)
+        """``apis``: those whose HyperNodes are counted; new ones are created in the last. Others run ``nodes``."""
+        super().__init__(next(iter(apis)), recorder, now)
+        self._apis = apis
         self._config = config
         self._hyper_nodes: dict[tuple[str, str], Json] = {}
         self.nodes = nodes
@@ -70,7 +68,7 @@ class HyperNodeController(Worker):
 
     def kinds(self) -> Sequence[Kind[Any]]:
         """Return the kinds of HyperNodes."""
-        return tuple(bound(HYPER_NODES, binding) for binding in self._bindings)
+        return self._apis.kinds(HYPER_NODES)
 
     def event(self, event: str, manifest: Json) -> None:
         """Take a HyperNode that was listed, added, changed or deleted."""
@@ -113,14 +111,17 @@ class HyperNodeController(Worker):
         types = self._config.current.types
         if types is not None:
             labels = {node.metadata.name: node.metadata.labels for node in nodes}
-            await self._apply(key, await asyncio.to_thread(changes, types, labels, hyper_nodes, self._bindings[-1]))
+            api_version = self.kinds()[-1].api_version
+            await self._apply(key, await asyncio.to_thread(changes, types, labels, hyper_nodes, api_version))
         counts = await asyncio.to_thread(_counts, hyper_nodes, nodes)
         for item in hyper_nodes:
             self.queue.progress(key)
             count = counts.get(item["metadata"]["name"], 0)
             if count != (item.get("status") or {}).get("nodeCount", 0):
                 with contextlib.suppress(NotFound):
-                    await self._client_kind(item, self.client.patch_status, {"status": {"nodeCount": count}})
+                    await self._apis.of(item).patch_status(
+                        HYPER_NODES, None, item["metadata"]["name"], {"status": {"nodeCount": count}}
+                    )
         return None
 
     async def _apply(self, key: str, changed: HyperNodeChanges) -> None:
@@ -128,20 +129,17 @@ class HyperNodeController(Worker):
         for item in changed.create:
             self.queue.progress(key)
             with contextlib.suppress(AlreadyExists):
-                await self.client.create(of_object(HYPER_NODES, item["apiVersion"]), None, item)
+                await self._apis.of(item).create(HYPER_NODES, None, item)
         for item in changed.change:
             self.queue.progress(key)
             content = {"metadata": {"labels": item["metadata"]["labels"]}, "spec": item["spec"]}
             with contextlib.suppress(NotFound):
-                await self._client_kind(item, self.client.patch, content)
+                await self._apis.of(item).patch(HYPER_NODES, None, item["metadata"]["name"], content)
         for item in changed.delete:
             self.queue.progress(key)
-            kind, meta = of_object(HYPER_NODES, item["apiVersion"]), item["metadata"]
+            meta = item["metadata"]
             with contextlib.suppress(NotFound):
-                await self.client.delete(kind, None, meta["name"], uid=meta["uid"])
-
-    async def _client_kind(self, item: Json, write: Callable[..., Any], content: Json) -> None:
-        await write(of_object(HYPER_NODES, item["apiVersion"]), None, item["metadata"]["name"], content)
+                await self._apis.of(item).delete(HYPER_NODES, None, meta["name"], uid=meta["uid"])
 
 
 def _counts(hyper_nodes: Sequence[Json], nodes: Sequence[core.Node]) -> Mapping[str, int]:

@@ -9,11 +9,10 @@ from datetime import datetime
 
 import msgspec
 
-from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of, is_job
-from volcanopy.api.core import Meta, Node, NodeStatus, OwnerReference, Pod, PodGroup, PriorityClass
+from volcanopy.api import names
+from volcanopy.api.core import Meta, Node, NodeStatus, Pod, PodGroup, PriorityClass
 from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import InvalidObjectError
-from volcanopy.api.volcano import bound
 from volcanopy.jobcontroller.admission_backlog import AdmissionBacklog
 from volcanopy.jobcontroller.observed import Disruption, Observed, disruption, may_matter
 from volcanopy.jobcontroller.unready_nodes import not_ready_reason
@@ -33,8 +32,7 @@ _UNKNOWN = 4096
 class JobCache:
     """Jobs by key, and their objects by the job's uid."""
 
-    def __init__(self, wake: Wake, binding: Binding = VOLCANOPY) -> None:
-        self._binding = binding
+    def __init__(self, wake: Wake) -> None:
         self.jobs: dict[str, Json] = {}
         self.priorities: dict[str, int] = {}
         self.not_ready: dict[str, str] = {}
@@ -139,10 +137,10 @@ class JobCache:
     def command_event(self, event: str | None, manifest: Json) -> None:
         """Take a Command that was listed, added, changed or deleted."""
         try:
-            command = bound(Command, self._binding).read(manifest)
+            command = Command.read(manifest)
         except InvalidObjectError:
             return
-        if command.target.kind != self._binding.kind("BatchJob"):
+        if command.target.kind != names.JOB_KIND:
             return
         key = f"{command.metadata.namespace}/{command.target.name}"
         if event == "DELETED" or self.writes.is_deleted(command.metadata.uid):
@@ -162,10 +160,6 @@ class JobCache:
         if not commands:
             self._commands.pop(key, None)
 
-    def _is_job(self, owner: OwnerReference) -> bool:
-        """Whether an owner is a job of this API."""
-        return is_job(owner.api_version, owner.kind) and binding_of(owner.api_version) is self._binding
-
     # Pods, PodGroups and PriorityClasses, from watches
 
     def pod_changes(self, changes: Sequence[Change[Pod]]) -> None:
@@ -173,7 +167,7 @@ class JobCache:
         for change in changes:
             pod = change.object
             owner = pod.metadata.controller
-            if owner is None or not self._is_job(owner):
+            if owner is None or not names.is_job(owner.api_version, owner.kind):
                 continue
             self._note_disruption(owner.uid, pod)
             identity = (owner.uid, pod.metadata.name, pod.metadata.uid)
@@ -239,7 +233,7 @@ class JobCache:
             else:
                 self.backlog.update(group)
             owner = group.metadata.controller
-            if owner is None or not self._is_job(owner):
+            if owner is None or not names.is_job(owner.api_version, owner.kind):
                 continue
             identity = (owner.uid, "", group.metadata.uid)
             burst = False

@@ -12,10 +12,8 @@ import structlog
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob
-from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.core import Pod
 from volcanopy.api.model import InvalidObjectError
-from volcanopy.api.volcano import bound as model_of
 from volcanopy.jobcontroller.accounting import accounted
 from volcanopy.jobcontroller.history import has_ended
 from volcanopy.jobcontroller.phases import STOPPED
@@ -25,7 +23,7 @@ from volcanopy.jobcontroller.reconcile import reconcile
 from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
-from volcanopy.kube.client.raw_kinds import COMMANDS, JOB_HISTORIES, JOBS, bound
+from volcanopy.kube.client.raw_kinds import COMMANDS, JOB_HISTORIES, JOBS
 from volcanopy.kube.metrics import registry
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.writes.write_queue import spread
@@ -55,7 +53,7 @@ class JobControllerSettings:
     """Concurrent reconciles of flows; likewise of cron jobs, queues, and PodGroups of pods without a job."""
     pods_at_once: int = 48
     """Concurrent pod requests."""
-    api: str = VOLCANOPY.name
+    api: str = names.API
     """The API groups whose objects are reconciled: one of :data:`volcanopy.api.bindings.APIS`."""
     scheduler_name: str = names.SCHEDULER
     """Pods with this ``spec.schedulerName`` that belong to no job get a PodGroup, as do those with the names of other
@@ -89,7 +87,7 @@ def is_starting(job: Json, status: Json) -> bool:
 
 
 class JobController(Worker):
-    """The controller of the jobs of an API. ``now`` is injected by tests."""
+    """The controller of the jobs of the API that the client is a view of. ``now`` is injected by tests."""
 
     noun = "BatchJob"
 
@@ -101,13 +99,11 @@ class JobController(Worker):
         now: Callable[[], datetime] = machine.utc_now,
         plugins: Registry = JOB_PLUGINS,
         home: str = "kube-system",
-        binding: Binding = VOLCANOPY,
         run_times: RunTimes | None = None,
     ) -> None:
         """``home``: the namespace of the ConfigMap with learnt run times, unless ``run_times`` are shared."""
         super().__init__(client, recorder, now)
-        self.kinds = (bound(JOBS, binding), bound(COMMANDS, binding))
-        self._model = model_of(BatchJob, binding)
+        self.kinds = (client.of_api(JOBS), client.of_api(COMMANDS))
         self.noun = self.queue.name = self.kinds[0].kind
         self._settings, self._plugins = settings, plugins
         self._last: dict[str, tuple[float, float]] = {}
@@ -115,17 +111,15 @@ class JobController(Worker):
         self._unwritten: dict[str, float] = {}
         """By key: when the changes of a job's status are due that may be written later."""
         self.reconciles = 0
-        self.cache = JobCache(self.wake, binding)
+        self.cache = JobCache(self.wake)
         registry.JOBS.follow(self.cache, jobs_by_phase)
-        self.history = JobHistoryWriter(client, now) if binding.serves(JOB_HISTORIES.kind) else None
+        self.history = JobHistoryWriter(client, now) if client.of_api(JOB_HISTORIES) is JOB_HISTORIES else None
         self.run_times = run_times or RunTimes(client, home)
         ending = Ending(self.history, self.run_times)
         self._steps = Steps()
         self._written: Counter[str] = Counter()
         """By key: the writes of the step in progress that succeeded."""
-        self._effects = JobEffects(
-            client, self.cache, recorder, now, settings.pods_at_once, ending, binding, self._note_write
-        )
+        self._effects = JobEffects(client, self.cache, recorder, now, settings.pods_at_once, ending, self._note_write)
 
     def wake(self, key: str, burst: bool = False) -> None:
         """Reconcile a job; a little later if more changes are likely to follow."""
@@ -157,7 +151,7 @@ class JobController(Worker):
 
     def _record_deleted(self, manifest: Json, history: JobHistoryWriter) -> None:
         try:
-            job = self._model.read(manifest)
+            job = BatchJob.read(manifest)
         except InvalidObjectError:
             return
         observed, now = self.cache.remains(manifest), self.now()
@@ -210,7 +204,7 @@ class JobController(Worker):
     async def _planned(self, key: str, manifest: Json) -> tuple[Sequence[Pod], JobPlan] | None:
         """Return the removed pods and the plan of a job; None if it is not valid."""
         try:
-            job = self._model.read(manifest)
+            job = BatchJob.read(manifest)
         except InvalidObjectError as error:
             self.recorder.record(reference(manifest), "Warning", "Unreadable", str(error))
             log.warning("invalid job ignored", kind=self.noun, key=key, error=str(error))

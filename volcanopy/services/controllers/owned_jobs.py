@@ -5,14 +5,12 @@ from datetime import datetime
 from typing import Any
 
 from volcanopy.api.batch import BatchJob
-from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.model import InvalidObjectError
-from volcanopy.api.volcano import bound as model_of
 from volcanopy.kube import machine
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.raw_kinds import JOBS, bound, is_of
+from volcanopy.kube.client.raw_kinds import JOBS, is_of
 from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.services.controllers.controller import Controller
 from volcanopy.services.controllers.job_cache import key_of, uid_of
@@ -23,11 +21,11 @@ Wake = Callable[[str], None]
 
 
 class OwnedJobs:
-    """Jobs of an API by owner; ``owners`` are the kinds of owners."""
+    """Jobs by owner; ``owners`` are the kinds of owners."""
 
-    def __init__(self, owners: Iterable[str], wake: Wake, binding: Binding = VOLCANOPY) -> None:
+    def __init__(self, owners: Iterable[str], wake: Wake) -> None:
         self._owners = frozenset(owners)
-        self._wake, self._model = wake, model_of(BatchJob, binding)
+        self._wake = wake
         self._by_owner: dict[str, dict[str, BatchJob]] = {}
         self._versions: dict[str, int] = {}
         self._writes = WriteTracker()
@@ -57,7 +55,7 @@ class OwnedJobs:
 
     def _take(self, manifest: Json) -> bool:
         try:
-            job = self._model.read(manifest)
+            job = BatchJob.read(manifest)
         except InvalidObjectError:
             # Its own controller reports it; for its owner it is a job without progress.
             return False
@@ -89,11 +87,10 @@ class JobOwnerController(Controller):
         client: Client,
         recorder: EventRecorder,
         now: Callable[[], datetime] = machine.utc_now,
-        binding: Binding = VOLCANOPY,
     ) -> None:
-        super().__init__(client, recorder, now, binding)
-        self.job_kind = bound(JOBS, binding)
-        self.jobs = OwnedJobs((self.kind.kind,), self._wake, binding)
+        super().__init__(client, recorder, now)
+        self.job_kind = client.of_api(JOBS)
+        self.jobs = OwnedJobs((self.of_kind.kind,), self._wake)
         self.keys: dict[str, str] = {}
         """The keys of the objects by uid."""
 

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from volcanopy.api import names
-from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.core import OwnerReference, PodGroup
 from volcanopy.jobcontroller.jobset_podgroups import is_job_set
 from volcanopy.jobcontroller.workload_podgroups import (
@@ -21,9 +20,9 @@ from volcanopy.jobcontroller.workload_podgroups import (
     is_ours,
     owner_of,
     reconcile_group,
+    slim,
 )
 from volcanopy.kube import machine
-from volcanopy.kube.cache.followed_kinds import with_own_names
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector, each_alone
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.writes.event_writer import EventRecorder
@@ -44,23 +43,22 @@ class GroupController(GroupWorker):
         scheduler_name: str = names.SCHEDULER,
         now: Callable[[], datetime] = machine.utc_now,
         at_once: int = 48,
-        binding: Binding = VOLCANOPY,
         queue_labels: Sequence[str] = (),
         gangs: GangController | None = None,
     ) -> None:
-        """``binding``: the API of the PodGroups; ``queue_labels``: labels of workloads that name the queue.
+        """``client``: the view of the API of the PodGroups; ``queue_labels``: labels of workloads that name the queue.
 
         ``gangs`` has the pods that name a PodGroup of another gang API.
         """
-        super().__init__(client, recorder, now, binding, at_once)
+        super().__init__(client, recorder, now, at_once)
         self._gangs = gangs
-        self._owners = workload_owners.WorkloadOwners(client, self._owner_changed, (binding,), queue_labels)
+        self._owners = workload_owners.WorkloadOwners(client, self._owner_changed, queue_labels)
         ours = f"spec.schedulerName={scheduler_name}"
         pods = Reflector(
             client,
             WORKLOAD_PODS,
-            transform=self._slim,
-            label_selector=f"!{binding.key(names.JOB_NAME)}",
+            transform=slim,
+            label_selector=f"!{names.JOB_NAME}",
             field_selector=ours,
         )
         self._reflectors: tuple[tuple[Reflector[Any], Callable[[Any], None]], ...] = (
@@ -133,7 +131,6 @@ class GroupController(GroupWorker):
         return [key for key, pods in self._pods.items() if any(pod.group == name for pod in pods.values())]
 
     def _group_seen(self, group: PodGroup) -> None:
-        group = with_own_names(group, (self._binding,))
         key = group.metadata.key
         known = self._groups.get(key)
         if known is None or int(known.metadata.resource_version) < int(group.metadata.resource_version):

@@ -13,21 +13,19 @@ import structlog
 from msgspec.structs import replace
 
 from volcanopy.api import core, names
-from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding, binding_of
 from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import InvalidObjectError, Json
 from volcanopy.api.scheduling import PodGroupPhase, Queue, QueueState
-from volcanopy.api.volcano import bound as model_of
 from volcanopy.jobcontroller.phases import STOPPED
 from volcanopy.jobcontroller.plan import DeleteCommand, RecordEvent
 from volcanopy.jobcontroller.queues import PatchQueue, PatchQueueStatus, QueueObserved, reconcile_queue
 from volcanopy.kube import machine
 from volcanopy.kube.cache.read_your_writes import version
 from volcanopy.kube.cache.watch import Change, ChangeType
-from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_view import ApiViews
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Kind
-from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS, QUEUES, bound
+from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS, QUEUES
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.services.controllers.controller import Controller
 from volcanopy.services.controllers.job_cache import key_of, uid_of
@@ -113,18 +111,17 @@ class QueueController(Controller):
 
     def __init__(
         self,
-        client: Client,
+        apis: ApiViews,
         recorder: EventRecorder,
         opened: Callable[[str], None] = lambda _: None,
         now: Callable[[], datetime] = machine.utc_now,
-        bindings: Sequence[Binding] = (VOLCANOPY,),
     ) -> None:
-        """``bindings``: the APIs whose queues form one tree."""
-        super().__init__(client, recorder, now, bindings[0])
-        self._bindings = tuple(bindings)
+        """``apis``: those whose queues form one tree."""
+        super().__init__(next(iter(apis)), recorder, now)
+        self._apis = apis
         self._hidden: dict[str, Json] = {}
         """By name: queues that are ignored, because a queue of another API has the name, or that are copies of it."""
-        self._shared = SharedQueues(client, bindings)
+        self._shared = SharedQueues(apis)
         self._opened = opened
         self.contents = QueueContents(self._contents_changed)
         self._commands: defaultdict[str, dict[str, Command]] = defaultdict(dict)
@@ -132,11 +129,11 @@ class QueueController(Controller):
 
     def kinds(self) -> Sequence[Kind[Any]]:
         """Return the kinds of queues, Commands and jobs."""
-        return tuple(bound(kind, binding) for binding in self._bindings for kind in (QUEUES, COMMANDS, JOBS))
+        return self._apis.kinds(QUEUES, COMMANDS, JOBS)
 
     def reference(self, manifest: Json) -> ObjectReference:
         """Return a queue, in the API that it is of, as the subject of Events."""
-        return replace(super().reference(manifest), api_version=bound(QUEUES, _binding(manifest)).api_version)
+        return replace(super().reference(manifest), api_version=manifest["apiVersion"])
 
     def event(self, event: str | None, manifest: Json) -> None:
         """Take a queue, a Command or a job that was listed, added, changed or deleted."""
@@ -163,12 +160,18 @@ class QueueController(Controller):
                 del self._hidden[name]
         elif not self.writes.event(uid, version(manifest), version(same) if same is not None else -1):
             return
-        elif _precedence(manifest) < _precedence(known):
+        elif self._precedence(manifest) < self._precedence(known):
             self._hidden[name] = known
             self.objects[name] = manifest
         else:
             self._hidden[name] = manifest
         self.queue.add(name)
+
+    def _precedence(self, queue: Json) -> tuple[str, int]:
+        """Return the sort key of queues with the same name: the scheduler takes the first."""
+        metadata = queue["metadata"]
+        created = "" if metadata["name"] in names.SHARED_QUEUES else metadata.get("creationTimestamp", "")
+        return str(created), self._apis.rank(queue)
 
     def object_event(self, event: str | None, manifest: Json) -> None:
         """Take a queue that was listed, added, changed or deleted; its children follow its state."""
@@ -196,7 +199,7 @@ class QueueController(Controller):
 
     def _command(self, event: str | None, manifest: Json) -> None:
         try:
-            command = model_of(Command, _binding(manifest)).read(manifest)
+            command = Command.read(manifest)
         except InvalidObjectError as error:
             log.warning("invalid Command ignored", key=key_of(manifest), error=str(error))
             return
@@ -219,7 +222,7 @@ class QueueController(Controller):
         """Reconcile a queue."""
         name = manifest["metadata"]["name"]
         try:
-            queue = model_of(Queue, _binding(manifest)).read(manifest)
+            queue = Queue.read(manifest)
         except InvalidObjectError as error:
             self.record(manifest, "Warning", "Unreadable", str(error))
             return None
@@ -265,19 +268,19 @@ class QueueController(Controller):
 
     async def _write(self, manifest: Json, patch: Json) -> Json:
         """Patch a queue. A new state has the version read as precondition. Raises OutdatedError."""
-        meta, kind = manifest["metadata"], bound(QUEUES, _binding(manifest))
+        meta, client = manifest["metadata"], self._apis.of(manifest)
         status = patch.get("status")
         precondition = {"resourceVersion": meta["resourceVersion"]} if "state" in (status or {}) else {}
         body = {**patch, "metadata": {**patch.get("metadata", {}), "uid": meta["uid"], **precondition}}
-        write = self.client.patch if status is None else self.client.patch_status
+        write = client.patch if status is None else client.patch_status
         try:
-            written = await write(kind, None, meta["name"], body)
+            written = await write(QUEUES, None, meta["name"], body)
         except NotFound as gone:
             self.objects.pop(meta["name"], None)
             raise OutdatedError from gone
         except Conflict as conflict:
             try:
-                self.object_event(None, await self.client.get(kind, None, meta["name"]))
+                self.object_event(None, await client.get(QUEUES, None, meta["name"]))
             except NotFound:
                 self.objects.pop(meta["name"], None)
             raise OutdatedError from conflict
@@ -288,9 +291,8 @@ class QueueController(Controller):
         command = self._commands.get(name, {}).get(effect.uid)
         if command is None:
             return
-        await delete_same(
-            self.client, bound(COMMANDS, command.binding), command.metadata.namespace, effect.name, effect.uid
-        )
+        client = self._apis.of({"apiVersion": command.api_version})
+        await delete_same(client, COMMANDS, command.metadata.namespace, effect.name, effect.uid)
         self.writes.deleted(effect.uid)
         self._forget_command(name, effect.uid)
         self._wake_below(name)
@@ -300,17 +302,6 @@ def _phase(group: core.PodGroup) -> PodGroupPhase:
     """Return the phase of a group; an unknown phase counts as not finished."""
     phase = group.status.phase or PodGroupPhase.PENDING
     return PodGroupPhase(phase) if phase in set(PodGroupPhase) else PodGroupPhase.UNKNOWN
-
-
-def _binding(manifest: Json) -> Binding:
-    return binding_of(manifest.get("apiVersion", ""))
-
-
-def _precedence(queue: Json) -> tuple[str, int]:
-    """Return the sort key of queues with the same name: the scheduler takes the first."""
-    metadata = queue["metadata"]
-    created = "" if metadata["name"] in names.SHARED_QUEUES else metadata.get("creationTimestamp", "")
-    return str(created), BINDINGS.index(_binding(queue))
 
 
 def _state(queue: Json | None) -> str:
@@ -327,6 +318,6 @@ def _parent(queue: Json) -> str:
 def _readable(queue: Json) -> Queue | None:
     """Return a queue, None if it is invalid, which its own reconcile reports."""
     try:
-        return model_of(Queue, _binding(queue)).read(queue)
+        return Queue.read(queue)
     except InvalidObjectError:
         return None

@@ -1,18 +1,16 @@
 """Writes that keep the root and default queue the same in every served API."""
 
 import asyncio
-from collections.abc import Sequence
 
 import structlog
 
 from volcanopy.api import names
-from volcanopy.api.bindings import Binding, binding_of
 from volcanopy.api.model import Json
 from volcanopy.api.shared_queues import copy_in, recorded, synchronized
-from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_view import ApiViews
 from volcanopy.kube.client.errors import AlreadyExists
 from volcanopy.kube.client.merge_patch import merge_patch
-from volcanopy.kube.client.raw_kinds import QUEUES, bound, of_object
+from volcanopy.kube.client.raw_kinds import QUEUES
 
 log = structlog.get_logger(__name__)
 
@@ -26,15 +24,14 @@ class SharedQueues:
     A queue is the object that counts, its copy that of the other API.
     """
 
-    def __init__(self, client: Client, bindings: Sequence[Binding]) -> None:
-        """``bindings``: the served APIs."""
-        self._client, self._bindings = client, tuple(bindings)
+    def __init__(self, apis: ApiViews) -> None:
+        self._apis = apis
         self._status: dict[str, tuple[Json, float]] = {}
         """By name: the last status that was written into a copy, and when. Definitions of Volcano may lack fields of it."""
 
     def __contains__(self, name: str) -> bool:
         """Whether several APIs have the queue."""
-        return len(self._bindings) > 1 and name in names.SHARED_QUEUES
+        return len(self._apis) > 1 and name in names.SHARED_QUEUES
 
     async def synchronize(self, queue: Json, copy: Json | None) -> tuple[list[Json], float]:
         """Return the current objects, and the seconds until the next write of the status, 0 without one.
@@ -50,14 +47,14 @@ class SharedQueues:
         return await self._write_status(queue, copy)
 
     async def _create(self, queue: Json) -> list[Json]:
-        [binding] = [binding for binding in self._bindings if binding is not binding_of(queue["apiVersion"])]
-        kind, name, status = bound(QUEUES, binding), queue["metadata"]["name"], queue.get("status")
+        [client] = [view for view in self._apis if view is not self._apis.of(queue)]
+        kind, name, status = client.of_api(QUEUES), queue["metadata"]["name"], queue.get("status")
         try:
-            created = await self._client.create(kind, None, copy_in(queue, kind.api_version))
+            created = await client.create(kind, None, copy_in(queue, kind.api_version))
         except AlreadyExists:
             return []  # the watch shows it
         log.info("queue created", queue=name, group=kind.group)
-        return [await self._client.patch_status(kind, None, name, {"status": status}) if status else created]
+        return [await client.patch_status(kind, None, name, {"status": status}) if status else created]
 
     async def _write_content(self, queue: Json, copy: Json) -> list[Json]:
         """Write the changes of both.
@@ -70,17 +67,18 @@ class SharedQueues:
         return [await self._patch(queue, recorded(after, copy)), copy]
 
     async def _read(self, queue: Json) -> Json:
-        return await self._client.get(of_object(QUEUES, queue["apiVersion"]), None, queue["metadata"]["name"])
+        return await self._apis.of(queue).get(QUEUES, None, queue["metadata"]["name"])
 
     async def _patch(self, queue: Json, after: Json) -> Json:
         patch = merge_patch(queue, after)
         if not patch:
             return queue
-        kind, metadata = of_object(QUEUES, queue["apiVersion"]), queue["metadata"]
+        client, metadata = self._apis.of(queue), queue["metadata"]
         precondition = {key: metadata[key] for key in ("uid", "resourceVersion")}
         patch["metadata"] = {**patch.get("metadata", {}), **precondition}
-        log.info("queue synchronized", queue=metadata["name"], group=kind.group, fields=sorted(patch.get("spec", {})))
-        return await self._client.patch(kind, None, metadata["name"], patch)
+        api, fields = queue["apiVersion"], sorted(patch.get("spec", {}))
+        log.info("queue synchronized", queue=metadata["name"], group=api.partition("/")[0], fields=fields)
+        return await client.patch(QUEUES, None, metadata["name"], patch)
 
     async def _write_status(self, queue: Json, copy: Json) -> tuple[list[Json], float]:
         name, now = queue["metadata"]["name"], asyncio.get_running_loop().time()
@@ -92,7 +90,7 @@ class SharedQueues:
         if now < at + PACE:
             return [], at + PACE - now
         body = {"metadata": {"uid": copy["metadata"]["uid"]}, "status": patch}
-        copy = await self._client.patch_status(of_object(QUEUES, copy["apiVersion"]), None, name, body)
+        copy = await self._apis.of(copy).patch_status(QUEUES, None, name, body)
         self._status[name] = status, now
         return [copy], 0.0
 

@@ -14,7 +14,6 @@ import msgspec
 import structlog
 
 from volcanopy.api import names
-from volcanopy.api.bindings import VOLCANOPY, Binding, with_own_keys
 from volcanopy.api.core import Meta, OwnerReference, ReadModel
 from volcanopy.jobcontroller.jobset_podgroups import JobSet, JobSetGang, gang_of_job_set, is_job_set
 from volcanopy.jobcontroller.workload_podgroups import Owner, group_annotations
@@ -71,11 +70,10 @@ class WorkloadOwners:
         self,
         client: Client,
         changed: Callable[[str, str], None],
-        bindings: Sequence[Binding] = (VOLCANOPY,),
         queue_labels: Sequence[str] = (),
     ) -> None:
-        """``bindings``: the APIs whose names of annotations are read; ``queue_labels``: labels that name the queue."""
-        self._client, self._changed, self._bindings = client, changed, bindings
+        """``queue_labels``: labels that name the queue."""
+        self._client, self._changed = client, changed
         self._queue_labels = queue_labels
         self._watched: dict[str, Workload] = {}
         self._read: OrderedDict[str, _Read] = OrderedDict()
@@ -89,7 +87,7 @@ class WorkloadOwners:
 
     def _annotations(self, meta: Meta) -> dict[str, str]:
         """Return the annotations of a workload that determine its PodGroup, with the queue that a label names."""
-        notes = group_annotations(with_own_keys(meta.annotations, self._bindings))
+        notes = group_annotations(meta.annotations)
         labelled = next((meta.labels[key] for key in self._queue_labels if meta.labels.get(key)), "")
         return {names.POD_QUEUE_NAME: labelled} | notes if labelled else notes
 

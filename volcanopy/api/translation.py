@@ -1,0 +1,167 @@
+"""Translation of objects between volcanopy's names and those of another API, at the edges of the program.
+
+Inside, labels, annotations, selectors and references to owners have volcanopy's names, whatever the API of the object. The
+object itself keeps its ``apiVersion`` and ``kind``: they say in which API it is written and named to its user. The content of
+pods (``spec`` of a pod and of a template) belongs to the user and is not touched.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of, binding_of_scheduler, with_own_keys
+from volcanopy.api.model import Json
+from volcanopy.api.read_model import OwnerReference
+
+T = TypeVar("T", bound=Any)
+
+_KEYED = frozenset({"labels", "annotations", "matchLabels", "selector"})
+"""The maps whose keys are labels or annotations."""
+_KEY = re.compile(rf"[\w.-]*\b{re.escape(VOLCANOPY.domain)}/[\w./-]+")
+
+
+def with_own_names(manifest: Json, binding: Binding) -> Json:
+    """Return an object of an API with volcanopy's names inside. A value that is given under volcanopy's name is kept."""
+    if binding is VOLCANOPY:
+        return manifest
+    return _identified(manifest, _OwnNames(binding).translated(manifest, _pod(manifest)))
+
+
+def with_api_names(manifest: Json, binding: Binding) -> Json:
+    """Return an object, or a merge patch of one, with the names of the API that it is written to."""
+    if binding is VOLCANOPY:
+        return manifest
+    translated: Json = _ApiNames(binding).translated(manifest, _pod(manifest))
+    return translated
+
+
+def with_api_selector(selector: str, binding: Binding) -> str:
+    """Return a label selector with the names of an API."""
+    return _KEY.sub(lambda match: binding.key(match[0]), selector)
+
+
+def read_with_own_names(item: T, bindings: Iterable[Binding], *, only: bool = False) -> T:
+    """Return a read model with volcanopy's names of labels, annotations and owners; the keys of the APIs stay, unless ``only``.
+
+    An object that has an API, by its group or the scheduler of a pod, is translated from that API only.
+    """
+    meta, api = item.metadata, _api_of(item)
+    if api is not None:
+        bindings = (api,)
+    labels, annotations = _keys(meta.labels, bindings, only), _keys(meta.annotations, bindings, only)
+    owners = meta.owner_references
+    if any(binding_of(owner.api_version) is not VOLCANOPY for owner in owners):
+        owners = tuple(map(_own_owner, owners))
+    if labels is meta.labels and annotations is meta.annotations and owners is meta.owner_references:
+        return item
+    return replace(item, metadata=replace(meta, labels=labels, annotations=annotations, owner_references=owners))
+
+
+def _keys(texts: Mapping[str, str], bindings: Iterable[Binding], only: bool) -> Mapping[str, str]:
+    named = with_own_keys(texts, bindings)
+    if not only or named is texts:
+        return named
+    aliases = {alias for binding in bindings for alias in binding.aliases}
+    return {key: text for key, text in named.items() if key not in aliases}
+
+
+def _api_of(item: Any) -> Binding | None:
+    """Return the API whose names an object has; None for objects of administrators, such as nodes, that may have those of all."""
+    if (api_version := getattr(item, "api_version", None)) is not None:
+        return binding_of(api_version)
+    scheduler = getattr(getattr(item, "spec", None), "scheduler_name", None)
+    return None if scheduler is None else binding_of_scheduler(scheduler)
+
+
+def _own_owner(owner: OwnerReference) -> OwnerReference:
+    api_version, kind = own_reference(owner.api_version, owner.kind)
+    return replace(owner, api_version=api_version, kind=kind)
+
+
+def own_reference(api_version: str, kind: str) -> tuple[str, str]:
+    """Return volcanopy's names of the API version and kind of a reference."""
+    binding = binding_of(api_version)
+    group, slash, version = api_version.partition("/")
+    group, kind = binding.own(group, kind) if binding is not VOLCANOPY else (group, kind)
+    return f"{group}{slash}{version}", kind
+
+
+def _identified(manifest: Json, translated: Json) -> Json:
+    return translated | {key: manifest[key] for key in ("apiVersion", "kind") if key in manifest}
+
+
+def _pod(manifest: Mapping[str, Any]) -> str:
+    """Return the name of the member that holds a pod, as if the object were in one; empty for another object."""
+    return "template" if manifest.get("kind") == "Pod" else ""
+
+
+@dataclass(frozen=True)
+class _Names:
+    """One direction of the translation."""
+
+    binding: Binding
+
+    def keys(self, values: Mapping[str, Any]) -> Json:
+        """Return labels or annotations with the other names."""
+        raise NotImplementedError
+
+    def key(self, key: str) -> str:
+        """Return the other name of a label or annotation."""
+        raise NotImplementedError
+
+    def reference(self, api_version: str, kind: str) -> tuple[str, str]:
+        """Return the other names of an API version and kind."""
+        raise NotImplementedError
+
+    def translated(self, value: Any, member: str = "") -> Any:
+        """Return JSON with the other names; ``member`` is the name under which it stands."""
+        if isinstance(value, list):
+            return [self.translated(item, member) for item in value]
+        if not isinstance(value, Mapping):
+            return value
+        result = {key: self._member(key, content, member) for key, content in value.items()}
+        if member in _KEYED:
+            return self.keys(result)
+        if isinstance(key := result.get("key"), str) and member == "matchExpressions":
+            result["key"] = self.key(key)
+        match result:
+            case {"apiVersion": str(api_version), "kind": str(kind)}:
+                result["apiVersion"], result["kind"] = self.reference(api_version, kind)
+        return result
+
+    def _member(self, key: str, content: Any, member: str) -> Any:
+        if key == "spec" and member == "template":
+            return content
+        if key == "matchLabelKeys" and isinstance(content, list):
+            return [self.key(name) if isinstance(name, str) else name for name in content]
+        return self.translated(content, key)
+
+
+class _OwnNames(_Names):
+    def keys(self, values: Mapping[str, Any]) -> Json:
+        aliases = self.binding.aliases
+        own = with_own_keys(values, (self.binding,))
+        return {key: value for key, value in own.items() if key not in aliases}
+
+    def key(self, key: str) -> str:
+        return self.binding.aliases.get(key, key)
+
+    def reference(self, api_version: str, kind: str) -> tuple[str, str]:
+        return own_reference(api_version, kind) if binding_of(api_version) is self.binding else (api_version, kind)
+
+
+class _ApiNames(_Names):
+    def keys(self, values: Mapping[str, Any]) -> Json:
+        return {self.binding.key(key): value for key, value in values.items()}
+
+    def key(self, key: str) -> str:
+        return self.binding.key(key)
+
+    def reference(self, api_version: str, kind: str) -> tuple[str, str]:
+        group, slash, version = api_version.partition("/")
+        if not group.endswith(f".{VOLCANOPY.domain}"):
+            return api_version, kind
+        return f"{self.binding.group(group)}{slash}{version}", self.binding.kind(kind)
