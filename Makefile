@@ -8,8 +8,6 @@ CHARTS ?= oci://localhost:5000/charts
 SUDO   ?= $(if $(filter 0,$(shell id -u)),,sudo)
 REALNODE := $(SUDO) env PATH="$$PATH" HOME="$$HOME" REALNODE=1
 SPARK_JARS ?= $(HOME)/.cache/volcanopy/spark
-FIRST  ?= 375
-LAST   ?= 2500
 SEED   ?= $(shell date +%j)
 SECONDS_OF_CHAOS ?= 900
 MINUTES_OF_SOAK ?= 120
@@ -20,7 +18,7 @@ EDITABLE := --no-deps --no-build-isolation --editable packages/apiserver --edita
 COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml packages/apiserver/pyproject.toml --quiet --group build --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo packages test seeds chaos soak volcano-e2e volcano-examples spark-client dask-client airflow-client operators realnode realnode-packages check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart release push-chart sign controlplane helm image-check clean
+.PHONY: demo packages test nightly chaos soak volcano-e2e volcano-examples spark-client dask-client airflow-client operators realnode realnode-packages check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart release push-chart sign controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.run: requirements.lock pyproject.toml packages/apiserver/pyproject.toml
@@ -116,10 +114,8 @@ realnode: $(VENV)/.dev helm  ## The chart and jobs on a cluster with real kubele
 	$(REALNODE) $(BIN)/python -m hack.realnode up && $(REALNODE) $(BIN)/python -m hack.realnode install && \
 	$(REALNODE) $(BIN)/python -m pytest -v -rs -n 0 -p no:cacheprovider tests/realnode
 
-seeds: $(VENV)/.dev  ## Seeds of the simulation that make test does not run, from FIRST to LAST, as many more random worlds, and the recorded plans.
-	$(BIN)/python -m tests.simulation $(FIRST) $(LAST) --minimise
-	$(BIN)/python -m tests.scheduler.worlds --seed $(FIRST) --count $$(($(LAST) - $(FIRST)))
-	$(BIN)/python -m tests.scheduler.plan_corpus compare
+nightly: $(VENV)/.dev  ## The cases that make test leaves to the night: more seeds, all recorded plans, all rows of the table of long runs.
+	$(BIN)/pytest -n 2 -m nightly
 
 chaos: $(VENV)/.dev controlplane  ## All faults on an embedded API server, then on a kube-apiserver with etcd; SEED is the day of the year.
 	$(BIN)/volcanopy chaos --embedded --seconds $(SECONDS_OF_CHAOS) --jobs 150 --seed $(SEED)

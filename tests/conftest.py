@@ -81,10 +81,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = Counter(
         report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()) if isinstance(report.longrepr, tuple)
     )
-    if skipped:
+    leaves_out = terminalreporter.config.option.markexpr == "not nightly"
+    if skipped or leaves_out:
         terminalreporter.section("skipped tests")
     for reason, count in skipped.most_common():
         terminalreporter.write_line(f"{count:5} tests: {reason.removeprefix('Skipped: ')}")
+    if leaves_out:
+        terminalreporter.write_line("      more seeds and rows of the tests marked nightly: run `make nightly`")
     slowest = sorted(_durations.items(), key=lambda entry: -entry[1])[:10]
     if not slowest or slowest[0][1] < 1.0:
         return

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from tests import nightly
 from tests.whatif.asking import batch_job, engine, loaded, remedies
 from tests.whatif.worlds import random_world
 from volcanopy.scheduler.core import builtin
@@ -16,8 +17,6 @@ from volcanopy.whatif.remedies import nodes, queues
 from volcanopy.whatif.remedies.candidate import Part, Question
 from volcanopy.whatif.search import KINDS, Remedy
 from volcanopy.whatif.target import Target
-
-WORLDS, GROUP = 80, 20
 
 
 def test_a_smaller_request_fits_into_what_running_pods_leave() -> None:
@@ -52,12 +51,11 @@ def test_a_quota_is_raised_by_what_lacks() -> None:
     assert sentence in remedies(text, "new", None, batch_job("new", 1, "1"))
 
 
-@pytest.mark.slow("searches remedies in 80 worlds and weakens each of their parts")
-@pytest.mark.parametrize("first", range(0, WORLDS, GROUP))
-def test_no_remedy_is_larger_than_needed(first: int) -> None:
+@pytest.mark.parametrize("seeds", nightly.seeds(20, 500, 20))
+def test_no_remedy_is_larger_than_needed(seeds: range) -> None:
     """Each part of a remedy in its next weaker form, or without it if it has none, is not enough."""
     weakened = 0
-    for seed in range(first, first + GROUP):
+    for seed in seeds:
         manifests, document = random_world(Random(seed))
         made = engine(loaded(manifests).cluster, parse(document, builtin()))
         for job in answer(made, Limits(Budget(100), Budget(5000))).jobs:
@@ -68,7 +66,7 @@ def test_no_remedy_is_larger_than_needed(first: int) -> None:
                 for steps in _weaker(question, remedy):
                     weakened += 1
                     assert not _starts(made, job.target, steps), f"seed {seed}, {job.target.name}: {remedy.text}"
-    assert weakened > GROUP
+    assert weakened > len(seeds)
 
 
 def _weaker(question: Question, remedy: Remedy) -> Iterator[Steps]:

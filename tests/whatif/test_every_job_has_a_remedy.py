@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from tests import nightly
 from tests.whatif.asking import ask, batch_job, bodies, engine, job, loaded, remedies
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
@@ -12,7 +13,6 @@ from volcanopy.testing.notation import config
 from volcanopy.whatif.answer import Limits, Start, answer
 from volcanopy.whatif.engine import Budget
 
-WORLDS, GROUP = 100, 25
 CAPACITY = "priority, gang | predicates, capacity"
 PROPORTION = "priority, gang | predicates, proportion"
 
@@ -235,12 +235,11 @@ def test_the_proof_is_given_where_nothing_helps() -> None:
 # In random worlds
 
 
-@pytest.mark.slow("searches remedies in 100 worlds")
-@pytest.mark.parametrize("first", range(0, WORLDS, GROUP))
-def test_every_job_with_pods_has_a_remedy(first: int) -> None:
+@pytest.mark.parametrize("seeds", nightly.seeds(25, 500, 25))
+def test_every_job_with_pods_has_a_remedy(seeds: range) -> None:
     """Selectors, resources, taints, holds and limits of random worlds can all be mended, alone or together."""
     waiting = 0
-    for seed in range(first, first + GROUP):
+    for seed in seeds:
         rng = Random(seed)
         text = "\n".join(_lines(rng))
         made = engine(loaded(bodies(text)).cluster, _configuration(rng))
@@ -248,7 +247,7 @@ def test_every_job_with_pods_has_a_remedy(first: int) -> None:
             if entry.start is not Start.NOW:
                 waiting += 1
                 assert entry.remedies, f"seed {seed}, {entry.target.name} [{entry.gate}] {entry.message}\n{text}"
-    assert waiting > GROUP / 2
+    assert waiting > len(seeds) / 2
 
 
 def _configuration(rng: Random) -> SchedulerConfig:

@@ -1,11 +1,7 @@
-"""Random worlds with gangs, trees of queues, priorities, topology, quotas and user limits, and a check of all answers.
-
-``python -m tests.whatif.worlds FIRST LAST`` checks worlds by seed and prints the counts.
-"""
+"""Random worlds with gangs, trees of queues, priorities, topology, quotas and user limits, and a check of all answers."""
 
 import json
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
@@ -244,22 +240,3 @@ def _lifted(manifests: list[Json], job: JobAnswer) -> Iterator[Json]:
 
 def _configured(document: str, remedy: Remedy) -> SchedulerConfig:
     return parse(json.dumps(yaml.safe_load(document) | remedy.change.configuration), builtin())
-
-
-def main(first: int, last: int) -> None:
-    """Check the worlds of a range of seeds."""
-    counts: Counter[str] = Counter()
-    for seed in range(first, last):
-        manifests, document = random_world(Random(seed))
-        more, untrue = check(manifests, document)
-        counts += more
-        counts["untrue"] += len(untrue)
-        for problem in untrue:
-            print(f"seed {seed}: {problem}", flush=True)
-        if seed % 100 == 99:
-            print(seed + 1, dict(counts), flush=True)
-    print(f"worlds {first} to {last}: {dict(sorted(counts.items()))}")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,17 +1,38 @@
-"""The table of long runs: shares, waits, evictions and utilisation stay within their bounds."""
+"""The table of long runs: shares, waits, evictions and utilisation stay within their bounds.
+
+`make test` runs one row or two for each rule, policy and kind of work; `make nightly` runs the others.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 
 import pytest
+from _pytest.mark import ParameterSet
 
+from tests.nightly import nightly
 from tests.scheduler.long_run.cases import CASES, GANG_CASES, PAID_BACK_CASES, SHARE_CASES, USER_CASES, config
 from tests.scheduler.long_run.measures import Case, Measures, measure
 
 GANGS, PODS = "the heaviest queue has gangs of 16 x 2 cpu", "the heaviest queue has pods of 8 cpu"
 LATE_RECLAIM = "the heaviest queue comes late, reclaim"
 EVICTING = tuple(case for case in SHARE_CASES if "reclaim" in case.config.actions)
+TESTED = {
+    "flat queues",
+    "flat queues, pods 2 cycles late",
+    GANGS,
+    "tree of three levels",
+    "hierarchical drf",
+    "elastic jobs",
+    "capacity, deserved 1:2:3, reclaim",
+    "users of a fair queue",
+    "a gang of half the cluster, sla of 10 minutes",
+    "a gang of half the cluster, priority, preempt",
+    "jobs of high priority for a while",
+    "a gang of the whole cluster in one of three queues",
+    "jobs of two priorities, preempt",
+}
+"""The rows of `make test`."""
 LONGEST = 20
 """Cycles that a job of the usual mix runs at most."""
 WAITS = {
@@ -53,12 +74,16 @@ def without_singles(case: Case) -> Measures:
     return known
 
 
-def named(cases: Iterable[Case]) -> list[str]:
-    """Return the names of cases."""
-    return [case.name for case in cases]
+def rows(names: Iterable[str]) -> list[ParameterSet]:
+    """Return names of cases as parameters of tests."""
+    return [pytest.param(name, marks=() if name in TESTED else nightly) for name in names]
 
 
-@pytest.mark.slow("runs each case of the table: the later tests use its measures")
+def named(cases: Iterable[Case]) -> list[ParameterSet]:
+    """Return the names of cases as parameters of tests."""
+    return rows(case.name for case in cases)
+
+
 @pytest.mark.parametrize("name", named((*SHARE_CASES, *USER_CASES, *PAID_BACK_CASES)))
 def test_shares_are_within_two_points_of_the_weights(name: str) -> None:
     measures = measured(name)
@@ -92,7 +117,7 @@ def test_the_cluster_is_used(name: str) -> None:
     assert measured(name).utilisation >= LESS_USED.get(name, USED)
 
 
-@pytest.mark.parametrize("name", ["flat queues", GANGS, PODS, "tree of three levels"])
+@pytest.mark.parametrize("name", rows(["flat queues", GANGS, PODS, "tree of three levels"]))
 def test_reservations_for_heads_of_queues_cost_little_utilisation(name: str) -> None:
     without = measure(replace(CASES[name], config=config()))
     assert measured(name).utilisation >= without.utilisation - 5
@@ -105,7 +130,7 @@ def test_a_large_gang_starts_in_time(name: str) -> None:
     assert wait <= WAITS[name]
 
 
-@pytest.mark.parametrize("name", list(CASES))
+@pytest.mark.parametrize("name", rows(CASES))
 def test_every_job_starts_within_its_bound(name: str) -> None:
     """In terms of the longest run time, and of the time in which the share of its queue does the work before it."""
     assert measured(name).slowest <= SLOWEST
@@ -116,7 +141,7 @@ def test_reservations_cost_little_utilisation(name: str) -> None:
     assert measured(name).utilisation >= without_singles(CASES[name]).utilisation - 5
 
 
-@pytest.mark.parametrize("name", ["flat queues", f"{PODS}, reclaim", USER_CASES[1].name])
+@pytest.mark.parametrize("name", rows(["flat queues", f"{PODS}, reclaim", USER_CASES[0].name]))
 def test_restarts_change_nothing(name: str) -> None:
     case = CASES[name]
     assert measure(replace(case, restarts=tuple(range(0, 90, 13))), cycles=90) == measure(case, cycles=90)

@@ -1,22 +1,25 @@
-"""The plans of a sample of the corpus are the recorded ones; ``python -m tests.scheduler.plan_corpus compare`` compares all."""
+"""The plans of a sample of the corpus are the recorded ones; at night all are."""
 
 from collections import Counter
 
 import pytest
 
+from tests.nightly import nightly
 from tests.scheduler.plan_corpus import __main__, configurations, corpus_worlds, hashes
 from volcanopy.testing.notation import all_policies
 from volcanopy.testing.random_worlds import EXCLUDED
 
 STEP, PARTS = 49, 4
 """Every 49th world is in the sample: as many of each generator, with and without a second cycle."""
+SAMPLE = [range(part * STEP, hashes.WORLDS, PARTS * STEP) for part in range(PARTS)]
+OTHERS = [range(part, hashes.WORLDS, STEP) for part in range(1, STEP)]
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_plans_of_a_sample_are_the_recorded_ones(part: int, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("worlds", [*SAMPLE, *(pytest.param(worlds, marks=nightly) for worlds in OTHERS)], ids=str)
+def test_plans_are_the_recorded_ones(worlds: range, capsys: pytest.CaptureFixture[str]) -> None:
     recorded = hashes.RECORDED.read_text().splitlines()
     assert len(recorded) == hashes.WORLDS
-    differing = __main__.compare(recorded, range(part * STEP, hashes.WORLDS, PARTS * STEP))
+    differing = __main__.compare(recorded, worlds)
     assert not differing, capsys.readouterr().out
 
 
