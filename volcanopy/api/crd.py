@@ -226,6 +226,7 @@ def crd(resource: Resource) -> Json:
     }
     if resource.short_names:
         names["shortNames"] = list(resource.short_names)
+    of_newest = schema(resource.model)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -235,22 +236,22 @@ def crd(resource: Resource) -> Json:
             "names": names,
             "scope": "Namespaced" if resource.namespaced else "Cluster",
             # The newest version first, which clients prefer.
-            "versions": [_version(resource, version) for version in reversed(resource.api_versions)],
+            "versions": [_version(resource, version, of_newest) for version in reversed(resource.api_versions)],
         },
     }
 
 
-def _version(resource: Resource, api_version: str) -> Json:
+def _version(resource: Resource, api_version: str, of_newest: Json) -> Json:
     """Return an entry of ``spec.versions``.
 
     Only the newest version has descriptions, so that the definition fits into the annotation of ``kubectl apply``.
     """
-    full, newest = schema(resource.model), api_version == resource.api_versions[-1]
+    newest = api_version == resource.api_versions[-1]
     version: Json = {
         "name": api_version.partition("/")[2],
         "served": True,
         "storage": api_version == resource.api_version,
-        "schema": {"openAPIV3Schema": full if newest else _without_descriptions(full)},
+        "schema": {"openAPIV3Schema": of_newest if newest else _without_descriptions(of_newest)},
     }
     if resource.status:
         version["subresources"] = {"status": {}}
