@@ -11,7 +11,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import cel
@@ -153,7 +153,14 @@ class ValidationRule:
 
 def compile_rules(node: SchemaNode, *, root: bool = False) -> list[ValidationRule]:
     """The rules that stand at this place of a schema; raises RuleError naming the rule that is at fault."""
-    return [_compile_rule(node, source, root) for source in node.rules if str(source.get("rule", "")).strip()]
+
+    @cache
+    def flat() -> Mapping[str, bool]:
+        names: dict[str, bool] = {}
+        _flat_names(node, names)
+        return names
+
+    return [_compile_rule(node, source, root, flat) for source in node.rules if str(source.get("rule", "")).strip()]
 
 
 def _program(text: str, what: str) -> cel.Program:
@@ -163,7 +170,9 @@ def _program(text: str, what: str) -> cel.Program:
         raise RuleError(f"{what} {text!r} does not compile: {fault}") from None
 
 
-def _compile_rule(node: SchemaNode, source: Mapping[str, Any], root: bool) -> ValidationRule:
+def _compile_rule(
+    node: SchemaNode, source: Mapping[str, Any], root: bool, flat: Callable[[], Mapping[str, bool]]
+) -> ValidationRule:
     text = str(source["rule"])
     program = _program(text, "rule")
     message = (
@@ -182,7 +191,7 @@ def _compile_rule(node: SchemaNode, source: Mapping[str, Any], root: bool) -> Va
         program=program,
         message=message,
         context=cel.Context(functions=functions),
-        convert=_converter(node, _visible_names(node, both), root),
+        convert=_converter(node, _visible_names(both, flat), root),
         transition="oldSelf" in names,
         optional_old=bool(source.get("optionalOldSelf")),
         field_path=_read_field_path(str(source.get("fieldPath") or "")),
@@ -202,17 +211,18 @@ def _flat_names(node: SchemaNode, flat_names: dict[str, bool]) -> bool:
     return not node.properties and not node.embedded and all(below)
 
 
-def _visible_names(node: SchemaNode, text: str) -> frozenset[str] | None:
-    """The field names that a rule can see, None where it may look at whole values."""
+def _visible_names(text: str, flat: Callable[[], Mapping[str, bool]]) -> frozenset[str] | None:
+    """The field names that a rule can see, None where it may look at whole values.
+
+    ``flat`` tells which field names below the rule have values without fields.
+    """
     tokens = [(match.lastgroup or "", match.group()) for match in _TOKEN.finditer(text)]
     names = frozenset(token for kind, token in tokens if kind == "name")
     if names & _WHOLE_VALUE:
         return None
-    flat: dict[str, bool] = {}
-    _flat_names(node, flat)
     for index, (_, token) in enumerate(tokens):
         if token in ("==", "!=", "in") and not (
-            _ends_flat(tokens[:index], flat) or _starts_flat(tokens[index + 1 :], flat)
+            _ends_flat(tokens[:index], flat()) or _starts_flat(tokens[index + 1 :], flat())
         ):
             return None
     return names
