@@ -77,7 +77,7 @@ class Pod:
         """Ask its port, as a kubelet does: the status (0 if it does not answer) and the text."""
         try:
             with urllib.request.urlopen(
-                f"http://{bind_address(self.part)}:{self.ports['http']}{path}", timeout=5
+                f"http://{bind_address(self.part)}:{self.ports['http']}{path}", timeout=60
             ) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as refused:

@@ -188,7 +188,7 @@ def test_the_controller_writes_the_learnt_run_times_and_nothing_else_in_its_name
 def post(plane: ControlPlane, account: str, path: str, item: Json) -> int:
     """Create an object as a service account of the chart; returns 201, 403, or 409."""
     context = ssl.create_default_context(cadata=plane.ca.decode())
-    connection = http.client.HTTPSConnection(plane.url.removeprefix("https://"), context=context, timeout=30)
+    connection = http.client.HTTPSConnection(plane.url.removeprefix("https://"), context=context, timeout=120)
     mine = token(plane, NAMESPACE, f"volcanopy-{account}")
     headers = {"Authorization": f"Bearer {mine}", "Content-Type": "application/json"}
     connection.request("POST", path, json.dumps(item), headers)

@@ -14,15 +14,16 @@ from volcanopy.client.durations import local_time
 def test_a_deleted_job_is_in_the_history_and_in_the_usage(volcanopy: Run) -> None:
     words = ("job", "run", "--image", "x", "--annotation", "sim.volcanopy.io/duration=1200ms", "--cpu", "2")
     assert volcanopy(*words, "--name", "gone", "-r", "3", "--resource", "nvidia.com/gpu=0").status == 0
-    assert volcanopy("job", "wait", "gone", "--timeout=30s").status == 0
+    assert volcanopy("job", "wait", "gone", "--timeout=120s").status == 0
     assert volcanopy("job", "delete", "gone").status == 0
     assert volcanopy(*words, "--name", "waits", "--cpu", "900").status == 0
-    assert volcanopy("job", "wait", "waits", "--for=phase=Pending", "--timeout=30s").status == 0
+    assert volcanopy("job", "wait", "waits", "--for=phase=Pending", "--timeout=120s").status == 0
 
     (item,) = json.loads(volcanopy("job", "history", "gone", "-o", "json").out)["items"]
     assert (item["phase"], item["reason"], item["pods"]) == ("Completed", "Succeeded", 3)
     assert item["queued"] <= item["admitted"] <= item["placed"] <= item["finished"]
-    assert 6 <= int(item["resourceSeconds"]["cpu"]) <= 24
+    span = datetime.fromisoformat(item["finished"]) - datetime.fromisoformat(item["admitted"])
+    assert 6 <= int(item["resourceSeconds"]["cpu"]) <= 6 * (span.total_seconds() + 1)
 
     headings, *rows = volcanopy("job", "history").lines
     assert headings.split()[:4] == ["NAME", "PHASE", "QUEUE", "USER"]

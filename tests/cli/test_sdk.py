@@ -32,7 +32,7 @@ async def test_a_waiting_job_is_explained_and_cancelled(kubeconfig: Path) -> Non
     await job.cancel("not needed")
     assert await job.phase() == "Terminated"
     with pytest.raises(JobError, match='job "too-large" cannot become Completed'):
-        await job.wait(timeout=30)
+        await job.wait(timeout=120)
 
 
 def test_pods_are_defined_by_models_of_the_official_client_and_returned_as_such(kubeconfig: Path) -> None:

@@ -164,7 +164,7 @@ def stored_in_etcd(plane: ControlPlane, resource: str, namespace: str, name: str
     """The object as etcd has it."""
     key = "/".join(part for part in ("/registry", resource, namespace, name) if part)
     query = json.dumps({"key": base64.b64encode(key.encode()).decode()}).encode()
-    with urllib.request.urlopen(urllib.request.Request(f"{plane.etcd}/v3/kv/range", query), timeout=30) as answer:
+    with urllib.request.urlopen(urllib.request.Request(f"{plane.etcd}/v3/kv/range", query), timeout=120) as answer:
         found: list[Any] = json.load(answer)["kvs"]
     body: Json = json.loads(base64.b64decode(found[0]["value"]))
     return body

@@ -147,7 +147,7 @@ class ControlPlane:
 
         Raises RefusedError for any status that is not 2xx.
         """
-        connection = http.client.HTTPSConnection("127.0.0.1", self._port, context=self._trust, timeout=30)
+        connection = http.client.HTTPSConnection("127.0.0.1", self._port, context=self._trust, timeout=120)
         try:
             headers = {"Authorization": f"Bearer {self.token}", "Content-Type": content_type}
             connection.request(method, path, None if body is None else json.dumps(body), headers)

@@ -60,7 +60,7 @@ class Replica:
     def resume(self) -> None:
         self.send(SIGCONT)
 
-    async def end(self, number: Signals = SIGKILL, within: float = 30.0) -> int:
+    async def end(self, number: Signals = SIGKILL, within: float = 120.0) -> int:
         """Send a signal if it runs, and wait for its end: its exit status."""
         if self._process is None:
             return 0

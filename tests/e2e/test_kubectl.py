@@ -21,7 +21,7 @@ def kubectl(cluster: World, tmp_path: Path) -> Kubectl:
         if os.environ.get("CI"):
             pytest.fail("kubectl is not on the PATH")
         pytest.skip("kubectl is not on the PATH")
-    everywhere = (f"--kubeconfig={cluster.kubeconfig}", f"--cache-dir={tmp_path / 'cache'}", "--request-timeout=30s")
+    everywhere = (f"--kubeconfig={cluster.kubeconfig}", f"--cache-dir={tmp_path / 'cache'}", "--request-timeout=120s")
 
     async def run(*arguments: str, status: int = 0) -> str:
         process = await asyncio.create_subprocess_exec(

@@ -41,7 +41,7 @@ def server_on_a_thread() -> Iterator[Connection]:
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     try:
-        yield Connection(urls.get(timeout=30))
+        yield Connection(urls.get(timeout=120))
     finally:
         stop.set()
         thread.join()

@@ -48,7 +48,7 @@ class Tenant:
         """Send a request; returns the HTTP code and the response."""
         address = urlsplit(self.plane.url)
         context = ssl.create_default_context(cadata=self.plane.ca.decode())
-        connection = http.client.HTTPSConnection(address.hostname or "", address.port, context=context, timeout=30)
+        connection = http.client.HTTPSConnection(address.hostname or "", address.port, context=context, timeout=120)
         headers = {
             "Authorization": f"Bearer {self.plane.token}",
             "Content-Type": content,

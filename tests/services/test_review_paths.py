@@ -94,7 +94,7 @@ def _post(url: str) -> int:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
-        with urllib.request.urlopen(url, data=body, timeout=10, context=context) as response:
+        with urllib.request.urlopen(url, data=body, timeout=60, context=context) as response:
             return int(response.status)
     except urllib.error.HTTPError as error:
         return error.code

@@ -16,7 +16,7 @@ BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]
 def ask(server: ApiServer, headers: dict[str, str], body: str | None = None) -> int:
     """Send a request with these headers, as they are; returns the HTTP code."""
     address = urlsplit(server.url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
     try:
         method = "GET" if body is None else "POST"
         connection.putrequest(method, "/api/v1/namespaces/default/configmaps", skip_host=True)

@@ -92,7 +92,7 @@ async def column(tab: Any, title: str) -> int:
 async def test_the_page_of_a_waiting_job_shows_what_explain_prints(gangs: Run, kubeconfig: Path) -> None:
     async with page(kubeconfig) as (url, _), browser() as tab:
         await tab.goto(f"{url}#/jobs/test-browser/waits")
-        await tab.get_by_text("more nodes like").first.wait_for(timeout=30_000)
+        await tab.get_by_text("more nodes like").first.wait_for(timeout=120_000)
         text = await tab.inner_text("main")
     explained = (await command(gangs, "explain", "job", "waits")).out
     assert 'job "waits" is pending' in text

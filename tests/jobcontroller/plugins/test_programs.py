@@ -54,7 +54,7 @@ def test_the_ssh_configuration_does_not_affect_other_hosts(tmp_path: Path) -> No
 def wait(port: int, seconds: int, path: str = "/usr/bin:/bin") -> subprocess.CompletedProcess[str]:
     environment = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "PATH": path}
     command = ["bash", "-c", wait_script(seconds)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=30)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
 
 
 def test_a_worker_starts_when_the_master_is_reachable() -> None:

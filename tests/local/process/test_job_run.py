@@ -66,7 +66,7 @@ async def test_a_command_here_an_array_and_a_terminal(folder: Path) -> None:
     os.write(side, b"echo ter''minal $((6 * 7)); exit\n")
     output = await _until(side, b"terminal 42")
     assert b"terminal 42" in output
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         assert await process.wait() == 0
     os.close(side)
 
@@ -77,7 +77,7 @@ async def _until(side: int, text: bytes) -> bytes:
     ready = asyncio.Event()
     asyncio.get_running_loop().add_reader(side, ready.set)
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while text not in output:
                 ready.clear()
                 await ready.wait()

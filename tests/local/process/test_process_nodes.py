@@ -244,7 +244,7 @@ async def _last_status(
         Mock(),
         served_until=served_until.timestamp() if served_until is not None else math.inf,
     )
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await PodRunner(pod, around, statuses).run()
     ((last,), _) = statuses.await_args_list[-1]
     assert isinstance(last, dict)
