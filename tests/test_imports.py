@@ -1,11 +1,17 @@
-"""No circle of imports: neither between modules nor between folders, at any depth, the package itself included."""
+"""No circle of imports: neither between modules nor between folders, at any depth, the package itself included.
 
+And the tests of the embedded API server run where only its own distribution is installed.
+"""
+
+import ast
 from collections.abc import Iterator
+from pathlib import Path
 
 import grimp
 import networkx as nx
 import pytest
 
+ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("volcanopy", "embedded_apiserver", "hack", "bench")
 
 
@@ -41,3 +47,23 @@ def test_a_circle_of_folders_is_found() -> None:
     assert list(circles(graph)) == ["p: a, b"]
     graph.add_import(importer="p.c", imported="p")
     assert list(circles(graph)) == ["p: a, b", "p: c, p"]
+
+
+def imported_modules(file: Path) -> Iterator[str]:
+    """Yield the names of the modules that a file imports, and of their members."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+
+
+def test_tests_of_the_embedded_api_server_need_no_other_distribution() -> None:
+    """Neither they nor the modules of this repository that they import use volcanopy."""
+    files = list((ROOT / "packages/apiserver/tests").rglob("*.py"))
+    for file in files:
+        names = set(imported_modules(file))
+        assert not [name for name in names if name.partition(".")[0] == "volcanopy"], file
+        paths = (ROOT / f"{name.replace('.', '/')}.py" for name in names if name.startswith(("tests.", "hack.")))
+        files += [path for path in paths if path.is_file() and path not in files]
+    assert ROOT / "tests/controlplane/plane.py" in files
