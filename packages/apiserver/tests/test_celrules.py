@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -155,3 +157,11 @@ def test_names_that_cel_reserves_are_escaped() -> None:
     assert [escape(name) for name in ("if", "a-b", "a.b/c", "x__y", "plain")] == [
         "__if__", "a__dash__b", "a__dot__b__slash__c", "x__underscores__y", "plain",
     ]  # fmt: skip
+
+
+def test_a_server_starts_without_the_command_line_of_the_library_which_can_still_be_imported() -> None:
+    program = (
+        "import embedded_apiserver.server, sys; assert 'prompt_toolkit' not in sys.modules;"
+        " import cel.cli; assert 'prompt_toolkit' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -13,9 +13,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Final
 
-from cel import stdlib
-
 from embedded_apiserver import quantities
+from embedded_apiserver.schema.cel_library import stdlib
 from embedded_apiserver.schema.formats import FORMATS, pattern
 
 __all__ = ["FUNCTIONS"]

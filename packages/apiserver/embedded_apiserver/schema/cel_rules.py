@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any, Final
 
-import cel
-
 from embedded_apiserver.schema.cel_functions import FUNCTIONS
+from embedded_apiserver.schema.cel_library import cel
 from embedded_apiserver.schema.field_errors import (
     DUPLICATE,
     FORBIDDEN,
