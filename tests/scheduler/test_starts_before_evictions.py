@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from tests import nightly
 from volcanopy.api import core
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.model.blocked_jobs import CREATION_TIME
@@ -17,7 +18,7 @@ from volcanopy.testing import eviction_worlds
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import world
 
-WORLDS, LATE_WORLDS, CYCLES = 60, 25, 10
+CYCLES = 10
 
 
 def config(dice: Random, shares: tuple[str, ...] = ("proportion", "capacity")) -> SchedulerConfig:
@@ -48,8 +49,9 @@ def lost_starts(simulation: Simulation) -> list[str]:
     return lost
 
 
-def test_nothing_starts_that_is_evicted_for_a_job_that_waits() -> None:
-    for seed in range(WORLDS):
+@pytest.mark.parametrize("seeds", nightly.seeds(30, 600, 30, 285))
+def test_nothing_starts_that_is_evicted_for_a_job_that_waits(seeds: range) -> None:
+    for seed in seeds:
         dice = Random(seed)
         text = eviction_worlds.world(dice)
         assert not lost_starts(Simulation(world(text), config(dice))), text
@@ -110,8 +112,9 @@ def lost_to_late_jobs(simulation: LatePods) -> list[str]:
     return lost
 
 
-def test_nothing_starts_that_is_evicted_for_an_admitted_job_whose_pods_are_being_created() -> None:
-    for seed in range(LATE_WORLDS):
+@pytest.mark.parametrize("seeds", nightly.seeds(10, 250, 10, 60))
+def test_nothing_starts_that_is_evicted_for_an_admitted_job_whose_pods_are_being_created(seeds: range) -> None:
+    for seed in seeds:
         dice = Random(seed)
         text = late_world(dice)
         assert not lost_to_late_jobs(LatePods(text, config(dice, ("binpack",)), dice)), f"world {seed}\n{text}"

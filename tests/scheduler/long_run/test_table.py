@@ -117,7 +117,9 @@ def test_the_cluster_is_used(name: str) -> None:
     assert measured(name).utilisation >= LESS_USED.get(name, USED)
 
 
-@pytest.mark.parametrize("name", rows(["flat queues", GANGS, PODS, "tree of three levels"]))
+@pytest.mark.parametrize(
+    "name", [GANGS, *(pytest.param(name, marks=nightly) for name in ("flat queues", PODS, "tree of three levels"))]
+)
 def test_reservations_for_heads_of_queues_cost_little_utilisation(name: str) -> None:
     without = measure(replace(CASES[name], config=config()))
     assert measured(name).utilisation >= without.utilisation - 5
