@@ -249,7 +249,7 @@ def test_the_examples_keep_the_contract(module: str, name: str, arguments: dict[
 
 
 def test_no_pod_starts_on_a_node_whose_maintenance_begins_before_its_end() -> None:
-    registry = builtin().with_plugins(example("volcanopy_maintenance").Maintenance)
+    registry = all_policies().with_plugins(example("volcanopy_maintenance").Maintenance)
     tiers = "[{plugins: [{name: maintenance}, {name: gang}, {name: predicates}]}]"
     plan = schedule(
         snapshot(

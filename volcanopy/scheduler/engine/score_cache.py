@@ -121,6 +121,7 @@ class ScoreCache:
         )
 
     def _ask(self, entry: NodeScores, rows: Rows) -> None:
+        rejections: list[NodeRejection]
         if entry.coupling.rejections:  # they are asked for at each placement
             score, rejections = self._scores(entry, rows), []
         else:

@@ -205,7 +205,8 @@ class _Search:
         least = session.snapshot.shapes.request.values[:, session.snapshot.tasks.shape[pending.tasks]].min(axis=1)
         dims = np.flatnonzero(least)
         of_nodes = np.minimum.reduce(session.ledger.future[dims] // least[dims, None], axis=0, initial=count)
-        return self._table.sums(np.maximum(of_nodes, 0)[None])[0]
+        sums: Ints = self._table.sums(np.maximum(of_nodes, 0)[None])[0]
+        return sums
 
     def _fill(self, statement: Statement, pending: _PendingPart, domain: int) -> Placements | None:
         """Place a sub-group on the nodes of one hypernode; None, with the ledger unchanged, if it cannot start there."""
