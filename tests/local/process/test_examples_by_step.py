@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.local.process.invocation import USER, as_root, volcanopy
+from tests.nightly import nightly
 from volcanopy.local.process.steps import BUBBLEWRAP, NAMESPACES, PLAIN
 from volcanopy.local.process.users import UNPRIVILEGED
 
@@ -43,23 +44,16 @@ STEPS = [
     for step in steps
 ]
 """Who runs the cluster, and the step of isolation."""
+STRONGEST = ((False, NAMESPACES), (True, BUBBLEWRAP))
+"""The strongest step of root and of a user; what they do with signals and volumes other tests check in each step."""
 
 
 def run(home: Path, step: str, *, user: bool) -> None:
-    """Run all examples that the step can run in one cluster, and find their results."""
+    """Run all examples of the default configuration that the step can run in one cluster, and find their results."""
     has_mpi = shutil.which("mpirun") and shutil.which("sshd", path="/usr/sbin")
     left_out = NEED_MOUNTS if step == PLAIN or not has_mpi else frozenset()
     names = sorted(LINES.keys() - FRAMEWORKS.keys() - left_out)
     check(names, run_files(home, [f"examples/{name}" for name in names], step, user=user))
-    if (os.cpu_count() or 1) >= CPUS_OF_ALTERNATIVE:
-        assert re.search(
-            r"^train +Completed", run_files(home, ["examples/26-alternatives"], step, user=user), re.MULTILINE
-        )
-    if os.cpu_count() == CPUS_OF_CHECKPOINT:
-        config = ["--scheduler-config", "examples/21-checkpoint/scheduler.conf"]
-        printed = run_files(home, ["examples/21-checkpoint/flow.yaml", *config], step, user=user)
-        assert printed.count("100 steps add up to 5050") == 2, printed
-        assert len(re.findall(r"resumed at step [1-9]", printed)) == 1, printed
 
 
 def check(names: list[str], printed: str) -> None:
@@ -96,10 +90,36 @@ def search_path_with(module: str, uid: int) -> str:
     pytest.skip(f"package {module} is not installed for programs of uid {uid}: pip install '.[examples]'")
 
 
-@pytest.mark.slow("runs six examples, one of which is preempted and continues")
+@pytest.mark.slow("runs four examples")
 @pytest.mark.parametrize(("user", "step"), STEPS)
 def test_the_examples_compute_their_results(open_folder: Path, step: str, user: bool) -> None:
     run(open_folder, step, user=user)
+
+
+on_strongest_step = pytest.mark.parametrize(
+    ("user", "step"),
+    [
+        pytest.param(*case.values, id=case.id, marks=[*case.marks, *(() if case.values in STRONGEST else [nightly])])
+        for case in STEPS
+    ],
+)
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < CPUS_OF_ALTERNATIVE, reason=f"needs {CPUS_OF_ALTERNATIVE} cpus")
+@on_strongest_step
+def test_a_job_takes_the_alternative_that_the_machine_can_run(open_folder: Path, step: str, user: bool) -> None:
+    printed = run_files(open_folder, ["examples/26-alternatives"], step, user=user)
+    assert re.search(r"^train +Completed", printed, re.MULTILINE), printed
+
+
+@pytest.mark.slow("runs an example that is preempted and continues")
+@pytest.mark.skipif(os.cpu_count() != CPUS_OF_CHECKPOINT, reason=f"is written for {CPUS_OF_CHECKPOINT} cpus")
+@on_strongest_step
+def test_a_preempted_job_continues_at_its_checkpoint(open_folder: Path, step: str, user: bool) -> None:
+    config = ["--scheduler-config", "examples/21-checkpoint/scheduler.conf"]
+    printed = run_files(open_folder, ["examples/21-checkpoint/flow.yaml", *config], step, user=user)
+    assert printed.count("100 steps add up to 5050") == 2, printed
+    assert len(re.findall(r"resumed at step [1-9]", printed)) == 1, printed
 
 
 @pytest.mark.slow("starts several processes of a framework")
