@@ -114,8 +114,9 @@ realnode: $(VENV)/.dev helm  ## The chart and jobs on a cluster with real kubele
 	$(REALNODE) $(BIN)/python -m hack.realnode up && $(REALNODE) $(BIN)/python -m hack.realnode install && \
 	$(REALNODE) $(BIN)/python -m pytest -v -rs -n 0 -p no:cacheprovider tests/realnode
 
-nightly: $(VENV)/.dev  ## The cases that make test leaves to the night: more seeds, all recorded plans, all rows of the table of long runs.
+nightly: $(VENV)/.dev  ## The cases that make test leaves to the night: more seeds, all recorded plans, all rows of the table of long runs; property tests with new examples.
 	$(BIN)/pytest -n 2 -m nightly
+	$(BIN)/pytest -n 2 -m "hypothesis and not nightly" --hypothesis-profile=explore
 
 chaos: $(VENV)/.dev controlplane  ## All faults on an embedded API server, then on a kube-apiserver with etcd; SEED is the day of the year.
 	$(BIN)/volcanopy chaos --embedded --seconds $(SECONDS_OF_CHAOS) --jobs 150 --seed $(SEED)

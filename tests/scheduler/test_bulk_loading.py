@@ -65,7 +65,7 @@ def same(one: State, other: State) -> None:
     assert placement.canonical(one.snapshot(NOW)) == placement.canonical(other.snapshot(NOW))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(worlds(), worlds(), st.data())
 def test_bulk_loading_equals_adding_pods_each_alone(text: str, later: str, data: st.DataObject) -> None:
     """With any previous state, with repeated pods, and with pending effects of plans; so does building the state again."""

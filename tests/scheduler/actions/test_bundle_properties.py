@@ -26,7 +26,7 @@ from volcanopy.testing.notation import world
 from volcanopy.testing.strategies import GANG_CHAINS, evicting_configs
 
 REST = 5
-many = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @st.composite

@@ -15,7 +15,7 @@ from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import world
 from volcanopy.testing.strategies import crowded_worlds, evicting_configs
 
-many = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+many = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 REST = 5
 
 

@@ -56,7 +56,7 @@ def crowds(draw: st.DrawFn) -> str:
     return "\n".join(lines)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(crowds(), st.sets(st.sampled_from(sorted(PLUGINS)), min_size=1), st.integers(0, 90))
 def test_a_run_is_placed_as_single_tasks(text: str, chosen: set[str], load: int) -> None:
     snapshot = seen(text, {"n0": (load, 10), "n1": (30, load), "n2": (0, 0)}, now=NOW.replace(hour=10))
