@@ -88,7 +88,7 @@ def test_nodes_of_extreme_capacity_do_not_sum_to_nothing() -> None:
     amounts: Quantities = {"cpu": "8", "memory": "7Ei"}
     state = state_of(WORLD, lambda item: offering(item, amounts) if isinstance(item, core.Node) else item)
     snapshot, plan = planned(state)
-    assert snapshot.nodes.allocatable.total()["memory"] == 2 * (quantity.LIMIT - 1)
+    assert snapshot.total[snapshot.axis.index["memory"]] == 2 * (quantity.LIMIT - 1)
     assert len(bound(plan)) == 3
 
 

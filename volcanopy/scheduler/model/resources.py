@@ -80,9 +80,6 @@ class Resources:
     def __sub__(self, other: "Resources") -> "Resources":
         return Resources(self.axis, self.values - other.values)
 
-    def __mul__(self, count: int) -> "Resources":
-        return Resources(self.axis, self.values * count)
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Resources) and self.axis == other.axis and bool((self.values == other.values).all())
 
@@ -149,19 +146,9 @@ class Columns:
         """(2, M): the first two resources of every axis."""
         return self.values[:2]
 
-    def __add__(self, other: "Columns | Resources") -> "Columns":
-        return Columns(self.axis, self.values + _broadcast(other))
-
-    def __sub__(self, other: "Columns | Resources") -> "Columns":
-        return Columns(self.axis, self.values - _broadcast(other))
-
     def row(self, position: int) -> Resources:
         """The amounts of one of the M columns."""
         return Resources(self.axis, self.values[:, position])
-
-    def total(self) -> Resources:
-        """The sum over the M things."""
-        return Resources(self.axis, self.values.sum(axis=1))
 
 
 class Allocatable(Columns):
@@ -203,10 +190,6 @@ def sums_by(owners: NDArray[np.integer[Any]], amounts: Ints, count: int) -> Ints
     for total, row in zip(sums, amounts, strict=True):
         np.add.at(total, owners, row)
     return sums
-
-
-def _broadcast(other: "Columns | Resources") -> Ints:
-    return other.values if isinstance(other, Columns) else other.values[:, None]
 
 
 def frozen(array: NDArray[np.generic]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-_CACHED = "what predicates answer is always kept for each shape of pods"
+_CACHED = "answers of predicates are always cached, for each shape of pods"
 _EVERY_NODE = "every node is considered"
 _NO_SCORE = "volumes that match claims have no score"
 _CACHE = {"predicateErrorCacheEnable": _CACHED}

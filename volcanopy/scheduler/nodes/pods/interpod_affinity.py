@@ -52,7 +52,7 @@ class InterPodAffinity:
         if not terms:
             return None
         tally = self._matching_all(terms)
-        topologies = self._topologies(terms)
+        topologies = [domains(key, self._traits) for key in dict.fromkeys(term.topology_key for term in terms)]
         matches_itself = all(term.selector in task.matched for term in terms)
 
         def rejected(rows: Rows) -> Mask:
@@ -94,7 +94,7 @@ class InterPodAffinity:
             return None
         return _any_pod(
             [
-                (self._of_shapes(frozenset(shapes)), domains(topology, self._traits))
+                (self._weighted(dict.fromkeys(shapes, 1)), domains(topology, self._traits))
                 for topology, shapes in sorted(shapes_by_topology.items())
             ]
         )
@@ -106,7 +106,7 @@ class InterPodAffinity:
             parts += [
                 (
                     self._pod_counts.of_selector(term.selector, terminating=True),
-                    self._domains(term.topology_key),
+                    domains(term.topology_key, self._traits),
                     term.weight,
                 )
                 for term in task.terms.preferred
@@ -118,7 +118,9 @@ class InterPodAffinity:
                 if self._pod_counts.has_tasks(shape):
                     by_shape = weights.setdefault(topology, {})
                     by_shape[shape] = by_shape.get(shape, 0) + weight
-        parts += [(self._weighted(by_shape), self._domains(key), 1) for key, by_shape in sorted(weights.items())]
+        parts += [
+            (self._weighted(by_shape), domains(key, self._traits), 1) for key, by_shape in sorted(weights.items())
+        ]
         if not parts:
             return None
 
@@ -134,12 +136,6 @@ class InterPodAffinity:
     def _terms(self) -> TermsBySelector:
         return cached_by_shapes(self._traits, "terms of shapes", self._shapes, lambda: _terms_by_selector(self._shapes))
 
-    def _domains(self, key: str) -> Domains:
-        return domains(key, self._traits)
-
-    def _topologies(self, terms: tuple[Term, ...]) -> list[Domains]:
-        return [self._domains(key) for key in dict.fromkeys(term.topology_key for term in terms)]
-
     def _matching_all(self, terms: tuple[Term, ...]) -> Tally:
         numbers = tuple(sorted({term.selector for term in terms}))
         if len(numbers) == 1:
@@ -151,14 +147,6 @@ class InterPodAffinity:
             return matching_all
 
         return self._pod_counts.tally(("all selectors", numbers), values, terminating=True)
-
-    def _of_shapes(self, shapes: frozenset[int]) -> Tally:
-        def values() -> Mask | Ints:
-            flags = np.zeros(len(self._shapes.specs), dtype=np.bool_)
-            flags[list(shapes)] = True
-            return self._pod_counts.by_shape(flags)
-
-        return self._pod_counts.tally(("shapes", shapes), values, terminating=True)
 
     def _weighted(self, weights: dict[int, int]) -> Tally:
         def values() -> Mask | Ints:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Hashable
 from weakref import proxy
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
@@ -60,10 +59,10 @@ class Tally:
 
     def _sync(self) -> None:
         pod_counts = self._pod_counts
-        moves = pod_counts.moves
+        moves = pod_counts.ledger.moves
         if self._seen == moves:
             return
-        moved = None if self._seen == NONE else pod_counts.moved_since(self._seen)
+        moved = None if self._seen == NONE else pod_counts.ledger.moved_since(self._seen)
         if moved is None or len(moved) > _MAX_UPDATES:
             self._recount()
         else:
@@ -74,7 +73,7 @@ class Tally:
     def _recount(self) -> None:
         members = self._members
         present = self._pod_counts.present(members, self._terminating)
-        self._nodes = np.where(present, self._pod_counts.node[members], NONE)
+        self._nodes = np.where(present, self._pod_counts.ledger.node[members], NONE)
         values = None if self._values.dtype == np.bool_ else self._values[members][present]
         counts = np.bincount(self._nodes[present], weights=values, minlength=self._pod_counts.size)
         self._counts = counts.astype(np.int64)
@@ -100,23 +99,9 @@ class PodCounts:
     def __init__(self, cluster: Cluster) -> None:
         self.snapshot = cluster.snapshot
         self.size = len(cluster.snapshot.nodes)
-        self._ledger = cluster.ledger
+        self.ledger = cluster.ledger
         self._tallies: dict[Hashable, Tally] = {}
         self._has_tasks: Mask | None = None
-
-    @property
-    def node(self) -> NDArray[np.int32]:
-        """(T,): the row of the node of each task."""
-        return self._ledger.node
-
-    @property
-    def moves(self) -> int:
-        """The number of changes of tasks."""
-        return self._ledger.moves
-
-    def moved_since(self, move: int) -> Rows:
-        """Return the tasks that changed since."""
-        return self._ledger.moved_since(move)
 
     def tally(self, key: Hashable, values: Callable[[], Mask | Ints], terminating: bool) -> Tally:
         """Return the tally of ``key``: the (T,) values summed over present tasks, with or without terminating ones."""
@@ -131,21 +116,18 @@ class PodCounts:
 
     def present(self, rows: Rows, terminating: bool) -> Mask:
         """Return the mask of these tasks that count on a node."""
-        status = self._ledger.status[rows]
-        present: Mask = _ON_NODE[status] & (self.node[rows] != NONE)
+        status = self.ledger.status[rows]
+        present = _ON_NODE[status]
         if terminating:
-            present |= (
-                (status == Status.RELEASING)
-                & (self.snapshot.tasks.status[rows] == Status.RELEASING)
-                & (self.node[rows] != NONE)
-            )
-        return present
+            present |= (status == Status.RELEASING) & (self.snapshot.tasks.status[rows] == Status.RELEASING)
+        on_node: Mask = present & (self.ledger.node[rows] != NONE)
+        return on_node
 
     def node_of(self, task: int, terminating: bool) -> int:
         """Return the row of the node on which a task counts; NONE without one."""
-        status = int(self._ledger.status[task])
+        status = int(self.ledger.status[task])
         present = _ON_NODE[status] or (terminating and status == self.snapshot.tasks.status[task] == Status.RELEASING)
-        return int(self._ledger.node[task]) if present else NONE
+        return int(self.ledger.node[task]) if present else NONE
 
     def has_tasks(self, shape: int) -> bool:
         """Return whether a task of this shape is or may be placed on a node."""
