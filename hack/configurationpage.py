@@ -103,9 +103,13 @@ def page() -> str:
             parts.append("".join(f"| `{field.alias}` | {descriptions[key]} |\n" for key, field in fields))
     parts.append("## Measures\n\nThe block `metrics`. See [measures](measures.md).\n")
     parts += _table(Metrics)
-    parts.append("## Keys without effect\n\nThese keys of Volcano are accepted with a warning.\n")
+    parts.append(
+        "## Keys without effect\n\nThese keys of Volcano are accepted with a warning; those in"
+        "\n`deviceshare.vnpus` without, since the list is that of the device plugin.\n"
+    )
     parts.append("| of | key | why it has no effect |\n|---|---|---|")
     tables = {**keys_without_effect.ACTION_ARGUMENTS, **keys_without_effect.PLUGIN_ARGUMENTS}
+    tables["deviceshare.vnpus"] = keys_without_effect.NPU_KEYS
     for name, reasons in [
         ("every plugin", keys_without_effect.SWITCHES),
         *((f"`{name}`", tables[name]) for name in tables),

@@ -11,8 +11,9 @@ from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
-from volcanopy.scheduler.nodes.npus import hami_npus
+from volcanopy.scheduler.nodes.npus import hami_npus, npu_kinds
 from volcanopy.scheduler.nodes.npus.npu_kinds import DEFAULT
+from volcanopy.scheduler.policy import keys_without_effect
 from volcanopy.testing.notation import NOW, world
 
 NPU = "huawei.com/Ascend310P"
@@ -244,3 +245,10 @@ def test_a_card_freed_by_eviction_is_nominated_until_it_is_free() -> None:
     plan = schedule(seen(text), configured(shared(), "allocate, preempt"))
     assert (len(plan.of(Bind)), len(plan.of(Evict))) == (0, 1)
     assert [effect.pod for effect in plan.of(Nominate)] == ["default/high-0"]
+
+
+def test_keys_that_the_device_plugin_reads_change_nothing() -> None:
+    (kind,) = npu_kinds.DEFAULT.model_dump(by_alias=True)["configs"]
+    more = dict.fromkeys(keys_without_effect.NPU_KEYS, 1)
+    templates = [{**template, **more} for template in kind["templates"]]
+    assert npu_kinds.NpuKinds.model_validate([{**kind, **more, "templates": templates}]) == npu_kinds.DEFAULT

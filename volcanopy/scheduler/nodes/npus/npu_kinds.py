@@ -10,22 +10,28 @@ from pydantic import Field, field_validator, model_validator
 
 from volcanopy.api import names
 from volcanopy.scheduler.nodes.gpus.card_selection import CardSizes
+from volcanopy.scheduler.policy.keys_without_effect import NPU_KEYS, effective
 from volcanopy.scheduler.policy.plugin import Arguments
 
 
-class NpuTemplate(Arguments):
+class _Entry(Arguments):
+    """An entry of a list that is copied from the ConfigMap of the device plugin, with keys for that alone."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _effective(cls, value: Any) -> Any:
+        return effective(value, NPU_KEYS) if isinstance(value, dict) else value
+
+
+class NpuTemplate(_Entry):
     """One size into which the device plugin divides a card."""
 
     name: str = Field(min_length=1)
     memory: int = Field(gt=0)
     """In MB."""
-    ai_core: int = Field(0, ge=0, alias="aiCore")
-    """Read by the device plugin only."""
-    ai_cpu: int = Field(0, ge=0, alias="aiCPU")
-    """Read by the device plugin only."""
 
 
-class NpuKind(Arguments):
+class NpuKind(_Entry):
     """One kind of NPU."""
 
     word: str = Field(min_length=1, alias="commonWord")
@@ -42,18 +48,6 @@ class NpuKind(Arguments):
     """The memory of a card by its data sheet, in MB."""
     templates: tuple[NpuTemplate, ...] = ()
     """The sizes of parts of a card."""
-    chip: str = Field("", alias="chipName")
-    """Read by the device plugin only."""
-    ai_core: int = Field(0, ge=0, alias="aiCore")
-    """Read by the device plugin only."""
-    ai_cpu: int = Field(0, ge=0, alias="aiCPU")
-    """Read by the device plugin only."""
-    memory_factor: int = Field(1, alias="memoryFactor")
-    """Read by the device plugin only."""
-    runtime_class: str = Field("", alias="runtimeClassName")
-    """Read by HAMi's webhook only."""
-    overwrite_env: bool = Field(False, alias="overwriteEnv")
-    """Read by HAMi's webhook only."""
 
     @field_validator("resource", "memory_resource", "cores_resource")
     @classmethod
@@ -139,17 +133,14 @@ DEFAULT = NpuKinds.model_validate(
     [
         {
             "commonWord": "Ascend310P",
-            "chipName": "310P3",
             "resourceName": "huawei.com/Ascend310P",
             "resourceMemoryName": "huawei.com/Ascend310P-memory",
             "memoryAllocatable": 21527,
             "memoryCapacity": 24576,
-            "aiCore": 8,
-            "aiCPU": 7,
             "templates": [
-                {"name": "vir01", "memory": 3072, "aiCore": 1, "aiCPU": 1},
-                {"name": "vir02", "memory": 6144, "aiCore": 2, "aiCPU": 2},
-                {"name": "vir04", "memory": 12288, "aiCore": 4, "aiCPU": 4},
+                {"name": "vir01", "memory": 3072},
+                {"name": "vir02", "memory": 6144},
+                {"name": "vir04", "memory": 12288},
             ],
         }
     ]
