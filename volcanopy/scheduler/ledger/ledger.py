@@ -214,11 +214,7 @@ class Ledger(LedgerColumns):
         self._sheet[:, node] += self._taken[shape]
         self.touched.add(node)
         self.moved.add(task)
-        self.job_counts[Status.PENDING, job] -= 1
-        self.job_counts[status, job] += 1
-        if role != NONE:
-            self.role_counts[Status.PENDING, role] -= 1
-            self.role_counts[status, role] += 1
+        self._recount(job, role, Status.PENDING, status, 1)
         self._hold(job, self._requests[shape])
         self.status[task] = status
         self.node[task] = node
@@ -231,15 +227,10 @@ class Ledger(LedgerColumns):
 
     def relabel(self, tasks: Rows, before: Status, after: Status) -> None:
         """Change the status of tasks of one job and role between statuses with the same resources of the node."""
-        table, first, count = self.snapshot.tasks, tasks[0], len(tasks)
-        job, role = table.job[first], table.role[first]
+        table, first = self.snapshot.tasks, int(tasks[0])
         self.status[tasks] = after
         self.moved.extend(tasks)
-        self.job_counts[before, job] -= count
-        self.job_counts[after, job] += count
-        if role != NONE:
-            self.role_counts[before, role] -= count
-            self.role_counts[after, role] += count
+        self._recount(int(table.job[first]), int(table.role[first]), before, after, len(tasks))
 
     def _move_run(self, tasks: Rows, nodes: Rows, before: Status, after: Status, sign: int) -> None:
         table, first = self.snapshot.tasks, int(tasks[0])
@@ -253,11 +244,7 @@ class Ledger(LedgerColumns):
         self.touched.extend(where)
         self.moved.extend(tasks)
         count = len(tasks) * sign
-        self.job_counts[before, job] -= count
-        self.job_counts[after, job] += count
-        if role != NONE:
-            self.role_counts[before, role] -= count
-            self.role_counts[after, role] += count
+        self._recount(job, role, before, after, count)
         if self._best_effort[shape]:
             self.job_best_effort[job] -= count
             if role != NONE:
@@ -319,12 +306,7 @@ class Ledger(LedgerColumns):
 
     def _count(self, job: int, role: int, shape: int, before: int, after: int) -> None:
         """Count a task of a job in another status."""
-        counts = self.job_counts[:, job]
-        counts[before] -= 1
-        counts[after] += 1
-        if role != NONE:
-            self.role_counts[before, role] -= 1
-            self.role_counts[after, role] += 1
+        self._recount(job, role, before, after, 1)
         if self._best_effort[shape]:
             idle = (after == Status.PENDING) - (before == Status.PENDING)
             self.job_best_effort[job] += idle
@@ -334,6 +316,14 @@ class Ledger(LedgerColumns):
         if holds:
             request = self._requests[shape]
             self._hold(job, request if holds > 0 else -request)
+
+    def _recount(self, job: int, role: int, before: int, after: int, count: int) -> None:
+        """Count some tasks of a job and a role in another status."""
+        self.job_counts[before, job] -= count
+        self.job_counts[after, job] += count
+        if role != NONE:
+            self.role_counts[before, role] -= count
+            self.role_counts[after, role] += count
 
     def _hold(self, job: int, amount: Ints) -> None:
         """Count an amount as allocated to a job, its queue and the queues above."""

@@ -90,29 +90,24 @@ class Pools:
 
     def admit(self, job: int) -> None:
         """Count a job as admitted, and its minimal resources as reserved, unless it is blocked."""
-        if self._snapshot.blocked[job]:
-            return
-        kind = int(self.kind[job])
-        if not self._counts[job]:
-            self._counts[job] = True
-            for pool in self.counting[kind]:
-                self.admitted[pool] += 1
-        for pool in self.bounding[kind]:
-            reserved = self.reserved[pool]
-            for place, (dim, _) in enumerate(self.caps[pool].amounts):
-                reserved[place] += int(self.requested[dim, job])
+        self._count(job, +1)
 
     def withdraw(self, job: int) -> None:
         """Undo :meth:`admit`."""
+        self._count(job, -1)
+
+    def _count(self, job: int, sign: int) -> None:
         if self._snapshot.blocked[job]:
             return
         kind = int(self.kind[job])
-        self._counts[job] = False
-        for pool in self.counting[kind]:
-            self.admitted[pool] -= 1
+        if self._counts[job] != (sign > 0):
+            self._counts[job] = sign > 0
+            for pool in self.counting[kind]:
+                self.admitted[pool] += sign
         for pool in self.bounding[kind]:
+            reserved = self.reserved[pool]
             for place, (dim, _) in enumerate(self.caps[pool].amounts):
-                self.reserved[pool][place] -= int(self.requested[dim, job])
+                reserved[place] += sign * int(self.requested[dim, job])
 
     def exceeding_reservations(self, job: int, spared: Callable[[int], Ints] | None = None) -> int | None:
         """Return the first pool whose limit the job's request exceeds, beside what is allocated and reserved.
