@@ -13,9 +13,10 @@ import numpy as np
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.model.claim_tables import DeviceId
 from volcanopy.scheduler.model.plan import DeviceChoice, VolumeChoice
-from volcanopy.scheduler.model.resources import Mask, Rows
+from volcanopy.scheduler.model.resources import Mask
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.nodes.assignments import pending_tasks
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,7 @@ class AssumedClaims:
         claiming[list(snapshot.shapes.claiming)] = True
         self.claiming: Mask = claiming[snapshot.tasks.shape] & (snapshot.tasks.status != Status.ABSENT)
         """(T,): the tasks with claims."""
-        self._pending: Rows = np.flatnonzero(self.claiming & (snapshot.tasks.status == Status.PENDING))
+        self._pending = pending_tasks(snapshot, snapshot.shapes.claiming)
         self._nodes = np.full(len(self._pending), NONE, dtype=np.int32)
         self._pods: dict[int, AssumedPod] = {}
         self._device_choices: dict[str, tuple[tuple[DeviceId, ...], Mask | None]] = {}

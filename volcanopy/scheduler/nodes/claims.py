@@ -3,13 +3,11 @@
 from collections.abc import Hashable
 from functools import cached_property
 
-import numpy as np
-
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Claims
 from volcanopy.scheduler.model.resources import Rows
-from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.nodes.assignments import pending_tasks
 from volcanopy.scheduler.nodes.assumed_claims import AssumedClaims, AssumedPod
 from volcanopy.scheduler.nodes.devices.device_claims import DynamicResources
 from volcanopy.scheduler.nodes.volumes.volume_binding import VolumeBinding, VolumeChecks
@@ -40,20 +38,14 @@ class ClaimFilter:
 
     def differ_within_shape(self) -> bool:
         """Return whether pending tasks of one shape may differ in their claims, since claims are created for each pod."""
-        if not self.shapes:
-            return False
-        snapshot = self._cluster.snapshot
-        specs = snapshot.shapes.specs
-        own = {
-            number for number in self.shapes if any(volume.ephemeral is not None for volume in specs[number].volumes)
-        }
-        own |= {
+        specs = self._cluster.snapshot.shapes.specs
+        own = [
             number
             for number in self.shapes
-            if any(claim.resource_claim_template_name for claim in specs[number].resource_claims)
-        }
-        tasks = snapshot.tasks
-        return bool(own) and bool(np.isin(tasks.shape[tasks.status == Status.PENDING], list(own)).any())
+            if any(volume.ephemeral is not None for volume in specs[number].volumes)
+            or any(claim.resource_claim_template_name for claim in specs[number].resource_claims)
+        ]
+        return bool(own) and len(pending_tasks(self._cluster.snapshot, own)) > 0
 
     def cache_key(self, task: TaskView) -> Hashable:
         """Return what distinguishes a task's claims from those of other tasks of its shape."""
