@@ -7,7 +7,7 @@ import pytest
 
 from tests.scheduler.plugins.scene import configured, seen
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.engine.ample_resources import is_ample
+from volcanopy.scheduler.engine.job_reservations import is_ample
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.task_status import Status

@@ -3,18 +3,21 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from volcanopy.api import core
-from volcanopy.scheduler.engine.shares.admission_votes import AdmissionVotes
+from volcanopy.scheduler.engine.shares.share_rules import ShareRules
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import QueueView
 from volcanopy.scheduler.model.node_traits import NodeTraits
+from volcanopy.scheduler.model.queue_shares import Shares
 from volcanopy.scheduler.model.resources import Ints
 from volcanopy.scheduler.model.selectors import Terms
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.nodes.traits.trait_cache import cached_of_shape
 from volcanopy.scheduler.policy.plugin import Vote, reject
+from volcanopy.scheduler.policy.roles import Moment, Quota
 from volcanopy.testing.notation import snapshot
 
 WAITING = """
@@ -29,7 +32,15 @@ job e queue=r: 1 x cpu=1
 """
 
 
-def test_a_vote_is_asked_once_for_equal_minima_of_a_queue_until_a_job_is_admitted_or_a_task_changes() -> None:
+class NoShares(Quota):
+    def shares(self) -> Shares:
+        queues = Ledger(snapshot(WAITING)).queue_allocated
+        return Shares(queues, queues, queues, admission=queues)
+
+
+def test_a_vote_is_asked_once_for_equal_minima_of_a_queue_until_a_job_is_admitted_or_a_task_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     ledger = Ledger(snapshot(WAITING))
     cluster = Cluster(ledger)
     asked: list[tuple[str, int | None]] = []
@@ -38,18 +49,19 @@ def test_a_vote_is_asked_once_for_equal_minima_of_a_queue_until_a_job_is_admitte
         asked.append((queue.name, None if minimum is None else int(minimum[0])))
         return reject("capability", f"{len(asked)}")
 
-    votes = AdmissionVotes(cluster, vote)
+    rules = ShareRules(NoShares(), cluster)
+    monkeypatch.setattr(rules, "_vote", vote)
     jobs = {job.key.rpartition("/")[2]: job for job in cluster.jobs()}
     minima = {name: None if (least := job.min_resources) is None else least["cpu"] for name, job in jobs.items()}
-    answers = {name: votes.of(job) for name, job in jobs.items()}
+    answers = {name: rules.verdict(job, Moment.ENQUEUE) for name, job in jobs.items()}
     assert sorted(asked, key=str) == sorted({(jobs[name].queue.name, minima[name]) for name in jobs}, key=str)
     assert answers["a"] is answers["b"]
     assert len({id(answer) for answer in answers.values()}) == 4
     ledger.reserve(jobs["a"].queue.row, np.ones(len(cluster.axis), dtype=np.int64))
-    again = votes.of(jobs["a"])
+    again = rules.verdict(jobs["a"], Moment.ENQUEUE)
     assert again is not answers["a"]
     ledger.move(int(np.flatnonzero(ledger.status == Status.PENDING)[0]), Status.BINDING, 0)
-    assert votes.of(jobs["a"]) is not again
+    assert rules.verdict(jobs["a"], Moment.ENQUEUE) is not again
 
 
 def test_a_job_that_is_considered_with_an_alternative_has_the_key_of_its_minimum() -> None:

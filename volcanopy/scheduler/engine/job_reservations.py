@@ -7,13 +7,13 @@
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.engine import reservation_planner as planner
-from volcanopy.scheduler.engine.gang_minimum import lacking_tasks
 from volcanopy.scheduler.engine.reserved_job import ReservedJob
 from volcanopy.scheduler.engine.task_ends import Basis, TaskEnds
 from volcanopy.scheduler.ledger.cluster import Cluster
@@ -21,6 +21,7 @@ from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.messages import QuotaMessage
 from volcanopy.scheduler.model.resources import Ints
 from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.nodes.pods.kept_out import is_kept_out
 from volcanopy.scheduler.policy.plugin import Rejection
 
@@ -174,3 +175,43 @@ class JobReservations:
         assert reserved.plan is not None
         total, known = self._ends.run_times(reserved.tasks, np.zeros(len(reserved.tasks)))
         return reserved.plan.released(float(total.max()), bool(known.all()))
+
+
+def lacking_tasks(cluster: Cluster, job: JobView) -> list[TaskView]:
+    """Return the pending tasks that the job's minimum lacks, those of role minima first; none if there are too few."""
+    rows = job.tasks(Status.PENDING)
+    table = cluster.snapshot.tasks
+    rows = rows[~table.gated[rows] & ~cluster.snapshot.shapes.best_effort[table.shape[rows]]]
+    lacking = job.min_available - job.ready_count - job.best_effort_pending
+    if len(rows) < lacking:
+        return []
+    order = np.lexsort((table.keys[rows].astype(np.str_), table.ordinal[rows])) if len(rows) else rows
+    left = [cluster.task(row) for row in rows[order].tolist()]
+    chosen: list[TaskView] = []
+    for role in sorted(job.roles, key=lambda role: role.name):
+        missing = max(role.minimum - role.ready - role.best_effort_pending, 0)
+        of_role = [task for task in left if task.role == role.row][:missing]
+        if len(of_role) < missing:
+            return []
+        chosen += of_role
+    taken = {task.row for task in chosen}
+    chosen += [task for task in left if task.row not in taken][: max(lacking - len(chosen), 0)]
+    return chosen if len(chosen) >= lacking else []
+
+
+def is_ample(cluster: Cluster, free: Ints, jobs: Sequence[int]) -> bool:
+    """Return whether (R, N) free resources suffice for all pending tasks, in any order, on nodes that suit all of these jobs.
+
+    As many tasks fit as of the largest request of each resource: whichever is placed first takes the place of one at most.
+    """
+    snapshot = cluster.snapshot
+    table = snapshot.tasks
+    pending = np.flatnonzero(table.status == Status.PENDING)
+    largest = snapshot.shapes.request.values[:, table.shape[pending]].max(axis=1, initial=0)
+    part = planner.Part(largest, len(pending), np.ones(free.shape[1], dtype=np.bool_))
+    if not planner.has_capacity(part, free):
+        return False
+    rows = pending[np.isin(table.job[pending], jobs)]
+    for row in rows[np.unique(table.shape[rows], return_index=True)[1]].tolist():
+        part = replace(part, nodes=part.nodes & ~cluster.queries.infeasible_nodes(cluster.task(row)))
+    return planner.has_capacity(part, free)

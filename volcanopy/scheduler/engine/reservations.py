@@ -10,8 +10,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from volcanopy.scheduler.engine import defaults
-from volcanopy.scheduler.engine.ample_resources import is_ample
-from volcanopy.scheduler.engine.job_reservations import JobReservations
+from volcanopy.scheduler.engine.job_reservations import JobReservations, is_ample
 from volcanopy.scheduler.engine.reserved_job import ReservedJob
 from volcanopy.scheduler.engine.runnable_jobs import RunnableJobs
 from volcanopy.scheduler.engine.shares import queue_demand, queue_quota

@@ -1,6 +1,7 @@
 """The candidates of one job's search: who may be evicted for it by which rule, by cost, and in which bundles."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from volcanopy.scheduler.actions.evict.rules import Rule
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.session import Session
-from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE, HOLDING, READY
 
@@ -207,3 +208,31 @@ def structured(session: Session) -> Mask:
     roles = session.snapshot.roles
     mask[roles.job[roles.minimum > 0]] = True
     return mask
+
+
+def equivalence(session: Session, job: JobView, shapes: Iterable[Hashable]) -> tuple[Hashable, ...]:
+    """Return a key that is equal for jobs for which the same evictions are possible, given how many tasks they lack.
+
+    ``shapes`` are the cache keys of their tasks.
+    """
+    return (
+        job.queue.row,
+        None if session.limits is None else session.limits.limit_class(job.row),
+        job.priority,
+        job.preemptable,
+        job.allocated.values.tobytes(),
+        frozenset(shapes),
+    )
+
+
+@dataclass
+class Trace:
+    """What the searches for a job met, for messages."""
+
+    is_tried: bool = False
+    has_evictable: bool = False
+    """Whether the plugins allowed to evict any bundle."""
+    is_rejected_at_once: bool = False
+    """Whether the plugins allowed to evict nothing for the first task, before any was placed."""
+    is_preempted_back: bool = False
+    """Whether an eviction was rejected because a victim could preempt back."""

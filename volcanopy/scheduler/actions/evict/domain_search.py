@@ -10,13 +10,11 @@ import numpy as np
 
 from volcanopy.api import quantity
 from volcanopy.api.quantity import counted
-from volcanopy.scheduler.actions.evict.candidates import Candidates, Cost, Domains
+from volcanopy.scheduler.actions.evict.candidates import Candidates, Cost, Domains, Trace, equivalence
 from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
-from volcanopy.scheduler.actions.evict.equivalence import equivalence
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.actions.evict.rejected_requests import RejectedRequest, RejectedRequests, allow_less_for_more
 from volcanopy.scheduler.actions.evict.rules import Rule, of_own_queue
-from volcanopy.scheduler.actions.evict.trace import Trace
 from volcanopy.scheduler.actions.evict.victim_search import VictimSearch
 from volcanopy.scheduler.actions.gang_need import gang_need
 from volcanopy.scheduler.engine import defaults

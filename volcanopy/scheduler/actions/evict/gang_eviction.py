@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 
 from pydantic import Field
 
-from volcanopy.scheduler.actions.evict.candidates import Domains
+from volcanopy.scheduler.actions.evict.candidates import Domains, equivalence
 from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
 from volcanopy.scheduler.actions.evict.domain_search import DomainSearch, Searches
-from volcanopy.scheduler.actions.evict.equivalence import equivalence
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.actions.evict.needless_evictions import CommittedEvictions
 from volcanopy.scheduler.actions.evict.rejected_requests import RejectedRequests

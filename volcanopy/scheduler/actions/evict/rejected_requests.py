@@ -56,7 +56,7 @@ class RejectedRequests:
         self._requests.clear()
 
     def has_any(self, jobs: Hashable) -> bool:
-        """Whether any request was rejected of jobs with this key of :func:`~.equivalence.equivalence`."""
+        """Whether any request was rejected of jobs with this key of :func:`~.candidates.equivalence`."""
         return jobs in self._requests
 
     def has_shape(self, jobs: Hashable, shape: Hashable) -> bool:

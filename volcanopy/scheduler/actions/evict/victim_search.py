@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 
 import numpy as np
 
-from volcanopy.scheduler.actions.evict.candidates import Candidates, Cost, Domains
+from volcanopy.scheduler.actions.evict.candidates import Candidates, Cost, Domains, Trace
 from volcanopy.scheduler.actions.evict.cheaper_sets import CheaperSets, Request
 from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
 from volcanopy.scheduler.actions.evict.eviction_bundles import Bundle, Bundles
@@ -30,7 +30,6 @@ from volcanopy.scheduler.actions.evict.node_candidates import (
 )
 from volcanopy.scheduler.actions.evict.remaining_capacity import suffices_with
 from volcanopy.scheduler.actions.evict.rules import always
-from volcanopy.scheduler.actions.evict.trace import Trace
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement

@@ -15,7 +15,6 @@ import numpy as np
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.shares import queue_demand
-from volcanopy.scheduler.engine.shares.admission_votes import AdmissionVotes
 from volcanopy.scheduler.engine.shares.device_quota import DeviceQuota
 from volcanopy.scheduler.engine.shares.guarantees import sparing_guarantees
 from volcanopy.scheduler.engine.shares.lending import Lending
@@ -53,6 +52,10 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         self._asked: tuple[int, Purpose, int, list[int]] | None = None
         """What :meth:`allows` was asked last: the task, the purpose, the changes until then, and the candidates."""
         self._answer: list[TaskView] = []
+        self._voted = (0, 0)
+        """The numbers of admissions and of changes of tasks for which ``_votes`` hold."""
+        self._votes: dict[tuple[int, bytes | None], Vote] = {}
+        """By queue and minimum: thousands of jobs may wait in a queue, many of them with equal minima."""
 
     @cached_property
     def shares(self) -> Shares:
@@ -302,10 +305,6 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
     # Admission
 
     @cached_property
-    def _votes(self) -> AdmissionVotes:
-        return AdmissionVotes(self.cluster, self._vote)
-
-    @cached_property
     def _admitted(self) -> Ints:
         """(R, Q): what is reserved for admitted jobs, in a tree with those of descendants."""
         reserved = queue_demand.reserved_for_admitted(self.cluster)
@@ -313,7 +312,18 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
 
     def verdict(self, job: JobView, moment: roles.Moment) -> Vote:
         """Whether the limits of the queue and its ancestors cover the job's minimum beside allocated and reserved amounts."""
-        return ABSTAIN if self.shares.admission is None else self._votes.of(job)
+        if self.shares.admission is None:
+            return ABSTAIN
+        changes = self.cluster.ledger.admissions, self.cluster.ledger.moves
+        if changes != self._voted:
+            self._voted = changes
+            self._votes.clear()
+        key = int(self.cluster.snapshot.jobs.queue[job.row]), job.minimum_key
+        vote = self._votes.get(key)
+        if vote is None:
+            minimum = job.min_resources
+            vote = self._votes[key] = self._vote(job.queue, None if minimum is None else minimum.values)
+        return vote
 
     def _vote(self, queue: QueueView, request: Ints | None) -> Vote:
         """Return the vote on the jobs of a queue with this (R,) minimum."""
