@@ -27,8 +27,8 @@ from volcanopy.scheduler.actions.evict.node_candidates import (
     Victims,
     least_cost,
     node_candidates,
+    suffices_with,
 )
-from volcanopy.scheduler.actions.evict.remaining_capacity import suffices_with
 from volcanopy.scheduler.actions.evict.rules import always
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.session import Session

@@ -16,10 +16,9 @@ from volcanopy.api.gates import Gate
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.shares import queue_demand
 from volcanopy.scheduler.engine.shares.device_quota import DeviceQuota
-from volcanopy.scheduler.engine.shares.guarantees import sparing_guarantees
 from volcanopy.scheduler.engine.shares.lending import Lending
 from volcanopy.scheduler.engine.shares.queue_quota import Limiter, QueueQuota, exceeds
-from volcanopy.scheduler.engine.shares.reclaim import Reclaim
+from volcanopy.scheduler.engine.shares.reclaim import Reclaim, sparing_guarantees
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import closed, not_a_leaf, not_below_root
