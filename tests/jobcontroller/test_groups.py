@@ -109,6 +109,13 @@ def test_min_member_comes_from_the_workload(said: str, member: int, cpu: str | N
     assert all(f'"{said}"' in message and "using 1" in message for message in warned)
 
 
+@pytest.mark.parametrize(("at_once", "member"), [(3, 2), (1, 1), (0, 1), (None, 2)])
+def test_a_gang_is_no_larger_than_what_the_workload_runs_at_once(at_once: int | None, member: int) -> None:
+    """A rollout of a Deployment grows its new ReplicaSet pod by pod, and waits until each is ready."""
+    effects = reconcile_group(GroupObserved((pod(),), Owner({names.GROUP_MIN_MEMBER: "2"}, at_once=at_once)))
+    assert made(effects)["spec"]["minMember"] == member
+
+
 @pytest.mark.parametrize(("at_once", "member"), [(3, 3), (0, 1), (None, 1)])
 def test_a_gang_may_consist_of_all_pods_that_the_workload_runs_at_once(at_once: int | None, member: int) -> None:
     owner = Owner({names.GROUP_MIN_MEMBER: "all"}, at_once=at_once)

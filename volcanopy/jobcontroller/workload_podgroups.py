@@ -270,6 +270,7 @@ def usage_of(pod: WorkloadPod) -> dict[str, int]:
 
 
 def _min_member(own: Mapping[str, str], at_once: int | None, events: list[RecordEvent]) -> int:
+    """Return how many pods start together: at most those that exist at once, for a new ReplicaSet in a rollout too."""
     text = own.get(names.GROUP_MIN_MEMBER)
     if text is None:
         return 1
@@ -285,7 +286,7 @@ def _min_member(own: Mapping[str, str], at_once: int | None, events: list[Record
             )
         )
         return 1
-    return int(text)
+    return int(text) if at_once is None else min(int(text), max(at_once, 1))
 
 
 def _topology(notes: Mapping[str, str], events: list[RecordEvent]) -> Json | None:
