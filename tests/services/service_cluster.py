@@ -131,12 +131,12 @@ class Cluster:
         finally:
             following.cancel()
 
-    async def submit(self, name: str, *tasks: Json, **spec: Any) -> None:
+    async def submit(self, name: str, *tasks: Json, annotations: dict[str, str] | None = None, **spec: Any) -> None:
         """Make a job."""
         manifest = {
             "apiVersion": JOBS.api_version,
             "kind": "BatchJob",
-            "metadata": {"name": name, "namespace": self.namespace},
+            "metadata": {"name": name, "namespace": self.namespace, "annotations": annotations or {}},
             "spec": {"tasks": list(tasks or (task(),)), **spec},
         }
         await self.client.create(JOBS, self.namespace, manifest)

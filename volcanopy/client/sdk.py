@@ -6,6 +6,7 @@ Both use the client, the manifest and the functions of the command line.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -35,6 +36,18 @@ if TYPE_CHECKING:
     from kubernetes.client import V1ObjectMeta, V1Pod
 
 T = TypeVar("T")
+
+
+def with_trace_context(manifest: Json) -> None:
+    """Annotate a job with the trace that it is submitted in, if the program uses OpenTelemetry."""
+    if "opentelemetry" not in sys.modules:
+        return
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
+
+    carrier: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(carrier)
+    if carrier:
+        manifest["metadata"].setdefault("annotations", {})[names.TRACEPARENT] = carrier["traceparent"]
 
 
 class JobError(Exception):
@@ -123,6 +136,7 @@ class AsyncJob:
 
     async def submit(self) -> None:
         """Create the job; its name is in ``name`` afterwards. Raises JobError."""
+        with_trace_context(self.manifest)
         async with self._client() as client:
             created = await client.create(JOBS, self.namespace, self.manifest)
             self.name = str(created["metadata"]["name"])

@@ -6,12 +6,12 @@ Names and uids in effects are preconditions: a pod of that name with another own
 import asyncio
 import base64
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import groupby
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import structlog
 from cryptography.hazmat.primitives import serialization
@@ -56,12 +56,20 @@ ObjectT = TypeVar("ObjectT", Pod, PodGroup)
 _OBJECTS = {kind.kind: kind for kind in (CONFIG_MAPS, SECRETS, SERVICES, VOLUME_CLAIMS, NETWORK_POLICIES)}
 
 
+class Traces(Protocol):
+    """Exports the traces of jobs."""
+
+    def ended(self, job: BatchJob, pods: Iterable[Pod]) -> None:
+        """Export the trace of a job whose end is written."""
+
+
 @dataclass(frozen=True)
 class Ending:
-    """What is done with a job that ends: it is recorded before, and its run time is learnt after."""
+    """What is done with a job that ends: it is recorded before, its run time is learnt and its trace exported after."""
 
     history: JobHistoryWriter | None
     run_times: RunTimes
+    traces: Traces | None = None
 
 
 class JobEffects:
@@ -136,6 +144,8 @@ class JobEffects:
         phase_changed(job, written)
         if ended is not None:
             self._ending.run_times.learn(ended)
+            if self._ending.traces is not None:
+                self._ending.traces.ended(ended, self._cache.pods_of(uid_of(job)))
         return written
 
     async def _apply(self, job: Json, effect: effects.Effect) -> None:

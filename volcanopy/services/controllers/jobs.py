@@ -27,7 +27,7 @@ from volcanopy.kube.client.raw_kinds import COMMANDS, JOB_HISTORIES, JOBS
 from volcanopy.kube.metrics import registry
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.writes.write_queue import spread
-from volcanopy.services.controllers.effects import Ending, JobEffects, reference
+from volcanopy.services.controllers.effects import Ending, JobEffects, Traces, reference
 from volcanopy.services.controllers.job_cache import JobCache, uid_of
 from volcanopy.services.controllers.job_history import JobHistoryWriter
 from volcanopy.services.controllers.owned_objects import concerns_all
@@ -53,6 +53,8 @@ class JobControllerSettings:
     """Concurrent reconciles of flows; likewise of cron jobs, queues, and PodGroups of pods without a job."""
     pods_at_once: int = 48
     """Concurrent pod requests."""
+    traces: Traces | None = None
+    """Exporter of the traces of jobs that end."""
     api: str = names.API
     """The API groups whose objects are reconciled: one of :data:`volcanopy.api.bindings.APIS`."""
     scheduler_name: str = names.SCHEDULER
@@ -115,7 +117,7 @@ class JobController(Worker):
         registry.JOBS.follow(self.cache, jobs_by_phase)
         self.history = JobHistoryWriter(client, now) if client.of_api(JOB_HISTORIES) is JOB_HISTORIES else None
         self.run_times = run_times or RunTimes(client, home)
-        ending = Ending(self.history, self.run_times)
+        ending = Ending(self.history, self.run_times, settings.traces)
         self._steps = Steps()
         self._written: Counter[str] = Counter()
         """By key: the writes of the step in progress that succeeded."""
