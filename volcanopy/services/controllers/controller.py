@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
+from volcanopy.jobcontroller.plan import EffectT, Plan
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
@@ -13,6 +14,7 @@ from volcanopy.kube.client.raw_kinds import is_of
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_objects import OutdatedError
+from volcanopy.services.controllers.steps import FIRST_WRITES
 from volcanopy.services.controllers.worker import Worker
 
 
@@ -74,6 +76,13 @@ class Controller(Worker):
     async def reconcile(self, key: str) -> datetime | None:
         """Reconcile the cached object."""
         return await self.reconcile_object(self.objects[key])
+
+    def step(self, manifest: Json, plan: Plan[EffectT]) -> tuple[EffectT, ...]:
+        """Return the first effects of a plan, which are written one after another; the object is queued again for the others."""
+        step, remaining = plan.cut(FIRST_WRITES)
+        if remaining.effects:
+            self.queue.again(key_of(manifest))
+        return step.effects
 
     def rejected(self, key: str, error: Exception) -> None:
         """Keep the server's message for the object's status."""

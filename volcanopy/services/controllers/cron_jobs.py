@@ -27,7 +27,7 @@ class CronController(JobOwnerController):
             return None
         uid, namespace = uid_of(manifest), manifest["metadata"]["namespace"]
         plan = reconcile_cron(cron, self.jobs.of(uid), self.now(), self.errors.get(uid, ""))
-        for effect in plan.effects:
+        for effect in self.step(manifest, plan):
             self.queue.progress(key_of(manifest))
             match effect:
                 case UpdateCronStatus():

@@ -93,8 +93,8 @@ class FlowController(JobOwnerController):
             if any(answers.values()):
                 plan = reconcile_flow(flow, self._observed(flow, answers), self.now())
         uid, namespace = uid_of(manifest), manifest["metadata"]["namespace"]
-        step, remaining = plan.cut(FIRST_WRITES)  # one after another: fewer than concurrent ones
-        for effect in step.effects:
+        step = self.step(manifest, plan)
+        for effect in step:
             self.queue.progress(key_of(manifest))
             match effect:
                 case UpdateStatus():
@@ -109,10 +109,11 @@ class FlowController(JobOwnerController):
                     await self._command(namespace, effect)
                 case RecordEvent():
                     self.record(manifest, effect.type, effect.reason, effect.message)
-        if remaining.effects:
+        if len(step) < len(plan.effects):
+            return None
+        if not await self._write_templates(flow, FIRST_WRITES - len(step)):
             self.queue.again(key_of(manifest))
             return None
-        await self._write_templates(flow)
         return plan.again
 
     def _observed(self, flow: JobFlow, answers: Mapping[PodProbe, bool]) -> FlowObserved:
@@ -144,17 +145,21 @@ class FlowController(JobOwnerController):
         except AlreadyExists:
             log.debug("Command exists already", job=f"{namespace}/{effect.name}")
 
-    async def _write_templates(self, flow: JobFlow) -> None:
-        """Write the jobs created from them into the statuses of the flow's templates."""
+    async def _write_templates(self, flow: JobFlow, writes: int) -> bool:
+        """Write the jobs created from them into the statuses of templates, at most so many; return whether all are written."""
         namespace = flow.metadata.namespace
         made = self._made(namespace)
         for name in sorted({step.template_name for step in flow.spec.jobs}):
             template = self._templates.get(f"{namespace}/{name}")
             if template is None or (jobs := dependents(template, made)) is None:
                 continue
+            if writes <= 0:
+                return False
+            writes -= 1
             status = {"status": {"jobDependsOnList": jobs}}
             written = await self.client.patch_status(self._template_kind, namespace, name, status)
             self._templates[f"{namespace}/{name}"] = JobTemplate.read(written)
+        return True
 
     def _made(self, namespace: str) -> dict[str, str]:
         """Return the template of each job of the namespace's flows."""

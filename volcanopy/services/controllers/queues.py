@@ -227,7 +227,8 @@ class QueueController(Controller):
             self.record(manifest, "Warning", "Unreadable", str(error))
             return None
         self._counted[name] = asyncio.get_running_loop().time()
-        for effect in reconcile_queue(queue, self._observed(manifest)).effects:
+        for effect in self.step(manifest, reconcile_queue(queue, self._observed(manifest))):
+            self.queue.progress(name)
             match effect:
                 case PatchQueue():
                     manifest = await self._write(manifest, effect.patch)
