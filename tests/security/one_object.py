@@ -78,7 +78,7 @@ CONTEXT = Context(
 
 
 @cache
-def _definition(kind: str) -> Json:
+def definition(kind: str) -> Json:
     for each in crds():
         if each["spec"]["names"]["kind"] == kind:
             return dict(each["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
@@ -86,14 +86,14 @@ def _definition(kind: str) -> Json:
 
 
 @cache
-def _schema(kind: str) -> Structural:
-    return Structural.compile(_definition(kind))
+def schema(kind: str) -> Structural:
+    return Structural.compile(definition(kind))
 
 
 @cache
 def _leaves() -> tuple[Schemas, Json, tuple[Any, ...]]:
     named = {"x-kubernetes-group-version-kind": [{"kind": "BatchJob"}]}
-    schemas = Schemas({"BatchJob": _definition("BatchJob") | named})
+    schemas = Schemas({"BatchJob": definition("BatchJob") | named})
     schema = schemas.of_kind("BatchJob")
     return schemas, schema, tuple(schemas.leaves(schema))
 
@@ -123,7 +123,7 @@ def made(seed: int) -> Json:
 
 def outcome(job: Json) -> str:
     """``schema`` or ``admission`` for a job that one of these rejects with a sentence, else ``processed``. Raises otherwise."""
-    if errors := _schema("BatchJob").validate(job):
+    if errors := schema("BatchJob").validate(job):
         assert all(str(error) for error in errors)
         return "schema"
     request = {
@@ -150,7 +150,7 @@ def _run(job: Json) -> None:
     world.step()
     group = world.pod_group
     if group is not None:
-        assert _schema("PodGroup").validate(group) == [], "the PodGroup is rejected"
+        assert schema("PodGroup").validate(group) == [], "the PodGroup is rejected"
         notes = group["metadata"].get("annotations") or {}
         assert sum(len(f"{key}{value}".encode()) for key, value in notes.items()) <= 256 * 1024, (
             "annotations of the PodGroup"
