@@ -16,7 +16,7 @@ import kopf
 from volcanopy.api import names
 from volcanopy.api.batch import Phase
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding
+from volcanopy.api.bindings import BINDINGS, Binding
 from volcanopy.api.core import Pod, Queue
 from volcanopy.api.decoding import convert
 from volcanopy.kube.client.kinds import Json, Kind
@@ -29,7 +29,7 @@ _QUEUE_FIELDS = frozenset({"spec", "status", "metadata"})
 
 
 def job_phase(
-    *phases: str, api: str = VOLCANOPY.name, registry: kopf.OperatorRegistry | None = None
+    *phases: str, api: str = names.API, registry: kopf.OperatorRegistry | None = None
 ) -> Callable[[Handler], Handler]:
     """Call a handler with each ``job`` that has reached one of these phases, such as ``"Completed"``.
 
@@ -49,16 +49,14 @@ def job_phase(
     return _on_field(kind, "job", BatchJob, field="status.state.phase", new=reached, registry=registry)
 
 
-def job_evicted(
-    *, api: str = VOLCANOPY.name, registry: kopf.OperatorRegistry | None = None
-) -> Callable[[Handler], Handler]:
+def job_evicted(*, api: str = names.API, registry: kopf.OperatorRegistry | None = None) -> Callable[[Handler], Handler]:
     """Call a handler with each ``job`` of which pods were evicted: ``job.status.evictions`` states when, by whom and how many."""
     kind = bound(JOBS, _binding(api))
     return _on_field(kind, "job", BatchJob, field="status.evictions", new=kopf.PRESENT, registry=registry)
 
 
 def queue_changed(
-    field: str = "spec", *, api: str = VOLCANOPY.name, registry: kopf.OperatorRegistry | None = None
+    field: str = "spec", *, api: str = names.API, registry: kopf.OperatorRegistry | None = None
 ) -> Callable[[Handler], Handler]:
     """Call a handler with each ``queue`` of which a field has changed, such as ``"spec.capability"`` or ``"status.state"``.
 
@@ -72,7 +70,7 @@ def queue_changed(
 
 
 def queue_timer(
-    interval: float, *, api: str = VOLCANOPY.name, registry: kopf.OperatorRegistry | None = None
+    interval: float, *, api: str = names.API, registry: kopf.OperatorRegistry | None = None
 ) -> Callable[[Handler], Handler]:
     """Call a handler with each ``queue`` all ``interval`` seconds; what it sets in kopf's ``patch`` is written to the queue.
 
@@ -91,9 +89,7 @@ def queue_timer(
     return decorate
 
 
-def pod_failed(
-    *, api: str = VOLCANOPY.name, registry: kopf.OperatorRegistry | None = None
-) -> Callable[[Handler], Handler]:
+def pod_failed(*, api: str = names.API, registry: kopf.OperatorRegistry | None = None) -> Callable[[Handler], Handler]:
     """Call a handler with each ``pod`` of a job that has failed; the labels of the pod name its job and task."""
     labels = {_binding(api).key(names.JOB_NAME): kopf.PRESENT}
     return _on_field(PODS, "pod", Pod, field="status.phase", new="Failed", labels=labels, registry=registry)

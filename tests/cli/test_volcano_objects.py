@@ -1,11 +1,17 @@
 """Jobs of Volcano's API in what-if questions are BatchJobs with the same pods."""
 
 from volcanopy.api import core, names
-from volcanopy.api.bindings import BINDINGS, VOLCANO, VOLCANOPY
+from volcanopy.api.bindings import BINDINGS, VOLCANO
 from volcanopy.api.model import Json
 from volcanopy.api.read_model import OwnerReference
-from volcanopy.client.volcano_objects import own_job, served, with_own_owner
+from volcanopy.api.translation import with_own_names
+from volcanopy.client.volcano_objects import own_job, served
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_view import api_views
+from volcanopy.kube.client.connection import Connection
 
+APIS = api_views(Client(Connection("http://127.0.0.1:1")))
+EVERY = [binding.name for binding in BINDINGS]
 _JOB: Json = {
     "apiVersion": "batch.volcano.sh/v1alpha1",
     "kind": "Job",
@@ -22,22 +28,20 @@ def group(api_version: str, explanation: core.Explanation | None = None) -> core
 
 
 def test_a_job_keeps_its_identity_and_gets_the_names_of_volcanopy() -> None:
-    job = own_job(_JOB, VOLCANO)
+    job = own_job(with_own_names(_JOB, VOLCANO))
     assert (job["apiVersion"], job["kind"], job["metadata"]) == (names.BATCH_V1ALPHA1, "BatchJob", _JOB["metadata"])
     assert job["spec"]["tasks"][0]["template"]["metadata"]["annotations"][names.PREEMPTABLE] == "true"
     assert job["status"] == {"state": {"phase": "Pending"}}
     assert "volcanopy" not in str(_JOB), "the object of the cluster is left as it is"
 
 
-def test_the_owner_of_a_pod_group_is_the_job_under_its_new_name() -> None:
-    owner = with_own_owner(group("scheduling.volcano.sh/v1beta1")).metadata.controller
-    assert owner is not None
-    assert (owner.api_version, owner.kind, owner.name, owner.uid) == (names.BATCH_V1ALPHA1, "BatchJob", "j", "u")
+def handled(jobs: list[Json], objects: list[core.PodGroup]) -> list[str]:
+    return [view.api for view in served(APIS, jobs, objects)]
 
 
 def test_volcano_objects_count_where_admission_or_the_scheduler_handled_them() -> None:
-    assert served([_JOB], [group("scheduling.volcano.sh/v1beta1")]) == (VOLCANOPY,)
+    assert handled([_JOB], [group("scheduling.volcano.sh/v1beta1")]) == [names.API]
     submitted = _JOB | {"metadata": _JOB["metadata"] | {"annotations": {names.SUBMITTED_BY: "ada"}}}
-    assert served([submitted], []) == BINDINGS
+    assert handled([submitted], []) == EVERY
     waits = group("scheduling.volcano.sh/v1beta1", core.Explanation(gate="nodes"))
-    assert served([], [waits]) == BINDINGS
+    assert handled([], [waits]) == EVERY

@@ -204,12 +204,11 @@ class Model(BaseModel):
 
     @classmethod
     def _of_api(cls, data: Mapping[str, Any]) -> type[Self]:
+        """Return the model of an object's API: of another one it is derived from that of volcanopy (:mod:`.volcano`)."""
         binding = binding_of(str(data.get("apiVersion") or ""))
         if binding is cls.binding or "api_version" not in cls.model_fields:
             return cls
-        from volcanopy.api.volcano import bound  # noqa: PLC0415 - its models are derived from this class
-
-        return bound(cls, binding)
+        return next((model for model in cls.__subclasses__() if model.binding is binding), cls)
 
     @classmethod
     def problems(cls, data: Mapping[str, Any]) -> tuple[Problem, ...]:

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of, binding_of_scheduler, with_own_keys
-from volcanopy.api.model import Json
 from volcanopy.api.read_model import OwnerReference
 
+Json = dict[str, Any]
 T = TypeVar("T", bound=Any)
 
 _KEYED = frozenset({"labels", "annotations", "matchLabels", "selector"})
@@ -28,6 +28,11 @@ def with_own_names(manifest: Json, binding: Binding) -> Json:
     if binding is VOLCANOPY:
         return manifest
     return _identified(manifest, _OwnNames(binding).translated(manifest, _pod(manifest)))
+
+
+def with_names_of_scheduler(pod: Json) -> Json:
+    """Return a pod with volcanopy's names, from those of the API of its scheduler."""
+    return with_own_names(pod, binding_of_scheduler(str((pod.get("spec") or {}).get("schedulerName") or "")))
 
 
 def with_api_names(manifest: Json, binding: Binding) -> Json:

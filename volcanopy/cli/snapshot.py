@@ -2,26 +2,26 @@
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
 from volcanopy.api import names
-from volcanopy.api.bindings import APIS, BINDINGS, VOLCANOPY, Binding
 from volcanopy.api.config_file import ConfigError
 from volcanopy.api.model import Json
 from volcanopy.cli.framework.options import ClusterOptions
 from volcanopy.client.durations import local_time
 from volcanopy.client.errors import CommandError
 from volcanopy.client.scheduler_config import KEY, chart_map
-from volcanopy.client.volcano_objects import ApiObjects, own_job, served, unfinished_jobs, with_own_owner
+from volcanopy.client.volcano_objects import ApiObjects, own_job, served, unfinished_jobs
 from volcanopy.installed.entry_points import ThirdPartyError
 from volcanopy.installed.scheduler_plugins import registry
 from volcanopy.kube.cache import cluster_reader
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_view import api_views
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.raw_kinds import CONFIG_MAPS
 from volcanopy.scheduler.model.measures import Measured
@@ -81,27 +81,25 @@ async def read_snapshot(
     ``text`` is the scheduler's configuration, by default that of the ConfigMap; it replaces that of ``context``. ``api`` names the
     API groups to read; by default those that volcanopy handles.
     """
-    asked = APIS.get(api, BINDINGS)
+    apis = api_views(client, api)
     objects = ApiObjects()
-    hidden = await cluster_reader.take(client, objects, asked)
+    hidden = await cluster_reader.take(client, objects, apis.bindings)
     text = text or await _from_map(client, config_map)
-    jobs = {binding: await _jobs(client, binding) for binding in asked}
-    bindings = asked if api else served([body for bodies in jobs.values() for body in bodies], objects.items)
-    schedulers = tuple(dict.fromkeys((*context.scheduler_names, *_other_schedulers(bindings))))
+    jobs = {view.api: await _jobs(view) for view in apis}
+    if not api:
+        apis = served(apis, [body for bodies in jobs.values() for body in bodies], objects.items)
+    others = [name for name in apis.scheduler_names if name != names.SCHEDULER]
+    schedulers = tuple(dict.fromkeys((*context.scheduler_names, *others)))
     store = Store(scheduler_names=schedulers, default_queue=context.default_queue)
-    store.take(Change(ChangeType.ADDED, with_own_owner(item)) for item in objects.of(bindings))
+    store.take(Change(ChangeType.ADDED, item) for item in objects.of(apis))
     for plural in hidden:
         _note(f"you may not read {plural}: not included, so pods that need them appear unschedulable")
     await _measure(client, store, text)
     now = datetime.now(UTC)
     taken = store.snapshot(now, f"snapshot-{now:%Y%m%d-%H%M%S}")
     context = context._replace(scheduler_names=schedulers, config=_PASSWORD.sub("", text))
-    bodies = [own_job(stripped(body), binding) for binding in bindings for body in jobs[binding]]
+    bodies = [own_job(stripped(body)) for view in apis for body in jobs[view.api]]
     return taken, document(taken, context, bodies, anonymous=anonymous)
-
-
-def _other_schedulers(bindings: Iterable[Binding]) -> list[str]:
-    return [binding.scheduler_name for binding in bindings if binding is not VOLCANOPY]
 
 
 def document(
@@ -125,10 +123,10 @@ def _file(config: Path) -> str:
         raise CommandError(f"--config: cannot read {config}: {why}", 2) from None
 
 
-async def _jobs(client: Client, binding: Binding) -> list[Json]:
+async def _jobs(client: Client) -> list[Json]:
     """Return the unfinished jobs of an API; none if they may not be read."""
     try:
-        return await unfinished_jobs(client, binding)
+        return await unfinished_jobs(client)
     except (NotFound, Forbidden):
         _note("you may not read batchjobs: not included, so pods that are not created yet are not planned")
         return []

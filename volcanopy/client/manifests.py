@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from volcanopy.api.bindings import APIS, VOLCANOPY
+from volcanopy.api import names
+from volcanopy.api.bindings import APIS
 from volcanopy.api.volcano_crds import crds_of
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.errors import AlreadyExists, KubeError, NotFound
@@ -38,7 +39,7 @@ class Creator:
         self._kinds: dict[tuple[str, str], Kind[Json]] = {}
         self._present: set[str] = set()
 
-    async def install_definitions(self, api: str = VOLCANOPY.name) -> None:
+    async def install_definitions(self, api: str = names.API) -> None:
         """Create or update the CRDs of an API."""
         for body in crds_of(APIS[api]):
             await self._client.patch(DEFINITIONS, None, body["metadata"]["name"], body, Patch.APPLY, force=True)

@@ -16,7 +16,7 @@ from typing import Self
 import structlog
 
 from embedded_apiserver.server import ApiServer, Tls
-from volcanopy.api.bindings import VOLCANOPY
+from volcanopy.api import names
 from volcanopy.api.config_file import ConfigError
 from volcanopy.client.manifests import Creator
 from volcanopy.installed.entry_points import ThirdPartyError
@@ -71,7 +71,7 @@ class ClusterError(Exception):
 class Parts:
     """Components to run with their settings; None disables a component."""
 
-    api: str = VOLCANOPY.name
+    api: str = names.API
     """The API groups that are served: one of :data:`volcanopy.api.bindings.APIS`."""
     scheduler: SchedulerSettings | None = field(default_factory=SchedulerSettings)
     controller: JobControllerSettings | None = field(default_factory=JobControllerSettings)

@@ -20,7 +20,8 @@ import yaml
 from rich.console import Console
 
 from embedded_apiserver.store.journal import JournalError
-from volcanopy.api.bindings import APIS, VOLCANO, VOLCANOPY, binding_of
+from volcanopy.api import names
+from volcanopy.api.bindings import VOLCANO, binding_of
 from volcanopy.api.gang_apis import GANG_APIS
 from volcanopy.cli.framework.apply import validate
 from volcanopy.cli.framework.options import print_warning
@@ -70,7 +71,7 @@ class _Serving:
 
     port: int = 0
     rbac: bool = False
-    api: str = VOLCANOPY.name
+    api: str = names.API
 
 
 def up(
@@ -82,7 +83,7 @@ def up(
     persist: "Persistence",
     config: Path | None = None,
     rbac: bool = False,
-    api: str = VOLCANOPY.name,
+    api: str = names.API,
 ) -> None:
     """Run a cluster until Ctrl-C; write its kubeconfig to a file."""
     objects = _objects_of(cluster)
@@ -117,7 +118,7 @@ def run(
     for manifest in manifests:
         validate(manifest)
     volcano = any(binding_of(str(each.body["apiVersion"])) is VOLCANO for each in manifests + objects)
-    api = "both" if volcano else VOLCANOPY.name
+    api = "both" if volcano else names.API
     _until_done(_run(size, objects, manifests, timeout, _Serving(api=api), config, tail, allow_waiting))
 
 
@@ -171,7 +172,7 @@ async def _run(
     async with _cluster(size, objects, serving, config=config) as cluster:
         for line in facts_of(cluster.process_kubelet):
             print(line, flush=True)
-        progress = Progress(cluster.client, Console(highlight=False), APIS[serving.api])
+        progress = Progress(cluster.client, Console(highlight=False), serving.api)
         async with Client(cluster.client.connection, on_warning=print_warning) as client:
             await _create(Creator(client), manifests)
         following = asyncio.create_task(progress.follow())
@@ -183,7 +184,7 @@ async def _run(
         progress.show_end()
         if tail:
             print()
-            await print_last_lines(cluster.client, progress.jobs(), tail)
+            await print_last_lines(progress.jobs(), tail)
         _print_blocked(progress.blocked)
         if ended is following:
             following.result()

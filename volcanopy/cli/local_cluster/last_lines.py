@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.api.bindings import Binding
 from volcanopy.client.jobs.logs import ContainerLog, log_path
 from volcanopy.client.jobs.options import LogOptions
 from volcanopy.client.jobs.pods import pods_of
@@ -12,10 +11,10 @@ from volcanopy.kube.client.errors import ApiError
 from volcanopy.kube.client.printable import printable
 
 
-async def print_last_lines(client: Client, jobs: Sequence[tuple[Binding, BatchJob]], count: int) -> None:
-    """Print the last lines of the first container of every pod of jobs, each given with its API."""
-    for api, job in jobs:
-        for pod in await pods_of(client, job, binding=api):
+async def print_last_lines(jobs: Sequence[tuple[Client, BatchJob]], count: int) -> None:
+    """Print the last lines of the first container of every pod of jobs, each given with the view of its API."""
+    for client, job in jobs:
+        for pod in await pods_of(client, job):
             source = ContainerLog(pod, pod.spec.containers[0].name)
             try:
                 text = await client.get_raw(log_path(source, LogOptions(tail=count), follow=False))

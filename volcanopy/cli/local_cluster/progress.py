@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.live import Live
 
+from volcanopy.api import names
 from volcanopy.api.batch_read import BatchJob, CronBatchJob, JobFlow
-from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.cli.framework.tables import NAMESPACE, Column, TableForm, phase_style, print_table, reason_column
 from volcanopy.cli.local_cluster.blocked_jobs import blocked_jobs, is_blocked, is_explained
 from volcanopy.cli.views.flows import phase as flow_phase
@@ -34,7 +34,8 @@ from volcanopy.client.jobs.status import (
 )
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.raw_kinds import CRON_JOBS, FLOWS, JOBS, bound
+from volcanopy.kube.client.api_view import api_views
+from volcanopy.kube.client.raw_kinds import CRON_JOBS, FLOWS, JOBS
 from volcanopy.whatif.answer import JobAnswer
 
 T = TypeVar("T")
@@ -75,13 +76,13 @@ def table(jobs: Sequence[BatchJob], explained: Collection[str] = ()) -> TableFor
 class Progress:
     """Shows every job of a cluster until all have ended, whichever of the served APIs it is of."""
 
-    def __init__(self, client: Client, console: Console, apis: Sequence[Binding] = (VOLCANOPY,)) -> None:
-        self._client = client
-        self._watches = {api: Reflector(client, bound(JOBS, api).of(BatchJob)) for api in apis}
-        self._flows = [Reflector(client, bound(FLOWS, api).of(JobFlow)) for api in apis]
-        self._crons = [Reflector(client, bound(CRON_JOBS, api).of(CronBatchJob)) for api in apis]
+    def __init__(self, client: Client, console: Console, api: str = names.API) -> None:
+        self._client, views = client, list(api_views(client, api))
+        self._watches = {view: Reflector(view, JOBS.of(BatchJob)) for view in views}
+        self._flows = [Reflector(view, FLOWS.of(JobFlow)) for view in views]
+        self._crons = [Reflector(view, CRON_JOBS.of(CronBatchJob)) for view in views]
         self._console = console
-        self._jobs: dict[tuple[str, str], tuple[Binding, BatchJob]] = {}
+        self._jobs: dict[tuple[str, str], tuple[Client, BatchJob]] = {}
         self._printed: dict[str, str] = {}
         self._changed = asyncio.Event()
         self.blocked: list[JobAnswer] = []
@@ -92,7 +93,7 @@ class Progress:
         owners: tuple[Reflector[Any], ...] = (*self._flows, *self._crons)
         async with asyncio.TaskGroup() as tasks:
             watching = [tasks.create_task(owner.run(lambda _: self._changed.set())) for owner in owners]
-            watching += [tasks.create_task(jobs.run(partial(self._take, api))) for api, jobs in self._watches.items()]
+            watching += [tasks.create_task(jobs.run(partial(self._take, view))) for view, jobs in self._watches.items()]
             for reflector in (*owners, *self._watches.values()):
                 await reflector.synced.wait()
             showing = asyncio.create_task(self._show_live() if self._console.is_terminal else self._print_changes())
@@ -110,8 +111,8 @@ class Progress:
         explained = {f"{answer.target.namespace}/{answer.target.name}" for answer in self.blocked}
         print_table(table(self._rows(), explained), self._rows(), datetime.now(UTC))
 
-    def jobs(self) -> list[tuple[Binding, BatchJob]]:
-        """Return the jobs by name, each with its API."""
+    def jobs(self) -> list[tuple[Client, BatchJob]]:
+        """Return the jobs by name, each with the view of its API."""
         return [self._jobs[key] for key in sorted(self._jobs)]
 
     def unfinished(self) -> str:
@@ -159,10 +160,10 @@ class Progress:
         await self._changed.wait()
         self._changed.clear()
 
-    def _take(self, api: Binding, changes: Sequence[Change[BatchJob]]) -> None:
+    def _take(self, view: Client, changes: Sequence[Change[BatchJob]]) -> None:
         for change in changes:
             job = _deleted(change.object) if change.type is ChangeType.DELETED else change.object
-            self._jobs[job.metadata.key, api.name] = (api, job)
+            self._jobs[job.metadata.key, view.api] = (view, job)
         self._changed.set()
 
     def _rows(self) -> list[BatchJob]:

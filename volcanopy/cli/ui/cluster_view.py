@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from volcanopy.api import core, topology_read
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding
 from volcanopy.cli.ui.decisions import Decisions
 from volcanopy.cli.ui.node_usage import NodeUsage
 from volcanopy.cli.ui.samples import PERIOD, Samples
@@ -18,8 +17,9 @@ from volcanopy.kube.cache.name_conflicts import precedence
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_view import ApiViews, api_views
 from volcanopy.kube.client.kinds import Kind
-from volcanopy.kube.client.raw_kinds import JOBS, bound
+from volcanopy.kube.client.raw_kinds import JOBS
 from volcanopy.services.scheduler.state import statuses
 
 FIRST_LISTS = 10.0
@@ -36,7 +36,7 @@ class Missing:
 
 T = TypeVar("T")
 _Watches = Sequence[Reflector[T] | OptionalReflector[T]]
-"""The watches of a kind, one for each API in the order of ``BINDINGS``."""
+"""The watches of a kind, one for each API in their order."""
 
 
 class ClusterView:
@@ -51,12 +51,13 @@ class ClusterView:
         self.revision = 1
         """Grows with every change of an object."""
         self._changed = asyncio.Event()
-        self._queues = _watches(client, QUEUES, None)
-        self._groups = _watches(client, POD_GROUPS, namespace)
-        self._jobs = _watches(client, JOBS.of(BatchJob), namespace)
-        self._hyper_nodes = _watches(client, HYPER_NODES, None)
+        self._apis = api_views(client)
+        self._queues = _watches(self._apis, QUEUES, None)
+        self._groups = _watches(self._apis, POD_GROUPS, namespace)
+        self._jobs = _watches(self._apis, JOBS.of(BatchJob), namespace)
+        self._hyper_nodes = _watches(self._apis, HYPER_NODES, None)
         self._nodes = Reflector(client, NODES, transform=slim)
-        self._pods = Reflector(client, PODS, namespace, transform=slimming(PODS, BINDINGS))
+        self._pods = Reflector(client, PODS, namespace, transform=slimming(PODS, self._apis.bindings))
 
     @property
     def queues(self) -> Sequence[core.Queue]:
@@ -69,11 +70,11 @@ class ClusterView:
         return _merged(self._groups)
 
     @property
-    def jobs(self) -> Sequence[tuple[Binding, BatchJob]]:
-        """The jobs with the API of each. Those of two APIs may have the same name."""
+    def jobs(self) -> Sequence[tuple[str, BatchJob]]:
+        """The jobs with the name of the API of each. Those of two APIs may have the same name."""
         return [
-            (binding, job)
-            for binding, watch in zip(BINDINGS, self._jobs, strict=True)
+            (view.api, job)
+            for view, watch in zip(self._apis, self._jobs, strict=True)
             for job in watch.objects.values()
         ]
 
@@ -165,15 +166,12 @@ class ClusterView:
             await asyncio.sleep(PERIOD)
 
 
-def _watches(client: Client, kind: Kind[T], namespace: str | None) -> _Watches[T]:
+def _watches(apis: ApiViews, kind: Kind[T], namespace: str | None) -> _Watches[T]:
     """Return the watches of a kind in each API; the cluster may lack the others than volcanopy's."""
-    others = (binding for binding in BINDINGS if binding is not VOLCANOPY)
+    client, *others = apis
     return (
         Reflector(client, kind, namespace, transform=slim),
-        *(
-            OptionalReflector(client, bound(kind, other), namespace, transform=slimming(kind, BINDINGS))
-            for other in others
-        ),
+        *(OptionalReflector(other, kind, namespace, transform=slim) for other in others),
     )
 
 

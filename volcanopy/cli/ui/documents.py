@@ -147,7 +147,7 @@ def jobs(view: ClusterView, query: Mapping[str, str], now: datetime) -> Json:
     form = VIEW.table(wide=True, namespaces=True, others=view.groups)
     headings = [column.heading for column in form.columns]
     chosen = [entry for entry in known if _matches(entry[1], query)]
-    chosen.sort(key=lambda entry: (entry[1].metadata.key, entry[0].name))
+    chosen.sort(key=lambda entry: (entry[1].metadata.key, entry[0]))
     sort = query.get("sort", "")
     column = next((each for each in form.columns if each.heading == sort.removeprefix("-")), None)
     if column is not None:
@@ -161,7 +161,7 @@ def jobs(view: ClusterView, query: Mapping[str, str], now: datetime) -> Json:
         "headings": headings,
         "rows": form.cells([job for _, job in shown], now),
         "keys": [job.metadata.key for _, job in shown],
-        "apis": [binding.name for binding, _ in shown],
+        "apis": [api for api, _ in shown],
         "total": len(chosen),
         "all": len(known),
         "page": page,

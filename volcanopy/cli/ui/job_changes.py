@@ -4,7 +4,6 @@ import asyncio
 from typing import Literal, get_args
 
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.api.bindings import Binding
 from volcanopy.api.model import Json
 from volcanopy.client.commands import CommandRequest, command_for
 from volcanopy.client.errors import CommandError
@@ -15,7 +14,7 @@ from volcanopy.client.kinds import read
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Kind
-from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS, bound
+from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS
 
 Verb = Literal["suspend", "resume", "delete"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
@@ -29,14 +28,14 @@ _NEEDED: dict[Verb, tuple[str, Kind[Json]]] = {
 }
 
 
-async def allowed(client: Client, namespace: str, binding: Binding) -> list[Verb]:
-    """Return the changes that this user may make to jobs of an API in the namespace."""
-    answers = await asyncio.gather(*(_is_allowed(client, namespace, verb, binding) for verb in VERBS))
+async def allowed(client: Client, namespace: str) -> list[Verb]:
+    """Return the changes that this user may make in the namespace to jobs of the API that the client is a view of."""
+    answers = await asyncio.gather(*(_is_allowed(client, namespace, verb) for verb in VERBS))
     return [verb for verb, answer in zip(VERBS, answers, strict=True) if answer]
 
 
-async def _is_allowed(client: Client, namespace: str, verb: Verb, binding: Binding) -> bool:
-    action, kind = _NEEDED[verb][0], bound(_NEEDED[verb][1], binding)
+async def _is_allowed(client: Client, namespace: str, verb: Verb) -> bool:
+    action, kind = _NEEDED[verb][0], client.of_api(_NEEDED[verb][1])
     attributes = {"namespace": namespace, "verb": action, "group": kind.group, "resource": kind.plural}
     body = {
         "apiVersion": _REVIEWS.api_version,
@@ -59,16 +58,14 @@ def possible(job: BatchJob) -> list[Verb]:
 
 async def change(client: Client, namespace: str, name: str, verb: Verb, api: str = "") -> str:
     """Make a change of a job of this API; return what was done. Raises CommandError and KubeError."""
-    binding, body = await find_job(client, namespace, name, api)
-    kind = bound(JOBS, binding)
+    view, body = await find_job(client, namespace, name, api)
     if verb == "delete":
-        await client.delete(kind, namespace, name, uid=body["metadata"]["uid"], propagation="Background")
+        await view.delete(JOBS, namespace, name, uid=body["metadata"]["uid"], propagation="Background")
         return f'job "{name}" deleted'
     command = JOB_COMMANDS[verb]
     current = phase(read(BatchJob, body))
     if not command.is_allowed(current):
         raise CommandError(f'job "{name}" is {current}: it cannot be {command.result}')
     request = CommandRequest(verb, "requested by a user on the web page", None)
-    commands = bound(COMMANDS, binding)
-    await client.create(commands, namespace, command_for(kind, body, namespace, request, str(command.action)))
+    await view.create(COMMANDS, namespace, command_for(JOBS, body, namespace, request, str(command.action)))
     return f'job "{name}" {command.result}'

@@ -6,7 +6,6 @@ from contextlib import suppress
 from typing import Any
 
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.api.bindings import Binding
 from volcanopy.api.model import Json
 from volcanopy.cli.framework.documents import text as document_text
 from volcanopy.cli.framework.documents import whole
@@ -23,7 +22,7 @@ from volcanopy.client.jobs.pods import Pod, pods_in_order, readiness, selector_o
 from volcanopy.client.kinds import read
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden
-from volcanopy.kube.client.raw_kinds import JOBS, PODS, bound
+from volcanopy.kube.client.raw_kinds import JOBS, PODS
 
 SYSTEM_NAMESPACE = "volcanopy-system"
 _RUNS = 20
@@ -37,18 +36,18 @@ async def job_document(client: Client, namespace: str, name: str, seconds: float
 
     Raises CommandError if there is no such job.
     """
-    binding, body = await find_job(client, namespace, name, api)
-    kind = bound(JOBS, binding)
+    view, body = await find_job(client, namespace, name, api)
+    kind = view.of_api(JOBS)
     job = read(BatchJob, body)
     facts, pods, history = await asyncio.gather(
-        job_facts(client, namespace, name, SYSTEM_NAMESPACE, seconds, binding.name),
-        _pods(client, job, binding),
+        job_facts(client, namespace, name, SYSTEM_NAMESPACE, seconds, view.api),
+        _pods(view, job),
         _history(client, namespace, body),
     )
     events = await events_of(client, job.metadata, *([facts.group.metadata] if facts.group is not None else []))
     return {
         "report": job_report(facts).document(),
-        "api": binding.name,
+        "api": view.api,
         "kind": f"{kind.kind} of {kind.api_version}",
         "phase": job_status.shown_phase(job),
         "queue": job_status.queue(job),
@@ -110,13 +109,11 @@ async def _history(client: Client, namespace: str, body: Json) -> list[Json]:
     return [entry.document() | {"evictedPods": entry.evicted()} for entry in newest[:_RUNS]]
 
 
-async def _pods(client: Client, job: BatchJob, binding: Binding) -> Json:
+async def _pods(client: Client, job: BatchJob) -> Json:
     """Return the pods with their times; those that may not be read are left out, with the reason."""
     metadata = job.metadata
     try:
-        listing = await client.list(
-            PODS, metadata.namespace, label_selector=selector_of(metadata.name, binding=binding)
-        )
+        listing = await client.list(PODS, metadata.namespace, label_selector=selector_of(metadata.name))
     except Forbidden:
         return {"note": f'you may not read the pods of namespace "{metadata.namespace}"', "items": [], "total": 0}
     raw = {body["metadata"]["uid"]: body for body in listing.items}

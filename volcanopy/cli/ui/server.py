@@ -19,7 +19,6 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from volcanopy.api.bindings import BINDINGS, VOLCANOPY
 from volcanopy.api.model import Json
 from volcanopy.cli.snapshot import read_snapshot
 from volcanopy.cli.ui import documents, flow_page, job_changes, questions, queue_history
@@ -31,6 +30,7 @@ from volcanopy.client.errors import CommandError, cluster_error
 from volcanopy.client.explain.confirmed import UnreadableError, cluster_state
 from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_view import api_views
 from volcanopy.kube.client.errors import ApiError, Forbidden, KubeError, NotFound
 from volcanopy.kube.client.raw_kinds import PODS
 from volcanopy.kube.threads import in_thread
@@ -171,8 +171,8 @@ class Page:
     async def _session(self, request: web.Request) -> web.Response:
         """Return the token of the page, which other pages cannot read, and what this user may do."""
         namespace = request.query.get("namespace", "") or self._settings.namespace or "default"
-        binding = next((each for each in BINDINGS if each.name == request.query.get("api")), VOLCANOPY)
-        verbs = await job_changes.allowed(self._client, namespace, binding) if self._settings.allow_changes else []
+        view = api_views(self._client).named(request.query.get("api", ""))
+        verbs = await job_changes.allowed(view, namespace) if self._settings.allow_changes else []
         return _json(
             {
                 "token": self._token,

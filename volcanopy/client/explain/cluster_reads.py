@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Sequence
 
 from volcanopy.api import core, names
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding
 from volcanopy.client.durations import current_time
 from volcanopy.client.events import events_of
 from volcanopy.client.explain.gates import waits
@@ -19,30 +18,26 @@ from volcanopy.client.jobs.status import queue as queue_of
 from volcanopy.client.kinds import read
 from volcanopy.client.objects import bare_name, find_object
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import Forbidden, KubeError, NotFound
+from volcanopy.kube.client.api_view import api_views
+from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Json
-from volcanopy.kube.client.raw_kinds import JOBS, LEASES, POD_GROUPS, bound
+from volcanopy.kube.client.raw_kinds import JOBS, LEASES, POD_GROUPS
 
 _STARTING_PODS = 8
 """Maximum number of pods whose events are read."""
 
 
-async def find_job(client: Client, namespace: str, name: str, api: str = "") -> tuple[Binding, Json]:
-    """Return a job with its API: of the named one, else a BatchJob or, where there is none, a Job of Volcano.
+async def find_job(client: Client, namespace: str, name: str, api: str = "") -> tuple[Client, Json]:
+    """Return a job with the view of its API: of the named one, else a BatchJob or, where there is none, a Job of Volcano.
 
     Raises CommandError.
     """
     name = bare_name(JOBS, name)
-    for binding in BINDINGS:
-        try:
-            if api in {"", binding.name}:
-                return binding, await client.get(bound(JOBS, binding), namespace, name)
-        except NotFound:
-            continue
-        except Forbidden:
-            if binding is VOLCANOPY:
-                raise
-    return VOLCANOPY, await find_object(client, JOBS, namespace, name)
+    apis = api_views(client)
+    if api not in {"", names.API}:
+        return apis.named(api), await find_object(apis.named(api), JOBS, namespace, name)
+    found = None if api else await apis.find(JOBS, namespace, name)
+    return found or (client, await find_object(client, JOBS, namespace, name))
 
 
 async def job_facts(
@@ -52,14 +47,14 @@ async def job_facts(
 
     ``system_namespace`` is that of the scheduler's lease, ``api`` as in :func:`find_job`.
     """
-    binding, body = await find_job(client, namespace, name, api)
+    view, body = await find_job(client, namespace, name, api)
     job, reads = read(BatchJob, body), Reads()
     group_name = f"{job.metadata.name}-{job.metadata.uid}"
-    reading: Awaitable[Json] = client.get(bound(POD_GROUPS, binding), namespace, group_name)
+    reading: Awaitable[Json] = view.get(POD_GROUPS, namespace, group_name)
     group, queue, pods, lease = await asyncio.gather(
         reads.optional(reading, "the job's pod group"),
         queue_if_readable(reads, client, queue_of(job)),
-        reads.optional(pods_of(client, job, binding=binding), f'the pods of namespace "{namespace}"'),
+        reads.optional(pods_of(view, job), f'the pods of namespace "{namespace}"'),
         lease_of(client, system_namespace),
     )
     pod_group = read(core.PodGroup, group) if group is not None else None

@@ -4,16 +4,16 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from volcanopy.api.bindings import BINDINGS
 from volcanopy.api.config_file import ConfigError
 from volcanopy.api.quantity import QuantityError
 from volcanopy.client import whatif_engine
 from volcanopy.client.scheduler_config import configured
-from volcanopy.client.volcano_objects import ApiObjects, own_job, served, unfinished_jobs, with_own_owner
+from volcanopy.client.volcano_objects import ApiObjects, own_job, served, unfinished_jobs
 from volcanopy.installed.entry_points import ThirdPartyError
 from volcanopy.installed.scheduler_plugins import registry
 from volcanopy.kube.cache import cluster_reader
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_view import api_views
 from volcanopy.kube.client.errors import Forbidden, KubeError
 from volcanopy.kube.threads import in_thread
 from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
@@ -65,10 +65,10 @@ class ClusterState:
 
 async def cluster_state(client: Client) -> ClusterState:
     """Read everything that a what-if question needs, of every API that volcanopy handles. Raises UnreadableError."""
-    objects = ApiObjects()
+    objects, apis = ApiObjects(), api_views(client)
     try:
-        await cluster_reader.take(client, objects, BINDINGS)
-        jobs = {binding: await unfinished_jobs(client, binding) for binding in BINDINGS}
+        await cluster_reader.take(client, objects, apis.bindings)
+        jobs = {view.api: await unfinished_jobs(view) for view in apis}
         text = await configured(client)
     except Forbidden as fault:
         raise UnreadableError(str(fault)) from None
@@ -77,11 +77,11 @@ async def cluster_state(client: Client) -> ClusterState:
     try:
         known = registry()
         config = parse(text, known) if text else default(known)
-        bindings = served([body for bodies in jobs.values() for body in bodies], objects.items)
-        cluster = Cluster(map(with_own_owner, objects.of(bindings)), [binding.scheduler_name for binding in bindings])
-        for binding in reversed(bindings):
-            for body in jobs[binding]:
-                cluster.put_workload(own_job(body, binding))
+        apis = served(apis, [body for bodies in jobs.values() for body in bodies], objects.items)
+        cluster = Cluster(objects.of(apis), apis.scheduler_names)
+        for view in reversed(list(apis)):
+            for body in jobs[view.api]:
+                cluster.put_workload(own_job(body))
     except (ConfigError, ThirdPartyError, ManifestError, QuantityError) as fault:
         raise UnreadableError(str(fault)) from None
     cluster.commit()

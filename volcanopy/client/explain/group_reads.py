@@ -3,8 +3,8 @@
 import asyncio
 
 from volcanopy.api import core, names
-from volcanopy.api.bindings import BINDINGS, VOLCANOPY, is_job
 from volcanopy.api.gang_apis import GANG_APIS, GangApi
+from volcanopy.api.translation import with_names_of_scheduler
 from volcanopy.client.durations import current_time
 from volcanopy.client.errors import CommandError
 from volcanopy.client.explain.cluster_reads import lease_of, start_warnings
@@ -15,17 +15,20 @@ from volcanopy.client.jobs.pods import Pod
 from volcanopy.client.kinds import read, readable
 from volcanopy.client.objects import bare_name, find_object
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_view import api_views
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, bound
+from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS
 
 
 async def job_or_group_of_pod(client: Client, namespace: str, name: str) -> tuple[str, str]:
     """Return the names of the job and of the pod group of a pod; one of them is empty. Raises CommandError."""
-    body = await find_object(client, PODS, namespace, name)
+    body = with_names_of_scheduler(await find_object(client, PODS, namespace, name))
     metadata = body["metadata"]
     owners = metadata.get("ownerReferences") or ()
-    job = next((owner["name"] for owner in owners if is_job(owner.get("apiVersion", ""), owner.get("kind", ""))), "")
+    job = next(
+        (owner["name"] for owner in owners if names.is_job(owner.get("apiVersion", ""), owner.get("kind", ""))), ""
+    )
     if job:
         return str(job), ""
     if group := _group_of(metadata.get("annotations") or {}):
@@ -47,7 +50,7 @@ async def _exists(client: Client, namespace: str, name: str) -> bool:
 
 
 def _group_of(annotations: Json) -> str:
-    keys = (names.GROUP_NAME, *(binding.key(names.POD_GROUP_NAME) for binding in BINDINGS))
+    keys = (names.GROUP_NAME, names.POD_GROUP_NAME)
     return next((str(annotations[key]) for key in keys if annotations.get(key)), "")
 
 
@@ -69,15 +72,8 @@ async def find_group(client: Client, namespace: str, name: str) -> core.PodGroup
 
 
 async def _own(client: Client, namespace: str, name: str) -> core.PodGroup | None:
-    for binding in BINDINGS:
-        try:
-            return read(core.PodGroup, await client.get(bound(POD_GROUPS, binding), namespace, name))
-        except NotFound:
-            continue
-        except Forbidden:
-            if binding is VOLCANOPY:
-                raise
-    return None
+    found = await api_views(client).find(POD_GROUPS, namespace, name)
+    return None if found is None else read(core.PodGroup, found[1])
 
 
 async def _gang(client: Client, api: GangApi, namespace: str, name: str) -> Json | None:

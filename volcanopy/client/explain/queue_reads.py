@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from volcanopy.api import core, names
-from volcanopy.api.bindings import BINDINGS, VOLCANOPY
 from volcanopy.client.explain.hierarchy import ancestors, descendants, parent_of
 from volcanopy.client.explain.queue import QueueFacts
 from volcanopy.client.kinds import read, readable
 from volcanopy.client.objects import find_object
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_view import api_views
 from volcanopy.kube.client.errors import Forbidden, NotFound
-from volcanopy.kube.client.raw_kinds import POD_GROUPS, QUEUES, bound
+from volcanopy.kube.client.raw_kinds import POD_GROUPS, QUEUES
 
 if TYPE_CHECKING:
     from volcanopy.whatif.answer import JobAnswer
@@ -49,16 +49,12 @@ class Reads:
 
 async def queue_if_readable(reads: Reads, client: Client, name: str) -> tuple[core.Queue | None, bool]:
     """Return the queue of any API if it may be read, and whether it is known not to exist."""
-    for binding in BINDINGS:
-        try:
-            return read(core.Queue, await client.get(bound(QUEUES, binding), None, name)), False
-        except NotFound:
-            continue
-        except Forbidden:
-            if binding is VOLCANOPY:
-                reads.unread.append(f'you may not read queue "{name}": not included')
-                return None, False
-    return None, True
+    try:
+        found = await api_views(client).find(QUEUES, None, name)
+    except Forbidden:
+        reads.unread.append(f'you may not read queue "{name}": not included')
+        return None, False
+    return (None, True) if found is None else (read(core.Queue, found[1]), False)
 
 
 async def queue_facts(client: Client, name: str) -> QueueFacts:

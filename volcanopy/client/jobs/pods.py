@@ -7,10 +7,8 @@ from msgspec import field
 
 from volcanopy.api import container_states, names
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding
 from volcanopy.api.core import PodSpec
 from volcanopy.api.read_model import Condition, Meta, ReadModel
-from volcanopy.api.translation import read_with_own_names
 from volcanopy.client.durations import since
 from volcanopy.client.kinds import readable
 from volcanopy.kube.client.api_client import Client
@@ -76,10 +74,9 @@ class Pod(ReadModel, frozen=True, kw_only=True, gc=False):
         return self.metadata.labels.get(name, "")
 
 
-def selector_of(job_name: str, task: str = "", binding: Binding = VOLCANOPY) -> str:
+def selector_of(job_name: str, task: str = "") -> str:
     """Return the label selector of a job's pods."""
-    selector = f"{binding.key(names.JOB_NAME)}={job_name}"
-    return selector + (f",{binding.key(names.TASK_SPEC)}={task}" if task else "")
+    return f"{names.JOB_NAME}={job_name}" + (f",{names.TASK_SPEC}={task}" if task else "")
 
 
 def task_of(pod: Pod) -> str:
@@ -96,15 +93,15 @@ def index_of(pod: Pod) -> int:
 def pods_in_order(bodies: Iterable[Json], job: BatchJob) -> list[Pod]:
     """Return the pods that this job owns, not an earlier one of its name, in the order of tasks and indexes."""
     tasks = {task.name: number for number, task in enumerate(job.spec.tasks)}
-    pods = [read_with_own_names(pod, BINDINGS) for pod in readable(Pod, bodies)]
+    pods = readable(Pod, bodies)
     own = [pod for pod in pods if any(owner.uid == job.metadata.uid for owner in pod.metadata.owner_references)]
     return sorted(own, key=lambda pod: (tasks.get(task_of(pod), len(tasks)), index_of(pod), pod.metadata.name))
 
 
-async def pods_of(client: Client, job: BatchJob, task: str = "", binding: Binding = VOLCANOPY) -> list[Pod]:
-    """Return the pods of a job of an API, or those of one of its tasks."""
+async def pods_of(client: Client, job: BatchJob, task: str = "") -> list[Pod]:
+    """Return the pods of a job of the API that the client is a view of, or those of one of its tasks."""
     metadata = job.metadata
-    listing = await client.list(PODS, metadata.namespace, label_selector=selector_of(metadata.name, task, binding))
+    listing = await client.list(PODS, metadata.namespace, label_selector=selector_of(metadata.name, task))
     return pods_in_order(listing.items, job)
 
 

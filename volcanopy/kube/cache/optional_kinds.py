@@ -40,7 +40,7 @@ class OptionalReflector(Generic[T]):
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         """``discovery_period``: seconds between two discoveries of a kind that the server does not serve."""
-        self.kind = kind
+        self.kind = client.of_api(kind)
         """The kind, in the served version once that is known."""
         self.synced = asyncio.Event()
         """Set once the first list has been delivered, or the kind is known not to be served."""

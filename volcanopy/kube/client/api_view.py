@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
-from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of
+from volcanopy.api.bindings import APIS, BINDINGS, VOLCANOPY, Binding, binding_of
 from volcanopy.api.read_model import Meta
 from volcanopy.api.translation import read_with_own_names, with_api_names, with_api_selector, with_own_names
 from volcanopy.kube.client.api_client import Body, Client
+from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import bound
 
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     import aiohttp
 
 T = TypeVar("T")
+
+
+def api_views(client: Client, api: str = "") -> "ApiViews":
+    """Return the views of the APIs that are served with ``--api``, by default of all."""
+    return ApiViews(client, APIS.get(api, BINDINGS))
 
 
 def in_api(client: Client, binding: Binding) -> Client:
@@ -32,6 +38,22 @@ class ApiViews:
     def __init__(self, client: Client, bindings: Sequence[Binding] = (VOLCANOPY,)) -> None:
         self._views = {binding: in_api(client, binding) for binding in bindings}
 
+    @property
+    def bindings(self) -> tuple[Binding, ...]:
+        """The APIs."""
+        return tuple(self._views)
+
+    @property
+    def scheduler_names(self) -> list[str]:
+        """The scheduler names of the pods of the APIs."""
+        return [binding.scheduler_name for binding in self._views]
+
+    def only(self, kept: Callable[[Client], bool]) -> "ApiViews":
+        """Return the views that are to be kept."""
+        apis = ApiViews(next(iter(self)), ())
+        apis._views = {binding: view for binding, view in self._views.items() if kept(view)}
+        return apis
+
     def __iter__(self) -> Iterator[Client]:
         return iter(self._views.values())
 
@@ -41,6 +63,25 @@ class ApiViews:
     def of(self, manifest: Json) -> Client:
         """Return the view of the API that an object is of."""
         return self._views[binding_of(manifest["apiVersion"])]
+
+    async def find(self, kind: Kind[T], namespace: str | None, name: str) -> tuple[Client, T] | None:
+        """Return an object with the view of the first API that has it; None if there is none.
+
+        Raises Forbidden if the first API's may not be read; those of others count as absent then.
+        """
+        for number, view in enumerate(self):
+            try:
+                return view, await view.get(kind, namespace, name)
+            except NotFound:
+                continue
+            except Forbidden:
+                if not number:
+                    raise
+        return None
+
+    def named(self, api: str) -> Client:
+        """Return the view of the API of this name, by default that of the first."""
+        return next((view for view in self if view.api == api), next(iter(self)))
 
     def rank(self, manifest: Json) -> int:
         """Return the position of the API that an object is of."""
@@ -56,7 +97,7 @@ class ApiView(Client):
 
     def __init__(self, client: Client, binding: Binding) -> None:
         self.__dict__.update(client.__dict__)
-        self._binding = binding
+        self._binding, self.api = binding, binding.name
 
     def of_api(self, kind: Kind[T]) -> Kind[T]:
         """Return a kind under the names of the API."""

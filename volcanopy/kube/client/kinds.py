@@ -19,6 +19,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw, Struct, field
 
+from volcanopy.api import names
 from volcanopy.api.decoding import decode, decoder
 
 S = TypeVar("S")
@@ -183,6 +184,9 @@ class Kind(Generic[T]):
 
 class OwnNames:
     """The names of a client: volcanopy's, on the server as in the program."""
+
+    api = names.API
+    """The name of the API that the client is a view of."""
 
     def of_api(self, kind: Kind[T]) -> Kind[T]:
         """Return a kind as the server names it."""

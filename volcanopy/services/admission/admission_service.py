@@ -25,6 +25,7 @@ from volcanopy.admission.request import Request, at
 from volcanopy.admission.request import with_own_names as json_with_own_names
 from volcanopy.admission.response import AdmissionResponse, with_patch
 from volcanopy.admission.review import Context, mutate, mutated, validate
+from volcanopy.api import names
 from volcanopy.api.bindings import APIS, VOLCANOPY, Binding
 from volcanopy.api.model import Problem
 from volcanopy.api.translation import read_with_own_names
@@ -82,7 +83,7 @@ class AdmissionSettings:
 
     host: str = "127.0.0.1"
     port: int = 0
-    api: str = VOLCANOPY.name
+    api: str = names.API
     """The API groups whose objects are reviewed: one of :data:`volcanopy.api.bindings.APIS`."""
     service: str = ""
     url: str = ""

@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from volcanopy.api import names
-from volcanopy.api.bindings import APIS, VOLCANOPY
+from volcanopy.api.bindings import APIS
 from volcanopy.api.topology_read import NodeLoad
 from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client, Patch
@@ -44,7 +44,7 @@ class AgentSettings:
 
     node: str
     """The name of its node."""
-    api: str = VOLCANOPY.name
+    api: str = names.API
     """The API in whose group NumaTopologies are written: one of :data:`volcanopy.api.bindings.APIS`, the first of both."""
     files: MachineFiles = field(default_factory=MachineFiles)
     """The files of the node."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import structlog
 
+import volcanopy.api.volcano  # noqa: F401 - the models of Volcano's objects
 from volcanopy.api.bindings import APIS, binding_of
 from volcanopy.api.translation import with_own_names
 from volcanopy.installed.job_plugins import job_registry

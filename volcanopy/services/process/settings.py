@@ -24,7 +24,7 @@ class Election:
 class SchedulerSettings:
     """The scheduler's settings. Times are in seconds."""
 
-    api: str = VOLCANOPY.name
+    api: str = names.API
     """The API groups whose objects are scheduled: one of :data:`volcanopy.api.bindings.APIS`."""
     scheduler_name: str = names.SCHEDULER
     """Pods with this ``spec.schedulerName`` are scheduled, and those with the names of other served APIs."""
