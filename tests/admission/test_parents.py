@@ -19,6 +19,7 @@ from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import InvalidObjectError
 from volcanopy.api.scheduling import Subjects
+from volcanopy.api.translation import with_api_names
 from volcanopy.api.volcano import bound
 from volcanopy.jobcontroller.cron import reconcile_cron
 from volcanopy.jobcontroller.flow_jobs import FlowObserved
@@ -110,16 +111,17 @@ def submitted(manifest: Json, user: str = "ana") -> Json:
 
 def child_of_cron(manifest: Json) -> Json:
     """The first job that the cron controller creates."""
-    model = bound(CronBatchJob, VOLCANO if manifest["kind"] == "CronJob" else VOLCANOPY)
-    plan = reconcile_cron(model.read(submitted(manifest)), {}, START + timedelta(days=2))
-    return next(effect.manifest for effect in plan.effects if isinstance(effect, CreateJob))
+    binding = VOLCANO if manifest["kind"] == "CronJob" else VOLCANOPY
+    plan = reconcile_cron(bound(CronBatchJob, binding).read(submitted(manifest)), {}, START + timedelta(days=2))
+    created = next(effect.manifest for effect in plan.effects if isinstance(effect, CreateJob))
+    return with_api_names(created, binding)
 
 
 def children_of_flow(binding: Binding, manifest: Json, *templates: JobTemplate) -> list[Json]:
     """The jobs that the flow controller creates at first, without those that it cannot make."""
     observed = FlowObserved(templates={item.metadata.name: item for item in templates})
     plan = reconcile_flow(bound(JobFlow, binding).read(submitted(manifest)), observed, START)
-    return [effect.manifest for effect in plan.effects if isinstance(effect, CreateJob)]
+    return [with_api_names(effect.manifest, binding) for effect in plan.effects if isinstance(effect, CreateJob)]
 
 
 @pytest.mark.parametrize("manifest", [cron(VOLCANOPY, "c.1"), flow(VOLCANOPY, "f.1", "t"), job(VOLCANOPY, "j.1")])

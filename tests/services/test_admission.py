@@ -12,6 +12,7 @@ from tests.services.service_cluster import Cluster, task
 from volcanopy.admission.context import AdmissionPolicy, Context
 from volcanopy.admission.review import mutated
 from volcanopy.api import names
+from volcanopy.kube.client.api_view import ApiViews
 from volcanopy.kube.client.errors import AlreadyExists, ApiError, NotFound
 from volcanopy.kube.client.raw_kinds import JOBS
 from volcanopy.kube.machine import utc_now
@@ -106,10 +107,9 @@ async def test_a_stopped_server_removes_its_webhooks(cluster: Cluster) -> None:
 async def test_no_review_is_answered_before_the_first_lists(cluster: Cluster) -> None:
     """The API server may still call the address of an earlier process; rules that need the caches would be left out."""
     client = cluster.client
-    unsynced = ClusterCache(client, lambda *_: ())
-    handlers = ReviewHandlers(
-        client, unsynced, QueueEdits(client, "kube-system", utc_now), PodDryRuns(client), fail_closed=True
-    )
+    apis = ApiViews(client)
+    unsynced, edits = ClusterCache(apis, lambda *_: ()), QueueEdits(apis, "kube-system", utc_now)
+    handlers = ReviewHandlers(unsynced, edits, PodDryRuns(client), fail_closed=True, apis=apis)
     async with TestClient(TestServer(application(handlers.by_path))) as caller:
         for path in ("/mutate", "/validate"):
             answer = await caller.post(path, json={"request": {}})

@@ -10,6 +10,7 @@ from volcanopy.admission.request import Request
 from volcanopy.admission.review import validate
 from volcanopy.api.core import Queue
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_view import ApiViews
 from volcanopy.kube.client.errors import NoAnswer
 from volcanopy.services.admission.access_reviews import may_change_target
 from volcanopy.services.admission.admission_service import ReviewHandlers
@@ -110,7 +111,7 @@ UNANSWERED = ApiServer(NoAnswer("url", "timed out", maybe_applied=False))
 async def verdict(body: dict[str, Any], server: ApiServer = UNANSWERED) -> dict[str, Any]:
     """The response of the service to a Command."""
     parts: Any = Parts()
-    handlers = ReviewHandlers(cast(Client, server), parts, parts, parts, fail_closed=False)
+    handlers = ReviewHandlers(parts, parts, parts, fail_closed=False, apis=ApiViews(cast(Client, server)))
     return dict((await handlers.validating(body))["response"])
 
 

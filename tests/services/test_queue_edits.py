@@ -2,7 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -11,6 +11,8 @@ from volcanopy.admission.context import Context
 from volcanopy.admission.review import validate
 from volcanopy.api import names
 from volcanopy.api.model import Json
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_view import ApiViews
 from volcanopy.kube.client.raw_kinds import CONFIG_MAPS
 from volcanopy.services.admission.cluster_cache import QUEUES
 from volcanopy.services.admission.queue_edits import KEPT, PAGE, QueueEdits
@@ -50,7 +52,7 @@ async def is_allowed(edits: QueueEdits, body: Json) -> bool:
 async def test_concurrent_servers_admit_one_of_two_conflicting_changes(cluster: Cluster, family: list[str]) -> None:
     """Neither change is stored in between: each server knows of the other's by the page alone."""
     parent, one, other = family
-    servers = [QueueEdits(cluster.client, cluster.namespace, lambda: NOW) for _ in range(2)]
+    servers = [QueueEdits(ApiViews(cluster.client), cluster.namespace, lambda: NOW) for _ in range(2)]
     bodies = [raising(one, parent, 7), raising(other, parent, 7)]
     outcomes = await asyncio.gather(*(is_allowed(server, body) for server, body in zip(servers, bodies, strict=True)))
     assert sorted(outcomes) == [False, True]
@@ -58,7 +60,7 @@ async def test_concurrent_servers_admit_one_of_two_conflicting_changes(cluster: 
 
 async def test_eight_concurrent_changes_stay_within_the_sum(cluster: Cluster, family: list[str]) -> None:
     """Six cpus are left: of eight new queues of two cpus each, three are let through."""
-    servers = [QueueEdits(cluster.client, cluster.namespace, lambda: NOW) for _ in range(4)]
+    servers = [QueueEdits(ApiViews(cluster.client), cluster.namespace, lambda: NOW) for _ in range(4)]
     bodies = [raising(f"n{n}-{cluster.namespace}", family[0], 2, "CREATE") for n in range(8)]
     outcomes = await asyncio.gather(*(is_allowed(servers[n % 4], body) for n, body in enumerate(bodies)))
     assert sum(outcomes) == 3
@@ -67,7 +69,7 @@ async def test_eight_concurrent_changes_stay_within_the_sum(cluster: Cluster, fa
 async def test_an_edit_that_was_never_stored_expires(cluster: Cluster, family: list[str]) -> None:
     parent, one, other = family
     now = NOW
-    edits = QueueEdits(cluster.client, cluster.namespace, lambda: now)
+    edits = QueueEdits(ApiViews(cluster.client), cluster.namespace, lambda: now)
     assert await is_allowed(edits, raising(one, parent, 7))
     assert not await is_allowed(edits, raising(other, parent, 7))
     now += KEPT + timedelta(seconds=1)
@@ -76,7 +78,7 @@ async def test_an_edit_that_was_never_stored_expires(cluster: Cluster, family: l
 
 async def test_a_stored_edit_is_removed_from_the_record(cluster: Cluster, family: list[str]) -> None:
     parent, one, other = family
-    edits = QueueEdits(cluster.client, cluster.namespace, lambda: NOW)
+    edits = QueueEdits(ApiViews(cluster.client), cluster.namespace, lambda: NOW)
     assert await is_allowed(edits, raising(one, parent, 4))
     await cluster.client.patch(QUEUES.raw, None, one, {"spec": {"deserved": {"cpu": 4}}})
     assert await is_allowed(edits, raising(other, parent, 6))
@@ -88,12 +90,12 @@ async def test_a_stored_edit_is_removed_from_the_record(cluster: Cluster, family
 async def test_a_corrupt_record_is_replaced(cluster: Cluster, family: list[str]) -> None:
     page = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": PAGE}, "data": {"edits": "[{]"}}
     await cluster.client.create(CONFIG_MAPS, cluster.namespace, page)
-    edits = QueueEdits(cluster.client, cluster.namespace, lambda: NOW)
+    edits = QueueEdits(ApiViews(cluster.client), cluster.namespace, lambda: NOW)
     assert await is_allowed(edits, raising(family[1], family[0], 8))
 
 
 def test_edits_that_do_not_change_the_tree_need_no_record() -> None:
-    edits = QueueEdits(None, "x", lambda: NOW)  # type: ignore[arg-type]
+    edits = QueueEdits(ApiViews(cast(Client, None)), "x", lambda: NOW)
     assert edits.concerns(raising("a", "p", 2)) is None
     assert edits.concerns(raising("a", "p", 3)) is not None
     assert edits.concerns({"request": {"kind": {"kind": "Pod"}}}) is None

@@ -218,7 +218,11 @@ def test_a_status_in_the_form_of_volcano_does_not_disturb_an_update() -> None:
 
 def test_webhooks_are_registered_for_the_served_apis() -> None:
     def rules(*bindings: Any) -> set[tuple[str, str]]:
-        configurations = Registration("https://x:1", bindings=bindings, policy=with_schedulers(POLICY, bindings))
+        configurations = Registration(
+            "https://x:1",
+            bindings=bindings,
+            policy=with_schedulers(POLICY, [binding.scheduler_name for binding in bindings]),
+        )
         return {
             (rule["apiGroups"][0], resource)
             for _, configuration in configurations.configurations()

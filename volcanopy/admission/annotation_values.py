@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from volcanopy.admission.request import at
+from volcanopy.admission.request import at, own_keys
 from volcanopy.api import names
-from volcanopy.api.bindings import BINDINGS, with_own_keys
 from volcanopy.api.model import Json, Problem, invalid, parse_duration
 
 
@@ -68,4 +67,4 @@ def value_problems(manifest: Json | None, old: Json | None = None, path: str = "
 def _content(manifest: Json | None, part: str) -> Mapping[str, str]:
     values = at(manifest, "metadata", part)
     texts = {key: value for key, value in values.items() if isinstance(value, str)} if isinstance(values, dict) else {}
-    return with_own_keys(texts, BINDINGS)
+    return own_keys(texts)

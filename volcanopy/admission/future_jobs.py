@@ -11,7 +11,6 @@ from volcanopy.admission.context import Context
 from volcanopy.admission.request import Request, User, at
 from volcanopy.admission.submitter import recorded
 from volcanopy.api import names
-from volcanopy.api.bindings import with_own_keys
 from volcanopy.api.cron import CronBatchJob, TemplateMeta, longest_job_name
 from volcanopy.api.flow import FlowJob, JobFlow, JobTemplate, job_spec
 from volcanopy.api.model import PATH_PATTERN, InvalidObjectError, Json, ObjectMeta, Problem
@@ -134,16 +133,7 @@ def _template_name(step: object) -> str:
 def _creation(request: Request, name: str, metadata: ObjectMeta | TemplateMeta, spec: Json) -> Request:
     """Return the request that creates a job with the labels and annotations of a template."""
     keyed = {"labels": metadata.labels or {}, "annotations": metadata.annotations or {}}
-    manifest = {
-        "apiVersion": request.binding.api_version(names.BATCH_V1ALPHA1),
-        "kind": request.binding.kind("BatchJob"),
-        "metadata": {
-            "name": name or "job",
-            "namespace": request.namespace or "default",
-            **{part: dict(with_own_keys(content, (request.binding,))) for part, content in keyed.items()},
-        },
-        "spec": spec,
-    }
+    manifest = request.job_manifest({"name": name or "job", "namespace": request.namespace or "default", **keyed}, spec)
     return replace(
         request, group=names.BATCH, kind="BatchJob", operation="CREATE", name=name, object=manifest, old=None
     )

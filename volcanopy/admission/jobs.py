@@ -13,7 +13,6 @@ from volcanopy.admission.queue_tree import amounts_of
 from volcanopy.admission.request import at
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec
-from volcanopy.api.bindings import Binding
 from volcanopy.api.graphs import dependency_cycle
 from volcanopy.api.model import (
     NAME_PATTERN,
@@ -49,18 +48,18 @@ def with_task_names(manifest: Json) -> Json:
     return manifest | {"spec": spec | {"tasks": [_named(task, number) for number, task in enumerate(tasks)]}}
 
 
-def with_queue_gates(manifest: Json, binding: Binding) -> Json:
-    """Return a job whose templates have the scheduling gate of queues where their annotations request it."""
+def with_queue_gates(manifest: Json, gate: str) -> Json:
+    """Return a job whose templates have this scheduling gate of queues where their annotations request it."""
     spec = manifest.get("spec")
     tasks = spec.get("tasks") if isinstance(spec, dict) else None
     if not isinstance(spec, dict) or not isinstance(tasks, list):
         return manifest
-    return manifest | {"spec": spec | {"tasks": [_with_queue_gate(task, binding) for task in tasks]}}
+    return manifest | {"spec": spec | {"tasks": [_with_queue_gate(task, gate) for task in tasks]}}
 
 
-def _with_queue_gate(task: Json, binding: Binding) -> Json:
+def _with_queue_gate(task: Json, gate: str) -> Json:
     template = task.get("template") if isinstance(task, dict) else None
-    return {**task, "template": with_queue_gate(template, binding)} if isinstance(template, dict) else task
+    return {**task, "template": with_queue_gate(template, gate)} if isinstance(template, dict) else task
 
 
 _IMPLIED = {"svc": {"tensorflow", "mpi", "pytorch", "ray"}, "ssh": {"mpi"}}
@@ -201,16 +200,16 @@ def reference_problems(path: str, name: str) -> Iterator[Problem]:
         yield invalid(path, name, "names of objects consist of lower case letters, digits, '-' and '.'")
 
 
-def job_name_problems(name: str, binding: Binding) -> Iterator[Problem]:
+def job_name_problems(name: str, *, dotted: bool) -> Iterator[Problem]:
     """Yield a problem if a job of this API may not have the name; one without a name gets a valid one."""
-    pattern = PATH_PATTERN if binding.dotted_job_names else NAME_PATTERN
+    pattern = PATH_PATTERN if dotted else NAME_PATTERN
     if name and re.fullmatch(pattern, name) is None:
         detail = "names of jobs consist of lower case letters, digits and '-', and begin and end with a letter or digit"
         yield invalid("metadata.name", name, detail)
 
 
 def _names(job: BatchJob) -> Iterator[Problem]:
-    yield from job_name_problems(job.metadata.name, job.binding)
+    yield from job_name_problems(job.metadata.name, dotted=job.binding.dotted_job_names)
     yield from reference_problems("spec.priorityClassName", job.spec.priority_class_name)
     for number, volume in enumerate(job.spec.volumes):
         yield from reference_problems(f"spec.volumes[{number}].volumeClaimName", volume.volume_claim_name)

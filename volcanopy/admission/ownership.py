@@ -6,14 +6,12 @@ written by the controllers.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from volcanopy.admission.access import administers, is_trusted
 from volcanopy.admission.context import Context
-from volcanopy.admission.request import Request, User, annotations, at
+from volcanopy.admission.request import Request, User, annotations, at, is_job_owner
 from volcanopy.admission.submitter import is_kubernetes, recorded
 from volcanopy.api import names
-from volcanopy.api.bindings import is_job
 from volcanopy.api.model import Json, Problem, forbidden
 
 _GROUP_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
@@ -51,7 +49,7 @@ def controlled_by(manifest: Json | None) -> str:
     """Return the kind of the controller of an object, empty if it has none."""
     owners = at(manifest, "metadata", "ownerReferences")
     for owner in owners if isinstance(owners, list) else ():
-        if at(owner, "controller") is True or _is_job(owner):
+        if at(owner, "controller") is True or is_job_owner(owner):
             return str(at(owner, "kind") or "")
     return ""
 
@@ -63,7 +61,7 @@ def group_owner(name: str, owners: Iterable[tuple[str, str, str]]) -> str:
     PodGroup of a workload has a name with its uid. Operators such as KubeRay write PodGroups for objects of their own.
     """
     for api_version, kind, uid in owners:
-        if is_job(api_version, kind) or name == names.workload_group(uid):
+        if is_job_owner({"apiVersion": api_version, "kind": kind}) or name == names.workload_group(uid):
             return kind
     return ""
 
@@ -74,13 +72,9 @@ def group_owner_in(manifest: Json | None) -> str:
     triples = (
         (str(at(owner, "apiVersion")), str(at(owner, "kind") or ""), str(at(owner, "uid")))
         for owner in (owners if isinstance(owners, list) else ())
-        if at(owner, "controller") is True or _is_job(owner)
+        if at(owner, "controller") is True or is_job_owner(owner)
     )
     return group_owner(str(at(manifest, "metadata", "name")), triples)
-
-
-def _is_job(owner: Any) -> bool:
-    return is_job(str(at(owner, "apiVersion")), str(at(owner, "kind")))
 
 
 def job_owner_problems(request: Request, context: Context) -> Iterator[Problem]:
@@ -88,7 +82,7 @@ def job_owner_problems(request: Request, context: Context) -> Iterator[Problem]:
     kind = controlled_by(request.object)
     owners = at(request.object, "metadata", "ownerReferences")
     if is_checked(request.user, context) and any(
-        _is_job(owner) and at(owner, "kind") == kind for owner in owners or ()
+        is_job_owner(owner) and at(owner, "kind") == kind for owner in owners or ()
     ):
         detail = f"only the controllers create a {request.kind} of a {kind}: remove the owner"
         yield forbidden("metadata.ownerReferences", detail)

@@ -21,12 +21,11 @@ from volcanopy.admission.request import Request, at, size_problems
 from volcanopy.admission.response import as_warning, with_severity
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec, TaskSpec
-from volcanopy.api.bindings import Binding
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobTemplate
 from volcanopy.api.job_alternatives import with_alternative
 from volcanopy.api.model import InvalidObjectError, Json, ObjectMeta, Problem
-from volcanopy.api.volcano import bound
+from volcanopy.api.translation import with_api_names
 
 _NAME = "dry-run"
 _MAX_REPLICAS = 2
@@ -85,7 +84,7 @@ def _of_job(request: Request, spec: BatchJobSpec, prefix: str, context: Context)
     given = ObjectMeta.model_validate(at(request.object, "metadata"))
     metadata = ObjectMeta(name=_NAME, namespace=request.namespace, labels=given.labels, annotations=given.annotations)
     tasks = [task.model_copy(update={"replicas": min(task.replicas, _MAX_REPLICAS)}) for task in spec.tasks]
-    job = bound(BatchJob, request.binding)(metadata=metadata, spec=spec.model_copy(update={"tasks": tasks}))
+    job = request.model(BatchJob)(metadata=metadata, spec=spec.model_copy(update={"tasks": tasks}))
     left, templates, made = MAX_BYTES, list[Json](), job
     make_pod = context.make_pod(job)
     for path, result, task in _tasks(job, prefix):
@@ -99,7 +98,7 @@ def _of_job(request: Request, spec: BatchJobSpec, prefix: str, context: Context)
         templates.append(task.template)
         if isinstance(pod, dict):
             left -= _size(pod)
-            pod = _plain(pod, context, request.binding)
+            pod = with_api_names(_plain(pod, context), request.binding)
         if pod:
             yield DryRun(path, task.template, pod, immediate=request.kind == "BatchJob")
 
@@ -123,11 +122,11 @@ def _size(value: Json) -> int:
     return len(msgspec.json.encode(value))
 
 
-def _plain(pod: Json, context: Context, binding: Binding) -> Json:
+def _plain(pod: Json, context: Context) -> Json:
     """Return the pod without what differs from job to job, and without a missing PriorityClass, which is reported already."""
     own, spec = pod["metadata"], dict(pod["spec"])
-    notes = {key: value for key, value in own["annotations"].items() if key not in set(map(binding.key, _OWN_NOTES))}
-    labels = {key: value for key, value in own["labels"].items() if key not in set(map(binding.key, _OWN_LABELS))}
+    notes = {key: value for key, value in own["annotations"].items() if key not in _OWN_NOTES}
+    labels = {key: value for key, value in own["labels"].items() if key not in _OWN_LABELS}
     metadata = {
         "name": _NAME,
         "namespace": own["namespace"],

@@ -26,11 +26,18 @@ from volcanopy.admission.ownership import (
 )
 from volcanopy.admission.powers import moved_problems, protection_problems
 from volcanopy.admission.queue_tree import Amounts, amounts_of
-from volcanopy.admission.request import Request, User, annotations, at, name_problems
+from volcanopy.admission.request import (
+    Request,
+    User,
+    annotations,
+    at,
+    is_job_owner,
+    is_shared_by_accounts,
+    name_problems,
+)
 from volcanopy.admission.response import as_warning
 from volcanopy.admission.submitter import belongs_to_job, recorded, submitter, submitter_in
 from volcanopy.api import names
-from volcanopy.api.bindings import binding_of, is_job
 from volcanopy.api.core import PodGroup as PodGroupRead
 from volcanopy.api.model import Problem, duplicate, forbidden, invalid, not_found, too_many
 from volcanopy.api.quantity import GROUP_LIMIT
@@ -294,7 +301,7 @@ def _group_problems(
 def _is_shared(group: PodGroupRead, request: Request) -> bool:
     """Return whether the user is a service account of the namespace, and the API lets such accounts join."""
     account = request.user.account
-    return binding_of(group.api_version).shared_groups and account is not None and account[0] == request.namespace
+    return is_shared_by_accounts(group.api_version) and account is not None and account[0] == request.namespace
 
 
 def _written_for_workload(group: PodGroupRead) -> bool:
@@ -302,6 +309,6 @@ def _written_for_workload(group: PodGroupRead) -> bool:
     owners = (
         (owner.api_version, owner.kind, owner.uid)
         for owner in group.metadata.owner_references
-        if owner.controller or is_job(owner.api_version, owner.kind)
+        if owner.controller or is_job_owner({"apiVersion": owner.api_version, "kind": owner.kind})
     )
     return bool(group_owner(group.metadata.name, owners))

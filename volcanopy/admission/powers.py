@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 from volcanopy.admission.access import administers, has_administrators, is_trusted, matches
 from volcanopy.admission.context import Context
-from volcanopy.admission.request import User, at
+from volcanopy.admission.request import User, at, own_keys
 from volcanopy.api import names
-from volcanopy.api.bindings import BINDINGS, with_own_keys
 from volcanopy.api.model import Json, Problem, forbidden, parse_duration
 
 MAX_GRACE_SECONDS = 3600
@@ -187,7 +186,7 @@ def _uses(manifest: Json | None) -> Iterator[tuple[str, Any]]:
     """Yield the paths and values with which an object or template uses a reserved power, under the keys of any API."""
     for part in _BOTH:
         content = at(manifest, "metadata", part)
-        values = with_own_keys(content, BINDINGS) if isinstance(content, dict) else {}
+        values = own_keys(content) if isinstance(content, dict) else {}
         for power in POWERS if values else ():
             for key in power.keys:
                 if key in values and power.is_used(values[key]):

@@ -7,10 +7,12 @@ from typing import Any, Protocol, TypeVar
 
 from volcanopy.api import names
 from volcanopy.api.bindings import (
+    BINDINGS,
     VOLCANOPY,
     Binding,
     binding_of,
     binding_of_scheduler,
+    is_job,
     with_api_keys,
     with_own_keys,
 )
@@ -69,7 +71,16 @@ class Request:
 
     def read(self, model: type[M]) -> M:
         """Return the object as its full model. Raises InvalidObjectError, whose problems the review reports."""
-        return bound(model, self.binding).read(self.object or {}, unknown="forbid")
+        return self.model(model).read(self.object or {}, unknown="forbid")
+
+    def model(self, model: type[M]) -> type[M]:
+        """Return a model as it is in the object's API."""
+        return bound(model, self.binding)
+
+    def job_manifest(self, metadata: Json, spec: Json) -> Json:
+        """Return a job of the object's API, with volcanopy's names of labels and annotations."""
+        version, kind = self.binding.api_version(names.BATCH_V1ALPHA1), self.binding.kind(names.JOB_KIND)
+        return with_own_names({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}, self.binding)
 
     def with_object(self, manifest: Json) -> "Request":
         """Return the request with another object."""
@@ -155,6 +166,21 @@ def with_own_names(manifest: Json, binding: Binding) -> Json:
     return manifest | {
         "metadata": metadata | {part: dict(with_own_keys(content, (binding,))) for part, content in parts.items()}
     }
+
+
+def own_keys(labels: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return labels or annotations with volcanopy's names of those of any API as well."""
+    return with_own_keys(labels, BINDINGS)
+
+
+def is_job_owner(owner: Any) -> bool:
+    """Whether an owner reference is to a job of one of the APIs."""
+    return is_job(str(at(owner, "apiVersion")), str(at(owner, "kind")))
+
+
+def is_shared_by_accounts(api_version: str) -> bool:
+    """Whether service accounts may join PodGroups of other users in an API."""
+    return binding_of(api_version).shared_groups
 
 
 def at(value: Any, *steps: str) -> Any:

@@ -34,9 +34,8 @@ from volcanopy.admission.workloads import (
     validate_template,
 )
 from volcanopy.api import names
-from volcanopy.api.bindings import binding_of_scheduler
 from volcanopy.api.model import InvalidObjectError, Json, Problem
-from volcanopy.api.queue_gate import with_queue_gate
+from volcanopy.api.queue_gate import gate_of_scheduler, with_queue_gate
 
 Validate = Callable[[Request, Context], Iterable[Problem]]
 Mutate = Callable[[Request, Context], Json]
@@ -163,12 +162,12 @@ def _queued(request: Request, context: Context) -> Json:
 def _job(request: Request, context: Context) -> Json:
     job = with_task_names(_queued(request, context))
     if context.policy.queue_gates:
-        job = with_queue_gates(job, request.binding)
+        job = with_queue_gates(job, request.binding.key(names.QUEUE_ALLOCATION_GATE))
     return with_defaults(job) if request.binding.writes_defaults else job
 
 
 def _gated_pod(pod: Json) -> Json:
-    return with_queue_gate(pod, binding_of_scheduler(str(at(pod, "spec", "schedulerName"))))
+    return with_queue_gate(pod, gate_of_scheduler(str(at(pod, "spec", "schedulerName"))))
 
 
 def _pod(request: Request, context: Context) -> Json:

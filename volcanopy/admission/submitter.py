@@ -9,9 +9,8 @@ import json
 from collections.abc import Mapping
 
 from volcanopy.admission.context import AdmissionPolicy
-from volcanopy.admission.request import Request, User, account_user, annotations, at
+from volcanopy.admission.request import Request, User, account_user, annotations, at, is_job_owner
 from volcanopy.api import names
-from volcanopy.api.bindings import is_job
 from volcanopy.api.model import Json, Problem, forbidden
 
 KEYS = (names.SUBMITTED_BY, names.SUBMITTER_GROUPS)
@@ -37,9 +36,7 @@ def is_kubernetes(user: User) -> bool:
 def belongs_to_job(request: Request) -> bool:
     """Return whether the object is owned by a BatchJob."""
     owners = at(request.object, "metadata", "ownerReferences")
-    return isinstance(owners, list) and any(
-        is_job(str(at(owner, "apiVersion")), str(at(owner, "kind"))) for owner in owners
-    )
+    return isinstance(owners, list) and any(map(is_job_owner, owners))
 
 
 def template_author(manifest: Json | None) -> User | None:

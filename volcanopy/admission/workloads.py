@@ -48,7 +48,6 @@ from volcanopy.api.model import (
     quoted,
     too_long,
 )
-from volcanopy.api.volcano import bound
 
 _MAX_JOB_NAME = 60
 _MAX_CRON_NAME = 52
@@ -240,7 +239,9 @@ def flow_problems(manifest: Json) -> Iterator[Problem]:
         yield from error.problems
         return
     if flow.spec.flows:
-        yield from job_name_problems(f"{flow.metadata.name}-{flow.spec.flows[0].name}", flow.binding)
+        yield from job_name_problems(
+            f"{flow.metadata.name}-{flow.spec.flows[0].name}", dotted=flow.binding.dotted_job_names
+        )
     known = [step.name for step in flow.spec.flows]
     dependencies = []
     for number, step in enumerate(flow.spec.flows):
@@ -265,7 +266,7 @@ def validate_template(request: Request, context: Context) -> Iterator[Problem]:
     """Yield the problems of a job template and its jobs."""
     template = request.read(JobTemplate)
     metadata = ObjectMeta(name=template.metadata.name or "job", namespace="default")
-    job = bound(BatchJob, request.binding)(metadata=metadata, spec=template.spec)
+    job = request.model(BatchJob)(metadata=metadata, spec=template.spec)
     yield from parsed_job_problems(job, context.check_plugins)
     yield from _secret_arguments(template.spec)
     yield from change_problems(request, context, template.spec.queue, "spec")

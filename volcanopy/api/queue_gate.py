@@ -6,13 +6,18 @@ gate.
 """
 
 from volcanopy.api import core, names
-from volcanopy.api.bindings import Binding, binding_of_scheduler
+from volcanopy.api.bindings import binding_of_scheduler
 from volcanopy.api.model import Json
 
 
 def gate_of(pod: core.Pod) -> str:
     """Return the name of the gate in the API that the pod is of."""
-    return binding_of_scheduler(pod.spec.scheduler_name).key(names.QUEUE_ALLOCATION_GATE)
+    return gate_of_scheduler(pod.spec.scheduler_name)
+
+
+def gate_of_scheduler(scheduler_name: str) -> str:
+    """Return the name of the gate in the API of a scheduler's pods."""
+    return binding_of_scheduler(scheduler_name).key(names.QUEUE_ALLOCATION_GATE)
 
 
 def has_queue_gate(pod: core.Pod) -> bool:
@@ -27,9 +32,8 @@ def is_gated(pod: core.Pod) -> bool:
     return bool(gates) and {gate.name for gate in gates} != {gate_of(pod)}
 
 
-def with_queue_gate(manifest: Json, binding: Binding) -> Json:
-    """Return a pod, or the template of one, with the gate if its annotation requests it."""
-    key = binding.key(names.QUEUE_ALLOCATION_GATE)
+def with_queue_gate(manifest: Json, key: str) -> Json:
+    """Return a pod, or the template of one, with the gate of this name if its annotation of this name requests it."""
     metadata, spec = manifest.get("metadata"), manifest.get("spec")
     notes = metadata.get("annotations") if isinstance(metadata, dict) else None
     if not isinstance(notes, dict) or not isinstance(spec, dict):

@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from volcanopy.api import core, quantity
+from volcanopy.api import core, names, quantity
 from volcanopy.api.alternatives import merged
-from volcanopy.api.bindings import is_job
 from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
 from volcanopy.api.decoding import convert
 from volcanopy.api.model import Json
@@ -90,8 +89,8 @@ def _owner_of(group: core.PodGroup) -> str:
 
 
 def is_owner(owner: OwnerReference) -> bool:
-    """Whether an owner is a job of any API."""
-    return owner.kind == "BatchJob" or is_job(owner.api_version, owner.kind)
+    """Whether an owner is a job."""
+    return owner.kind == names.JOB_KIND
 
 
 def _phase(body: Json) -> str:

@@ -128,7 +128,8 @@ class Reflector(Generic[T]):
         """The time of the first such error (monotonic seconds), None without one."""
         self._client, self._namespace = client, namespace
         self._labels, self._fields = label_selector, field_selector
-        self._named, self._transform, self._page = client.reading(None), client.reading(transform), page
+        self._named: Callable[[T], T] | None = client.reading(None)
+        self._transform, self._page = client.reading(transform), page
         self._watch_timeout, self._stall = watch_timeout, stall
         self._rng, self._sleep, self._clock = rng or machine.new_random(), sleep, clock
         self._identify, self._delivers_unreadable = kind.identify, unreadable

@@ -108,9 +108,9 @@ class ApiView(Client):
 
     def _read(self, item: T) -> T:
         if isinstance(item, dict):
-            return with_own_names(item, self._binding)
+            return cast("T", with_own_names(cast("Json", item), self._binding))
         if isinstance(getattr(item, "metadata", None), Meta):
-            return cast("T", read_with_own_names(item, (self._binding,), only=True))
+            return read_with_own_names(item, (self._binding,), only=True)
         return item
 
     def _written(self, body: Body) -> Body:

@@ -6,7 +6,7 @@ It follows the cluster with own watches; everything else in a verdict depends on
 import asyncio
 import contextlib
 import gc
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -22,23 +22,22 @@ from volcanopy.admission.future_jobs import named_templates
 from volcanopy.admission.pod_dry_run import dry_runs
 from volcanopy.admission.podgroups import is_moved
 from volcanopy.admission.request import Request, at
-from volcanopy.admission.request import with_own_names as json_with_own_names
 from volcanopy.admission.response import AdmissionResponse, with_patch
 from volcanopy.admission.review import Context, mutate, mutated, validate
 from volcanopy.api import names
-from volcanopy.api.bindings import APIS, VOLCANOPY, Binding
+from volcanopy.api.bindings import APIS, Binding
 from volcanopy.api.model import Problem
-from volcanopy.api.translation import read_with_own_names
 from volcanopy.installed.job_plugins import job_registry
 from volcanopy.jobcontroller.plugins.registry import plugin_problems
 from volcanopy.kube import machine
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_view import ApiViews, in_api
 from volcanopy.kube.client.backoff import answered
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.raw_kinds import PODS, bound
+from volcanopy.kube.client.raw_kinds import PODS
 from volcanopy.services.admission import cert_manager, request_limits
 from volcanopy.services.admission.access_reviews import may_change_target
 from volcanopy.services.admission.certificate_rotation import ForeignKeyring, Keyring, RotationTimes, SharedKeyring
@@ -174,16 +173,15 @@ class ReviewHandlers:
 
     def __init__(
         self,
-        client: Client,
         cluster: ClusterCache,
         edits: QueueEdits,
         tried: PodDryRuns,
         *,
         fail_closed: bool,
-        bindings: Sequence[Binding] = (VOLCANOPY,),
+        apis: ApiViews,
     ) -> None:
-        self._bindings = tuple(bindings)
-        self._client, self._cluster, self._edits, self._closed = client, cluster, edits, fail_closed
+        self._apis = apis
+        self._client, self._cluster, self._edits, self._closed = next(iter(apis)), cluster, edits, fail_closed
         self._trials = tried
 
     @property
@@ -255,9 +253,9 @@ class ReviewHandlers:
         request = Request.of(body)
         if request is None or not is_moved(request):
             return context
-        pods = await self._client.list(PODS, request.namespace, deadline=LOOKUP_DEADLINE)
-        named = (json_with_own_names(pod, request.binding) for pod in pods.items)
-        return replace(context, moved_pods=tuple(pod for pod in named if group_of(pod) == request.name))
+        view = in_api(self._client, request.binding)
+        pods = await view.list(PODS, request.namespace, deadline=LOOKUP_DEADLINE)
+        return replace(context, moved_pods=tuple(pod for pod in pods.items if group_of(pod) == request.name))
 
     async def _with_templates(self, body: Json, context: Context) -> Context:
         """Return the context with the JobTemplates that a flow names, read from the API server."""
@@ -266,7 +264,7 @@ class ReviewHandlers:
         if request is None or not templates:
             return context
         try:
-            existing = await job_templates(self._client, request.binding, request.namespace, templates)
+            existing = await job_templates(in_api(self._client, request.binding), request.namespace, templates)
         except (KubeError, TimeoutError) as fault:
             log.warning("JobTemplates not readable", namespace=request.namespace, error=repr(fault))
             return context
@@ -285,15 +283,14 @@ class ReviewHandlers:
 
     async def _read(self, kind: Kind[T], namespace: str | None, name: str) -> T | None:
         """Return an object of any served API from the API server, if it is there and readable."""
-        for binding in self._bindings:
+        for view in self._apis:
             try:
-                item = await self._client.get(bound(kind, binding), namespace, name, deadline=LOOKUP_DEADLINE)
+                return await view.get(kind, namespace, name, deadline=LOOKUP_DEADLINE)
             except NotFound:
                 continue
             except KubeError as fault:
                 log.warning("object not readable", kind=kind.kind, name=name, error=str(fault))
                 return None
-            return read_with_own_names(item, self._bindings)
         return None
 
     async def _with_new_group(self, body: Json, context: Context) -> Context:
@@ -327,17 +324,17 @@ async def run(
     policy = PolicyFile(settings.config, settings.policy)
     is_ready = ready or asyncio.Event()
     async with Client(connection) as client, PodDryRuns(client) as tried:
-        bindings = settings.bindings
-        await answered(VolcanoProcesses(client, "admission", bindings).ensure_none)
+        apis = ApiViews(client, settings.bindings)
+        await answered(VolcanoProcesses(client, "admission", settings.bindings).ensure_none)
         keyring = await _keyring(client, settings)
         await keyring.renew()
 
         def current() -> AdmissionPolicy:
-            return with_schedulers(policy.current, bindings)
+            return with_schedulers(policy.current, apis.scheduler_names)
 
-        cluster = ClusterCache(client, check_plugins, current, pod_maker(registry), bindings)
-        edits = QueueEdits(client, settings.home, machine.utc_now, bindings)
-        answers = ReviewHandlers(client, cluster, edits, tried, fail_closed=settings.fail_closed, bindings=bindings)
+        cluster = ClusterCache(apis, check_plugins, current, pod_maker(registry))
+        edits = QueueEdits(apis, settings.home, machine.utc_now)
+        answers = ReviewHandlers(cluster, edits, tried, fail_closed=settings.fail_closed, apis=apis)
         health = health or Health()
         health.live["watches"] = stale_watches(lambda: cluster.watches, settings.stale_watch_after)
         health.ready["cluster"] = lambda: "" if is_ready.is_set() else "caches not synced"
@@ -397,7 +394,7 @@ async def _publish(
         authority=keyring.trusted,
         inject_from=f"{settings.home}/{cert_manager.NAME}",
         fail_closed=settings.fail_closed,
-        policy=with_schedulers(policy.current, settings.bindings),
+        policy=with_schedulers(policy.current, [binding.scheduler_name for binding in settings.bindings]),
         bindings=settings.bindings,
         path_part=part(),
     )

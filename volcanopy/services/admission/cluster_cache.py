@@ -9,7 +9,6 @@ from volcanopy.admission.context import AdmissionPolicy, Context, MakePod, Plugi
 from volcanopy.admission.feasibility import maximal
 from volcanopy.admission.queue_tree import Amounts, amounts_of
 from volcanopy.api import names
-from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.core import Meta, Node, NodeStatus, PodGroup, Queue
 from volcanopy.api.scheduling import PodGroupPhase
 from volcanopy.api.translation import read_with_own_names
@@ -22,9 +21,8 @@ from volcanopy.kube.cache.followed_kinds import (
 )
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector, each_alone
-from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_view import ApiViews
 from volcanopy.kube.client.kinds import Kind
-from volcanopy.kube.client.raw_kinds import bound
 from volcanopy.services.admission.waiting_jobs import JOBS, WaitingJobs, slim_job, slim_meta
 from volcanopy.services.process.supervisor import Supervisor
 
@@ -39,42 +37,38 @@ class ClusterCache:
 
     def __init__(
         self,
-        client: Client,
+        apis: ApiViews,
         check_plugins: PluginCheck,
         policy: Callable[[], AdmissionPolicy] = AdmissionPolicy,
         make_pod: MakePod | None = None,
-        bindings: Sequence[Binding] = (VOLCANOPY,),
     ) -> None:
-        """``bindings``: the served APIs, of which only the first must be installed."""
-        self._bindings = tuple(bindings)
+        """``apis``: those that are served, of which only the first must be installed."""
+        self._apis, client = apis, next(iter(apis))
         self._check_plugins, self._policy, self._make_pod = check_plugins, policy, make_pod
-        self.queues = self._followed(client, QUEUES)
-        self._groups = self._followed(client, POD_GROUPS, _slim_group)
+        self.queues = self._followed(QUEUES)
+        self._groups = self._followed(POD_GROUPS, _slim_group)
         self._namespaces = Reflector(client, NAMESPACES, transform=self._named)
         self._nodes: Reflector[Node] = Reflector(client, NODES, transform=_slim_node)
         self._classes = Reflector(client, PRIORITY_CLASSES)
-        self._hyper_nodes = self._followed(client, HYPER_NODES)
+        self._hyper_nodes = self._followed(HYPER_NODES)
         self._sizes = NodeSizes()
-        self._jobs = self._followed(client, JOBS, slim_job)
+        self._jobs = self._followed(JOBS, slim_job)
         self._unfinished = UnfinishedPodGroups()
         self._waiting = WaitingJobs()
 
     def _followed(
-        self, client: Client, kind: Kind[T], transform: Callable[[T], T] | None = None
+        self, kind: Kind[T], transform: Callable[[T], T] | None = None
     ) -> tuple[Reflector[T] | OptionalReflector[T], ...]:
         """Return the watches of a kind in all served APIs."""
 
-        def named(item: T) -> T:
-            item = self._named(item)
-            return item if transform is None else transform(item)
-
+        first, *others = self._apis
         return (
-            Reflector(client, bound(kind, self._bindings[0]), transform=named),
-            *(OptionalReflector(client, bound(kind, other), transform=named) for other in self._bindings[1:]),
+            Reflector(first, kind, transform=transform),
+            *(OptionalReflector(other, kind, transform=transform) for other in others),
         )
 
     def _named(self, item: T) -> T:
-        return read_with_own_names(item, self._bindings)
+        return read_with_own_names(item, self._apis.bindings)
 
     def watch(self, supervisor: Supervisor) -> None:
         """Start the watches."""

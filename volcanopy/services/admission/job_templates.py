@@ -5,13 +5,11 @@ from collections.abc import Sequence
 
 import structlog
 
-from volcanopy.api.bindings import Binding
 from volcanopy.api.flow import JobTemplate
 from volcanopy.api.model import InvalidObjectError
-from volcanopy.api.volcano import bound as model_of
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NotFound
-from volcanopy.kube.client.raw_kinds import TEMPLATES, bound
+from volcanopy.kube.client.raw_kinds import TEMPLATES
 
 log = structlog.get_logger(__name__)
 
@@ -20,18 +18,15 @@ DEADLINE = 3.0
 _AT_ONCE = 16
 
 
-async def job_templates(
-    client: Client, binding: Binding, namespace: str, names: Sequence[str]
-) -> dict[str, JobTemplate]:
-    """Return the existing JobTemplates of an API by name. Raises KubeError, TimeoutError."""
-    kind, model = bound(TEMPLATES, binding), model_of(JobTemplate, binding)
+async def job_templates(client: Client, namespace: str, names: Sequence[str]) -> dict[str, JobTemplate]:
+    """Return the existing JobTemplates of the API that the client is a view of, by name. Raises KubeError, TimeoutError."""
     slots = asyncio.Semaphore(_AT_ONCE)
 
     async def read(name: str) -> JobTemplate | None:
         try:
             async with slots:
-                manifest = await client.get(kind, namespace, name)
-            return model.read(manifest)
+                manifest = await client.get(TEMPLATES, namespace, name)
+            return JobTemplate.read(manifest)
         except NotFound:
             return None
         except InvalidObjectError as error:

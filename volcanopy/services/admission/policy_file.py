@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from volcanopy.admission.context import AdmissionPolicy, parse
-from volcanopy.api.bindings import VOLCANOPY, Binding
+from volcanopy.api import names
 from volcanopy.services.process.watched_file import RereadFile
 
 
@@ -16,8 +16,8 @@ class PolicyFile(RereadFile[AdmissionPolicy]):
         super().__init__(path, "admission configuration", parse, lambda: fixed or AdmissionPolicy())
 
 
-def with_schedulers(policy: AdmissionPolicy, bindings: Sequence[Binding]) -> AdmissionPolicy:
+def with_schedulers(policy: AdmissionPolicy, scheduler_names: Sequence[str]) -> AdmissionPolicy:
     """Return the policy for the schedulers of all served APIs."""
-    others = [binding.scheduler_name for binding in bindings if binding is not VOLCANOPY]
-    known = [*policy.scheduler_names, *(name for name in others if name not in policy.scheduler_names)]
+    others = [name for name in scheduler_names if name not in {names.SCHEDULER, *policy.scheduler_names}]
+    known = [*policy.scheduler_names, *others]
     return policy if known == policy.scheduler_names else policy.model_copy(update={"scheduler_names": known})

@@ -8,7 +8,7 @@ seen in the queues, or until the API server must have abandoned the request.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -20,17 +20,16 @@ from volcanopy.admission.context import Context, Edit
 from volcanopy.admission.queues import changes_tree, known_queue, same_claims
 from volcanopy.admission.request import Request
 from volcanopy.api import names
-from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.core import Queue
 from volcanopy.api.model import Json
 from volcanopy.api.scheduling import PodGroupPhase
 from volcanopy.api.translation import read_with_own_names
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.client.api_client import PAGE as PAGE_SIZE
-from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_view import ApiViews
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, KubeError, NotFound
 from volcanopy.kube.client.kinds import Kind
-from volcanopy.kube.client.raw_kinds import CONFIG_MAPS, bound
+from volcanopy.kube.client.raw_kinds import CONFIG_MAPS
 from volcanopy.services.admission.cluster_cache import QUEUES
 
 log = structlog.get_logger(__name__)
@@ -52,11 +51,9 @@ Judge = Callable[[Json, Context], Json]
 class QueueEdits:
     """Validates changes of queues together with those in progress, and records allowed ones."""
 
-    def __init__(
-        self, client: Client, namespace: str, now: Callable[[], datetime], bindings: Sequence[Binding] = (VOLCANOPY,)
-    ) -> None:
-        """``bindings``: the APIs whose queues form one tree."""
-        self._client, self._namespace, self._now, self._bindings = client, namespace, now, tuple(bindings)
+    def __init__(self, apis: ApiViews, namespace: str, now: Callable[[], datetime]) -> None:
+        """``apis``: those whose queues form one tree."""
+        self._apis, self._client, self._namespace, self._now = apis, next(iter(apis)), namespace, now
 
     def concerns(self, body: Json) -> Request | None:
         """Return the request if it changes the queue tree."""
@@ -121,7 +118,7 @@ class QueueEdits:
     async def _with_pods(self, namespace: str) -> set[str]:
         """Return the keys of the PodGroups of a namespace that have pods which are neither over nor being deleted."""
         listed = await self._client.list(PODS, namespace, deadline=DEADLINE)
-        pods = [read_with_own_names(pod, self._bindings) for pod in listed.items]
+        pods = [read_with_own_names(pod, self._apis.bindings) for pod in listed.items]
         alive = [pod for pod in pods if not pod.metadata.deletion_timestamp and pod.status.phase not in _OVER]
         notes = [pod.metadata.annotations for pod in alive]
         return {f"{namespace}/{note.get(names.GROUP_NAME) or note.get(names.POD_GROUP_NAME)}" for note in notes}
@@ -129,15 +126,13 @@ class QueueEdits:
     async def _listed(self, kind: Kind[T], page: int = PAGE_SIZE) -> list[T]:
         """Return the objects of a kind of all served APIs, with volcanopy's names of labels and annotations."""
         items: list[T] = []
-        for binding in self._bindings:
-            served = bound(kind, binding)
+        for number, view in enumerate(self._apis):
             try:
-                listed = await self._client.list(served, deadline=DEADLINE, page=page)
+                items += (await view.list(kind, deadline=DEADLINE, page=page)).items
             except NotFound:
-                if binding is self._bindings[0]:
+                if not number:
                     raise
                 continue  # its definitions are not installed
-            items += [read_with_own_names(item, self._bindings) for item in listed.items]
         return items
 
     def _is_open(self, row: Json, queues: dict[str, Queue]) -> bool:

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from volcanopy.api import core, names
-from volcanopy.api.bindings import is_job
 from volcanopy.api.messages import shortened
 from volcanopy.kube.client.merge_patch import merge_patch
 from volcanopy.scheduler.model.eviction_record import with_eviction
@@ -194,7 +193,7 @@ _EVICTED = {"preempt": "preempted", "gangpreempt": "preempted", "reclaim": "recl
 def job_name(group: core.PodGroup) -> str:
     """Return the name of a pod group's job; that of the group if it has no job."""
     owner = group.metadata.controller
-    return owner.name if owner is not None and is_job(owner.api_version, owner.kind) else group.metadata.name
+    return owner.name if owner is not None and names.is_job(owner.api_version, owner.kind) else group.metadata.name
 
 
 def eviction_message(effect: Evict, preemptor: core.PodGroup | None) -> str:
