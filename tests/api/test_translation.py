@@ -6,7 +6,8 @@ import pytest
 
 from volcanopy.api import names
 from volcanopy.api.bindings import BINDINGS, VOLCANO, VOLCANOPY
-from volcanopy.api.core import Meta, Pod, PodSpec
+from volcanopy.api.core import Meta, Pod, PodGroup, PodSpec
+from volcanopy.api.decoding import convert
 from volcanopy.api.read_model import OwnerReference
 from volcanopy.api.translation import read_with_own_names, with_api_names, with_api_selector, with_own_names
 
@@ -126,3 +127,18 @@ def test_a_pod_is_read_by_the_names_of_the_api_of_its_scheduler() -> None:
     assert (own.api_version, own.kind) == (names.BATCH_V1ALPHA1, "BatchJob")
     other = Pod(metadata=meta, spec=PodSpec(scheduler_name="volcanopy"))
     assert read_with_own_names(other, BINDINGS).metadata.labels == meta.labels
+
+
+def test_a_pod_group_is_read_as_it_was_made_before_it_was_written() -> None:
+    policy = {"labelSelector": {"matchLabels": {names.TASK_SPEC: "worker"}}, "matchLabelKeys": [names.PARTITION_ID]}
+    made: Json = {
+        "apiVersion": names.SCHEDULING_V1BETA1,
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "labels": {names.JOB_NAME: "a"}, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"minMember": 2, "subGroupPolicy": [{"name": "worker", **policy}]},
+    }
+    stored = convert(with_api_names(made, VOLCANO), PodGroup)
+    read = read_with_own_names(stored, (VOLCANO,), only=True)
+    expected = convert(made, PodGroup)
+    assert (read.metadata, read.spec) == (expected.metadata, expected.spec)
+    assert read.api_version == "scheduling.volcano.sh/v1beta1"

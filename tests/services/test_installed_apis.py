@@ -10,6 +10,7 @@ from volcanopy.api.bindings import BINDINGS, VOLCANO, VOLCANOPY
 from volcanopy.api.volcano_crds import crds_of
 from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_view import ApiViews
 from volcanopy.local.cluster import connection_to
 from volcanopy.services.process.installed_apis import InstalledApis
 from volcanopy.services.process.supervisor import PartFailedError, Supervisor
@@ -28,8 +29,8 @@ async def client() -> AsyncIterator[Client]:
 
 
 async def test_a_process_ends_when_the_definitions_of_a_further_api_appear(client: Client) -> None:
-    apis, supervisor = InstalledApis(client, BINDINGS, period=0.01), Supervisor(period=0.01)
-    assert await apis.installed() == (VOLCANOPY,)
+    apis, supervisor = InstalledApis(ApiViews(client, BINDINGS), period=0.01), Supervisor(period=0.01)
+    assert (await apis.installed()).bindings == (VOLCANOPY,)
     apis.watch(supervisor)
     supervising = asyncio.create_task(supervisor.run())
     part, whole = DEFINITIONS[:1], DEFINITIONS[1:]
@@ -38,8 +39,8 @@ async def test_a_process_ends_when_the_definitions_of_a_further_api_appear(clien
     await Creator(client).create(whole)
     with pytest.raises(PartFailedError, match="definitions of the API volcano were installed"):
         await supervising
-    assert await InstalledApis(client, BINDINGS).installed() == BINDINGS
+    assert (await InstalledApis(ApiViews(client, BINDINGS)).installed()).bindings == BINDINGS
 
 
 async def test_the_first_api_is_served_without_a_question(client: Client) -> None:
-    assert await InstalledApis(client, (VOLCANO,)).installed() == (VOLCANO,)
+    assert (await InstalledApis(ApiViews(client, (VOLCANO,))).installed()).bindings == (VOLCANO,)

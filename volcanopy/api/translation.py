@@ -1,7 +1,7 @@
 """Translation of objects between volcanopy's names and those of another API, at the edges of the program.
 
 Inside, labels, annotations, selectors and references to owners have volcanopy's names, whatever the API of the object. The
-object itself keeps its ``apiVersion`` and ``kind``: they say in which API it is written and named to its user. The content of
+object itself keeps its ``apiVersion`` and ``kind``: they state the API in which it is written and named to its user. The content of
 pods (``spec`` of a pod and of a template) belongs to the user and is not touched.
 """
 
@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of, binding_of_scheduler, with_own_keys
+from volcanopy.api.decoding import convert
 from volcanopy.api.read_model import OwnerReference
 
 Json = dict[str, Any]
@@ -28,6 +30,11 @@ def with_own_names(manifest: Json, binding: Binding) -> Json:
     if binding is VOLCANOPY:
         return manifest
     return _identified(manifest, _OwnNames(binding).translated(manifest, _pod(manifest)))
+
+
+def with_names_of_its_api(manifest: Json) -> Json:
+    """Return an object with volcanopy's names, from those of the API that its ``apiVersion`` names."""
+    return with_own_names(manifest, binding_of(str(manifest.get("apiVersion") or "")))
 
 
 def with_names_of_scheduler(pod: Json) -> Json:
@@ -56,6 +63,10 @@ def read_with_own_names(item: T, bindings: Iterable[Binding], *, only: bool = Fa
     meta, api = item.metadata, _api_of(item)
     if api is not None:
         bindings = (api,)
+        if only and getattr(
+            item.spec, "sub_group_policy", ()
+        ):  # the only read models with labels outside of the metadata
+            return convert(with_own_names(to_builtins(item), api), type(item))
     labels, annotations = _keys(meta.labels, bindings, only), _keys(meta.annotations, bindings, only)
     owners = meta.owner_references
     if any(binding_of(owner.api_version) is not VOLCANOPY for owner in owners):
@@ -99,7 +110,7 @@ def _identified(manifest: Json, translated: Json) -> Json:
 
 
 def _pod(manifest: Mapping[str, Any]) -> str:
-    """Return the name of the member that holds a pod, as if the object were in one; empty for another object."""
+    """Return the name of the member in which a template has a pod, for a pod; empty for another object."""
     return "template" if manifest.get("kind") == "Pod" else ""
 
 
@@ -123,7 +134,7 @@ class _Names:
 
     def translated(self, value: Any, member: str = "") -> Any:
         """Return JSON with the other names; ``member`` is the name under which it stands."""
-        if isinstance(value, list):
+        if isinstance(value, list | tuple):
             return [self.translated(item, member) for item in value]
         if not isinstance(value, Mapping):
             return value
@@ -140,7 +151,7 @@ class _Names:
     def _member(self, key: str, content: Any, member: str) -> Any:
         if key == "spec" and member == "template":
             return content
-        if key == "matchLabelKeys" and isinstance(content, list):
+        if key == "matchLabelKeys" and isinstance(content, list | tuple):
             return [self.key(name) if isinstance(name, str) else name for name in content]
         return self.translated(content, key)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 
-from volcanopy.api.bindings import VOLCANO, VOLCANOPY, Binding
+from volcanopy.api.bindings import APIS, VOLCANO, VOLCANOPY, Binding
 from volcanopy.api.crd import RESOURCES, Column, Resource, crd, crds
 from volcanopy.api.model import Json
 from volcanopy.api.volcano import BOUND
@@ -63,6 +63,11 @@ def _resource(resource: Resource) -> Resource:
 
 
 VOLCANO_RESOURCES = tuple(_resource(resource) for resource in RESOURCES if VOLCANO.serves(resource.kind))
+
+
+def crds_of_api(api: str) -> tuple[Json, ...]:
+    """Return the definitions of all kinds that are served with a value of ``--api``."""
+    return crds_of(APIS[api])
 
 
 def crds_of(bindings: Iterable[Binding]) -> tuple[Json, ...]:

@@ -221,11 +221,10 @@ def crd_command(
     ] = Api.volcanopy,
 ) -> None:
     """Print the custom resource definitions."""
-    from volcanopy.api.bindings import APIS
     from volcanopy.api.crd import render_crds
-    from volcanopy.api.volcano_crds import crds_of
+    from volcanopy.api.volcano_crds import crds_of_api
 
-    files = render_crds(crds_of(APIS[api.value]))
+    files = render_crds(crds_of_api(api.value))
     if output_dir is None:
         sys.stdout.write("---\n".join(files.values()))
         return

@@ -83,7 +83,7 @@ async def read_snapshot(
     """
     apis = api_views(client, api)
     objects = ApiObjects()
-    hidden = await cluster_reader.take(client, objects, apis.bindings)
+    hidden = await cluster_reader.take(apis, objects)
     text = text or await _from_map(client, config_map)
     jobs = {view.api: await _jobs(view) for view in apis}
     if not api:

@@ -36,8 +36,8 @@ async def find_job(client: Client, namespace: str, name: str, api: str = "") -> 
     apis = api_views(client)
     if api not in {"", names.API}:
         return apis.named(api), await find_object(apis.named(api), JOBS, namespace, name)
-    found = None if api else await apis.find(JOBS, namespace, name)
-    return found or (client, await find_object(client, JOBS, namespace, name))
+    job = None if api else await apis.find(JOBS, namespace, name)
+    return job or (client, await find_object(client, JOBS, namespace, name))
 
 
 async def job_facts(

@@ -72,8 +72,8 @@ async def find_group(client: Client, namespace: str, name: str) -> core.PodGroup
 
 
 async def _own(client: Client, namespace: str, name: str) -> core.PodGroup | None:
-    found = await api_views(client).find(POD_GROUPS, namespace, name)
-    return None if found is None else read(core.PodGroup, found[1])
+    group = await api_views(client).find(POD_GROUPS, namespace, name)
+    return None if group is None else read(core.PodGroup, group[1])
 
 
 async def _gang(client: Client, api: GangApi, namespace: str, name: str) -> Json | None:

@@ -50,11 +50,11 @@ class Reads:
 async def queue_if_readable(reads: Reads, client: Client, name: str) -> tuple[core.Queue | None, bool]:
     """Return the queue of any API if it may be read, and whether it is known not to exist."""
     try:
-        found = await api_views(client).find(QUEUES, None, name)
+        queue = await api_views(client).find(QUEUES, None, name)
     except Forbidden:
         reads.unread.append(f'you may not read queue "{name}": not included')
         return None, False
-    return (None, True) if found is None else (read(core.Queue, found[1]), False)
+    return (None, True) if queue is None else (read(core.Queue, queue[1]), False)
 
 
 async def queue_facts(client: Client, name: str) -> QueueFacts:

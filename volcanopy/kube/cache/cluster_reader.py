@@ -3,13 +3,11 @@
 Pods are listed last, so that the objects they refer to are known."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any, Protocol
 
-from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.kube.cache.followed_kinds import OLDER, followed, slimming
 from volcanopy.kube.cache.watch import Change, ChangeType
-from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_view import ApiViews
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Kind
 
@@ -22,17 +20,17 @@ class Sink(Protocol):
         ...
 
 
-async def take(client: Client, store: Sink, bindings: Sequence[Binding] = (VOLCANOPY,)) -> list[str]:
+async def take(apis: ApiViews, store: Sink) -> list[str]:
     """Read all objects of these APIs into the store. Returns the plurals of the optional kinds that this user may not read.
 
     Raises KubeError if a required kind cannot be read.
     """
     hidden: list[str] = []
-    required, optional = followed(bindings)
+    required, optional = followed(apis.bindings)
     *first, pods = required
     read = await asyncio.gather(
-        *(_listed(client, kind, bindings) for kind in first),
-        *(_optional(client, kind, bindings, hidden) for kind in optional),
+        *(_listed(apis, kind) for kind in first),
+        *(_optional(apis, kind, hidden) for kind in optional),
         return_exceptions=True,
     )
     errors = [result for result in read if isinstance(result, BaseException)]
@@ -40,24 +38,22 @@ async def take(client: Client, store: Sink, bindings: Sequence[Binding] = (VOLCA
         # The order of responses is chance; a missing permission is the error that a user can do something about.
         raise next((error for error in errors if isinstance(error, Forbidden)), errors[0])
     lists = [result for result in read if not isinstance(result, BaseException)]
-    for changes in (*lists, await _listed(client, pods, bindings)):
+    for changes in (*lists, await _listed(apis, pods)):
         store.take(changes)
     return sorted(hidden)
 
 
-async def _listed(client: Client, kind: Kind[Any], bindings: Sequence[Binding]) -> list[Change[Any]]:
-    listing, slim = await client.list(kind), slimming(kind, bindings)
+async def _listed(apis: ApiViews, kind: Kind[Any]) -> list[Change[Any]]:
+    listing, slim = await next(iter(apis)).list(kind), slimming(kind, apis.bindings)
     changes: list[Change[Any]] = [Change(ChangeType.ADDED, slim(item)) for item in listing.items]
     parts = [(rejected.part, rejected.error) for rejected in listing.rejected if rejected.part is not None]
     return changes + [Change(ChangeType.UNREADABLE, slim(part), error=error) for part, error in parts]
 
 
-async def _optional(
-    client: Client, kind: Kind[Any], bindings: Sequence[Binding], hidden: list[str]
-) -> list[Change[Any]]:
+async def _optional(apis: ApiViews, kind: Kind[Any], hidden: list[str]) -> list[Change[Any]]:
     for version in (kind.version, *OLDER.get(kind.group, ())):
         try:
-            return await _listed(client, kind.in_version(version), bindings)
+            return await _listed(apis, kind.in_version(version))
         except NotFound:
             continue
         except Forbidden:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from volcanopy.api import core, names, topology_read
-from volcanopy.api.bindings import BINDINGS, binding_of
 from volcanopy.kube.cache.watch import Change, ChangeType
 
+_GROUPS = tuple(f"{group}/" for group in (names.SCHEDULING, names.TOPOLOGY, names.NODEINFO))
 KINDS = (core.PodGroup, core.Queue, topology_read.HyperNode, topology_read.NumaTopology)
 """The types of objects that exist in several APIs."""
 
@@ -64,10 +64,10 @@ class NameConflicts:
                 self.reported(other, now)
 
 
-def precedence(item: Any) -> tuple[float, int]:
+def precedence(item: Any) -> tuple[float, bool]:
     """Return the key of an object among those of the same name: the least one is taken."""
     created = None if is_shared(item) else item.metadata.creation_timestamp
-    return (created.timestamp() if created else 0.0, BINDINGS.index(binding_of(item.api_version)))
+    return (created.timestamp() if created else 0.0, not item.api_version.startswith(_GROUPS))
 
 
 def is_shared(item: Any) -> bool:

@@ -48,10 +48,10 @@ class ApiViews:
         """The scheduler names of the pods of the APIs."""
         return [binding.scheduler_name for binding in self._views]
 
-    def only(self, kept: Callable[[Client], bool]) -> "ApiViews":
-        """Return the views that are to be kept."""
+    def only(self, condition: Callable[[Client], bool]) -> "ApiViews":
+        """Return the views that meet a condition."""
         apis = ApiViews(next(iter(self)), ())
-        apis._views = {binding: view for binding, view in self._views.items() if kept(view)}
+        apis._views = {binding: view for binding, view in self._views.items() if condition(view)}
         return apis
 
     def __iter__(self) -> Iterator[Client]:

@@ -16,14 +16,14 @@ import msgspec
 import structlog
 
 from volcanopy.api import names
-from volcanopy.api.bindings import APIS
 from volcanopy.api.topology_read import NodeLoad
 from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client, Patch
+from volcanopy.kube.client.api_view import api_views
 from volcanopy.kube.client.backoff import Backoff, answered
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError
-from volcanopy.kube.client.raw_kinds import NODES, NUMA_TOPOLOGIES, bound
+from volcanopy.kube.client.raw_kinds import NODES, NUMA_TOPOLOGIES
 from volcanopy.services.agent import node_report, pod_resources
 from volcanopy.services.agent.load_window import Load, LoadWindow, is_due, sample
 from volcanopy.services.agent.machine_files import MachineFiles
@@ -89,7 +89,7 @@ class Agent:
 
     def __init__(self, client: Client, settings: AgentSettings, now: Callable[[], datetime]) -> None:
         self._client, self._settings, self._now = client, settings, now
-        self._kind = bound(NUMA_TOPOLOGIES, APIS[settings.api][0])
+        self._kind = next(iter(api_views(client, settings.api))).of_api(NUMA_TOPOLOGIES)
         self._window = LoadWindow()
         self._owner: dict[str, Any] | None = None
         self._written: dict[str, Any] | None = None

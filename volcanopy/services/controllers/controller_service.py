@@ -13,14 +13,13 @@ from typing import Any
 import structlog
 
 import volcanopy.api.volcano  # noqa: F401 - the models of Volcano's objects
-from volcanopy.api.bindings import APIS, binding_of
-from volcanopy.api.translation import with_own_names
+from volcanopy.api.translation import with_names_of_its_api
 from volcanopy.installed.job_plugins import job_registry
 from volcanopy.kube.cache.followed_kinds import NODES, PRIORITY_CLASSES
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.watch import Change, Reflector, each_alone
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.api_view import ApiViews, in_api
+from volcanopy.kube.client.api_view import api_views
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import JOBS, is_of
@@ -81,12 +80,11 @@ async def run(
     ):
         namespace = (settings.election.namespace if settings.election else "") or home(connection)
         run_times = RunTimes(client, namespace)
-        apis_of_cluster = InstalledApis(client, APIS[settings.api])
-        bindings = await apis_of_cluster.installed()
+        apis_of_cluster = InstalledApis(api_views(client, settings.api))
+        views = await apis_of_cluster.installed()
         gangs = _gangs(client, recorder, settings)
-        views = ApiViews(client, bindings)
         apis = []
-        for view, binding in zip(views, bindings, strict=True):
+        for view, binding in zip(views, views.bindings, strict=True):
             [scheduler_name] = scheduler_names(settings.scheduler_name, (binding,))[:1]
             apis.append(api_controllers(view, recorder, settings, scheduler_name, plugins, run_times, gangs))
         groups = [*(api.loose for api in apis), gangs]
@@ -101,7 +99,7 @@ async def run(
         priorities = Reflector(client, PRIORITY_CLASSES)
 
         def dispatch(event: str, manifest: Json) -> None:
-            manifest = with_own_names(manifest, binding_of(manifest["apiVersion"]))
+            manifest = with_names_of_its_api(manifest)
             for api in apis:
                 api.dispatch(event, manifest)
             if any(is_of(kind, manifest) for kind in queues.kinds()):
@@ -174,7 +172,7 @@ def _follow_cluster(
 def _gangs(client: Client, recorder: EventRecorder, settings: JobControllerSettings) -> GangController:
     """Return the controller of gangs of other APIs; without such an API it does nothing."""
     return GangController(
-        in_api(client, APIS[settings.api][0]),
+        next(iter(api_views(client, settings.api))),
         recorder,
         settings.gang_apis,
         at_once=settings.pods_at_once,
@@ -267,7 +265,7 @@ async def _serve(
     await wait_for_kinds(client, [kind for api in apis for kind in api.jobs.kinds])
     for reflector in watches:
         await reflector.synced.wait()
-    volcano = VolcanoProcesses(client, "controller", APIS[settings.api])
+    volcano = VolcanoProcesses(client, "controller", api_views(client, settings.api).bindings)
     await volcano.ensure_none()
     await _stand_by(candidate, groups)
     volcano.watch(supervisor)

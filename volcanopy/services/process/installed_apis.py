@@ -6,14 +6,13 @@ start serves them.
 """
 
 import asyncio
-from collections.abc import Sequence
 
 import structlog
 
-from volcanopy.api import names
-from volcanopy.api.bindings import Binding
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.api_view import ApiViews
 from volcanopy.kube.client.errors import KubeError, NotFound
+from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS, POD_GROUPS
 from volcanopy.services.process.supervisor import Supervisor
 
 log = structlog.get_logger(__name__)
@@ -21,24 +20,24 @@ log = structlog.get_logger(__name__)
 PERIOD = 60.0
 """Seconds between two searches for definitions."""
 _RETRY = 1.0
-_REQUIRED = (names.BATCH_V1ALPHA1, names.SCHEDULING_V1BETA1, names.BUS_V1ALPHA1)
+_REQUIRED = (JOBS, POD_GROUPS, COMMANDS)
 
 
 class InstalledApis:
     """The APIs of a process: the first one, and those whose definitions exist when it starts."""
 
-    def __init__(self, client: Client, bindings: Sequence[Binding], *, period: float = PERIOD) -> None:
-        self._client, self._bindings, self._period = client, tuple(bindings), period
-        self._absent: list[Binding] = []
+    def __init__(self, apis: ApiViews, *, period: float = PERIOD) -> None:
+        self._apis, self._period = apis, period
+        self._absent: list[Client] = []
         self._appeared = ""
 
-    async def installed(self) -> tuple[Binding, ...]:
+    async def installed(self) -> ApiViews:
         """Return the APIs to serve; asks until the server answers."""
-        first, *others = self._bindings
-        self._absent = [binding for binding in others if not await self._answered(binding)]
-        for binding in self._absent:
-            log.info("API not installed: not served", api=binding.name)
-        return (first, *(binding for binding in others if binding not in self._absent))
+        _, *others = self._apis
+        self._absent = [view for view in others if not await self._answered(view)]
+        for view in self._absent:
+            log.info("API not installed: not served", api=view.api)
+        return self._apis.only(lambda view: view not in self._absent)
 
     def watch(self, supervisor: Supervisor) -> None:
         """Let the supervisor end this process when the definitions of a further API appear."""
@@ -49,15 +48,15 @@ class InstalledApis:
     async def _follow(self) -> None:
         while True:
             await asyncio.sleep(self._period)
-            for binding in self._absent:
-                if await self._answered(binding):
-                    self._appeared = f"the definitions of the API {binding.name} were installed: served after a restart"
+            for view in self._absent:
+                if await self._answered(view):
+                    self._appeared = f"the definitions of the API {view.api} were installed: served after a restart"
 
-    async def _answered(self, binding: Binding) -> bool:
+    async def _answered(self, view: Client) -> bool:
         while True:
             try:
-                for version in _REQUIRED:
-                    await self._client.get_raw(f"/apis/{binding.api_version(version)}")
+                for kind in _REQUIRED:
+                    await view.get_raw(f"/apis/{view.of_api(kind).api_version}")
             except NotFound:
                 return False
             except KubeError as error:
