@@ -1,8 +1,8 @@
 """Translation of objects between volcanopy's names and those of another API, at the edges of the program.
 
 Inside, labels, annotations, selectors and references to owners have volcanopy's names, whatever the API of the object. The
-object itself keeps its ``apiVersion`` and ``kind``: they state the API in which it is written and named to its user. The content of
-pods (``spec`` of a pod and of a template) belongs to the user and is not touched.
+object itself keeps its ``apiVersion`` and ``kind``: they state the API in which it is written and named to its user. The
+content of pods (``spec`` of a pod and of a template) belongs to the user and is not touched.
 """
 
 import re
