@@ -6,8 +6,8 @@ gate.
 """
 
 from volcanopy.api import core, names
-from volcanopy.api.bindings import binding_of_scheduler
 from volcanopy.api.model import Json
+from volcanopy.api.translation import name_for_scheduler
 
 
 def gate_of(pod: core.Pod) -> str:
@@ -17,7 +17,7 @@ def gate_of(pod: core.Pod) -> str:
 
 def gate_of_scheduler(scheduler_name: str) -> str:
     """Return the name of the gate in the API of a scheduler's pods."""
-    return binding_of_scheduler(scheduler_name).key(names.QUEUE_ALLOCATION_GATE)
+    return name_for_scheduler(names.QUEUE_ALLOCATION_GATE, scheduler_name)
 
 
 def has_queue_gate(pod: core.Pod) -> bool:

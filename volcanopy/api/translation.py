@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of, binding_of_scheduler, with_own_keys
+from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding, binding_of, binding_of_scheduler, with_own_keys
 from volcanopy.api.decoding import convert
 from volcanopy.api.read_model import OwnerReference
 
@@ -95,6 +95,16 @@ def _api_of(item: Any) -> Binding | None:
 def _own_owner(owner: OwnerReference) -> OwnerReference:
     api_version, kind = own_reference(owner.api_version, owner.kind)
     return replace(owner, api_version=api_version, kind=kind)
+
+
+def every_name(key: str) -> frozenset[str]:
+    """Return the names of a label or annotation in every API."""
+    return frozenset(binding.key(key) for binding in BINDINGS)
+
+
+def name_for_scheduler(key: str, scheduler_name: str) -> str:
+    """Return the name of a label or annotation in the API of a scheduler's pods."""
+    return binding_of_scheduler(scheduler_name).key(key)
 
 
 def own_reference(api_version: str, kind: str) -> tuple[str, str]:

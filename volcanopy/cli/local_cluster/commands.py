@@ -21,7 +21,6 @@ from rich.console import Console
 
 from embedded_apiserver.store.journal import JournalError
 from volcanopy.api import names
-from volcanopy.api.bindings import VOLCANO, binding_of
 from volcanopy.api.gang_apis import GANG_APIS
 from volcanopy.cli.framework.apply import validate
 from volcanopy.cli.framework.options import print_warning
@@ -37,7 +36,7 @@ from volcanopy.client.errors import CommandError
 from volcanopy.client.manifests import CreateError, Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
-from volcanopy.kube.client.raw_kinds import CRON_JOBS, FLOWS, JOBS, bound, is_of
+from volcanopy.kube.client.raw_kinds import CRON_JOBS, FLOWS, JOBS, is_of, is_of_other_api, of_other_apis
 from volcanopy.local.cluster import ClusterError, LocalCluster, Parts
 from volcanopy.local.process import machine
 from volcanopy.local.process.gpus import gpus_of_machine
@@ -48,7 +47,7 @@ from volcanopy.whatif.answer import JobAnswer
 
 _NAME = "volcanopy"
 _RUNNABLE = (JOBS, FLOWS, CRON_JOBS)
-_OF_VOLCANO = tuple(bound(kind, VOLCANO) for kind in _RUNNABLE)
+_OF_VOLCANO = tuple(other for kind in _RUNNABLE for other in of_other_apis(kind))
 _JOURNAL = b'["=",'
 """First bytes of the file of a persistent cluster."""
 
@@ -117,7 +116,7 @@ def run(
         raise CommandError(f"{', '.join(files)}: nothing to run: no {kinds}, {theirs}", 2)
     for manifest in manifests:
         validate(manifest)
-    volcano = any(binding_of(str(each.body["apiVersion"])) is VOLCANO for each in manifests + objects)
+    volcano = any(is_of_other_api(manifest.body) for manifest in manifests + objects)
     api = "both" if volcano else names.API
     _until_done(_run(size, objects, manifests, timeout, _Serving(api=api), config, tail, allow_waiting))
 

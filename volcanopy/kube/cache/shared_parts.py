@@ -7,12 +7,12 @@ import msgspec
 from msgspec.structs import replace
 
 from volcanopy.api import core, names
-from volcanopy.api.bindings import BINDINGS
 from volcanopy.api.builtin import pod_claims
+from volcanopy.api.translation import every_name
 
 REMEMBERED = 65_536
 """Parts, and values, that are remembered. With more, all are forgotten: later ones are shared among themselves."""
-_INDEX_KEYS = frozenset(binding.key(names.TASK_INDEX) for binding in BINDINGS)
+_INDEX_KEYS = every_name(names.TASK_INDEX)
 """The keys, in each API, of a pod's index in its task, by which the labels of the pods of a task differ."""
 P = TypeVar("P")
 V = TypeVar("V", bound=Hashable)

@@ -5,7 +5,7 @@ import functools
 from typing import Any, TypeVar
 
 from volcanopy.api import names
-from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of
+from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding, binding_of
 from volcanopy.kube.client.kinds import Json, Kind
 
 T = TypeVar("T")
@@ -24,6 +24,16 @@ def bound(kind: Kind[T], binding: Binding) -> Kind[T]:
 def of_object(kind: Kind[T], api_version: str) -> Kind[T]:
     """Return a kind of volcanopy in the API that an object has its group from."""
     return bound(kind, binding_of(api_version))
+
+
+def of_other_apis(kind: Kind[T]) -> tuple[Kind[T], ...]:
+    """Return a kind of volcanopy under the names of each other API."""
+    return tuple(bound(kind, binding) for binding in BINDINGS if binding is not VOLCANOPY)
+
+
+def is_of_other_api(manifest: Json) -> bool:
+    """Whether an object is of another API than volcanopy's."""
+    return binding_of(str(manifest["apiVersion"])) is not VOLCANOPY
 
 
 def is_of(kind: Kind[Any], manifest: Json) -> bool:

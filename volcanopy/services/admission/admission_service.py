@@ -25,14 +25,13 @@ from volcanopy.admission.request import Request, at
 from volcanopy.admission.response import AdmissionResponse, with_patch
 from volcanopy.admission.review import Context, mutate, mutated, validate
 from volcanopy.api import names
-from volcanopy.api.bindings import APIS, Binding
 from volcanopy.api.model import Problem
 from volcanopy.installed.job_plugins import job_registry
 from volcanopy.jobcontroller.plugins.registry import plugin_problems
 from volcanopy.kube import machine
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.api_view import ApiViews, in_api
+from volcanopy.kube.client.api_view import ApiViews, api_views, in_api
 from volcanopy.kube.client.backoff import answered
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError, NotFound
@@ -103,11 +102,6 @@ class AdmissionSettings:
     """Seconds between two checks of certificates, configurations and the file."""
     stale_watch_after: float = 300.0
     """The process is unhealthy when a watch has failed for this many seconds."""
-
-    @property
-    def bindings(self) -> tuple[Binding, ...]:
-        """The served APIs."""
-        return APIS[self.api]
 
     @property
     def home(self) -> str:
@@ -324,8 +318,8 @@ async def run(
     policy = PolicyFile(settings.config, settings.policy)
     is_ready = ready or asyncio.Event()
     async with Client(connection) as client, PodDryRuns(client) as tried:
-        apis = ApiViews(client, settings.bindings)
-        await answered(VolcanoProcesses(client, "admission", settings.bindings).ensure_none)
+        apis = api_views(client, settings.api)
+        await answered(VolcanoProcesses(client, "admission", apis.bindings).ensure_none)
         keyring = await _keyring(client, settings)
         await keyring.renew()
 
@@ -388,14 +382,15 @@ async def _publish(
 ) -> None:
     if not settings.register:
         return
+    apis = api_views(client, settings.api)
     registration = Registration(
         address=settings.url or address,
         service=settings.service,
         authority=keyring.trusted,
         inject_from=f"{settings.home}/{cert_manager.NAME}",
         fail_closed=settings.fail_closed,
-        policy=with_schedulers(policy.current, [binding.scheduler_name for binding in settings.bindings]),
-        bindings=settings.bindings,
+        policy=with_schedulers(policy.current, apis.scheduler_names),
+        bindings=apis.bindings,
         path_part=part(),
     )
     await register(client, registration)
