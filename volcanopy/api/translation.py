@@ -77,11 +77,11 @@ def read_with_own_names(item: T, bindings: Iterable[Binding], *, only: bool = Fa
 
 
 def _keys(texts: Mapping[str, str], bindings: Iterable[Binding], only: bool) -> Mapping[str, str]:
-    named = with_own_keys(texts, bindings)
-    if not only or named is texts:
-        return named
+    translated = with_own_keys(texts, bindings)
+    if not only or translated is texts:
+        return translated
     aliases = {alias for binding in bindings for alias in binding.aliases}
-    return {key: text for key, text in named.items() if key not in aliases}
+    return {key: text for key, text in translated.items() if key not in aliases}
 
 
 def _api_of(item: Any) -> Binding | None:
@@ -169,8 +169,8 @@ class _Names:
 class _OwnNames(_Names):
     def keys(self, values: Mapping[str, Any]) -> Json:
         aliases = self.binding.aliases
-        own = with_own_keys(values, (self.binding,))
-        return {key: value for key, value in own.items() if key not in aliases}
+        texts = with_own_keys(values, (self.binding,))
+        return {key: value for key, value in texts.items() if key not in aliases}
 
     def key(self, key: str) -> str:
         return self.binding.aliases.get(key, key)

@@ -36,8 +36,8 @@ class Demand(Plugin[DemandArguments], Order):
         ledger = self.cluster.ledger
         allocated = self._dominant(ledger.queue_allocated[:, queue.row])
         at_start = self._dominant_at_start[queue.row]
-        taken = allocated - at_start if allocated > at_start else 0.0
-        demand = self._demand[queue.row] - taken
+        growth = allocated - at_start if allocated > at_start else 0.0
+        demand = self._demand[queue.row] - growth
         return float(-demand if self.args.policy == "demand" else allocated - demand)
 
     def open(self) -> None:

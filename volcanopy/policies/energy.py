@@ -69,7 +69,7 @@ class Energy(Nodes, Plugin[EnergyArguments]):
         rows = nodes.rows
         load = self._cpu.percent(tasks, nodes)
         before, after = np.minimum(load - self._cpu.part(tasks, nodes), 100.0), np.minimum(load, 100.0)
-        added = self._k1[rows] * (np.exp(self._k2[rows] * after) - np.exp(self._k2[rows] * before))
-        added += np.where(nodes.used["pods"] > 0, 0.0, self._idle[rows])
-        score: Floats = np.nan_to_num(100.0 * self.args.weight * (1.0 - added / self._most))
+        rise = self._k1[rows] * (np.exp(self._k2[rows] * after) - np.exp(self._k2[rows] * before))
+        rise += np.where(nodes.used["pods"] > 0, 0.0, self._idle[rows])
+        score: Floats = np.nan_to_num(100.0 * self.args.weight * (1.0 - rise / self._most))
         return score

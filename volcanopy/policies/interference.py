@@ -46,14 +46,14 @@ class Interference(Nodes, Plugin[InterferenceArguments]):
 
     def open(self) -> None:
         """Make the (C, C) matrix and count the pods of each class on each node; class C is all others."""
-        given = self.args.slowdown
-        classes = sorted({*given, *(other for row in given.values() for other in row)})
+        slowdown = self.args.slowdown
+        classes = sorted(slowdown.keys() | {neighbour for row in slowdown.values() for neighbour in row})
         self._number = {name: number for number, name in enumerate(classes)}
         size = len(classes) + 1
         self._matrix: Floats = np.zeros((size, size))
-        for name, row in given.items():
-            for other, percent in row.items():
-                self._matrix[self._number[name], self._number[other]] = percent
+        for name, row in slowdown.items():
+            for neighbour, percent in row.items():
+                self._matrix[self._number[name], self._number[neighbour]] = percent
         pods, none = self.cluster.snapshot.tasks.pods, float(size - 1)
         kind = f"interference {self.args.label} {classes}"
         numbers = of_each_pod(self.cluster.traits.lasting, kind, pods, (none,), lambda pod: (self._class_of(pod),))

@@ -53,9 +53,9 @@ class LoadVariation(Nodes, Plugin[LoadVariationArguments]):
     def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """100 times what the risk of the riskiest resource leaves of 1."""
         risks = np.stack([self._risk(load, tasks, nodes) for load in self._loads])
-        known = ~np.isnan(risks)
-        worst = np.where(known, risks, 0.0).max(axis=0)
-        return np.where(known.any(axis=0), 100.0 * self.args.weight * (1.0 - worst), 0.0)
+        is_measured = ~np.isnan(risks)
+        worst = np.where(is_measured, risks, 0.0).max(axis=0)
+        return np.where(is_measured.any(axis=0), 100.0 * self.args.weight * (1.0 - worst), 0.0)
 
     def _risk(self, load: ExpectedLoad, tasks: TasksView, nodes: NodesView) -> Floats:
         mean = np.clip(load.percent(tasks, nodes) / 100.0, 0.0, 1.0)

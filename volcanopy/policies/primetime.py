@@ -34,7 +34,7 @@ class PrimetimeArguments(Arguments):
     """Where the hours are meant."""
     prime: JobOrder = Field("smallest", alias="primeOrder")
     """The order in prime time: `smallest` or `largest` by size, `shortest` or `longest` by run time, or `none`."""
-    other: JobOrder = Field("largest", alias="nonPrimeOrder")
+    non_prime: JobOrder = Field("largest", alias="nonPrimeOrder")
     """The order outside prime time."""
     longest: Duration = Field(
         "168h",
@@ -74,7 +74,7 @@ class Primetime(Plugin[PrimetimeArguments], Order):
         """Select the order of this session."""
         self._now = self.cluster.now.timestamp()
         self._longest, self._assumed = seconds(self.args.longest), seconds(self.args.assumed)
-        self._order = self.args.prime if self._is_prime_time() else self.args.other
+        self._order = self.args.prime if self._is_prime_time() else self.args.non_prime
         self._total = np.maximum(self.cluster.total.values, 1)
 
     def _is_prime_time(self) -> bool:

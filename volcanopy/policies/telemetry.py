@@ -123,10 +123,10 @@ class Telemetry(Nodes, Plugin[TelemetryArguments]):
 
     def _score(self, like: Preference) -> Floats:
         values = self._values(like.measure, like.statistic)
-        known = values[~np.isnan(values)]
-        if not len(known) or known.min() == known.max():
+        measured = values[~np.isnan(values)]
+        if not len(measured) or measured.min() == measured.max():
             return np.where(np.isnan(values), 0.0, 100.0 * self.args.weight)
-        part = (values - known.min()) / (known.max() - known.min())
+        part = (values - measured.min()) / (measured.max() - measured.min())
         better = 1.0 - part if like.operator == "LessThan" else part
         score: Floats = np.nan_to_num(100.0 * self.args.weight * better)
         return score

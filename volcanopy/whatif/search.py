@@ -145,8 +145,10 @@ class Search:
             valid = self._valid(candidate.parts[:_COMBINED])
             if len(self._valid([*valid, *parts])) == len(valid) + len(parts):
                 parts = [*valid, *parts]  # those of the later kinds come first
-        others = (*queues.moves(self.question), *nodes.plain_nodes(self.question))
-        attempts = (self._narrowed("several", [*parts, *more]) for more in ((), *(other.parts for other in others)))
+        candidates = (*queues.moves(self.question), *nodes.plain_nodes(self.question))
+        attempts = (
+            self._narrowed("several", [*parts, *more]) for more in ((), *(candidate.parts for candidate in candidates))
+        )
         return next(filter(None, attempts), None)
 
     def _distinct(self) -> list[Candidate]:

@@ -25,19 +25,19 @@ class OrderTree(Protocol):
         ...
 
 
-class _Part:
+class _TreeNode:
     """A part of the tree with its children, sorted; a leaf is a queue."""
 
     __slots__ = ("children", "depth", "parent", "row")
 
-    def __init__(self, parent: "_Part | None", row: int = -1) -> None:
+    def __init__(self, parent: "_TreeNode | None", row: int = -1) -> None:
         self.parent, self.row = parent, row
         self.depth: int = 0 if parent is None else parent.depth + 1
-        self.children: list[_Part] = []
+        self.children: list[_TreeNode] = []
         if parent is not None:
             parent.children.append(self)
 
-    def first(self) -> "_Part":
+    def first(self) -> "_TreeNode":
         """Return the first queue."""
         part = self
         while part.children:
@@ -53,8 +53,8 @@ class QueueOrder:
         self._tree = next((plugin for plugin in session.plugins if isinstance(plugin, OrderTree)), None)
         self._version, paths = (0, None) if self._tree is None else self._tree.order_tree()
         lines = session.snapshot.queues.line_lists
-        self._root = _Part(None)
-        self._parts: dict[int, _Part] = {}
+        self._root = _TreeNode(None)
+        self._parts: dict[int, _TreeNode] = {}
         self._count = 0
         for row in rows:
             self._add(row, reversed(lines[row]) if paths is None else paths[row])
@@ -64,9 +64,9 @@ class QueueOrder:
         part = self._root
         for number in path:
             if number not in self._parts:
-                self._parts[number] = _Part(part)
+                self._parts[number] = _TreeNode(part)
             part = self._parts[number]
-        _Part(part, row)
+        _TreeNode(part, row)
         self._count += 1
 
     def _sort(self) -> None:
@@ -74,7 +74,7 @@ class QueueOrder:
             if len(part.children) > 1:
                 part.children.sort(key=self._key_of)
 
-    def _key_of(self, part: _Part) -> Any:
+    def _key_of(self, part: _TreeNode) -> Any:
         return self._key(self._queue(part.first().row))
 
     def __len__(self) -> int:

@@ -292,6 +292,6 @@ def _in_group(group: str, body: Json) -> Json:
     affinity = spec.get("affinity") or {}
     near, away = affinity.get("nodeGroupAffinity") or {}, affinity.get("nodeGroupAntiAffinity") or {}
     near = near | {required: [*(near.get(required) or ()), group]}
-    away = away | {required: [other for other in away.get(required) or () if other != group]}
+    away = away | {required: [name for name in away.get(required) or () if name != group]}
     affinity = affinity | {"nodeGroupAffinity": near, "nodeGroupAntiAffinity": away}
     return body | {"spec": spec | {"affinity": affinity}}

@@ -213,7 +213,7 @@ def _flat_names(node: SchemaNode, flat_names: dict[str, bool]) -> bool:
 def _visible_names(text: str, flat: Callable[[], Mapping[str, bool]]) -> frozenset[str] | None:
     """The field names that a rule can see, None where it may look at whole values.
 
-    ``flat`` tells which field names below the rule have values without fields.
+    ``flat`` returns which field names below the rule have values without fields.
     """
     tokens = [(match.lastgroup or "", match.group()) for match in _TOKEN.finditer(text)]
     names = frozenset(token for kind, token in tokens if kind == "name")
