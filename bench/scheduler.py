@@ -218,7 +218,7 @@ def jobs_that_wait_for_admission(jobs: int = 5000) -> float:
 
 
 def queues_of_two_levels(queues: int, rounds: int) -> float:
-    """200 empty nodes; so many queues below two parents, each with four jobs, of which most are admitted in turn."""
+    """200 empty nodes; so many queues below two parents, each with four jobs, of which most are admitted one after the other."""
     state = world(200)
     state.upsert(core.Queue(metadata=core.Meta(name="root", uid="root")))
     for name, parent in (("a", "root"), ("b", "root"), *((f"q{number}", "ab"[number % 2]) for number in range(queues))):

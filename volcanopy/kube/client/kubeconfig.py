@@ -41,7 +41,7 @@ PROXY_SCHEMES = frozenset({"http", "https", "socks5", "socks5h"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _ConfigEntry:
     """An entry of a kubeconfig."""
 
     content: dict[str, Any]
@@ -174,7 +174,7 @@ def _read(files: tuple[Path, ...], context: str | None) -> _Reading:
     url = cluster.content.get("server")
     if not url:
         raise ValueError(f"cluster {chosen['cluster']!r} has no server")
-    user = _Entry({}, cluster.folder)
+    user = _ConfigEntry({}, cluster.folder)
     if chosen.get("user"):
         if chosen["user"] not in entries["users"]:
             raise ValueError(f"the context names user {chosen['user']!r}, which does not exist")
@@ -191,9 +191,9 @@ def _read(files: tuple[Path, ...], context: str | None) -> _Reading:
     )
 
 
-def _merge(files: tuple[Path, ...]) -> tuple[str, dict[str, dict[str, _Entry]]]:
+def _merge(files: tuple[Path, ...]) -> tuple[str, dict[str, dict[str, _ConfigEntry]]]:
     """Return the current context, and the entries of each section by name."""
-    current, entries = "", {section: dict[str, _Entry]() for section in _SECTIONS}
+    current, entries = "", {section: dict[str, _ConfigEntry]() for section in _SECTIONS}
     for path in files:
         content = _parsed(path.read_text())
         if content is None and len(files) > 1:
@@ -207,7 +207,7 @@ def _merge(files: tuple[Path, ...]) -> tuple[str, dict[str, dict[str, _Entry]]]:
                     raise ValueError(f"an entry of {section} has no name")
                 if not isinstance(entry.get(field) or {}, dict):
                     raise ValueError(f"{field} {entry['name']!r} must be a mapping")
-                entries[section].setdefault(entry["name"], _Entry(entry.get(field) or {}, path.absolute().parent))
+                entries[section].setdefault(entry["name"], _ConfigEntry(entry.get(field) or {}, path.absolute().parent))
     return current, entries
 
 
@@ -216,7 +216,7 @@ def _parsed(text: str) -> Any:
     return json.loads(text) if text.lstrip().startswith("{") and "\t" in text else yaml.safe_load(text)
 
 
-def _grant(user: _Entry, name: str, cluster: _Entry, files: tuple[Path, ...], context: str) -> Grant:
+def _grant(user: _ConfigEntry, name: str, cluster: _ConfigEntry, files: tuple[Path, ...], context: str) -> Grant:
     """Return the credentials of a user: of its auth provider, token, exec plugin or password, and its certificate."""
     identity, renew_at = user.content, None
     certificate = _certificate(user)
@@ -241,7 +241,7 @@ def _grant(user: _Entry, name: str, cluster: _Entry, files: tuple[Path, ...], co
     return Grant(_headers(authorization, identity), renew_at, certificate)
 
 
-def _certificate(user: _Entry) -> tuple[str, str | None] | None:
+def _certificate(user: _ConfigEntry) -> tuple[str, str | None] | None:
     """Return the paths of the client certificate and its key, None without one."""
     paths = []
     for key in ("client-certificate", "client-key"):
@@ -251,7 +251,7 @@ def _certificate(user: _Entry) -> tuple[str, str | None] | None:
     return (certificate, private) if certificate else None
 
 
-def _run_plugin(plugin: Mapping[str, Any], name: str, user: _Entry, cluster: _Entry) -> dict[str, Any]:
+def _run_plugin(plugin: Mapping[str, Any], name: str, user: _ConfigEntry, cluster: _ConfigEntry) -> dict[str, Any]:
     """Return the status of the user's exec plugin, which has credentials."""
     try:
         status = run_exec_plugin(plugin, cluster.content, user.folder)

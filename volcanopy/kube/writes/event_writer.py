@@ -72,7 +72,7 @@ class _EventKey(NamedTuple):
     field_path: str
 
 
-class _Entry:
+class _PendingEvent:
     """One Event, and the part of it that the server has."""
 
     __slots__ = ("count", "event", "first", "known", "last", "name", "queued", "reference", "stored")
@@ -122,9 +122,9 @@ class EventRecorder:
         self._burst, self._refill, self._limit, self._capacity = float(burst), refill, queue, capacity
         self._rng, self._clock, self._now = rng or machine.new_random(), clock, now
         self._writer_count = writers
-        self._entries: OrderedDict[_EventKey, _Entry] = OrderedDict()
+        self._entries: OrderedDict[_EventKey, _PendingEvent] = OrderedDict()
         self._buckets: OrderedDict[tuple[str, str, str, str], _Bucket] = OrderedDict()
-        self._waiting: deque[_Entry] = deque()
+        self._waiting: deque[_PendingEvent] = deque()
         self._some = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -148,7 +148,7 @@ class EventRecorder:
         entry = self._entries.get(event)
         if entry is None:
             name = f"{reference.name[:230].rstrip('-.')}.{self._rng.getrandbits(64):016x}"
-            entry = self._entries[event] = _Entry(event, reference, name, now)
+            entry = self._entries[event] = _PendingEvent(event, reference, name, now)
             if len(self._entries) > self._capacity:
                 self._entries.popitem(last=False)
         self._entries.move_to_end(event)
@@ -157,7 +157,7 @@ class EventRecorder:
         if not entry.queued:
             self._queue(entry)
 
-    def _queue(self, entry: _Entry) -> None:
+    def _queue(self, entry: _PendingEvent) -> None:
         if len(self._waiting) >= self._limit:
             self.counters.overflowed += 1
             registry.EVENTS.labels("overflowed").inc()
@@ -237,7 +237,7 @@ class EventRecorder:
                 if not self._waiting and not self._writing:
                     self._idle.set()
 
-    async def _write(self, entry: _Entry) -> None:
+    async def _write(self, entry: _PendingEvent) -> None:
         count = entry.count
         if entry.stored:
             try:
@@ -253,7 +253,7 @@ class EventRecorder:
                 await self._patch(entry, count)
         entry.stored, entry.known = True, count
 
-    async def _create(self, entry: _Entry) -> None:
+    async def _create(self, entry: _PendingEvent) -> None:
         namespace = _home(entry.reference)
         body = self._body(entry, namespace)
         try:
@@ -264,11 +264,11 @@ class EventRecorder:
             # The name is fixed: a retry cannot create a second one.
             await self._client.create(EVENTS, namespace, body)
 
-    async def _patch(self, entry: _Entry, count: int) -> None:
+    async def _patch(self, entry: _PendingEvent, count: int) -> None:
         patch = {"count": count, "lastTimestamp": _stamp(entry.last)}
         await self._client.patch(EVENTS, _home(entry.reference), entry.name, patch)
 
-    def _body(self, entry: _Entry, namespace: str) -> Json:
+    def _body(self, entry: _PendingEvent, namespace: str) -> Json:
         return {
             "apiVersion": "v1",
             "kind": "Event",

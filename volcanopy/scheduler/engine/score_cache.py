@@ -122,7 +122,7 @@ class ScoreCache:
 
     def _ask(self, entry: NodeScores, rows: Rows) -> None:
         rejections: list[NodeRejection]
-        if entry.coupling.rejections:  # they are asked for at each placement
+        if entry.coupling.rejections:  # they are computed at each placement
             score, rejections = self._scores(entry, rows), []
         else:
             score, rejections = self._hooks.answers(entry.kind, entry.tasks, NodesView(self._ledger, rows))

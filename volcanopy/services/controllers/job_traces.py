@@ -1,6 +1,6 @@
 """Export of the traces of ended jobs with OpenTelemetry, which is imported only where an endpoint is set.
 
-The trace of a job has the job's uid as its id, so that whoever has the job finds its trace. A job with a W3C trace context in
+The trace of a job has the job's uid as its id, so that a client with the job finds it. A job with a W3C trace context in
 its annotation continues that trace.
 """
 

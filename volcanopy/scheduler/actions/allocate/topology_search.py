@@ -96,7 +96,7 @@ class _Search:
         self._infeasible: set[tuple[str, int]] = set()
         """Sub-groups with domains in which they do not fit even when placed first."""
         self._too_small: dict[tuple[str, int], tuple[int, _PendingPart]] = {}
-        """Those with domains that cannot hold them, by the number of pods that their nodes can hold; they were not tried."""
+        """Those with domains that cannot hold them, by the number of pods that fit on their nodes; they were not tried."""
         self._capacities: dict[str, Ints] = {}
         self.failed: TaskView | None = None
         """The task without a feasible node in the domain that took most tasks."""
@@ -188,7 +188,7 @@ class _Search:
         return None
 
     def _large_enough(self, pending: _PendingPart, group: Rows) -> Rows:
-        """Return the domains whose nodes can hold what a sub-group needs to start, by free and freed resources alone."""
+        """Return the domains whose nodes have what a sub-group needs to start, by free and freed resources alone."""
         part = pending.part
         capacities = self._capacities.get(part.key)
         if capacities is None:
@@ -200,7 +200,7 @@ class _Search:
         return group[is_enough]
 
     def _capacities_for(self, pending: _PendingPart) -> Ints:
-        """(H,): how many pods each domain can hold at most, each of the least that any pending task requests."""
+        """(H,): how many pods fit in each domain at most, each of the least that any pending task requests."""
         session, count = self._session, len(pending.tasks)
         least = session.snapshot.shapes.request.values[:, session.snapshot.tasks.shape[pending.tasks]].min(axis=1)
         dims = np.flatnonzero(least)
