@@ -63,9 +63,8 @@ def read_with_own_names(item: T, bindings: Iterable[Binding], *, only: bool = Fa
     meta, api = item.metadata, _api_of(item)
     if api is not None:
         bindings = (api,)
-        if only and getattr(
-            item.spec, "sub_group_policy", ()
-        ):  # the only read models with labels outside of the metadata
+        # The only labels of read models outside of the metadata.
+        if only and getattr(getattr(item, "spec", None), "sub_group_policy", None):
             return convert(with_own_names(to_builtins(item), api), type(item))
     labels, annotations = _keys(meta.labels, bindings, only), _keys(meta.annotations, bindings, only)
     owners = meta.owner_references
