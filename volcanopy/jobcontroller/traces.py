@@ -34,7 +34,7 @@ def job_span(job: BatchJob, pods: Iterable[Pod]) -> Span | None:
     begin, end = meta.creation_timestamp, status.state.last_transition_time
     if begin is None or end is None:
         return None
-    attributes = {
+    attributes: dict[str, str | int] = {
         "k8s.namespace.name": meta.namespace,
         "k8s.job.name": meta.name,
         "k8s.job.uid": meta.uid,
