@@ -45,6 +45,7 @@ VIOLATIONS = {
     "pure": ("volcanopy.jobcontroller.phases", "socket"),
     "start of controller and admission": ("volcanopy.installed.job_plugins", "volcanopy.scheduler.core"),
     "kopf": ("volcanopy.services.controllers.jobs", "kopf"),
+    "traces": ("volcanopy.services.controllers.jobs", "opentelemetry"),
     "start of the scheduler": ("volcanopy.services.scheduler.writers.applier", "volcanopy.whatif.engine"),
     "scheduler": ("volcanopy.scheduler.ledger.ledger", "volcanopy.scheduler.engine.session"),
     "invariants": ("volcanopy.scheduler.invariants.gangs", "volcanopy.scheduler.model.subgroups"),
@@ -66,6 +67,8 @@ VIOLATIONS = {
     "client of Kubernetes": ("volcanopy.kube.cache.watch", "volcanopy.scheduler.model.plan"),
     "kube": ("volcanopy.kube.client.connection", "volcanopy.services.scheduler.state.store"),
     "services": ("volcanopy.services.process.health", "volcanopy.services.scheduler.scheduler_service"),
+    "judge of chaos": ("volcanopy.lab.chaos.judge", "volcanopy.api.names"),
+    "traces": ("volcanopy.services.controllers.jobs", "opentelemetry"),
     "local": ("volcanopy.local.simulated.kubelet", "volcanopy.local.cluster"),
 }
 """For each import contract: a module, and another that the contract does not let it import."""

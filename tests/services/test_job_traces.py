@@ -66,4 +66,6 @@ def test_a_controller_without_the_extra_names_it() -> None:
     environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "PATH": "/usr/bin:/bin"}
     run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 2
-    assert "OTEL_EXPORTER_OTLP_ENDPOINT is set, but OpenTelemetry is not installed: pip install" in run.stderr
+    assert (
+        "OTEL_EXPORTER_OTLP_ENDPOINT is set, but OpenTelemetry is not installed: install the extra otel" in run.stderr
+    )

@@ -54,7 +54,8 @@ def _pod_span(pod: Pod, end: datetime) -> Span | None:
     created, status = pod.metadata.creation_timestamp, pod.status
     if created is None:
         return None
-    ends = [each.state.terminated.finished_at for each in status.container_statuses if each.state.terminated]
+    states = [container.state for container in status.container_statuses]
+    ends = [state.terminated.finished_at for state in states if state.terminated is not None]
     finished = max((time for time in ends if time is not None), default=end)
     stages = _stages(("start", "run"), (created, status.start_time, finished))
     attributes = {"k8s.pod.name": pod.metadata.name, "k8s.pod.uid": pod.metadata.uid}

@@ -202,7 +202,7 @@ def _job_traces() -> "JobTraces | None":
         from volcanopy.services.controllers.job_traces import JobTraces
     except ImportError:
         raise CommandError(
-            f"{name} is set, but OpenTelemetry is not installed: pip install 'volcanopy[otel]'", 2
+            f"{name} is set, but OpenTelemetry is not installed: install the extra otel of volcanopy, or unset it", 2
         ) from None
     return JobTraces()
 

@@ -138,9 +138,9 @@ class ScoreCache:
         """(M,): the scores of nodes; of a single one those of a node with equal columns, where they follow from these."""
         of_states = entry.of_states if len(rows) == 1 else None
         state = b"" if of_states is None else of_states.key(int(rows[0]))
-        known = None if of_states is None else of_states.scores.get(state)
-        if known is not None:
-            return known
+        cached = None if of_states is None else of_states.scores.get(state)
+        if cached is not None:
+            return cached
         view = NodesView(self._ledger, rows)
         scores, scope = self._hooks.scores(entry.tasks, view)
         if view.rows_read or scope > Scope.COLUMNS:

@@ -193,8 +193,8 @@ class _Search:
         capacities = self._capacities.get(part.key)
         if capacities is None:
             capacities = self._capacities[part.key] = self._capacities_for(pending)
-        needed = self._gangs.placements_needed(self._job, part if self._divides else None)
-        is_enough = capacities[group] >= needed
+        least = self._gangs.placements_needed(self._job, part if self._divides else None)
+        is_enough = capacities[group] >= least
         for domain in group[~is_enough].tolist():
             self._too_small.setdefault((part.key, domain), (int(capacities[domain]), pending))
         return group[is_enough]
