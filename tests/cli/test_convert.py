@@ -80,6 +80,22 @@ def test_names_of_volcano_are_replaced() -> None:
     assert template["spec"]["containers"][0]["resources"] == {"limits": {"volcano.sh/gpu-memory": 1}}
 
 
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("metadata.labels['volcano.sh/job-name']", "metadata.labels['volcanopy.io/job-name']"),
+        ("metadata.annotations['volcano.sh/task-index']", "metadata.annotations['volcanopy.io/task-index']"),
+        ("metadata.labels['volcano.sh/unknown']", "metadata.labels['volcano.sh/unknown']"),
+        ("metadata.name", "metadata.name"),
+    ],
+)
+def test_a_variable_from_a_label_or_annotation_reads_the_new_name(path: str, expected: str) -> None:
+    container = {"name": "main", "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": path}}}]}
+    body = converted(job(tasks=[{"name": "a", "template": {"spec": {"containers": [container]}}}])).body
+    (variable,) = body["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["env"]
+    assert variable["valueFrom"]["fieldRef"]["fieldPath"] == expected
+
+
 def test_keys_with_dots_are_removed_by_their_path() -> None:
     """A quota for devices of a class has a key with dots and a slash."""
     spec = {"weight": 1, "deserved": {"gpu.example.com/deviceclass/a.b": {"nested": 1}}, "un.known": 1}

@@ -43,6 +43,8 @@ _READ_HERE = re.compile(
 """Groups in whose objects volcanopy reads labels and annotations. In those of others, operators may read Volcano's names."""
 _KEY = re.compile(r"([\w-]+\.)*volcano\.sh/[\w.-]+")
 """A label, an annotation, or a group and version of Volcano."""
+_FIELD_PATH = re.compile(r"(metadata\.(?:labels|annotations)\[')(.+)('\])")
+"""The field path of a label or annotation, in an environment variable or a volume of a pod."""
 _SHOWN = 80
 """Length of a text in a note."""
 Steps = tuple[str | int, ...]
@@ -159,8 +161,17 @@ def _renamed_all(conversion: Conversion, value: Any, steps: Steps, *, renaming: 
 
 
 def _renamed(text: Any) -> Any:
-    """Return volcanopy's name of a label, an annotation, or a group and version that it implements; others are returned unchanged."""
-    return _NAMES.get(text, text) if isinstance(text, str) else text
+    """Return volcanopy's name of a label, an annotation, a field path of these, or a group and version that it implements.
+
+    Others are returned unchanged.
+    """
+    if not isinstance(text, str):
+        return text
+    field_path = _FIELD_PATH.fullmatch(text)
+    if field_path is None:
+        return _NAMES.get(text, text)
+    head, name, tail = field_path.groups()
+    return f"{head}{_NAMES.get(name, name)}{tail}"
 
 
 def _set_scheduler(conversion: Conversion, value: Any, steps: Steps) -> None:
