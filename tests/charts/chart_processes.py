@@ -25,8 +25,8 @@ from tests.charts.rendering import NAMESPACE, Json, one
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import free_port
 
-READY_SECONDS = 60.0
-STOP_SECONDS = 30.0
+READY_SECONDS = 180.0
+STOP_SECONDS = 120.0
 PROGRAM = (sys.executable, "-m", "volcanopy")
 """What the image's entry point is."""
 APISERVER_FLAGS = ("--enable-aggregator-routing=true",)

@@ -13,8 +13,6 @@ from tests.charts.rendering import CHART, NAMESPACE, RELEASE, Json, RenderError,
 from tests.controlplane.plane import ControlPlane, CreateError
 from volcanopy.local.cluster import self_signed
 
-pytestmark = pytest.mark.timeout(240)
-
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
 OURS = f"/api/v1/namespaces/{NAMESPACE}"
 

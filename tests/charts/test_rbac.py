@@ -24,7 +24,7 @@ from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.local.cluster import Components, Parts
 from volcanopy.local.simulated import nodes
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.real
 
 ACTIONS = "enqueue, allocate, preempt, reclaim, backfill"
 DISCOVERY = {"networkTopologyTypes": {"plain": [{"nodeLabel": exercise.RACK}, {"nodeLabel": "kubernetes.io/hostname"}]}}

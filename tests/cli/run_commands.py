@@ -46,7 +46,7 @@ class Outcome:
         return self.err.removeprefix("volcanopy: ").strip()
 
 
-def until(config: Path, kind: Kind[Json], holds: Callable[[list[Json]], bool], seconds: float = 60) -> None:
+def until(config: Path, kind: Kind[Json], holds: Callable[[list[Json]], bool], seconds: float = 120.0) -> None:
     """Wait until a predicate is true for the objects of a kind in the namespace of a kubeconfig."""
 
     async def wait() -> None:
@@ -123,7 +123,7 @@ def terminal(
         os.close(ours)
 
 
-def read_until(end: int, process: "subprocess.Popen[bytes]", wanted: str = "", seconds: float = 60) -> str:
+def read_until(end: int, process: "subprocess.Popen[bytes]", wanted: str = "", seconds: float = 120.0) -> str:
     """What the process writes to its terminal until it has written ``wanted``, or until it ends."""
     said = b""
     while not wanted or not re.search(wanted, said.decode(errors="replace")):

@@ -71,7 +71,7 @@ async def sites(real_control_plane: ControlPlane, tmp_path: Path) -> AsyncIterat
     await embedded.stop()
 
 
-async def eventually(ask: Callable[[], Awaitable[Any]], seconds: float = 60.0) -> Any:
+async def eventually(ask: Callable[[], Awaitable[Any]], seconds: float = 120.0) -> Any:
     """The first answer that is not empty."""
     async with asyncio.timeout(seconds):
         while True:

@@ -44,7 +44,7 @@ CONTROLLERS = (
     "serviceaccount-controller",
     "statefulset-controller",
 )
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 POLL_SECONDS = 0.02
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

@@ -39,7 +39,7 @@ def pod(name: str, **meta: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, **meta}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
 
 
-def eventually(what: Callable[[], bool], seconds: float = 60.0) -> None:
+def eventually(what: Callable[[], bool], seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline, f"not within {seconds} s"

@@ -9,8 +9,6 @@ import pytest
 from tests.docs.page_runner import needs_cluster, reader
 from tests.docs.pages import ROOT, Block, blocks, commands, like, pages
 
-pytestmark = pytest.mark.timeout(300)
-
 ELSEWHERE: dict[str, str] = {
     "make demo     # installs": "make test runs these tests, and tests/local/process/test_demo.py runs what make demo runs",
     "kubectl get podgroups.scheduling.volcano.sh\n": "needs a PodGroup of a client; tests/cli/explain/test_pod_groups.py",

@@ -88,7 +88,7 @@ async def cluster_without_services(
             await client.delete_collection(LEASES, leases)
 
 
-async def all_complete(client: Client, namespace: str, count: int, within: float = 60.0) -> None:
+async def all_complete(client: Client, namespace: str, count: int, within: float = 120.0) -> None:
     reflector = Reflector(client, JOBS, namespace)
     phases: dict[str, str] = {}
     async with asyncio.timeout(within):

@@ -51,7 +51,6 @@ def replicas_of(command: str, kubeconfigs: Sequence[Path], tmp_path: Path, *flag
     ]
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.slow("ends six leaders and waits for a Lease each time")
 async def test_gangs_complete_after_every_leader_has_ended(tmp_path: Path) -> None:
     """Killed twice, told to stop once."""
@@ -113,7 +112,6 @@ class LeaderPause:
         assert "lost: not renewed within 6 s" in self._leader.log.read_text()
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.slow("waits until two Leases have expired")
 async def test_paused_leaders_change_nothing_when_they_continue(
     tmp_path: Path,

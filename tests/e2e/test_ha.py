@@ -18,7 +18,6 @@ from volcanopy.kube.client.kubeconfig import load_connection
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.timeout(300),
     pytest.mark.slow("installs the chart, ends six leaders and waits for a Lease each time"),
 ]
 

@@ -55,7 +55,7 @@ class World:
         await creator.create(bodies)
 
     async def all_of(
-        self, kind: Kind[Json], holds: Callable[[list[Json]], bool], seconds: float = 60.0, fields: str = ""
+        self, kind: Kind[Json], holds: Callable[[list[Json]], bool], seconds: float = 120.0, fields: str = ""
     ) -> list[Json]:
         """Wait until a predicate is true for all objects of a kind, and return them."""
         reflector = Reflector(self.client, kind, self.namespace if kind.namespaced else None, field_selector=fields)
@@ -74,7 +74,7 @@ class World:
             following.cancel()
         return values
 
-    async def job(self, name: str, *phases: str, seconds: float = 60.0) -> Json:
+    async def job(self, name: str, *phases: str, seconds: float = 120.0) -> Json:
         """Wait until a job is in one of these phases; gives it."""
         result = await self.all_of(
             JOBS, lambda jobs: any(phase_of(job) in phases for job in jobs), seconds, f"metadata.name={name}"

@@ -89,7 +89,7 @@ class Cluster:
         result = [(obj["involvedObject"]["name"], obj["reason"], obj["message"]) for obj in listing.items]
         return sorted(entry for entry in result if not reason or entry[1] == reason)
 
-    async def until(self, holds: Callable[[], Awaitable[bool]], *kinds: Kind[Any], deadline: float = 60.0) -> None:
+    async def until(self, holds: Callable[[], Awaitable[bool]], *kinds: Kind[Any], deadline: float = 120.0) -> None:
         """Wait for a condition that can become true only with a change of one of these kinds (pods)."""
         async with asyncio.timeout(deadline):
             version = (await self.client.list(kinds[0] if kinds else PODS)).resource_version

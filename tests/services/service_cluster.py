@@ -106,7 +106,7 @@ class Cluster:
         """Why a job is in its phase."""
         return str(self.jobs.get(job, {}).get("status", {}).get("state", {}).get("message", ""))
 
-    async def until(self, holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    async def until(self, holds: Callable[[], bool], seconds: float = 120.0) -> None:
         """Wait for something to hold, looking at each change."""
         try:
             async with asyncio.timeout(seconds):
@@ -117,7 +117,7 @@ class Cluster:
             states = {name: job.get("status", {}).get("state") for name, job in self.jobs.items()}
             raise AssertionError(f"did not come: jobs {states}, pods {sorted(self.pods)}") from None
 
-    async def all_of(self, kind: Kind[Json], holds: Callable[[list[Json]], bool], seconds: float = 60.0) -> None:
+    async def all_of(self, kind: Kind[Json], holds: Callable[[list[Json]], bool], seconds: float = 120.0) -> None:
         """Wait for a condition on all objects of a kind in the namespace."""
         reflector, changed = Reflector(self.client, kind, self.namespace), asyncio.Event()
         following = asyncio.create_task(reflector.run(lambda _: changed.set()))

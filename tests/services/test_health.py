@@ -46,7 +46,7 @@ async def ask(address: str, path: str) -> tuple[int, str]:
         return answer.status, await answer.text()
 
 
-async def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+async def until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
     async with asyncio.timeout(seconds):
         while not holds():  # noqa: ASYNC110 -- a process is looked at from outside, as a kubelet does
             await asyncio.sleep(0.02)

@@ -3,8 +3,6 @@
 import asyncio
 from random import Random
 
-import pytest
-
 from tests.services.service_cluster import Cluster, controller, task
 from volcanopy.api import names
 from volcanopy.kube.cache.followed_kinds import PODS
@@ -135,7 +133,6 @@ async def test_a_name_conflict_is_reported_in_the_job_status(cluster: Cluster) -
         await cluster.until(lambda: cluster.phase("taken") == "Running")
 
 
-@pytest.mark.timeout(180)
 async def test_a_repeatedly_killed_controller_neither_loses_nor_duplicates_pods(cluster: Cluster) -> None:
     random = Random(5)
     submitted = [f"gang-{number}" for number in range(20)]

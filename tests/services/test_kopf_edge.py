@@ -21,7 +21,7 @@ from volcanopy.kube.client.raw_kinds import FLOWS, JOBS, QUEUES
 from volcanopy.services.controllers import kopf_edge, kopf_operator
 from volcanopy.services.controllers.user_kinds import Edge, EdgeError, UserKinds
 
-SOON = 30.0
+SOON = 120.0
 """Seconds, where a mistake means for ever."""
 
 

@@ -50,7 +50,7 @@ class Observer:
                 self.wrong.append(f"{node} holds {count} of {CPU}")
         self.news.set()
 
-    async def bound(self, count: int, deadline: float = 60.0) -> None:
+    async def bound(self, count: int, deadline: float = 120.0) -> None:
         """Until so many pods have a node."""
         async with asyncio.timeout(deadline):
             while len(self.nodes) < count:

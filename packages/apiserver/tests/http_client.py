@@ -57,7 +57,7 @@ class Client:
         assert code == 200, made
         return made
 
-    async def until(self, path: str, code: int, seconds: float = 60.0) -> Any:
+    async def until(self, path: str, code: int, seconds: float = 120.0) -> Any:
         """Ask until the answer has this code."""
         async with asyncio.timeout(seconds):
             while True:
@@ -82,7 +82,7 @@ class Watching:
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
 
-    async def next(self, seconds: float = 60.0) -> dict[str, Any]:
+    async def next(self, seconds: float = 120.0) -> dict[str, Any]:
         """The next event; an empty one at the end."""
         async with asyncio.timeout(seconds):
             line = await self._response.content.readline()

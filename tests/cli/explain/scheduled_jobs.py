@@ -39,7 +39,7 @@ class Place:
     client: Client
     groups: dict[str, str]
 
-    async def explained(self, jobs: Sequence[str], seconds: float = 60.0) -> dict[str, Json]:
+    async def explained(self, jobs: Sequence[str], seconds: float = 120.0) -> dict[str, Json]:
         """Wait until the groups of these jobs explain themselves; gives the explanations."""
         groups: Kind[Json] = Kind(names.SCHEDULING, "v1beta1", "PodGroup", "podgroups", True, dict)
         changed = asyncio.Event()

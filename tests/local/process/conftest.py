@@ -66,7 +66,7 @@ class ProcessCluster:
         pod = await self.until(name, lambda pod: pod["status"].get("phase") in {"Succeeded", "Failed"})
         return dict(pod["status"])
 
-    async def until(self, name: str, reached: Any, seconds: float = 60.0) -> Json:
+    async def until(self, name: str, reached: Any, seconds: float = 120.0) -> Json:
         """Wait until a pod is as asked."""
         reflector = Reflector(self.client, PODS, NAMESPACE, field_selector=f"metadata.name={name}")
         async with asyncio.timeout(seconds):

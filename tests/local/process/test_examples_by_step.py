@@ -123,7 +123,6 @@ def test_a_preempted_job_continues_at_its_checkpoint(open_folder: Path, step: st
 
 
 @pytest.mark.slow("starts several processes of a framework")
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", FRAMEWORKS)
 @pytest.mark.parametrize(("user", "step"), STEPS)
 def test_a_framework_computes_with_several_processes(open_folder: Path, step: str, user: bool, name: str) -> None:

@@ -39,7 +39,7 @@ class Examples:
     def __init__(self, cluster: LocalCluster) -> None:
         self.cluster = cluster
 
-    async def create(self, bodies: list[Json], *jobs: str, seconds: float = 60) -> None:
+    async def create(self, bodies: list[Json], *jobs: str, seconds: float = 120.0) -> None:
         """Create objects, and wait until their jobs are completed."""
         await Creator(self.cluster.client).create(bodies)
         reflector = Reflector(self.cluster.client, JOBS)

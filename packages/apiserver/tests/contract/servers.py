@@ -85,7 +85,7 @@ class Server:
             warnings = tuple(response.headers.getall("Warning", []))
             return Answer(response.status, body, warnings)
 
-    async def settled(self, step: Step, namespace: str, seconds: float = 60.0) -> Answer:
+    async def settled(self, step: Step, namespace: str, seconds: float = 120.0) -> Answer:
         """The answer to the step, once its code is the expected one if it names one."""
         answer = await self.ask(step, namespace)
         loop = asyncio.get_running_loop()
