@@ -10,15 +10,15 @@ from _pytest.mark import ParameterSet
 nightly = pytest.mark.nightly
 
 
-def seeds(tested: int, last: int, size: int, later: int = 0) -> list[ParameterSet]:
-    """Return ranges of seeds: below ``tested`` for `make test`, in groups of ``size``, and up to ``last`` for the night.
+def seeds(first_nightly: int, end: int, size: int, nightly_size: int = 0) -> list[ParameterSet]:
+    """Return the seeds before ``end`` as ranges of ``size``, and from ``first_nightly`` on, for the night, of ``nightly_size``.
 
-    Those are in groups of ``later`` seeds, by default as many.
+    That is by default ``size`` too.
     """
-    groups = [range(first, min(first + size, tested)) for first in range(0, tested, size)]
-    step = later or size
-    at_night = [range(first, min(first + step, last)) for first in range(tested, last, step)]
+    step = nightly_size or size
+    ranges = [range(start, min(start + size, first_nightly)) for start in range(0, first_nightly, size)]
+    nightly_ranges = [range(start, min(start + step, end)) for start in range(first_nightly, end, step)]
     return [
-        *(pytest.param(group, id=str(group.start)) for group in groups),
-        *(pytest.param(group, id=str(group.start), marks=nightly) for group in at_night),
+        *(pytest.param(group, id=str(group.start)) for group in ranges),
+        *(pytest.param(group, id=str(group.start), marks=nightly) for group in nightly_ranges),
     ]

@@ -226,7 +226,7 @@ def crd(resource: Resource) -> Json:
     }
     if resource.short_names:
         names["shortNames"] = list(resource.short_names)
-    of_newest = schema(resource.model)
+    newest_schema = schema(resource.model)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -236,12 +236,12 @@ def crd(resource: Resource) -> Json:
             "names": names,
             "scope": "Namespaced" if resource.namespaced else "Cluster",
             # The newest version first, which clients prefer.
-            "versions": [_version(resource, version, of_newest) for version in reversed(resource.api_versions)],
+            "versions": [_version(resource, version, newest_schema) for version in reversed(resource.api_versions)],
         },
     }
 
 
-def _version(resource: Resource, api_version: str, of_newest: Json) -> Json:
+def _version(resource: Resource, api_version: str, newest_schema: Json) -> Json:
     """Return an entry of ``spec.versions``.
 
     Only the newest version has descriptions, so that the definition fits into the annotation of ``kubectl apply``.
@@ -251,7 +251,7 @@ def _version(resource: Resource, api_version: str, of_newest: Json) -> Json:
         "name": api_version.partition("/")[2],
         "served": True,
         "storage": api_version == resource.api_version,
-        "schema": {"openAPIV3Schema": of_newest if newest else _without_descriptions(of_newest)},
+        "schema": {"openAPIV3Schema": newest_schema if newest else _without_descriptions(newest_schema)},
     }
     if resource.status:
         version["subresources"] = {"status": {}}

@@ -154,12 +154,14 @@ def compile_rules(node: SchemaNode, *, root: bool = False) -> list[ValidationRul
     """The rules that stand at this place of a schema; raises RuleError naming the rule that is at fault."""
 
     @cache
-    def flat() -> Mapping[str, bool]:
+    def flat_fields() -> Mapping[str, bool]:
         names: dict[str, bool] = {}
         _flat_names(node, names)
         return names
 
-    return [_compile_rule(node, source, root, flat) for source in node.rules if str(source.get("rule", "")).strip()]
+    return [
+        _compile_rule(node, source, root, flat_fields) for source in node.rules if str(source.get("rule", "")).strip()
+    ]
 
 
 def _program(text: str, what: str) -> cel.Program:
@@ -170,7 +172,7 @@ def _program(text: str, what: str) -> cel.Program:
 
 
 def _compile_rule(
-    node: SchemaNode, source: Mapping[str, Any], root: bool, flat: Callable[[], Mapping[str, bool]]
+    node: SchemaNode, source: Mapping[str, Any], root: bool, flat_fields: Callable[[], Mapping[str, bool]]
 ) -> ValidationRule:
     text = str(source["rule"])
     program = _program(text, "rule")
@@ -190,7 +192,7 @@ def _compile_rule(
         program=program,
         message=message,
         context=cel.Context(functions=functions),
-        convert=_converter(node, _visible_names(both, flat), root),
+        convert=_converter(node, _visible_names(both, flat_fields), root),
         transition="oldSelf" in names,
         optional_old=bool(source.get("optionalOldSelf")),
         field_path=_read_field_path(str(source.get("fieldPath") or "")),
@@ -210,10 +212,10 @@ def _flat_names(node: SchemaNode, flat_names: dict[str, bool]) -> bool:
     return not node.properties and not node.embedded and all(below)
 
 
-def _visible_names(text: str, flat: Callable[[], Mapping[str, bool]]) -> frozenset[str] | None:
+def _visible_names(text: str, flat_fields: Callable[[], Mapping[str, bool]]) -> frozenset[str] | None:
     """The field names that a rule can see, None where it may look at whole values.
 
-    ``flat`` returns which field names below the rule have values without fields.
+    ``flat_fields``: for each field name below the rule, whether its values have no fields.
     """
     tokens = [(match.lastgroup or "", match.group()) for match in _TOKEN.finditer(text)]
     names = frozenset(token for kind, token in tokens if kind == "name")
@@ -221,7 +223,7 @@ def _visible_names(text: str, flat: Callable[[], Mapping[str, bool]]) -> frozens
         return None
     for index, (_, token) in enumerate(tokens):
         if token in ("==", "!=", "in") and not (
-            _ends_flat(tokens[:index], flat()) or _starts_flat(tokens[index + 1 :], flat())
+            _ends_flat(tokens[:index], flat_fields()) or _starts_flat(tokens[index + 1 :], flat_fields())
         ):
             return None
     return names
