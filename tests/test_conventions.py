@@ -54,7 +54,7 @@ VIOLATIONS = {
     "api": ("volcanopy.api.model", "volcanopy.api.batch"),
     "job controller": ("volcanopy.jobcontroller.naming", "volcanopy.jobcontroller.pods"),
     "admission": ("volcanopy.admission.queue_tree", "volcanopy.admission.limits"),
-    "cli": ("volcanopy.cli.framework.tables", "volcanopy.client.jobs.pods"),
+    "cli": ("volcanopy.cli.framework.tables", "volcanopy.cli.views"),
     "embedded API server": ("embedded_apiserver.server", "volcanopy.kube.client"),
     "users of the embedded API server": ("volcanopy.kube.client.connection", "embedded_apiserver.server"),
     "embedded API server, inside": ("embedded_apiserver.store.journal", "embedded_apiserver.crud.write"),
@@ -68,7 +68,6 @@ VIOLATIONS = {
     "kube": ("volcanopy.kube.client.connection", "volcanopy.services.scheduler.state.store"),
     "services": ("volcanopy.services.process.health", "volcanopy.services.scheduler.scheduler_service"),
     "judge of chaos": ("volcanopy.lab.chaos.judge", "volcanopy.api.names"),
-    "traces": ("volcanopy.services.controllers.jobs", "opentelemetry"),
     "local": ("volcanopy.local.simulated.kubelet", "volcanopy.local.cluster"),
 }
 """For each import contract: a module, and another that the contract does not let it import."""

@@ -41,7 +41,7 @@ def job_span(job: BatchJob, pods: Iterable[Pod]) -> Span | None:
         "volcanopy.queue": job.spec.queue,
         "volcanopy.phase": str(status.state.phase or ""),
         "volcanopy.restarts": status.retry_count,
-        "volcanopy.evictions": status.evictions,
+        "volcanopy.evictions": len(status.evictions),
     }
     stages = _stages(("admission", "placement", "run"), (begin, status.admitted_time, status.start_time, end))
     ended = [span for pod in pods if (span := _pod_span(pod, end)) is not None]
