@@ -14,9 +14,10 @@ import msgspec
 from volcanopy.api import core
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import default
-from volcanopy.whatif.answer import Limits, Start, answer
+from volcanopy.whatif.answer import Limits, answer
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.engine import Budget, Engine
+from volcanopy.whatif.starts import Start
 
 Model = TypeVar("Model")
 NOW = datetime(2030, 1, 2, tzinfo=UTC)

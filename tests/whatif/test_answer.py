@@ -8,11 +8,12 @@ from tests.whatif.asking import ask, batch_job, bodies, engine, job, loaded, rem
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.testing.notation import NOW, config
-from volcanopy.whatif.answer import Limits, Start, answer
+from volcanopy.whatif.answer import Limits, answer
 from volcanopy.whatif.engine import Budget
 from volcanopy.whatif.expected import EstimatedStart
 from volcanopy.whatif.kinds import KINDS, read
 from volcanopy.whatif.rejected import rejected_remedies
+from volcanopy.whatif.starts import Start
 
 NODES = """
 node n1 cpu=4

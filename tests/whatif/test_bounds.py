@@ -10,12 +10,13 @@ from tests.whatif.asking import batch_job, engine, loaded, remedies
 from tests.whatif.worlds import random_world
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import parse
-from volcanopy.whatif.answer import Limits, Start, answer
+from volcanopy.whatif.answer import Limits, answer
 from volcanopy.whatif.changes import Steps, perform
 from volcanopy.whatif.engine import Budget, Engine
 from volcanopy.whatif.remedies import nodes, queues
 from volcanopy.whatif.remedies.candidate import Part, Question
 from volcanopy.whatif.search import KINDS, Remedy
+from volcanopy.whatif.starts import Start
 from volcanopy.whatif.target import Target
 
 

@@ -1,8 +1,9 @@
 """The budget of a question counts work, and every waiting job gets its part of it."""
 
 from tests.whatif.asking import bodies, engine, loaded
-from volcanopy.whatif.answer import Answer, Limits, Start, answer
+from volcanopy.whatif.answer import Answer, Limits, answer
 from volcanopy.whatif.engine import Budget, cycles_of
+from volcanopy.whatif.starts import Start
 
 WAITING = 8
 WORLD = "\n".join(

@@ -10,8 +10,9 @@ from tests.whatif.asking import ask, batch_job, bodies, engine, job, loaded, rem
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
 from volcanopy.testing.notation import config
-from volcanopy.whatif.answer import Limits, Start, answer
+from volcanopy.whatif.answer import Limits, answer
 from volcanopy.whatif.engine import Budget
+from volcanopy.whatif.starts import Start
 
 CAPACITY = "priority, gang | predicates, capacity"
 PROPORTION = "priority, gang | predicates, proportion"

@@ -13,9 +13,10 @@ import yaml
 from tests.whatif.asking import Json, batch_job, bodies, engine, loaded
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
-from volcanopy.whatif.answer import JobAnswer, Limits, Start, answer
+from volcanopy.whatif.answer import JobAnswer, Limits, answer
 from volcanopy.whatif.engine import Budget
 from volcanopy.whatif.search import Remedy
+from volcanopy.whatif.starts import Start
 from volcanopy.whatif.target import other_jobs
 
 CONFIGURATIONS = (

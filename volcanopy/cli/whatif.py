@@ -23,10 +23,11 @@ from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.messages import short
 from volcanopy.whatif import answer as answers
 from volcanopy.whatif import load
-from volcanopy.whatif.answer import NO_REMEDY, Answer, JobAnswer, Start
+from volcanopy.whatif.answer import Answer, JobAnswer
 from volcanopy.whatif.engine import Budget, Engine
 from volcanopy.whatif.kinds import ManifestError
 from volcanopy.whatif.rejected import rejected_remedies
+from volcanopy.whatif.starts import NO_REMEDY, Start
 from volcanopy.whatif.target import targets
 
 _NAMED = 3

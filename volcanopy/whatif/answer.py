@@ -6,7 +6,6 @@ ended, else never. The gate and the message of a job that never starts are those
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from volcanopy.api.core import Pod, position_of
 from volcanopy.api.gates import Gate
@@ -18,6 +17,7 @@ from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine, Run
 from volcanopy.whatif.expected import EstimatedStart, estimated_starts
 from volcanopy.whatif.remedies.candidate import Question
 from volcanopy.whatif.search import Remedy, Search
+from volcanopy.whatif.starts import Start
 from volcanopy.whatif.target import (
     Target,
     foreign_scheduler,
@@ -28,18 +28,6 @@ from volcanopy.whatif.target import (
     suspended_jobs,
     targets,
 )
-
-NO_REMEDY = "no change of this job, one queue or one node lets it start"
-"""The message about a job that does not start even with all changes together that are tried."""
-
-
-class Start(StrEnum):
-    """When a job starts."""
-
-    NOW = "starts now"
-    AFTER = "starts after"
-    NEVER = "never"
-    UNKNOWN = "budget ended"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from volcanopy.client.jobs.pods import Pod
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.kubeconfig import load_connection
-from volcanopy.whatif.answer import JobAnswer, Start
+from volcanopy.whatif.answer import JobAnswer
+from volcanopy.whatif.starts import Start
 from volcanopy.whatif.target import Target
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)

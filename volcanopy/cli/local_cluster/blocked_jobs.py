@@ -8,7 +8,8 @@ from volcanopy.client.explain.confirmed import UnreadableError, answers, cluster
 from volcanopy.client.jobs.status import phase, starts_soon
 from volcanopy.kube.client.api_client import Client
 from volcanopy.scheduler.model import pod_fields
-from volcanopy.whatif.answer import JobAnswer, Start
+from volcanopy.whatif.answer import JobAnswer
+from volcanopy.whatif.starts import Start
 
 _SECONDS = 5.0
 """Time for the search for remedies."""

@@ -6,6 +6,7 @@ BatchJob and PodGroup are enough for the summary and the gates; the other object
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from volcanopy.api import core, names
 from volcanopy.api.batch_read import BatchJob, TaskSpec
@@ -19,7 +20,10 @@ from volcanopy.client.explain.pod_problems import UNSCHEDULED, pod_problems, sta
 from volcanopy.client.explain.report import GateRow, JobReport, PodProblem, listed, single_line
 from volcanopy.client.jobs import status as job_status
 from volcanopy.client.jobs.pods import Pod
-from volcanopy.whatif.answer import NO_REMEDY, JobAnswer, Start
+from volcanopy.whatif.starts import NO_REMEDY, Start
+
+if TYPE_CHECKING:
+    from volcanopy.whatif.answer import JobAnswer
 
 GRACE = 30.0
 """Seconds in which a running controller or scheduler processes a new object."""
@@ -55,7 +59,7 @@ class JobFacts:
     pods: Sequence[Pod] | None = None
     warnings: Mapping[str, str] = field(default_factory=dict)
     lease: Lease | None = None
-    answer: JobAnswer | None = None
+    answer: "JobAnswer | None" = None
     unread: tuple[str, ...] = ()
 
     @property
@@ -131,7 +135,7 @@ def _with_answer(report: JobReport, facts: JobFacts) -> JobReport:
     return with_remedies(report, answer)
 
 
-def with_remedies(report: JobReport, answer: JobAnswer) -> JobReport:
+def with_remedies(report: JobReport, answer: "JobAnswer") -> JobReport:
     """Return the report with the start and the remedies that the what-if engine confirmed."""
     lines = tuple(remedy.text for remedy in answer.remedies)
     if not lines and answer.start is not Start.NOW:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from volcanopy.api import core, names
 from volcanopy.client.durations import span
@@ -11,7 +12,9 @@ from volcanopy.client.explain.job import GRACE, Lease, lease_age, with_reason, w
 from volcanopy.client.explain.pod_problems import pod_problems, startup_problem
 from volcanopy.client.explain.report import JobReport, single_line
 from volcanopy.client.jobs.pods import Pod
-from volcanopy.whatif.answer import JobAnswer
+
+if TYPE_CHECKING:
+    from volcanopy.whatif.answer import JobAnswer
 
 KIND = "PodGroupExplanation"
 
@@ -28,7 +31,7 @@ class GroupFacts:
     pods: Sequence[Pod] | None = None
     warnings: Mapping[str, str] = field(default_factory=dict)
     lease: Lease | None = None
-    answer: JobAnswer | None = None
+    answer: "JobAnswer | None" = None
     unread: tuple[str, ...] = ()
 
     @property
