@@ -76,11 +76,11 @@ def read_with_own_names(item: T, bindings: Iterable[Binding], *, only: bool = Fa
 
 
 def _keys(texts: Mapping[str, str], bindings: Iterable[Binding], only: bool) -> Mapping[str, str]:
-    translated = with_own_keys(texts, bindings)
-    if not only or translated is texts:
-        return translated
+    labels = with_own_keys(texts, bindings)
+    if not only or labels is texts:
+        return labels
     aliases = {alias for binding in bindings for alias in binding.aliases}
-    return {key: text for key, text in translated.items() if key not in aliases}
+    return {key: text for key, text in labels.items() if key not in aliases}
 
 
 def _api_of(item: Any) -> Binding | None:
@@ -168,8 +168,8 @@ class _Names:
 class _OwnNames(_Names):
     def keys(self, values: Mapping[str, Any]) -> Json:
         aliases = self.binding.aliases
-        texts = with_own_keys(values, (self.binding,))
-        return {key: value for key, value in texts.items() if key not in aliases}
+        labels = with_own_keys(values, (self.binding,))
+        return {key: value for key, value in labels.items() if key not in aliases}
 
     def key(self, key: str) -> str:
         return self.binding.aliases.get(key, key)

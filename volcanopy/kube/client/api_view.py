@@ -139,8 +139,8 @@ class ApiView(Client):
     async def patch(
         self, kind: Kind[T], namespace: str | None, name: str, patch: Body, *args: Any, **options: Any
     ) -> T:
-        content = self._written(patch)
-        return self._read(await super().patch(self.of_api(kind), namespace, name, content, *args, **options))
+        body = self._written(patch)
+        return self._read(await super().patch(self.of_api(kind), namespace, name, body, *args, **options))
 
     async def patch_status(self, kind: Kind[T], *args: Any, **options: Any) -> T:
         return await super().patch_status(self.of_api(kind), *args, **options)
