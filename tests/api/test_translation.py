@@ -142,3 +142,9 @@ def test_a_pod_group_is_read_as_it_was_made_before_it_was_written() -> None:
     expected = convert(made, PodGroup)
     assert (read.metadata, read.spec) == (expected.metadata, expected.spec)
     assert read.api_version == "scheduling.volcano.sh/v1beta1"
+
+
+def test_of_two_names_of_one_annotation_volcanopys_counts() -> None:
+    manifest: Json = {"metadata": {"annotations": {names.PREEMPTABLE: "false", "volcano.sh/preemptable": "true"}}}
+    assert with_own_names(manifest, VOLCANO) == {"metadata": {"annotations": {names.PREEMPTABLE: "false"}}}
+    assert with_api_names(manifest, VOLCANO) == {"metadata": {"annotations": {"volcano.sh/preemptable": "false"}}}

@@ -6,9 +6,8 @@ content of pods (``spec`` of a pod and of a template) belongs to the user and is
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -29,7 +28,8 @@ def with_own_names(manifest: Json, binding: Binding) -> Json:
     """Return an object of an API with volcanopy's names inside. A value that is given under volcanopy's name is kept."""
     if binding is VOLCANOPY:
         return manifest
-    return _identified(manifest, _OwnNames(binding).translated(manifest, _pod(manifest)))
+    translated: Json = _translated(manifest, _own_names(binding), _pod(manifest))
+    return translated | {key: manifest[key] for key in ("apiVersion", "kind") if key in manifest}
 
 
 def with_names_of_its_api(manifest: Json) -> Json:
@@ -46,7 +46,7 @@ def with_api_names(manifest: Json, binding: Binding) -> Json:
     """Return an object, or a merge patch of one, with the names of the API that it is written to."""
     if binding is VOLCANOPY:
         return manifest
-    translated: Json = _ApiNames(binding).translated(manifest, _pod(manifest))
+    translated: Json = _translated(manifest, _api_names(binding), _pod(manifest))
     return translated
 
 
@@ -114,79 +114,53 @@ def own_reference(api_version: str, kind: str) -> tuple[str, str]:
     return f"{group}{slash}{version}", kind
 
 
-def _identified(manifest: Json, translated: Json) -> Json:
-    return translated | {key: manifest[key] for key in ("apiVersion", "kind") if key in manifest}
-
-
 def _pod(manifest: Mapping[str, Any]) -> str:
     """Return the name of the member in which a template has a pod, for a pod; empty for another object."""
     return "template" if manifest.get("kind") == "Pod" else ""
 
 
-@dataclass(frozen=True)
-class _Names:
-    """One direction of the translation."""
+class _Names(NamedTuple):
+    """One direction of the translation: the other name of a label or annotation, and those of a reference."""
 
-    binding: Binding
-
-    def keys(self, values: Mapping[str, Any]) -> Json:
-        """Return labels or annotations with the other names."""
-        raise NotImplementedError
-
-    def key(self, key: str) -> str:
-        """Return the other name of a label or annotation."""
-        raise NotImplementedError
-
-    def reference(self, api_version: str, kind: str) -> tuple[str, str]:
-        """Return the other names of an API version and kind."""
-        raise NotImplementedError
-
-    def translated(self, value: Any, member: str = "") -> Any:
-        """Return JSON with the other names; ``member`` is the name under which it stands."""
-        if isinstance(value, list | tuple):
-            return [self.translated(item, member) for item in value]
-        if not isinstance(value, Mapping):
-            return value
-        result = {key: self._member(key, content, member) for key, content in value.items()}
-        if member in _KEYED:
-            return self.keys(result)
-        if isinstance(key := result.get("key"), str) and member == "matchExpressions":
-            result["key"] = self.key(key)
-        match result:
-            case {"apiVersion": str(api_version), "kind": str(kind)}:
-                result["apiVersion"], result["kind"] = self.reference(api_version, kind)
-        return result
-
-    def _member(self, key: str, content: Any, member: str) -> Any:
-        if key == "spec" and member == "template":
-            return content
-        if key == "matchLabelKeys" and isinstance(content, list | tuple):
-            return [self.key(name) if isinstance(name, str) else name for name in content]
-        return self.translated(content, key)
+    key: Callable[[str], str]
+    reference: Callable[[str, str], tuple[str, str]]
 
 
-class _OwnNames(_Names):
-    def keys(self, values: Mapping[str, Any]) -> Json:
-        aliases = self.binding.aliases
-        labels = with_own_keys(values, (self.binding,))
-        return {key: value for key, value in labels.items() if key not in aliases}
+def _own_names(binding: Binding) -> _Names:
+    def reference(api_version: str, kind: str) -> tuple[str, str]:
+        return own_reference(api_version, kind) if binding_of(api_version) is binding else (api_version, kind)
 
-    def key(self, key: str) -> str:
-        return self.binding.aliases.get(key, key)
-
-    def reference(self, api_version: str, kind: str) -> tuple[str, str]:
-        return own_reference(api_version, kind) if binding_of(api_version) is self.binding else (api_version, kind)
+    return _Names(lambda key: binding.aliases.get(key, key), reference)
 
 
-class _ApiNames(_Names):
-    def keys(self, values: Mapping[str, Any]) -> Json:
-        return {self.binding.key(key): value for key, value in values.items()}
+def _api_names(binding: Binding) -> _Names:
+    def reference(api_version: str, kind: str) -> tuple[str, str]:
+        is_own = api_version.partition("/")[0].endswith(f".{VOLCANOPY.domain}")
+        return (binding.api_version(api_version), binding.kind(kind)) if is_own else (api_version, kind)
 
-    def key(self, key: str) -> str:
-        return self.binding.key(key)
+    return _Names(binding.key, reference)
 
-    def reference(self, api_version: str, kind: str) -> tuple[str, str]:
-        group, slash, version = api_version.partition("/")
-        if not group.endswith(f".{VOLCANOPY.domain}"):
-            return api_version, kind
-        return f"{self.binding.group(group)}{slash}{version}", self.binding.kind(kind)
+
+def _translated(value: Any, names: _Names, member: str = "") -> Any:
+    """Return JSON with the other names; ``member`` is the name under which it stands."""
+    if isinstance(value, list | tuple):
+        return [_translated(item, names, member) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    result = {key: _member(key, content, names, member) for key, content in value.items()}
+    if member in _KEYED:  # a value under volcanopy's name comes last, and counts
+        return {names.key(key): result[key] for key in sorted(result, key=lambda key: bool(_KEY.match(key)))}
+    if isinstance(key := result.get("key"), str) and member == "matchExpressions":
+        result["key"] = names.key(key)
+    match result:
+        case {"apiVersion": str(api_version), "kind": str(kind)}:
+            result["apiVersion"], result["kind"] = names.reference(api_version, kind)
+    return result
+
+
+def _member(key: str, content: Any, names: _Names, member: str) -> Any:
+    if key == "spec" and member == "template":
+        return content
+    if key == "matchLabelKeys" and isinstance(content, list | tuple):
+        return [names.key(name) if isinstance(name, str) else name for name in content]
+    return _translated(content, names, key)
