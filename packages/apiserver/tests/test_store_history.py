@@ -167,3 +167,28 @@ def test_objects_that_pass_the_quick_check_pass_the_full_one(edits: list[tuple[t
     if fits(definitions, "", "v1", "Pod", body):
         assert definitions.type_errors("", "v1", "Pod", body) == []
         assert definitions.prune("", "v1", "Pod", body)[1] == []
+
+
+def test_objects_are_the_same_after_many_others_and_take_a_fraction_of_their_bytes() -> None:
+    store = Store()
+    bucket = store.bucket("pods")
+
+    def body(number: int) -> dict[str, Any]:
+        metadata = {"name": f"p{number}", "namespace": "x", "uid": f"u{number}"}
+        spec = {
+            "containers": [{"name": "main", "env": [{"name": f"V{item}", "value": "w" * item} for item in range(40)]}]
+        }
+        return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec}
+
+    count = object_store.DECODED + 1_200
+    entries = [store.put(bucket, body(number)) for number in range(count)]
+    written = [store.put(bucket, body(number)) for number in range(100)]
+    for number, entry in enumerate(entries):
+        expected = body(number)
+        expected["metadata"]["resourceVersion"] = str(number + 1)
+        assert entry.body == entry.copy() == expected
+        assert entry.raw == object_store.encode(expected)
+        assert entry.size == len(entry.raw)
+    assert all(entry.is_decoded for entry in written)
+    packed = [len(entry._content) for entry in entries[:1_000]]
+    assert sum(packed) < sum(entry.size for entry in entries[:1_000]) / 10

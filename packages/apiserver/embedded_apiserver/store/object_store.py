@@ -1,9 +1,11 @@
 """Every object of the embedded cluster, in memory: one total order of versions, a history to watch, indexes to ask.
 
-An object version is encoded once, when it is stored; lists are joins of those bytes and all watchers share one line per event.
+An object version is encoded once, when it is stored, and compressed when many others were written since. Lists are joins of
+those bytes, and all watchers share one line per event.
 Stored bodies are never changed: a writer builds a new one (unchanged parts may be shared) and hands it to `put`.
 """
 
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -24,6 +26,10 @@ DECODED = 2_000
 """Objects of a bucket that are kept decoded, the ones written last: this form takes three times the memory of the bytes."""
 DECODED_BYTES = 8 * 2**20
 """The bytes of these objects at most."""
+SIMILAR = 500
+"""Of so many objects that are compressed one after another, the first is the dictionary: pods of one job differ in few bytes."""
+_WINDOW, _MEMORY = -13, 5
+"""For zlib: a window of 8 KiB without a header, and little memory for a call: a pod takes 10 us, and 3 us to read."""
 
 encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 decode: Callable[[bytes], Any] = msgspec.json.Decoder().decode
@@ -32,15 +38,24 @@ decode: Callable[[bytes], Any] = msgspec.json.Decoder().decode
 class StoredObject:
     """One version of one object."""
 
-    __slots__ = ("_body", "name", "namespace", "raw", "uid", "version")
+    __slots__ = ("_body", "_content", "_dictionary", "name", "namespace", "size", "uid", "version")
 
     def __init__(self, namespace: str, name: str, uid: str, version: int, raw: bytes, body: Body | None) -> None:
         self.namespace = namespace
         self.name = name
         self.uid = uid
         self.version = version
-        self.raw = raw
+        self.size = len(raw)
+        self._content = raw
+        self._dictionary: bytes | None = None
         self._body = body
+
+    @property
+    def raw(self) -> bytes:
+        """The bytes of the object."""
+        if self._dictionary is None:
+            return self._content
+        return zlib.decompressobj(_WINDOW, self._dictionary).decompress(self._content)
 
     @property
     def body(self) -> Body:
@@ -61,6 +76,13 @@ class StoredObject:
     def fade(self) -> None:
         """Keep the bytes only."""
         self._body = None
+
+    def compress(self, dictionary: bytes) -> None:
+        """Keep the bytes only, and these compressed with the bytes of a similar object."""
+        self._body = None
+        if self._dictionary is None and dictionary is not self._content:
+            packer = zlib.compressobj(1, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, dictionary)
+            self._content, self._dictionary = packer.compress(self._content) + packer.flush(), dictionary
 
     @property
     def labels(self) -> dict[str, str]:
@@ -108,6 +130,8 @@ class Bucket:
         self._history_bytes = 0
         self._decoded: deque[StoredObject] = deque()
         self._decoded_bytes = 0
+        self._dictionary = b""
+        self._compressed = 0
         self.watchers: dict[Callable[[Event], None], None] = {}
         """In the order of their arrival, in which they get each event."""
         self.by_node: dict[str, dict[tuple[str, str], StoredObject]] | None = {} if name == "pods" else None
@@ -183,7 +207,7 @@ class Bucket:
             previous.fade()
         self.keep_decoded(entry)
         self.history.append(event)
-        self._history_bytes += len(entry.raw)
+        self._history_bytes += entry.size
         while len(self.history) > self.limit or self._history_bytes > HISTORY_BYTES:
             self._forget()
         for watcher in self.watchers:
@@ -191,17 +215,20 @@ class Bucket:
         event.fade()
 
     def keep_decoded(self, entry: StoredObject) -> None:
-        """Keep an object decoded until others are written."""
+        """Keep an object decoded until others are written; then its bytes are compressed."""
         self._decoded.append(entry)
-        self._decoded_bytes += len(entry.raw)
+        self._decoded_bytes += entry.size
         while len(self._decoded) > DECODED or (self._decoded_bytes > DECODED_BYTES and len(self._decoded) > 1):
             oldest = self._decoded.popleft()
-            oldest.fade()
-            self._decoded_bytes -= len(oldest.raw)
+            if self._compressed % SIMILAR == 0:
+                self._dictionary = oldest.raw
+            self._compressed += 1
+            oldest.compress(self._dictionary)
+            self._decoded_bytes -= oldest.size
 
     def _forget(self) -> None:
         forgotten = self.history.popleft()
-        self._history_bytes -= len(forgotten.entry.raw)
+        self._history_bytes -= forgotten.entry.size
         self.compacted = forgotten.version
 
     def compact(self, version: int) -> None:
