@@ -14,7 +14,7 @@ from volcanopy.scheduler.policy.keys_without_effect import NPU_KEYS, effective
 from volcanopy.scheduler.policy.plugin import Arguments
 
 
-class _Entry(Arguments):
+class _CopiedEntry(Arguments):
     """An entry of a list that is copied from the ConfigMap of the device plugin, with keys for that alone."""
 
     @model_validator(mode="before")
@@ -23,7 +23,7 @@ class _Entry(Arguments):
         return effective(value, NPU_KEYS) if isinstance(value, dict) else value
 
 
-class NpuTemplate(_Entry):
+class NpuTemplate(_CopiedEntry):
     """One size into which the device plugin divides a card."""
 
     name: str = Field(min_length=1)
@@ -31,7 +31,7 @@ class NpuTemplate(_Entry):
     """In MB."""
 
 
-class NpuKind(_Entry):
+class NpuKind(_CopiedEntry):
     """One kind of NPU."""
 
     word: str = Field(min_length=1, alias="commonWord")
