@@ -142,9 +142,9 @@ def _hyper_node(body: Json) -> None:
 
 
 def _created(effects: Iterator[Any]) -> None:
-    """Jobs that a controller creates are admitted."""
+    """Jobs that a controller creates are admitted, if their queue exists by then."""
     for effect in effects:
-        if isinstance(effect, CreateJob):
+        if isinstance(effect, CreateJob) and (effect.manifest["spec"].get("queue") or "default") == "default":
             metadata = effect.manifest["metadata"] | {"namespace": "ns", "uid": "u2"}
             metadata |= {"creationTimestamp": START.isoformat(), "resourceVersion": "1"}
             assert one_object.outcome({**effect.manifest, "metadata": metadata}) == "processed", effect.manifest

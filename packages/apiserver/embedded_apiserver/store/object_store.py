@@ -1,7 +1,7 @@
 """Every object of the embedded cluster, in memory: one total order of versions, a history to watch, indexes to ask.
 
-An object version is encoded once, when it is stored, and compressed when many others were written since. Lists are joins of
-those bytes, and all watchers share one line per event.
+An object version is encoded once, when it is stored; where there are many, it is compressed when others were written since.
+Lists are joins of those bytes, and all watchers share one line per event.
 Stored bodies are never changed: a writer builds a new one (unchanged parts may be shared) and hands it to `put`.
 """
 
@@ -26,6 +26,8 @@ DECODED = 2_000
 """Objects of a bucket that are kept decoded, the ones written last: this form takes three times the memory of the bytes."""
 DECODED_BYTES = 8 * 2**20
 """The bytes of these objects at most."""
+COMPRESSED_FROM = 20_000
+"""With so many objects in a bucket, those that are not decoded are compressed from then on: it costs a write about 20 us."""
 SIMILAR = 500
 """Of so many objects that are compressed one after another, the first is the dictionary: pods of one job differ in few bytes."""
 _WINDOW, _MEMORY = -13, 5
@@ -215,16 +217,19 @@ class Bucket:
         event.fade()
 
     def keep_decoded(self, entry: StoredObject) -> None:
-        """Keep an object decoded until others are written; then its bytes are compressed."""
+        """Keep an object decoded until others are written; then only its bytes, compressed where there are many objects."""
         self._decoded.append(entry)
         self._decoded_bytes += entry.size
         while len(self._decoded) > DECODED or (self._decoded_bytes > DECODED_BYTES and len(self._decoded) > 1):
             oldest = self._decoded.popleft()
+            self._decoded_bytes -= oldest.size
+            if self.count < COMPRESSED_FROM:
+                oldest.fade()
+                continue
             if self._compressed % SIMILAR == 0:
                 self._dictionary = oldest.raw
             self._compressed += 1
             oldest.compress(self._dictionary)
-            self._decoded_bytes -= oldest.size
 
     def _forget(self) -> None:
         forgotten = self.history.popleft()
