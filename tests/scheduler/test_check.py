@@ -249,6 +249,7 @@ def test_a_configuration_enforces_what_every_action_respects() -> None:
         "conformance:reclaim",
         "conformance:shuffle",
         "pdb:drain",
+        "pdb:everybody",
         "pdb:preempt",
         "pdb:reclaim",
         "pdb:shuffle",

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.engine.queue_order import QueueOrder
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import QueueView
 from volcanopy.scheduler.model.plan import SetPodGroup
 from volcanopy.scheduler.policy.config import DEFAULT, parse
-from volcanopy.testing.notation import snapshot
+from volcanopy.testing.notation import all_policies, snapshot
 from volcanopy.testing.random_worlds import case
 
 WORLDS = 60
@@ -46,7 +46,7 @@ def test_the_first_queue_has_the_smallest_key_of_all(order: str, monkeypatch: py
         "actions": "enqueue, allocate",
         "tiers": [{"plugins": [{"name": "gang"}, {"name": "predicates"}, *ORDERS[order]]}],
     }
-    configured = parse(json.dumps(document), builtin())
+    configured = parse(json.dumps(document), all_policies())
     for seed in range(WORLDS):
         text = case(Random(seed)).world
         if order == "hierarchical drf with annotated paths":
@@ -82,7 +82,7 @@ def test_an_admission_computes_the_keys_of_few_queues(monkeypatch: pytest.Monkey
     for number in range(400):
         lines.append(f"queue q{number} parent=p{number % 2}")
         lines += [f"job j{number}-{job} queue=q{number} phase=Pending minres.cpu=1:" for job in range(2)]
-    plan = schedule(snapshot("\n".join(lines)), parse(DEFAULT, builtin()))
+    plan = schedule(snapshot("\n".join(lines)), parse(DEFAULT, all_policies()))
     admitted = sum(effect.phase == "Inqueue" for effect in plan.of(SetPodGroup))
     assert admitted == 800
     assert keys < 15 * admitted

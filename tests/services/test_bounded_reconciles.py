@@ -27,6 +27,9 @@ class CountingClient:
         self.writes = 0
         self.on_deletion: Callable[[str], None] = lambda _: None
 
+    def of_api(self, kind: Any) -> Any:
+        return kind
+
     async def delete(self, _: Any, __: Any, name: str, **___: Any) -> None:
         self.writes += 1
         self.on_deletion(name)

@@ -9,7 +9,7 @@ from bench import quality_gpu
 from tests.scheduler.plugins.scene import Scene, made, seen
 from volcanopy.api import names
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.engine import score_table
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.ledger.cluster import TasksView
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.resources import Axis
@@ -159,7 +159,7 @@ def test_scores_of_many_shapes_together_are_those_of_each(monkeypatch: pytest.Mo
     nodes = "\n".join(f"node n{number} cpu=64 gpu=8" for number in range(6))
     jobs = "\n".join(f"job j{number}: 1 x cpu={number % 6 + 1} gpu={1 + number % 3}" for number in range(40))
     together = placed(f"{nodes}\n{jobs}", ALONE)
-    monkeypatch.setattr(score_table, "LEAST", 1000)
+    monkeypatch.setattr(defaults, "TABLE_LEAST", 1000)
     assert len(together) > 20
     assert placed(f"{nodes}\n{jobs}", ALONE) == together
 

@@ -9,7 +9,6 @@ from volcanopy.cli.framework.options import Selection
 from volcanopy.client.errors import CommandError, cluster_error
 from volcanopy.client.kinds import key_of, resource, word
 from volcanopy.client.objects import find_object, list_objects
-from volcanopy.client.watch import DELETED
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Json, Kind
@@ -93,6 +92,8 @@ async def wait_for_selection(
 
     async def wait_for(body: Json) -> None:
         await wait(body)
+        from volcanopy.client.watch import DELETED  # it imports the metrics of watches
+
         result = DELETED if goal == DELETED else "condition met"
         print(f"{resource(kind)}/{key_of(body).name} {result}", flush=True)
 
