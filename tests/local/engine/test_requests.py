@@ -37,7 +37,7 @@ def test_command_and_arguments_replace_those_of_the_image_only_where_the_pod_has
 def test_volumes_and_the_hosts_file_are_mounted_and_limits_set_where_the_engine_has_them() -> None:
     container = {"resources": {"limits": {"cpu": "500m", "memory": "64Mi"}}}
     config = body(container)["HostConfig"]
-    assert [(mount["MountSource"], mount["Target"], mount["ReadOnly"]) for mount in config["Mounts"]] == [
+    assert [(mount["Source"], mount["Target"], mount["ReadOnly"]) for mount in config["Mounts"]] == [
         ("/claims/data", "/data", False),
         ("/run/hosts", "/etc/hosts", True),
     ]

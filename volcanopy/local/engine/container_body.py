@@ -74,7 +74,7 @@ def _host_config(request: ContainerRequest, security: Json, abilities: Abilities
         "LogConfig": {"Type": "none"},
         "SecurityOpt": ["label=disable"],
         "Mounts": [
-            {"Type": "bind", "MountSource": str(source.folder), "Target": path, "ReadOnly": source.read_only}
+            {"Type": "bind", "Source": str(source.folder), "Target": path, "ReadOnly": source.read_only}
             for path, source in sorted(mounts.items())
         ],
         "Privileged": bool(security.get("privileged")),
