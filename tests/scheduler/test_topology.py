@@ -311,6 +311,21 @@ def test_sub_groups_follow_policy_changes() -> None:
     assert list(state.snapshot(NOW).parts(row)) == [-1]
 
 
+def test_a_sub_group_that_its_queue_may_not_allocate_has_a_reason_beside_one_that_started() -> None:
+    plan = decide(
+        """
+        node  n1 cpu=2
+        node  n2 cpu=2
+        queue a weight=1
+        queue b weight=1
+        job   r queue=b phase=Running: 1 x cpu=1 on=n1
+        job   w min=1 queue=a split=2 split.by=part split.min=0: 3 x cpu=1 role=x label.part=a, 1 x cpu=2 role=y label.part=b
+        """,
+        "gang, predicates, proportion",
+    )
+    assert "explain w [nodes]: too little is free in the cluster: cpu requested 2, allocated 4, capacity 4" in str(plan)
+
+
 def test_a_line_of_an_unknown_kind_is_rejected() -> None:
     with pytest.raises(NotationError, match="hypernode"):
         world("hyper x tier=1: n1")

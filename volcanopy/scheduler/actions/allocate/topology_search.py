@@ -188,16 +188,29 @@ class _Search:
         return None
 
     def _large_enough(self, pending: _PendingPart, group: Rows) -> Rows:
-        """Return the domains whose nodes have what a sub-group needs to start, by free and freed resources alone."""
+        """Return the domains whose nodes have what a sub-group needs to start, by free and freed resources alone.
+
+        All of them where the queue may not allocate one of its tasks: then that is the reason, and no node is tried for it.
+        """
         part = pending.part
         capacities = self._capacities.get(part.key)
         if capacities is None:
-            capacities = self._capacities[part.key] = self._capacities_for(pending)
+            is_allowed = self._is_allowed(pending)
+            capacities = (
+                self._capacities_for(pending) if is_allowed else np.full(len(self._table.tiers), len(pending.tasks))
+            )
+            self._capacities[part.key] = capacities
         least = self._gangs.placements_needed(self._job, part if self._divides else None)
         is_enough = capacities[group] >= least
         for domain in group[~is_enough].tolist():
             self._too_small.setdefault((part.key, domain), (int(capacities[domain]), pending))
         return group[is_enough]
+
+    def _is_allowed(self, pending: _PendingPart) -> bool:
+        """Return whether the queue may allocate one task of each kind."""
+        firsts = [pending.tasks[at] for at in (0, *pending.ends[:-1])]
+        views = [TaskView(self._session.ledger, task) for task in firsts]
+        return all(self._session.quotas.allocatable(self._queue, view, 1) is None for view in views)
 
     def _capacities_for(self, pending: _PendingPart) -> Ints:
         """(H,): how many pods fit in each domain at most, each of the least that any pending task requests."""
