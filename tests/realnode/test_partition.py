@@ -40,6 +40,8 @@ def test_a_scheduler_that_was_cut_off_places_nothing_twice(client: ClusterClient
     client.cluster.cut(node)
     try:
         client.until(lambda: leader(client)[0] not in ("", name), 60)
+        # Until then the Service of admission may name the replica on the node: its calls end after ten seconds.
+        client.until(lambda: not is_ready(client.cluster.get("node", node)))
         for number in range(3):
             client.submit(job(f"during-{number}", task("t", 3, shell("sleep 1"), pod={"affinity": others})))
         for number in range(3):
