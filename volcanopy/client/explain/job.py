@@ -42,18 +42,16 @@ class Lease(ReadModel, frozen=True, kw_only=True, gc=False):
     spec: LeaseSpec = LeaseSpec()
 
 
-@dataclass(frozen=True)
-class JobFacts:
-    """The objects about a job.
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """The objects about a job or a pod group.
 
-    ``group``, ``queue``, ``pods`` and ``lease`` (the scheduler's) are None if they do not exist or may not be read;
-    ``unread`` has a sentence for each that may not be read. ``warnings`` are those of pods that are starting, by name.
-    ``answer`` is that of the what-if engine. ``queue_missing`` is True if the queue does not exist.
+    ``queue``, ``pods`` and ``lease`` (the scheduler's) are None if they do not exist or may not be read; ``unread`` has a
+    sentence for each that may not be read. ``warnings`` are those of pods that are starting, by name. ``answer`` is that of
+    the what-if engine. ``queue_missing`` is True if the queue does not exist.
     """
 
-    job: BatchJob
     now: datetime
-    group: core.PodGroup | None = None
     queue: core.Queue | None = None
     queue_missing: bool = False
     pods: Sequence[Pod] | None = None
@@ -61,6 +59,14 @@ class JobFacts:
     lease: Lease | None = None
     answer: "JobAnswer | None" = None
     unread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobFacts(Facts):
+    """The objects about a job, with its PodGroup, which is None if it does not exist or may not be read."""
+
+    job: BatchJob
+    group: core.PodGroup | None = None
 
     @property
     def reason(self) -> core.Explanation | None:

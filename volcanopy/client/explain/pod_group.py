@@ -1,38 +1,23 @@
 """Report about a pod group without a BatchJob: of an operator, of a workload, of a single pod, or of another gang API."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 from volcanopy.api import core, names
 from volcanopy.client.durations import span
 from volcanopy.client.explain.gates import Members, gate_rows, passed_rows
-from volcanopy.client.explain.job import GRACE, Lease, lease_age, with_reason, with_remedies
+from volcanopy.client.explain.job import GRACE, Facts, lease_age, with_reason, with_remedies
 from volcanopy.client.explain.pod_problems import pod_problems, startup_problem
 from volcanopy.client.explain.report import JobReport, single_line
-from volcanopy.client.jobs.pods import Pod
-
-if TYPE_CHECKING:
-    from volcanopy.whatif.answer import JobAnswer
 
 KIND = "PodGroupExplanation"
 
 
-@dataclass(frozen=True)
-class GroupFacts:
-    """The objects about a pod group, as in ``JobFacts``; ``title`` names it as its user does."""
+@dataclass(frozen=True, kw_only=True)
+class GroupFacts(Facts):
+    """The objects about a pod group; ``title`` names it as its user does."""
 
     group: core.PodGroup
     title: str
-    now: datetime
-    queue: core.Queue | None = None
-    queue_missing: bool = False
-    pods: Sequence[Pod] | None = None
-    warnings: Mapping[str, str] = field(default_factory=dict)
-    lease: Lease | None = None
-    answer: "JobAnswer | None" = None
-    unread: tuple[str, ...] = ()
 
     @property
     def queue_name(self) -> str:
