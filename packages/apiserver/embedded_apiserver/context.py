@@ -114,7 +114,6 @@ class User:
 
 
 ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
-ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 SYSTEM = User(
     "system:serviceaccount:kube-system:generic-garbage-collector", ("system:serviceaccounts", "system:authenticated")
 )

@@ -67,8 +67,6 @@ REPACK_BACKTRACKS = 64
 """How often one search may take a placed task off its node."""
 REPACK_ORDERS = 24
 """How many orders of groups with device claims are tried."""
-PROGRAM_ITERATIONS = 200_000
-"""The most simplex iterations of one integer program."""
 PACKING_STEPS = 6
 """The most steps of packing a gang, as a multiple of its tasks."""
 PACKING_EVENNESS = 0.3

@@ -18,8 +18,10 @@ def with_mandatory(tiers: Installed, ledger: Ledger, cluster: Cluster, actions: 
     """Return the tiers of the configuration between those of the mandatory policies that apply to the snapshot."""
     first, last = (
         tuple(
-            ((kind(ledger, cluster, actions), frozenset[str]()),) for applies, kind in each if applies(ledger.snapshot)
+            ((kind(ledger, cluster, actions), frozenset[str]()),)
+            for applies, kind in policies
+            if applies(ledger.snapshot)
         )
-        for each in (_FIRST, _LAST)
+        for policies in (_FIRST, _LAST)
     )
     return (*first, *tiers, *last)

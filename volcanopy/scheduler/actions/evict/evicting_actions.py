@@ -41,8 +41,7 @@ class _Evicting:
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Evict for the jobs that lack tasks."""
-        is_for_gangs = isinstance(self, GangPreempt)
-        _evict_for_waiting_jobs(session, self.name, GangArguments.model_validate(arguments if is_for_gangs else {}))
+        _evict_for_waiting_jobs(session, self.name, GangArguments.model_validate(arguments))
 
 
 class Preempt(_Evicting):
