@@ -173,7 +173,7 @@ class _Search:
     def _part_within(self, statement: Statement, pending: _PendingPart, domain: int, first: bool) -> Placements | None:
         """Place a sub-group in the feasible domain within ``domain`` that has the highest score."""
         for group in self._session.hypernodes.groups(pending.part, domain):
-            left = self._large_enough(pending, group) if first else group
+            left = self._large_enough(pending, group) if first and pending.part.key in self._capacities else group
             while len(left):
                 scores = self._session.hypernodes.scores(pending.part, left)
                 best = int(scores.argmax())
@@ -182,35 +182,24 @@ class _Search:
                 placements = None if first and key in self._infeasible else self._fill(statement, pending, inner)
                 if placements is not None:
                     return placements
+                left = np.delete(left, best)
                 if first:
                     self._infeasible.add(key)
-                left = np.delete(left, best)
+                    # The first one is tried whatever its size: so the queue is asked what it may allocate of each kind.
+                    left = self._large_enough(pending, left)
         return None
 
     def _large_enough(self, pending: _PendingPart, group: Rows) -> Rows:
-        """Return the domains whose nodes have what a sub-group needs to start, by free and freed resources alone.
-
-        All of them where the queue may not allocate one of its tasks: then that is the reason, and no node is tried for it.
-        """
+        """Return the domains whose nodes have what a sub-group needs to start, by free and freed resources alone."""
         part = pending.part
         capacities = self._capacities.get(part.key)
         if capacities is None:
-            is_allowed = self._is_allowed(pending)
-            capacities = (
-                self._capacities_for(pending) if is_allowed else np.full(len(self._table.tiers), len(pending.tasks))
-            )
-            self._capacities[part.key] = capacities
+            capacities = self._capacities[part.key] = self._capacities_for(pending)
         least = self._gangs.placements_needed(self._job, part if self._divides else None)
         is_enough = capacities[group] >= least
         for domain in group[~is_enough].tolist():
             self._too_small.setdefault((part.key, domain), (int(capacities[domain]), pending))
         return group[is_enough]
-
-    def _is_allowed(self, pending: _PendingPart) -> bool:
-        """Return whether the queue may allocate one task of each kind."""
-        firsts = [pending.tasks[at] for at in (0, *pending.ends[:-1])]
-        views = [TaskView(self._session.ledger, task) for task in firsts]
-        return all(self._session.quotas.allocatable(self._queue, view, 1) is None for view in views)
 
     def _capacities_for(self, pending: _PendingPart) -> Ints:
         """(H,): how many pods fit in each domain at most, each of the least that any pending task requests."""
