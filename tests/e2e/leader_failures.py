@@ -187,9 +187,11 @@ async def run_gangs(
         kept = [item.keep() for ending in endings.values() for item in ending.replicas]
         async with background_tasks(*kept):
             for number in ends:
+                command = rng.choice(("scheduler", "controller"))
+                goal = len(recorder.at[command]) + rng.randint(2, 10)
                 for job in [waiting.pop() for _ in range(share - 2)]:
                     await client.create(JOBS, namespace, job)
-                await recorder.act(rng.choice(("scheduler", "controller")), rng.randint(2, 10))
+                await recorder.act(command, goal)
                 events = [asyncio.Event() for _ in endings]
                 ended = [
                     asyncio.create_task(ending.once(number, event))

@@ -147,11 +147,9 @@ class PodRecorder:
         async with asyncio.timeout(within), self.news:
             await self.news.wait_for(holds)
 
-    async def act(self, command: str, count: int, within: float = 120.0) -> None:
-        """Until a service has done so much more: made or bound pods."""
-        seen = self.at[command]
-        goal = len(seen) + count
-        await self.until(lambda: len(seen) >= goal, within)
+    async def act(self, command: str, goal: int, within: float = 120.0) -> None:
+        """Until a service has made or bound so many pods."""
+        await self.until(lambda: len(self.at[command]) >= goal, within)
 
     def assert_no_duplicates(self, names: set[str]) -> None:
         """Each of these pods was made once and bound once, and no other was."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from embedded_apiserver.server import ApiServer
 from volcanopy.api.crd import crds
+from volcanopy.api.names import GROUP_NAME
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
@@ -169,16 +170,20 @@ class Cluster:
 
     def _moves(self) -> list[tuple[str, str, str]]:
         moves = [
-            ("group", group["metadata"]["name"], "Inqueue")
-            for group in self.groups.values()
-            if group.get("status", {}).get("phase", "") in {"", "Pending"}
+            ("group", group["metadata"]["name"], "Inqueue") for group in self.groups.values() if not _is_admitted(group)
         ]
         onward = {"Pending": "Running"} | ({"Running": self.ends} if self.ends else {})
+        admitted = {group["metadata"]["name"] for group in self._groups.objects.values() if _is_admitted(group)}
         for name, pod in self.pods.items():
-            phase = pod["status"]["phase"]
-            if phase in onward and "deletionTimestamp" not in pod["metadata"]:
+            phase, group = pod["status"]["phase"], (pod["metadata"].get("annotations") or {}).get(GROUP_NAME, "")
+            may_move = phase == "Running" or not group or group in admitted  # as the scheduler binds them
+            if phase in onward and "deletionTimestamp" not in pod["metadata"] and may_move:
                 moves.append(("pod", name, onward[phase]))
         return moves if self.plays else []
+
+
+def _is_admitted(group: Json) -> bool:
+    return group.get("status", {}).get("phase", "") not in {"", "Pending"}
 
 
 async def install_kinds(client: Client) -> None:
