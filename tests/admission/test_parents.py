@@ -258,3 +258,13 @@ def test_values_of_annotations_in_a_patch_of_a_flow_are_checked() -> None:
             f"spec.flows[0].patch.jobSpec.tasks[0].template.metadata.annotations[{names.SLA_WAITING_TIME}]:"
             ' Invalid value: "abc": must be a duration such as 90s, 10m or 1h30m'
         )
+
+
+@pytest.mark.parametrize("binding", BINDINGS)
+@pytest.mark.parametrize(("base", "allowed"), [("gang-", True), ("3-gangs-", False)])
+def test_a_job_with_a_generated_name_is_reviewed_as_with_that_name(binding: Binding, base: str, allowed: bool) -> None:
+    manifest = job(binding, "", plugins={"svc": [], "ssh": []})
+    manifest["metadata"] = {"generateName": base, "namespace": "ns"}
+    message = refusal(manifest)
+    assert (message == "") is allowed
+    assert allowed or f'"{base}00000": must begin with a letter' in message

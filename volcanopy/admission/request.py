@@ -22,6 +22,8 @@ from volcanopy.api.volcano import bound
 
 M = TypeVar("M", bound=Model)
 _ACCOUNT = "system:serviceaccount:"
+_GENERATED, _LONGEST_BASE = 5, 58
+"""Characters that the API server appends to ``generateName``, and of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,17 @@ class Request:
     def with_object(self, manifest: Json) -> "Request":
         """Return the request with another object."""
         return replace(self, object=manifest)
+
+    def with_name(self) -> "Request":
+        """Return the request with a name of the generated kind where the API server has not generated it yet.
+
+        It does so after the mutating webhooks; the names of a job's children, and their lengths, follow from it.
+        """
+        metadata = at(self.object, "metadata")
+        if not isinstance(metadata, dict) or metadata.get("name") or not isinstance(metadata.get("generateName"), str):
+            return self
+        name = f"{metadata['generateName'][:_LONGEST_BASE]}{'0' * _GENERATED}"
+        return self.with_object({**(self.object or {}), "metadata": {**metadata, "name": name}})
 
     def in_its_api(self, manifest: Json) -> Json:
         """Return an object of this request with the labels and annotations of its API, for a patch."""

@@ -97,7 +97,7 @@ def _mutated(request: Request, context: Context) -> tuple[Request, list[Json]]:
 
 def _findings(request: Request, context: Context) -> Iterator[Problem]:
     """Yield the problems of the object and warnings about it, in the names of its API."""
-    return map(request.problem_in_its_api, _own_findings(request, context))
+    return map(request.problem_in_its_api, _own_findings(request.with_name(), context))
 
 
 def _own_findings(request: Request, context: Context) -> Iterator[Problem]:
