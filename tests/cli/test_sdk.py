@@ -9,7 +9,7 @@ import pytest
 from kubernetes import client as official
 
 import volcanopy
-from volcanopy import AsyncJob, Job, JobError
+from volcanopy import AdmissionWarning, AsyncJob, Job, JobError, Task
 
 
 def test_a_job_is_submitted_awaited_explained_and_read(kubeconfig: Path) -> None:
@@ -80,8 +80,52 @@ def test_the_official_client_uses_the_connection(kubeconfig: Path) -> None:
 
 
 def test_invalid_values_are_named() -> None:
-    with pytest.raises(JobError, match="--array: 'x' is invalid"):
+    with pytest.raises(JobError, match=r"^array: 'x' is invalid"):
         Job(["true"], array="x")
+
+
+def test_a_job_is_found_by_name_and_listed_by_queue_and_phase(kubeconfig: Path) -> None:
+    Job(["true"], name="first-of-list", image="busybox", cpu=0.1, kubeconfig=kubeconfig).submit().wait(timeout=60)
+    found = Job.attach("first-of-list", kubeconfig=kubeconfig)
+    assert repr(found) == '<Job "first-of-list": Completed, 1 of 1 pods>'
+    listed = [job.name for job in Job.list(queue="default", phase="completed", kubeconfig=kubeconfig)]
+    assert "first-of-list" in listed
+    assert listed == sorted(listed)
+    assert Job.list(queue="elsewhere", kubeconfig=kubeconfig) == []
+    with pytest.raises(JobError, match=r'batchjobs.* "missing" not found'):
+        Job.attach("missing", kubeconfig=kubeconfig)
+
+
+def test_a_gang_of_several_tasks_starts_together(kubeconfig: Path) -> None:
+    tasks = {
+        "launcher": Task(command=["true"], image="busybox", cpu=0.1),
+        "worker": Task(command=["true"], image="busybox", cpu=0.25, memory=2**28, replicas=2),
+    }
+    job = Job(tasks=tasks, name="several", plugins=["svc", "ssh=--ssh-port=2222"], kubeconfig=kubeconfig)
+    worker = job.manifest["spec"]["tasks"][1]["template"]["spec"]["containers"][0]
+    assert worker["resources"]["requests"] == {"cpu": "250m", "memory": "268435456"}
+    assert repr(job) == '<Job "several": not submitted>'
+    assert job.submit().wait(timeout=60) == "Completed"
+    assert sorted(job.logs()) == ["several-launcher-0", "several-worker-0", "several-worker-1"]
+    with pytest.raises(JobError, match="tasks: leave out command"):
+        Job(["true"], tasks=tasks)
+
+
+async def test_a_notebook_shows_the_job_while_its_own_loop_runs(kubeconfig: Path) -> None:
+    job = Job(["true"], name="shown", image="busybox", cpu=0.1, kubeconfig=kubeconfig).submit()
+    job.wait(timeout=60)
+    page = job._repr_html_()
+    assert page is not None
+    assert "<b>shown</b> Completed" in page
+    assert "<td>shown-main-0</td><td>Completed</td>" in page
+    assert 'style="margin-left:' in page
+
+
+def test_warnings_of_admission_are_warnings_of_python(kubeconfig: Path) -> None:
+    job = Job(["true"], image="busybox", cpu=4000, kubeconfig=kubeconfig)
+    with pytest.warns(AdmissionWarning, match="no node is large enough: cpu requested 4000"):
+        job.submit()
+    job.cancel()
 
 
 def test_no_module_of_the_package_hides_a_name_of_the_sdk() -> None:

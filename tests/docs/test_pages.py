@@ -12,6 +12,7 @@ from tests.docs.pages import ROOT, Block, blocks, commands, like, pages
 ELSEWHERE: dict[str, str] = {
     "make demo     # installs": "make test runs these tests, and tests/local/process/test_demo.py runs what make demo runs",
     "kubectl get podgroups.scheduling.volcano.sh\n": "needs a PodGroup of a client; tests/cli/explain/test_pod_groups.py",
+    "from volcanopy import Executor": "tests/cli/test_functions.py runs it on process nodes",
     "spark-submit --master": "tests/clients/test_spark.py runs it with these settings; needs Spark (`make spark-client`)",
 }
 """Blocks that are not run here, by their beginning, with the reason."""
@@ -24,6 +25,7 @@ PAGES_ELSEWHERE: dict[str, str] = {
 SLOW: dict[str, str] = {
     "examples/README.md": "runs every example",
     "README.md": "runs a session with jobs that wait for each other",
+    "docs/python.md": "each program starts Python and runs a job",
     "docs/tutorial.md": "runs jobs on a cluster, one after the other",
     "docs/writing-a-plugin.md": "checks three plugins over random cluster states",
     "docs/run-times.md": "waits for run times to be learnt, and for starts to be estimated",

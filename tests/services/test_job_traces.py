@@ -8,7 +8,7 @@ import pytest
 
 from tests.services.service_cluster import Cluster, controller, task
 from volcanopy.api import names
-from volcanopy.client.sdk import with_trace_context
+from volcanopy.client.sdk.connected import with_trace_context
 from volcanopy.services.controllers.jobs import JobControllerSettings
 
 sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="the extra otel is not installed")

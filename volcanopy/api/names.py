@@ -40,6 +40,8 @@ QUEUE_NAME = "volcanopy.io/queue-name"
 # On pods of a job: labels only.
 JOB_NAMESPACE = "volcanopy.io/job-namespace"
 PARTITION_ID = "volcanopy.io/partition-id"
+EXECUTOR = "volcanopy.io/executor"
+"""Label of jobs that call functions, and of their pods: the executor that submitted them."""
 
 DRY_RUN = "volcanopy.io/dry-run"
 """Label of pods that admission creates in dry-run mode."""

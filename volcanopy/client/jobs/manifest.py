@@ -81,7 +81,7 @@ def manifest(options: JobOptions) -> Json:
         "metadata": metadata | {key: dict(values) for key, values in marks.items()},
         "spec": spec,
     }
-    _check(body)
+    check_manifest(body)
     copy: Json = json.loads(json.dumps(body))
     return copy
 
@@ -160,7 +160,7 @@ def _check_amount(name: str, amount: str) -> None:
         raise CommandError(f"{option}: {amount!r} is negative: use 0 or more", 2)
 
 
-def _check(body: Json) -> None:
+def check_manifest(body: Json) -> None:
     """Raise CommandError, by the options' names, for what every server would reject."""
     checked: dict[str, Any] = {**body, "metadata": {"name": "job-00000", **body["metadata"]}}
     try:

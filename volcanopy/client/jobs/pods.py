@@ -57,6 +57,7 @@ class PodStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     reason: str = ""
     message: str = ""
     pod_ip: str = field(name="podIP", default="")
+    start_time: datetime | None = None
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()

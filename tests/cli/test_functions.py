@@ -1,0 +1,179 @@
+"""Functions as jobs on process nodes: results and exceptions back, arrays, futures, checkpoints."""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from concurrent import futures
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.run_commands import local_cluster
+from tests.docs.pages import ROOT, blocks
+from volcanopy import Checkpoint, Executor, Job, JobError
+from volcanopy.client.functions import pod_program
+from volcanopy.client.functions.submission import Storage, store_calls
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kubeconfig of a cluster whose node runs pods as processes."""
+    path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
+    with local_cluster(path, *(["--run-as-root"] if os.getuid() == 0 else [])):
+        yield path
+
+
+@pytest.fixture(scope="module")
+def executor(processes: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Executor]:
+    """An executor with its store."""
+    with Executor(tmp_path_factory.mktemp("store"), cpu=0.1, kubeconfig=processes) as made:
+        yield made
+
+
+def test_a_function_of_the_program_returns_its_result(executor: Executor) -> None:
+    factor = 3
+    call = executor.submit(lambda number, *, offset: factor * number + offset, 4, offset=1)
+    assert call.result(timeout=120) == 13
+    assert call.state == "Succeeded"
+    assert call.job.phase() in {"Running", "Completing", "Completed"}
+
+
+def test_an_exception_of_the_function_is_raised_with_its_traceback(executor: Executor) -> None:
+    def divide(number: int) -> float:
+        return 1 / number
+
+    call = executor.submit(divide, 0)
+    with pytest.raises(ZeroDivisionError) as caught:
+        call.result(timeout=120)
+    assert "in divide" in "".join(caught.value.__notes__)
+    assert call.job.wait("finished", timeout=120) == "Failed"
+
+
+def test_an_array_returns_the_results_in_order(executor: Executor) -> None:
+    assert list(executor.map(pow, [2, 3, 4], [5, 2, 1], timeout=120)) == [32, 9, 4]
+
+
+def test_one_failed_call_of_an_array_leaves_the_others(executor: Executor) -> None:
+    calls = executor.submit_array(lambda number: 6 // number, [1, 0, 2], parallelism=2)
+    futures.wait(calls, timeout=120)
+    assert [calls[0].result(), calls[2].result()] == [6, 3]
+    assert isinstance(calls[1].exception(), ZeroDivisionError)
+
+
+def test_a_pod_that_ends_without_an_outcome_says_why(executor: Executor) -> None:
+    def end() -> None:
+        print("out of paper", flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(JobError, match=r"(?s)Failed.*out of paper"):
+        executor.submit(end).result(timeout=120)
+
+
+def test_a_waiting_call_says_why_and_can_be_cancelled(processes: Path, tmp_path: Path) -> None:
+    with Executor(tmp_path, cpu=4000, kubeconfig=processes) as executor:
+        call = executor.submit(abs, -1)
+        job = call.job
+        job.wait("pending", timeout=60)
+        with pytest.raises(TimeoutError, match=r"FunctionJob abs-.*: Pending"):
+            call.result(timeout=1)
+        assert call.cancel()
+        assert call.state == "Cancelled"
+        assert job.phase() == "Terminated"
+
+
+def test_another_program_attaches_to_a_submission(executor: Executor, processes: Path) -> None:
+    call = executor.submit(abs, -7)
+    with Executor(executor.folder, kubeconfig=processes) as other:
+        assert other.attach(call.element.job)[0].result(timeout=120) == 7
+        with pytest.raises(JobError, match="has no submission nothing"):
+            other.attach("nothing")
+
+
+def test_a_call_continues_from_its_checkpoint_in_a_new_pod(executor: Executor) -> None:
+    def count() -> list[str]:
+        checkpoint = Checkpoint()
+        runs: list[str] = [*checkpoint.load(default=[]), uuid.uuid4().hex]
+        checkpoint.save(runs)
+        if len(runs) < 3:
+            checkpoint.requeue()
+        return runs
+
+    assert len(set(executor.submit(count).result(timeout=120))) == 3
+
+
+def test_the_example_of_the_docs_runs(
+    processes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", str(processes))
+    texts = [block.text for block in blocks(ROOT / "docs/python.md") if "import Executor" in block.text]
+    assert len(texts) == 1
+    exec(compile(texts[0], "docs/python.md", "exec"), {"__name__": "__main__"})
+    assert all(2.9 < float(line) < 3.4 for line in capsys.readouterr().out.split())
+
+
+def test_a_checkpoint_notices_that_its_program_is_to_end(tmp_path: Path) -> None:
+    earlier = signal.getsignal(signal.SIGTERM)
+    try:
+        checkpoint = Checkpoint(tmp_path)
+        assert not checkpoint.requested
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert checkpoint.requested
+    finally:
+        signal.signal(signal.SIGTERM, earlier)
+    with pytest.raises(SystemExit, match="85"):
+        checkpoint.requeue()
+
+
+def test_a_store_with_a_url_keeps_files_too() -> None:
+    pod_program.write("memory://functions/job", "state", b"content")
+    assert pod_program.read("memory://functions/job", "state") == b"content"
+    assert Checkpoint("memory://functions/job", "other").load(default=5) == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"python": "2.7"}, "the function was pickled by Python 2.7: use an image"), ({"maximum": 3}, "of 3 allowed")],
+)
+def test_a_pod_that_cannot_call_the_function_says_so(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    storage = Storage(str(tmp_path))
+    store_calls(storage, "job", "executor", abs, [((-1,), {})])
+    store = storage.of("job")
+    about = {**json.loads(pod_program.read(store, pod_program.ABOUT)), **change}
+    pod_program.write(store, pod_program.ABOUT, json.dumps(about).encode())
+    environment = {**os.environ, pod_program.STORE: store, pod_program.INDEX: "0"}
+    ended = subprocess.run([sys.executable, pod_program.__file__], env=environment, check=False, capture_output=True)
+    assert ended.returncode == 1
+    returned, error = pickle.loads(pod_program.read(store, pod_program.outcome_name(0)))
+    assert not returned
+    assert message in str(error)
+
+
+async def test_a_call_is_awaited(executor: Executor) -> None:
+    assert await executor.submit(abs, -2) == 2
+
+
+def test_a_large_argument_and_one_that_cannot_be_pickled_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"the arguments of len: 1,\d+ bytes, of 100 allowed"):
+        Executor(tmp_path, maximum_size=100).submit(len, b"x" * 1000)
+    with pytest.raises(ValueError, match="the arguments of print cannot be pickled"):
+        Executor(tmp_path).submit(print, threading.Lock())
+
+
+def test_an_image_needs_a_place_that_its_pods_see(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="claim: name the PersistentVolumeClaim"):
+        Executor(tmp_path, image="python:3.11")
+
+
+def test_a_function_is_no_command_and_text_is_no_list() -> None:
+    with pytest.raises(JobError, match=r"command: this is a function: use volcanopy.Executor\(\).submit"):
+        Job(len)  # type: ignore[arg-type]
+    with pytest.raises(JobError, match=r"command: 'sleep 1' is text: use a list of words, as \['sleep', '1'\]"):
+        Job("sleep 1", image="busybox")

@@ -1,0 +1,1 @@
+"""Python functions as jobs: an executor, and what its pods run."""

@@ -1,0 +1,179 @@
+"""``Executor``: functions as jobs, with their results and exceptions back.
+
+The model is ``concurrent.futures.Executor``; files in a folder or object store carry functions and results, as in submitit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent import futures
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from volcanopy.client.functions import pod_program
+from volcanopy.client.functions.function_job import Element, FunctionJob
+from volcanopy.client.functions.observer import Observer
+from volcanopy.client.functions.submission import (
+    Call,
+    Storage,
+    folder_of,
+    job_manifest,
+    job_name,
+    store_calls,
+)
+from volcanopy.client.jobs.options import JobOptions
+from volcanopy.client.jobs.program import Array
+from volcanopy.client.sdk.connected import Connected, JobError, job_errors
+from volcanopy.client.sdk.job import Job
+from volcanopy.client.sdk.tasks import Amount, amount
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Executor(futures.Executor):
+    """Runs Python functions as jobs; each call is a pod.
+
+    ``folder`` keeps functions and results: a directory that this program and the pods see, or a URL of fsspec
+    (``s3://bucket/path``). Without ``image`` the pods are processes of this machine, with this Python, directory and
+    environment. With an image, ``claim`` is the PersistentVolumeClaim that pods mount at the folder, and ``python`` the
+    program in the image. ``cpu``, ``memory`` and ``gpus`` are those of one call. Errors of the cluster are JobError.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str = "volcanopy-functions",
+        *,
+        image: str = "",
+        claim: str = "",
+        python: str = "",
+        cpu: Amount = "1",
+        memory: Amount = "100Mi",
+        gpus: int = 0,
+        queue: str = "",
+        env: dict[str, str] | None = None,
+        maximum_size: int = Storage.maximum,
+        namespace: str = "",
+        kubeconfig: Path | str | None = None,
+    ) -> None:
+        with job_errors():
+            self._storage = Storage(folder_of(folder), claim, maximum_size)
+        if image and not claim and "://" not in self._storage.location:
+            raise JobError("claim: name the PersistentVolumeClaim that has the folder, or use a URL as folder")
+        self._python = python or ("python3" if image else sys.executable)
+        self._options = JobOptions(
+            image=image,
+            here=not image,
+            queue=queue,
+            env=[f"{name}={value}" for name, value in (env or {}).items()],
+            cpu=amount(cpu),
+            memory=amount(memory),
+            gpus=gpus,
+        )
+        self._connected = Connected(namespace, kubeconfig)
+        self._label = secrets.token_hex(8)
+        self._loop = asyncio.new_event_loop()
+        self._thread: threading.Thread | None = None
+        self._observers: dict[str, tuple[Observer, asyncio.Task[None]]] = {}
+        self._calls: list[FunctionJob[Any]] = []
+        self._lock = threading.Lock()
+        self._is_shut_down = False
+
+    @property
+    def folder(self) -> str:
+        """The folder or URL with functions and results."""
+        return self._storage.location
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> FunctionJob[T]:
+        """Call a function in a job of one pod. Raises JobError, or ValueError where it cannot be pickled."""
+        return self._submit(fn, [(args, kwargs)], None)[0]
+
+    def submit_array(
+        self, fn: Callable[..., T], *iterables: Iterable[Any], parallelism: int | None = None
+    ) -> list[FunctionJob[T]]:
+        """Call a function once for each element, in one array job, so many calls at a time. Raises as ``submit``."""
+        calls: list[Call] = [(arguments, {}) for arguments in zip(*iterables, strict=False)]
+        return self._submit(fn, calls, parallelism) if calls else []
+
+    def map(
+        self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1
+    ) -> Iterator[T]:
+        """Return the results of an array of calls in its order, as ``concurrent.futures`` does; the chunk size is 1."""
+        calls = self.submit_array(fn, *iterables)
+        return (call.result(timeout) for call in calls)
+
+    def attach(self, job: str) -> list[FunctionJob[Any]]:
+        """Return the calls of an earlier submission, of this or another program, whose folder this is. Raises JobError."""
+        try:
+            about = json.loads(pod_program.read(self._storage.of(job), pod_program.ABOUT))
+        except FileNotFoundError:
+            raise JobError(f"{self._storage.location} has no submission {job}") from None
+        return self._observe(job, about["count"], about["executor"])
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more calls; wait for the submitted ones, or terminate those that have not ended."""
+        with self._lock:
+            self._is_shut_down = True
+        open_calls = [call for call in self._calls if not call.done()]
+        if cancel_futures:
+            for name in {call.element.job for call in open_calls}:
+                self._open_job(name).cancel("its executor was shut down")
+        if wait or cancel_futures:
+            futures.wait(open_calls)
+        if wait and self._thread is not None:
+            self._run(self._stop())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+            self._thread = None
+
+    def _submit(self, fn: Callable[..., T], calls: Sequence[Call], parallelism: int | None) -> list[FunctionJob[T]]:
+        with self._lock:
+            if self._is_shut_down:
+                raise RuntimeError("the executor was shut down")
+        name = job_name(fn)
+        with job_errors():
+            body = job_manifest(
+                self._storage, self._options, Array(0, len(calls) - 1, parallelism), name, self._python, self._label
+            )
+        store_calls(self._storage, name, self._label, fn, calls)
+        self._run(self._connected.create(body))
+        return self._observe(name, len(calls), self._label)
+
+    def _observe(self, job: str, count: int, label: str) -> list[FunctionJob[Any]]:
+        calls: list[FunctionJob[Any]] = [
+            FunctionJob(Element(job, index, count), self._open_job) for index in range(count)
+        ]
+        self._calls = [call for call in self._calls if not call.done()] + calls
+        self._run(self._add(label, calls))
+        return calls
+
+    async def _add(self, label: str, calls: list[FunctionJob[Any]]) -> None:
+        """Observe calls; runs in the loop's thread."""
+        if label not in self._observers or self._observers[label][1].done():
+            await self._connected.load()
+            observer = Observer(self._connected.new_client, self._connected.namespace, label, self._storage)
+            self._observers[label] = (observer, asyncio.create_task(observer.run()))
+        self._observers[label][0].add(calls)
+
+    async def _stop(self) -> None:
+        tasks = [task for _, task in self._observers.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _open_job(self, name: str) -> Job:
+        return Job.attach(name, namespace=self._connected.namespace, kubeconfig=self._connected.kubeconfig)
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the loop of this executor, whose thread starts with the first one."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._loop.run_forever, name="volcanopy-executor", daemon=True)
+                self._thread.start()
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -1,0 +1,95 @@
+"""The manifest of a job of one or several tasks, from the arguments of the SDK."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from volcanopy.client.errors import CommandError
+from volcanopy.client.jobs.manifest import check_manifest, manifest
+from volcanopy.client.jobs.options import JobOptions
+from volcanopy.client.sdk.connected import JobError
+from volcanopy.kube.client.kinds import Json
+
+_OPTION = re.compile(r"(?<!\S)--([a-z][a-z-]*)")
+"""An option of the command line in a message: its name is that of the argument."""
+Amount = str | float
+"""A quantity of Kubernetes, or a number: of CPUs, of bytes."""
+
+
+def amount(value: Amount) -> str:
+    """Return an amount as Kubernetes writes it: ``500m`` for 0.5."""
+    if isinstance(value, str):
+        return value
+    return str(int(value)) if value == int(value) else f"{round(value * 1000)}m"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A task of a gang: equal pods. The fields are those of :class:`AsyncJob`."""
+
+    command: Sequence[str] = ()
+    image: str = ""
+    script: Path | str | None = None
+    replicas: int = 1
+    minimum: int | None = None
+    cpu: Amount = "1"
+    memory: Amount = "100Mi"
+    gpus: int = 0
+    env: Mapping[str, str] = field(default_factory=dict)
+    here: bool = False
+    template: Any = None
+
+    def __post_init__(self) -> None:
+        """Raise JobError for a command of another type, and for a template beside what it replaces."""
+        if callable(self.command):
+            raise JobError("command: this is a function: use volcanopy.Executor().submit(function)")
+        if isinstance(self.command, str):
+            raise JobError(f"command: {self.command!r} is text: use a list of words, as {self.command.split()!r}")
+        if self.template is not None and (
+            self.command or self.image or self.script or self.gpus or self.env or self.here
+        ):
+            raise JobError("template: leave out command, image, script, gpus, env and here: the template has them")
+
+
+def job_body(tasks: Mapping[str, Task], *, name: str, array: str, queue: str, plugins: Sequence[str]) -> Json:
+    """Return the BatchJob of these tasks, which start together. Raises JobError for invalid values."""
+    if not tasks:
+        raise JobError("tasks: name at least one task")
+    try:
+        bodies = [
+            _of_task(task, JobOptions(name=name, task=key, array=array, queue=queue, plugin=list(plugins)))
+            for key, task in tasks.items()
+        ]
+        body = bodies[0]
+        if len(bodies) > 1:
+            body["spec"]["tasks"] = [task for body in bodies for task in body["spec"]["tasks"]]
+            body["spec"].pop("minAvailable", None)
+        check_manifest(body)
+    except (CommandError, TypeError) as error:
+        raise JobError(_OPTION.sub(r"\1", str(error))) from None
+    return body
+
+
+def _of_task(task: Task, common: JobOptions) -> Json:
+    """Return the BatchJob of one task."""
+    options = JobOptions(
+        **{name: getattr(common, name) for name in ("name", "task", "array", "queue", "plugin")},
+        image=task.image if task.template is None else "template",
+        arguments=list(task.command),
+        script=Path(task.script) if task.script is not None else None,
+        replicas=task.replicas,
+        minimum=task.minimum,
+        cpu=amount(task.cpu),
+        memory=amount(task.memory),
+        gpus=task.gpus,
+        env=[f"{key}={value}" for key, value in task.env.items()],
+        here=task.here,
+    )
+    body = manifest(options)
+    if task.template is not None:
+        from volcanopy.client.official_client import pod_template  # noqa: PLC0415 - a fifth of a second
+
+        body["spec"]["tasks"][0]["template"] = pod_template(task.template)
+    return body
