@@ -56,7 +56,7 @@ class FunctionJob(Future[T], Generic[T]):
         return self._reason
 
     def observe(self, phase: str, reason: str) -> None:
-        """Take what the cluster says of the call."""
+        """Take the phase of the pod, and why the call does not run."""
         self._phase, self._reason = phase, reason
 
     def result(self, timeout: float | None = None) -> T:
@@ -68,7 +68,7 @@ class FunctionJob(Future[T], Generic[T]):
             return super().result(timeout)
         except TimeoutError:
             if self.done():
-                raise  # of the function
+                raise  # the function raised it
             raise TimeoutError(f"{self}: no result after {timeout:g} s") from None
 
     def running(self) -> bool:

@@ -84,8 +84,8 @@ class Observer:
 
     async def _settle(self, client: Client, pods: dict[str, Json]) -> None:
         """Take what changed: outcomes of pods that ended, and of the open calls of jobs that finished."""
-        changed, self._changed_pods = self._changed_pods, []
-        for pod in changed:
+        pods_to_settle, self._changed_pods = self._changed_pods, []
+        for pod in pods_to_settle:
             call = self._calls.get(pod.label(names.JOB_NAME), {}).get(index_of(pod))
             if call is not None and pod.status.phase in _ENDED:
                 await self._take_outcome(call)
@@ -138,7 +138,7 @@ class Observer:
 
 
 async def _last_lines(client: Client, job: BatchJob, index: int) -> str:
-    """Return the end of the log of a call's pod, which says why it wrote no outcome; empty where there is none."""
+    """Return the end of the log of a call's pod, which has the reason why it wrote no outcome; empty where there is none."""
     try:
         pod = next(pod for pod in await pods_of(client, job) if index_of(pod) == index)
         path = log_path(ContainerLog(pod, pod.spec.containers[0].name), LogOptions(tail=_LINES), follow=False)

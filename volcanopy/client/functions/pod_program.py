@@ -72,16 +72,16 @@ def outcome(store: str, index: int) -> tuple[bool, Any]:
     """Call the function; return whether it returned, and its result or the exception. Raises SystemExit of the function."""
     about = json.loads(read(store, ABOUT))
     if about["python"] != version():
-        needed = f"the function was pickled by Python {about['python']}: use an image with that version"
-        return False, RuntimeError(f"the pod has Python {version()}, {needed}")
+        reason = f"the function was pickled by Python {about['python']}: use an image with that version"
+        return False, RuntimeError(f"the pod has Python {version()}, {reason}")
     try:
         import cloudpickle  # noqa: F401, PLC0415 - pickled functions need it
     except ImportError:
         return False, RuntimeError("the image of the pod lacks the Python package cloudpickle: install it there")
     try:
         function = pickle.loads(read(store, FUNCTION))
-        arguments, named = pickle.loads(read(store, arguments_name(index)))
-        return True, function(*arguments, **named)
+        arguments, keywords = pickle.loads(read(store, arguments_name(index)))
+        return True, function(*arguments, **keywords)
     except Exception as error:
         return False, error
 

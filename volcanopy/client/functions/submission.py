@@ -50,8 +50,8 @@ class Storage:
 def job_name(function: Callable[..., Any]) -> str:
     """Return a new name of a job that runs a function."""
     name = getattr(function, "__name__", type(function).__name__)
-    words = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:_LONGEST_NAME].strip("-")
-    return f"{words or 'function'}-{secrets.token_hex(4)}"
+    readable = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:_LONGEST_NAME].strip("-")
+    return f"{readable or 'function'}-{secrets.token_hex(4)}"
 
 
 def store_calls(storage: Storage, job: str, executor: str, function: Callable[..., Any], calls: Sequence[Call]) -> None:
@@ -85,7 +85,7 @@ def job_manifest(storage: Storage, options: JobOptions, array: Array, job: str, 
     """Return the array job that calls the function of a submission. Raises CommandError for invalid options."""
     text = Path(pod_program.__file__).read_text(encoding="utf-8")
     parallelism = "" if array.parallelism is None else f"%{array.parallelism}"
-    chosen = replace(
+    complete = replace(
         options,
         name=job,
         arguments=[python, "-c", literal(text)],
@@ -94,7 +94,7 @@ def job_manifest(storage: Storage, options: JobOptions, array: Array, job: str, 
         label=[f"{names.EXECUTOR}={executor}"],
         restart=RestartOption.Never,
     )
-    body = manifest(chosen)
+    body = manifest(complete)
     task = body["spec"]["tasks"][0]
     task["policies"] = [{"exitCode": pod_program.REQUEUE, "action": "RestartPod"}]
     if (volume := storage.volume()) is not None:

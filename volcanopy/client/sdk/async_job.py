@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 class AsyncJob:
     """A job, to use in a coroutine.
 
-    ``command`` is the program of a pod as a list of words, or use ``script``. Amounts are numbers (of CPUs, of bytes) or
+    ``command`` is the program of a pod as a list of strings, or use ``script``. Amounts are numbers (of CPUs, of bytes) or
     Kubernetes quantities. ``array`` is FIRST-LAST or FIRST-LAST%PARALLELISM. ``here`` passes this directory and environment
     to a process node. ``template`` is used instead of a command and what it needs: a ``V1PodTemplateSpec``, ``V1PodSpec`` or
     ``V1Container`` of the package kubernetes, or a pod template as a dict. ``tasks`` is used instead of all these: tasks by
@@ -122,11 +122,11 @@ class AsyncJob:
         """Return the jobs of the namespace by name, those of one queue or phase if given. Raises JobError."""
         connected = Connected(namespace, kubeconfig)
         async with connected.client() as client:
-            wanted = status.phase_named(phase) if phase else ""
+            goal_phase = status.phase_named(phase) if phase else ""
             listing = await client.list(JOBS, connected.namespace)
         jobs = [cls._of_body(body, connected) for body in listing.items]
         return sorted(
-            (job for job in jobs if job._is_in(queue, wanted)),
+            (job for job in jobs if job._is_in(queue, goal_phase)),
             key=lambda job: job.name,
         )
 

@@ -34,9 +34,9 @@ def _row(pod: Pod, created: datetime, span: float, now: datetime) -> str:
     texts = (pod.metadata.name, state(pod), pod.spec.node_name or "-")
     cells = "".join(f"<td>{escape(text)}</td>" for text in texts)
     begin, end = _times(pod, created, now)
-    left, right = (max(0.0, min(1.0, (time - created).total_seconds() / span)) for time in (begin, end))
+    start, stop = (max(0.0, min(1.0, (time - created).total_seconds() / span)) for time in (begin, end))
     colour = _COLOURS.get(pod.status.phase, "#777")
-    style = f"margin-left:{left:.1%};width:{max(right - left, 0.005):.1%};height:0.8em;background:{colour}"
+    style = f"margin-left:{start:.1%};width:{max(stop - start, 0.005):.1%};height:0.8em;background:{colour}"
     return f'<tr>{cells}<td style="width:20em"><div style="{style}"></div></td></tr>'
 
 

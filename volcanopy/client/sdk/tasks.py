@@ -46,7 +46,7 @@ class Task:
         if callable(self.command):
             raise JobError("command: this is a function: use volcanopy.Executor().submit(function)")
         if isinstance(self.command, str):
-            raise JobError(f"command: {self.command!r} is text: use a list of words, as {self.command.split()!r}")
+            raise JobError(f"command: {self.command!r} is one string: use a list, as {self.command.split()!r}")
         if self.template is not None and (
             self.command or self.image or self.script or self.gpus or self.env or self.here
         ):

@@ -16,7 +16,7 @@ from volcanopy.client.durations import seconds
 from volcanopy.client.errors import CommandError
 
 if TYPE_CHECKING:
-    from volcanopy.lab.reports.runs import Task
+    from volcanopy.lab.reports.runs import SimulationRun
     from volcanopy.lab.reports.source import SimulationInput
     from volcanopy.lab.simulate.engine import Options
 
@@ -127,15 +127,15 @@ class RunOptions:
     repair: Annotated[str, typer.Option("--repair", metavar="TIME", help="Time that a failed node is gone.")] = "1h"
     check: Annotated[bool, typer.Option("--check", help="Check each plan for violations of invariants.")] = False
 
-    def tasks(self, source: "SimulationInput") -> "list[Task]":
+    def tasks(self, source: "SimulationInput") -> "list[SimulationRun]":
         """Return the runs. Raises CommandError."""
         from dataclasses import replace
 
-        from volcanopy.lab.reports.runs import Task
+        from volcanopy.lab.reports.runs import SimulationRun
 
         options = self._options()
         return [
-            Task(source, text, replace(options, configuration=name, seed=seed))
+            SimulationRun(source, text, replace(options, configuration=name, seed=seed))
             for name, text in self._configurations(source.cluster)
             for seed in range(self.seed, self.seed + self.seeds)
         ]

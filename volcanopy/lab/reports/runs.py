@@ -26,7 +26,7 @@ _INTERVAL = 0.25
 
 
 @dataclass(frozen=True)
-class Task:
+class SimulationRun:
     """A run: what is simulated, under which configuration."""
 
     source: SimulationInput
@@ -40,7 +40,7 @@ class Task:
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def simulate(task: Task, progress: Callable[[float], None] = lambda _: None) -> Outcome:
+def simulate(task: SimulationRun, progress: Callable[[float], None] = lambda _: None) -> Outcome:
     """Run a task; ``progress`` is called with the part of the jobs that has ended. Raises CommandError."""
     given = task.source.read(task.options.seed)
     name = task.options.configuration
@@ -78,7 +78,7 @@ class FinishedRuns:
                     f"--resume: line {number} of {path} is no finished run: delete the file, or name another"
                 ) from None
 
-    def add(self, task: Task, outcome: Outcome) -> None:
+    def add(self, task: SimulationRun, outcome: Outcome) -> None:
         """Add an outcome, and write it."""
         self.outcomes[task.key] = outcome
         if self._path is None:
@@ -91,7 +91,7 @@ class FinishedRuns:
 
 
 def run_all(
-    tasks: Sequence[Task], finished: FinishedRuns, processes: int, progress: Callable[[float], None]
+    tasks: Sequence[SimulationRun], finished: FinishedRuns, processes: int, progress: Callable[[float], None]
 ) -> list[Outcome]:
     """Run the tasks that are not finished, in as many processes; return all outcomes in the order of the tasks."""
     missing = [task for task in tasks if task.key not in finished.outcomes]
@@ -117,7 +117,7 @@ def _share(parts: Any) -> None:
     _parts = parts
 
 
-def _in_worker(number: int, task: Task) -> Outcome:
+def _in_worker(number: int, task: SimulationRun) -> Outcome:
     def note(part: float) -> None:
         _parts[number] = part
 
@@ -126,12 +126,14 @@ def _in_worker(number: int, task: Task) -> Outcome:
     return outcome
 
 
-def _parallel(tasks: Sequence[Task], finished: FinishedRuns, processes: int, progress: Callable[[float], None]) -> None:
+def _parallel(
+    tasks: Sequence[SimulationRun], finished: FinishedRuns, processes: int, progress: Callable[[float], None]
+) -> None:
     context = multiprocessing.get_context("spawn")
     parts = context.Array("d", len(tasks), lock=False)
     workers = min(processes, len(tasks))
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_share, initargs=(parts,)) as pool:
-        running: dict[Future[Outcome], Task] = {
+        running: dict[Future[Outcome], SimulationRun] = {
             pool.submit(_in_worker, number, task): task for number, task in enumerate(tasks)
         }
         try:
