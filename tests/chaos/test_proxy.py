@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from random import Random
 
 import aiohttp
@@ -118,3 +119,19 @@ async def test_half_of_a_storm_of_500_is_carried_out(
             async with session.post(proxy.url) as answer:
                 assert answer.status == 500
     assert 3 < len(backend.requests) < 17
+
+
+async def test_a_new_token_is_accepted_alone_and_is_in_the_file_later(
+    backend: Backend, proxy: FaultProxy, session: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    async def status(token: str) -> int:
+        async with session.get(proxy.url, headers={"Authorization": f"Bearer {token}"}) as answer:
+            return answer.status
+
+    proxy.token_file = tmp_path / "token"
+    proxy.token_file.write_text("old")
+    assert await status("old") == 200
+    with proxy.token_rotated("new"):
+        assert (await status("old"), await status("new"), proxy.token_file.read_text()) == (401, 200, "old")
+    assert (await status("new"), proxy.token_file.read_text(), proxy.spoiled) == (200, "new", {401: 1})
+    assert {authorization for _, _, authorization in backend.requests} == {"Bearer operator"}

@@ -106,8 +106,8 @@ class WebhookDown(Fault):
             deployment = self._deployment(site)
             assert deployment is not None
             scale = await site.client.get(DEPLOYMENTS, *deployment)
-            await site.client.patch(DEPLOYMENTS, *deployment, {"spec": {"replicas": 0}})
             try:
+                await site.client.patch(DEPLOYMENTS, *deployment, {"spec": {"replicas": 0}})
                 await site.pause(5, 15)
             finally:
                 await surely(
@@ -183,6 +183,23 @@ class Storm(_NetworkFault):
         with site.rng.choice(site.proxies).storm(self.code, site.rng.uniform(0.1, 0.9)):
             await site.pause(1, 8)
         return True
+
+
+class TokenRotated(_NetworkFault):
+    """The token of a service is replaced: for up to 3 s, its file has the old one, which is rejected."""
+
+    name = "rotate a token"
+
+    def missing(self, site: Site) -> str:
+        return "" if any(proxy.token_file for proxy in site.proxies) else OWN_SERVICES
+
+    async def inject(self, site: Site) -> bool:
+        proxy = site.rng.choice(site.proxies)
+        with site.alone(proxy.url) as alone:
+            if alone:
+                with proxy.token_rotated(f"{site.rng.getrandbits(64):x}"):
+                    await site.pause(0, 3)
+        return alone
 
 
 class _NodeFault(Fault):
@@ -400,6 +417,7 @@ FAULTS: tuple[Fault, ...] = (
     Storm(409),
     Storm(429),
     Storm(500),
+    TokenRotated(),
     NodeFails(),
     NodeFlaps(),
     NodeLost(),

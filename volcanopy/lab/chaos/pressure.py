@@ -81,8 +81,8 @@ class EtcdFull(_EtcdFault):
     async def inject(self, site: Site) -> bool:
         with site.alone("server") as alone:
             if alone:
-                await _call(site, "maintenance/alarm", {"action": "ACTIVATE", "alarm": "NOSPACE"})
                 try:
+                    await _call(site, "maintenance/alarm", {"action": "ACTIVATE", "alarm": "NOSPACE"})
                     await site.pause(2, 20)
                 finally:
                     end = {"action": "DEACTIVATE", "alarm": "NOSPACE"}

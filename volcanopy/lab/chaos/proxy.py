@@ -1,4 +1,4 @@
-"""A proxy of faults between one service and the API server: cuts, delays, resets and storms of errors.
+"""A proxy of faults between one service and the API server: cuts, delays, resets, storms of errors and new tokens.
 
 It listens on the loopback address without TLS and sends requests on with the credentials of its target, so that it can answer
 them itself. Faults of the network concern every connection of the service, watches in the middle of a line included.
@@ -10,6 +10,7 @@ import socket
 import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from random import Random
 
 import aiohttp
@@ -20,7 +21,7 @@ from volcanopy.kube.client.connection import Connection
 
 _NOT_PASSED = frozenset({"host", "transfer-encoding", "content-length", "connection", "authorization", "expect"})
 _RETURNED = ("Content-Type", "Content-Encoding", "Warning", "Retry-After")
-_REASONS = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
+_REASONS = {401: "Unauthorized", 409: "Conflict", 429: "TooManyRequests", 500: "InternalError"}
 _ABORT = struct.pack("ii", 1, 0)
 """Linger for no time: the connection ends with a reset instead of a farewell."""
 
@@ -34,6 +35,9 @@ class FaultProxy:
         """Requests received so far."""
         self.spoiled: Counter[int] = Counter()
         """Requests answered with an error of ours, by code."""
+        self.token_file: Path | None = None
+        """Where the service reads its token; None if it has none."""
+        self._token = ""
         self._target, self._session, self._rng = target, session, rng
         self._passing = asyncio.Event()
         self._passing.set()
@@ -89,6 +93,16 @@ class FaultProxy:
         finally:
             self._storm = None
 
+    @contextlib.contextmanager
+    def token_rotated(self, token: str) -> Iterator[None]:
+        """Accept this token only from now on; it is in the file of the service after the block."""
+        assert self.token_file is not None
+        self._token = token
+        try:
+            yield
+        finally:
+            self.token_file.write_text(self._token)
+
     def reset(self) -> int:
         """End all connections with a reset, in the middle of whatever they carry; return their number."""
         assert self._server is not None
@@ -109,6 +123,9 @@ class FaultProxy:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         self.requests += 1
         await self._pass()
+        if self._token and request.headers.get("Authorization") != f"Bearer {self._token}":
+            self.spoiled[401] += 1
+            return _error(401)
         spoiled = self._spoiled()
         if spoiled is not None and (spoiled < 500 or self._rng.random() < 0.5):
             return _error(spoiled)

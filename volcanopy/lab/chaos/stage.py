@@ -166,7 +166,10 @@ async def _services(site: Site, connection: Connection, folder: Path, other_pyth
             proxy = await stack.enter_async_context(FaultProxy.open(connection, site.rng))
             kubeconfig = folder / f"{name}-{number}.kubeconfig"
             kubeconfig.touch(mode=0o600)
-            kubeconfig.write_text(_kubeconfig(proxy.url))
+            proxy.token_file = kubeconfig.with_suffix(".token")
+            proxy.token_file.touch(mode=0o600)
+            proxy.token_file.write_text("first")
+            kubeconfig.write_text(_kubeconfig(proxy.url, proxy.token_file))
             health = _free_port()
             flags = ["--kubeconfig", str(kubeconfig), "--bind-address", "127.0.0.1", "--health-port", str(health)]
             if name == "admission":
@@ -203,13 +206,13 @@ async def _probe(site: Site) -> None:
     judge.made.clear()
 
 
-def _kubeconfig(url: str) -> str:
+def _kubeconfig(url: str, token_file: Path) -> str:
     return json.dumps(
         {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "chaos", "cluster": {"server": url}}],
-            "users": [{"name": "chaos", "user": {}}],
+            "users": [{"name": "chaos", "user": {"tokenFile": str(token_file)}}],
             "contexts": [{"name": "chaos", "context": {"cluster": "chaos", "user": "chaos"}}],
             "current-context": "chaos",
         }
